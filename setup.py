@@ -1,0 +1,53 @@
+"""Installs xmcap: the package, its seqio tasks (`xmcap.tasks`) and its gin files (package data)."""
+
+import pathlib
+import re
+
+import setuptools
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.*)"', (HERE / "xmcap/__init__.py").read_text(encoding="utf-8"))[1]
+
+setuptools.setup(
+  name="xmcap",
+  version=VERSION,
+  description="Image captioning in 36 languages: training on TPU pods, and exact evaluation",
+  long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+  long_description_content_type="text/markdown",
+  license="Apache-2.0",
+  license_files=["LICENSE"],
+  python_requires=">=3.11",
+  packages=[*setuptools.find_packages(include=["xmcap", "xmcap.*"]), "xmcap.tasks", "xmcap.gin"],
+  package_dir={"xmcap.tasks": "tasks", "xmcap.gin": "gin"},
+  package_data={"xmcap.gin": ["**/*.gin"], "xmcap": ["scoring/report/*.css", "scoring/report/*.js"]},
+  entry_points={"console_scripts": ["xmcap=xmcap.cli:main"]},
+  install_requires=[
+    "array-record>=0.8.3",
+    "clu>=0.0.12",
+    "flax>=0.12.8",
+    "fugashi>=1.5.2",
+    "gin-config>=0.5.0",
+    "jax>=0.10.2",
+    "jieba>=0.42.1",
+    "matplotlib>=3.11",
+    "numpy>=2.4",
+    "optax>=0.2.8",
+    "orbax-checkpoint>=0.12.8",
+    "pillow>=13.0",
+    "pythainlp>=5.4",
+    "rouge-score>=0.1.2",
+    "sacrebleu>=2.6",
+    "safetensors>=0.8",
+    "sentencepiece>=0.2.3",
+    "seqio>=0.0.20",
+    "tensorboard>=2.20",
+    "tensorflow>=2.21",
+    "tensorflow-datasets>=4.9.10",
+    "unidic-lite>=1.0.8",
+  ],
+  extras_require={
+    "test": ["hypothesis>=6.150", "pycocoevalcap>=1.2", "pytest>=9.0", "ruff>=0.17"],
+    "parity": ["torch>=2.13.0", "transformers"],
+    "t5x": ["t5x @ git+https://github.com/google-research/t5x"],
+  },
+)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Sets up .venv in this folder (once) and runs the linter and the tests, the slow ones too.
+# usage: bash test.sh [pytest arguments, such as -m "not slow" or tests/scoring]
+set -euo pipefail
+cd "$(dirname "$0")"
+. .ci/environment.sh
+prepare_environment "[test]"
+
+# torch by pip, which finds a local CPU build where one lies; only the parity tests against transformers use it.
+if ! .venv/bin/python -c 'import torch, transformers' 2>/dev/null; then
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+  .venv/bin/uv pip install --quiet --python .venv/bin/python -e ".[parity]"
+fi
+
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+exec .venv/bin/pytest "$@"

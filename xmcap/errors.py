@@ -1,0 +1,9 @@
+"""Errors that are written for people: one line that says what is wrong, where, and what to do."""
+
+
+class XmcapError(Exception):
+  """A run that cannot go on, for a reason outside the code; the command prints it and exits 1."""
+
+
+class UsageError(XmcapError):
+  """A command, option or configuration that cannot be carried out; the command exits 2."""

@@ -1,0 +1,104 @@
+"""The 36 languages of XM3600, in one table.
+
+Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset"
+(EMNLP 2022), section 2.1: English, the 30 languages most used on the web, and five low-resource
+languages. Scripts are ISO 15924 codes. The 35 languages of COCO-35L and CC3M-35L are all but `quz`.
+"""
+
+import dataclasses
+import difflib
+
+from xmcap.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class Language:
+  """One language.
+
+  Attributes:
+    code: the code used by the XM3600 release (ISO 639-1 where there is one).
+    english_name: its name in English.
+    native_name: its name in itself.
+    script: ISO 15924 code of the script it is written in.
+    group: `english`, `web` (the 30 by share of the web) or `low_resource` (the five).
+    direction: `ltr` or `rtl`.
+    spaces: whether words are separated by spaces; where not, a segmenter finds them.
+    trained: whether COCO-35L and CC3M-35L hold captions in it.
+  """
+
+  code: str
+  english_name: str
+  native_name: str
+  script: str = "Latn"
+  group: str = "web"
+  direction: str = "ltr"
+  spaces: bool = True
+  trained: bool = True
+
+
+_TABLE = (
+  Language("ar", "Arabic", "العربية", "Arab", direction="rtl"),
+  Language("bn", "Bengali", "বাংলা", "Beng", "low_resource"),
+  Language("cs", "Czech", "čeština"),
+  Language("da", "Danish", "dansk"),
+  Language("de", "German", "Deutsch"),
+  Language("el", "Greek", "Ελληνικά", "Grek"),
+  Language("en", "English", "English", group="english"),
+  Language("es", "Spanish", "español"),
+  Language("fa", "Persian", "فارسی", "Arab", direction="rtl"),
+  Language("fi", "Finnish", "suomi"),
+  Language("fil", "Filipino", "Filipino"),
+  Language("fr", "French", "français"),
+  Language("he", "Hebrew", "עברית", "Hebr", direction="rtl"),
+  Language("hi", "Hindi", "हिन्दी", "Deva"),
+  Language("hr", "Croatian", "hrvatski"),
+  Language("hu", "Hungarian", "magyar"),
+  Language("id", "Indonesian", "Indonesia"),
+  Language("it", "Italian", "italiano"),
+  Language("ja", "Japanese", "日本語", "Jpan", spaces=False),
+  Language("ko", "Korean", "한국어", "Kore"),
+  Language("mi", "Maori", "Māori", group="low_resource"),
+  Language("nl", "Dutch", "Nederlands"),
+  Language("no", "Norwegian", "norsk"),
+  Language("pl", "Polish", "polski"),
+  Language("pt", "Portuguese", "português"),
+  Language("quz", "Cusco Quechua", "Runasimi", group="low_resource", trained=False),
+  Language("ro", "Romanian", "română"),
+  Language("ru", "Russian", "русский", "Cyrl"),
+  Language("sv", "Swedish", "svenska"),
+  Language("sw", "Swahili", "Kiswahili", group="low_resource"),
+  Language("te", "Telugu", "తెలుగు", "Telu", "low_resource"),
+  Language("th", "Thai", "ไทย", "Thai", spaces=False),
+  Language("tr", "Turkish", "Türkçe"),
+  Language("uk", "Ukrainian", "українська", "Cyrl"),
+  Language("vi", "Vietnamese", "Tiếng Việt"),
+  Language("zh", "Chinese", "中文", "Hans", spaces=False),
+)
+
+LANGUAGES: dict[str, Language] = {language.code: language for language in _TABLE}
+"""All 36, by code, in alphabetical order of the code."""
+
+TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if language.trained)
+"""The codes of the 35 languages that CC3M-35L and COCO-35L hold."""
+
+
+def get(code: str) -> Language:
+  """Returns the language of a code; UsageError with the nearest code if there is none."""
+  if code in LANGUAGES:
+    return LANGUAGES[code]
+  nearest = difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)
+  hint = f"; did you mean '{nearest[0]}'?" if nearest else "."
+  raise UsageError(f"unknown language '{code}'{hint} The 36 codes: {' '.join(LANGUAGES)}")
+
+
+def parse(text: str) -> tuple[str, ...]:
+  """Turns `en,th,ar`, `all` or `trained` into codes; UsageError names an unknown or repeated one."""
+  if text == "all":
+    return tuple(LANGUAGES)
+  if text == "trained":
+    return TRAINED
+  codes = tuple(get(code.strip()).code for code in text.split(","))
+  repeated = sorted({code for code in codes if codes.count(code) > 1})
+  if repeated:
+    raise UsageError(f"language '{repeated[0]}' is named twice in '{text}': name each once")
+  return codes
