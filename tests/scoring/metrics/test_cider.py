@@ -1,0 +1,130 @@
+import collections
+import math
+import random
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from xmcap.scoring import metrics
+from xmcap.scoring.metrics import ngrams
+
+_REFERENCES = [["a dog runs on the beach", "the dog runs on a beach at night"],
+               ["two cats sleep on a red sofa"],
+               ["a man rides a horse", "man on horse riding", "a horse"],
+               ["red"]]
+_HYPOTHESES = ["a dog runs on the beach at at at night", "cats sleep", "a man rides a horse", "red"]
+
+
+def _corpus(hypotheses, references):
+  return metrics.Corpus([text.split() for text in hypotheses],
+                        [[text.split() for text in texts] for texts in references])
+
+
+def _slow_cider(hypotheses, references):
+  """Plain CIDEr from equations 1 to 4 of Vedantam et al. (2015), times 10, with dictionaries and loops."""
+  def counts(words, n):
+    return collections.Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+  scores = [0.0] * len(references)
+  for n in (1, 2, 3, 4):
+    frequency = collections.Counter()
+    for texts in references:
+      frequency.update({gram for text in texts for gram in counts(text.split(), n)})
+
+    def vector(text, n=n, frequency=frequency):
+      return {gram: count * math.log(len(references) / max(1, frequency[gram]))
+              for gram, count in counts(text.split(), n).items()}
+
+    for i, texts in enumerate(references):
+      hypothesis_vector = vector(hypotheses[i])
+      for text in texts:
+        reference_vector = vector(text)
+        dot = sum(weight * reference_vector.get(gram, 0.0) for gram, weight in hypothesis_vector.items())
+        norm = math.hypot(*hypothesis_vector.values()) * math.hypot(*reference_vector.values())
+        scores[i] += 10 * (dot / norm if norm else 0.0) / len(texts) / 4
+  return scores
+
+
+_caption = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
+_corpora = st.lists(st.tuples(_caption, st.lists(_caption, min_size=1, max_size=4)), min_size=1, max_size=8)
+
+
+def test_cider_d_golden():
+  # pycocoevalcap 1.2, Cider().compute_score on these captions.
+  scores = metrics.CiderD().statistics(_corpus(_HYPOTHESES, _REFERENCES))[:, 0]
+  np.testing.assert_allclose(scores, [4.095276443057788, 1.9708120717400714, 4.651766330103579, 2.5],
+                             atol=1e-12)
+
+
+def test_aggregate_is_the_mean_over_images():
+  metric = metrics.CiderD()
+  score = metric.aggregate(metric.statistics(_corpus(_HYPOTHESES, _REFERENCES)))
+  assert score == pytest.approx(3.3044637112253596, abs=1e-12)  # pycocoevalcap 1.2
+
+
+@hypothesis.settings(max_examples=60, deadline=None, database=None)
+@hypothesis.given(_corpora)
+def test_cider_d_equals_pycocoevalcap(corpus):
+  # pycocoevalcap 1.2: its `Cider` is CIDEr-D.
+  cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
+  hypotheses, references = zip(*corpus, strict=True)
+  hypothesis.assume(any(text for texts in references for text in texts))  # it fails without a single n-gram
+  _, expected = cider.Cider().compute_score(dict(enumerate(references)),
+                                            {i: [text] for i, text in enumerate(hypotheses)})
+  np.testing.assert_allclose(metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected,
+                             atol=1e-9)
+
+
+@hypothesis.settings(max_examples=60, deadline=None, database=None)
+@hypothesis.given(_corpora)
+def test_cider_equals_the_equations(corpus):
+  hypotheses, references = zip(*corpus, strict=True)
+  np.testing.assert_allclose(metrics.Cider().statistics(_corpus(hypotheses, references))[:, 0],
+                             _slow_cider(hypotheses, references), atol=1e-9)
+
+
+def test_larger_corpus_equals_pycocoevalcap():
+  cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
+  rng = random.Random(0)
+  words = [f"w{i}" for i in range(40)]
+
+  def caption():
+    return " ".join(rng.choices(words, weights=[1 / (i + 1) for i in range(40)], k=rng.randint(0, 20)))
+
+  hypotheses = [caption() for _ in range(300)]
+  references = [[caption() for _ in range(rng.randint(1, 5))] for _ in range(300)]
+  _, expected = cider.Cider().compute_score(dict(enumerate(references)),
+                                            {i: [text] for i, text in enumerate(hypotheses)})
+  np.testing.assert_allclose(metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected,
+                             atol=1e-9)
+
+
+def test_numbers_that_would_overflow_are_renumbered(monkeypatch):
+  expected = metrics.CiderD().statistics(_corpus(_HYPOTHESES, _REFERENCES))
+  monkeypatch.setattr(ngrams, "_INT64_LIMIT", 1)
+  np.testing.assert_array_equal(metrics.CiderD().statistics(_corpus(_HYPOTHESES, _REFERENCES)), expected)
+
+
+@pytest.mark.parametrize("metric", [metrics.Cider(), metrics.CiderD()])
+def test_empty_captions_score_zero(metric):
+  assert metric.statistics(_corpus(["", ""], [[""], ["", ""]])).tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("metric", [metrics.Cider(), metrics.CiderD()])
+def test_the_only_reference_scores_ten(metric):
+  captions = ["a b c d", "e f g h"]
+  np.testing.assert_allclose(metric.statistics(_corpus(captions, [[text] for text in captions])), 10.0)
+
+
+def test_one_hypothesis_an_image_is_demanded():
+  with pytest.raises(ValueError, match="1 hypotheses and 2 lists"):
+    _corpus(["a"], [["a"], ["b"]])
+  with pytest.raises(ValueError, match="one or more references"):
+    _corpus(["a"], [[]])
+
+
+def test_signatures_tell_the_variants_apart():
+  assert metrics.Cider().signature == "cider(n=4,df=references,stem=no,scale=10)"
+  assert metrics.CiderD(sigma=4).signature == "cider_d(n=4,sigma=4,df=references,stem=no,scale=10)"

@@ -1,0 +1,66 @@
+import pytest
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring import files
+
+
+def _read(tmp_path, content):
+  path = tmp_path / "rows.jsonl"
+  path.write_bytes(content)
+  return list(files.read_jsonl(path))
+
+
+def test_lines_are_numbered_and_empty_ones_passed_over(tmp_path):
+  assert _read(tmp_path, b'{"a": 1}\n\n  \n{"a": "\\ud83d\\ude00"}') == [(1, {"a": 1}), (4, {"a": "😀"})]
+
+
+@pytest.mark.parametrize("line, message", [
+  (b'{"a": ', r"line 2: broken JSON \(.* at column 7\)"),
+  (b'{"a": "\xff"}', r"line 2: not UTF-8 \(byte 0xff at column 8\)"),
+  (b'{"a": 1, "a": 2}', r"line 2: names 'a' twice"),
+  (b'{"x": {"a\\n": 1, "a\\n": 2}}', r"line 2: names ''a\\n'' twice"),
+  (b'{"a": "\\ud800"}', r"line 2: half a surrogate pair \(\\ud800\)"),
+  (b"[" * 100_000, "line 2: JSON that cannot be read"),
+  (b'{"a": ' + b"9" * 5_000 + b"}", "line 2: JSON that cannot be read"),
+  (b"[1]", "line 2: not a JSON object"),
+  (b"\xef\xbb\xbf{}", "line 2: starts with a byte order mark"),
+  (b"\xff\xfe{}", "line 2: not UTF-8"),
+])
+def test_bad_lines_are_named_in_one_line(tmp_path, line, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    _read(tmp_path, b"{}\n" + line + b"\n{}")
+  assert str(tmp_path / "rows.jsonl") in str(caught.value)
+  assert len(str(caught.value).splitlines()) == 1
+
+
+def test_missing_file_and_folder_are_named(tmp_path):
+  with pytest.raises(UsageError, match=r"absent.jsonl: cannot be read \(No such file"):
+    list(files.read_jsonl(tmp_path / "absent.jsonl"))
+  with pytest.raises(UsageError, match="Is a directory"):
+    list(files.read_jsonl(tmp_path))
+
+
+def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+  path = tmp_path / "new" / "rows.txt"
+  files.write_text(path, "old\n")
+
+  def lines():
+    yield "new\n"
+    raise OSError(28, "No space left on device")
+
+  with pytest.raises(XmcapError, match=r"rows.txt: cannot be written \(No space left on device\)"):
+    files.write_lines(path, lines())
+  assert [file.name for file in path.parent.iterdir()] == ["rows.txt"]
+  assert path.read_text() == "old\n"
+
+
+def test_a_file_in_the_way_of_the_folder_is_an_error(tmp_path):
+  (tmp_path / "out").write_text("")
+  with pytest.raises(XmcapError, match="cannot be written"):
+    files.write_text(tmp_path / "out" / "table.csv", "")
+
+
+def test_shown_keeps_messages_to_one_short_line():
+  assert files.shown("06c5f87181c30e00") == "06c5f87181c30e00"
+  assert files.shown("a\nb") == r"'a\nb'"
+  assert files.shown("a" * 100) == "a" * 60 + "..."

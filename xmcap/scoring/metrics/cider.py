@@ -1,0 +1,83 @@
+"""CIDEr and CIDEr-D.
+
+Vedantam, Zitnick, Parikh: "CIDEr: Consensus-based Image Description Evaluation" (CVPR 2015), equations 1 to 4
+and section "CIDEr-D". Deviations, as in both public implementations: captions are not stemmed, and scores are
+multiplied by 10. The class that pycocoevalcap calls `Cider` is CIDEr-D; `CiderD` here equals it to rounding.
+"""
+
+import numpy as np
+
+from xmcap.scoring.metrics import base, ngrams
+
+_SCALE = 10.0
+
+
+class Cider(base.Metric):
+  """Plain CIDEr: mean over n of the mean cosine of tf-idf vectors of n-grams with each reference, times 10.
+
+  A document is an image; document frequencies are those of the references that are scored against, so that
+  one image alone scores 0. A caption shorter than n words adds 0 for that n.
+  """
+
+  name = "cider"
+
+  def __init__(self, n: int = 4):
+    """Takes the longest n-gram in words."""
+    self.n = n
+
+  @property
+  def signature(self) -> str:
+    return f"{self.name}(n={self.n},df=references,stem=no,scale={_SCALE:g})"
+
+  def statistics(self, corpus: base.Corpus) -> np.ndarray:
+    """Returns float64 [images, 1]: the score of each image, in [0, 10]; its mean is the score."""
+    counts = corpus.ngrams
+    num_captions, num_images = len(counts.length), counts.num_images
+    hypothesis = np.flatnonzero(~counts.is_reference)[counts.image]
+    similarity = np.zeros(num_captions)
+    for order in counts.orders(self.n):
+      inverse_document_frequency = np.log(num_images) - np.log(np.maximum(1.0, order.document_frequency))
+      weight = order.count * inverse_document_frequency[order.ngram]
+      norm = np.sqrt(np.bincount(order.caption, weight**2, minlength=num_captions))
+      shared = np.flatnonzero((order.matched >= 0) & counts.is_reference[order.caption])
+      product = self._product(weight[order.matched[shared]], weight[shared])
+      dot = np.bincount(order.caption[shared], product, minlength=num_captions)
+      norms = norm * norm[hypothesis]
+      similarity += np.divide(dot, norms, out=np.zeros(num_captions), where=norms > 0)
+    similarity *= self._length_factor(counts, hypothesis) / self.n
+    rows = counts.is_reference
+    total = np.bincount(counts.image[rows], similarity[rows], minlength=num_images)
+    return (_SCALE * total / np.bincount(counts.image[rows], minlength=num_images))[:, None]
+
+  def _product(self, hypothesis: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    return hypothesis * reference
+
+  def _length_factor(self, counts: ngrams.Ngrams, hypothesis: np.ndarray) -> np.ndarray | float:
+    del counts, hypothesis
+    return 1.0
+
+
+class CiderD(Cider):
+  """CIDEr-D: hypothesis weights clipped to the reference's, and a Gaussian penalty on length differences.
+
+  As in the public implementations a caption's length is its number of bigrams, so that a caption of one
+  word is as long as an empty one.
+  """
+
+  name = "cider_d"
+
+  def __init__(self, n: int = 4, sigma: float = 6.0):
+    """Takes the longest n-gram and the width of the length penalty, both in words."""
+    super().__init__(n)
+    self.sigma = sigma
+
+  @property
+  def signature(self) -> str:
+    return f"{self.name}(n={self.n},sigma={self.sigma:g},df=references,stem=no,scale={_SCALE:g})"
+
+  def _product(self, hypothesis: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    return np.minimum(hypothesis, reference) * reference
+
+  def _length_factor(self, counts: ngrams.Ngrams, hypothesis: np.ndarray) -> np.ndarray:
+    length = np.maximum(counts.length - 1, 0)
+    return np.exp(-((length[hypothesis] - length) ** 2) / (2 * self.sigma**2))

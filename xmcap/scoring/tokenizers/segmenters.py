@@ -1,0 +1,97 @@
+"""Word segmenters for the languages that write no spaces, loaded when they are first needed."""
+
+import dataclasses
+import importlib.metadata
+import os
+import warnings
+from collections.abc import Callable
+
+from xmcap.errors import XmcapError
+
+Segment = Callable[[str], list[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Segmenter:
+  """How the words of a language are found.
+
+  Attributes:
+    load: returns the function that splits a normalised text.
+    packages: the packages whose versions decide about the words.
+    mode: the algorithm, where a package has several.
+  """
+
+  load: Callable[[], Segment]
+  packages: tuple[str, ...]
+  mode: str = ""
+
+
+def load(language: str) -> Segment:
+  """Returns the function that finds the words of a language (a second or less; keep it).
+
+  Raises:
+    XmcapError: a package of the segmenter is not installed, or does not load.
+  """
+  segmenter = SEGMENTERS[language]
+  try:
+    return segmenter.load()
+  except (ImportError, OSError, RuntimeError) as error:
+    raise XmcapError(f"the word segmenter for '{language}' does not load ({' '.join(str(error).split())}); "
+                     f"pip install {' '.join(segmenter.packages)}") from error
+
+
+def version(language: str) -> str:
+  """Returns a language's segmenter with the versions of its packages, such as `pythainlp-5.4.0-newmm`.
+
+  Raises:
+    XmcapError: one of the packages is not installed.
+  """
+  segmenter = SEGMENTERS[language]
+  try:
+    packages = "+".join(f"{package}-{importlib.metadata.version(package)}" for package in segmenter.packages)
+  except importlib.metadata.PackageNotFoundError as error:
+    raise XmcapError(f"the word segmenter for '{language}' is not installed; pip install "
+                     f"{' '.join(segmenter.packages)}") from error
+  return f"{packages}-{segmenter.mode}" if segmenter.mode else packages
+
+
+def _chinese() -> Segment:
+  """jieba in its default (accurate) mode with its own dictionary and HMM."""
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import jieba
+
+  tokenizer = jieba.Tokenizer()
+  # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
+  tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+  tokenizer.initialized = True
+  return lambda text: [word for word in tokenizer.cut(text) if not word.isspace()]
+
+
+def _japanese() -> Segment:
+  """MeCab through fugashi; the dictionary is named, since fugashi would take another if it found one."""
+  import fugashi
+  import unidic_lite
+
+  tagger = fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}" -Owakati')
+  return lambda text: tagger.parse(text).split()
+
+
+def _thai() -> Segment:
+  """pythainlp's newmm: dictionary-based maximal matching along Thai character clusters."""
+  # Else it makes a folder in the user's home, which a worker may not have. The two names exclude each other.
+  if "PYTHAINLP_READ_MODE" not in os.environ:
+    os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
+  from pythainlp.tokenize import newmm, word_dict_trie
+
+  words = word_dict_trie()
+  # Piece by piece: its search space grows with the length of an ambiguous text.
+  return lambda text: [word for piece in text.split() for word in newmm.segment(piece, words)]
+
+
+SEGMENTERS: dict[str, Segmenter] = {
+  "ja": Segmenter(_japanese, ("fugashi", "unidic-lite")),
+  "th": Segmenter(_thai, ("pythainlp",), "newmm"),
+  "zh": Segmenter(_chinese, ("jieba",)),
+}
+"""By language code: those of `xmcap.languages` that write no spaces."""
