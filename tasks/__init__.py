@@ -1,0 +1,3 @@
+"""The seqio tasks and mixtures that the gin files name; importing this module registers them all."""
+
+from . import emoji36  # noqa: F401

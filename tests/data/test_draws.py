@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from xmcap.data import draws
+
+
+def test_mixing_is_splitmix64():
+  # The first three outputs of SplitMix64 from state 0, of the reference implementation
+  # https://prng.di.unimi.it/splitmix64.c: the finaliser of 1, 2 and 3 times the golden gamma.
+  states = np.array([1, 2, 3], np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+  expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+  assert [int(value) for value in draws._mix(states)] == expected
+
+
+def test_a_draw_depends_on_its_own_position_alone():
+  positions = np.array([5, 1_000_000_000_000, 7])
+  together = draws.uniform(3, "language", positions, 4)
+  apart = np.concatenate([draws.uniform(3, "language", positions[i : i + 1], 4) for i in range(3)])
+  np.testing.assert_array_equal(together, apart)
+  np.testing.assert_array_equal(together[:, :2], draws.uniform(3, "language", positions, 2))
+
+
+@pytest.mark.parametrize(
+  "seed, purpose", [(4, "language"), (3, "augment"), (-3, "language"), (2**63, "language")]
+)
+def test_seed_and_purpose_separate_draws(seed, purpose):
+  positions = np.arange(50)
+  one, other = draws.uniform(3, "language", positions, 4), draws.uniform(seed, purpose, positions, 4)
+  assert not np.intersect1d(one, other).size
+
+
+def test_draws_are_uniform():
+  numbers = draws.uniform(0, "test", np.arange(50_000), 2)
+  assert numbers.min() > 0 and numbers.max() < 1
+  counts = np.histogram2d(*numbers.T, bins=10)[0].ravel()
+  chi_square = ((counts - 500) ** 2 / 500).sum()  # 99 degrees of freedom: 99.9% lie below 149
+  assert chi_square < 149
+
+
+def test_weighted_order_draws_without_replacement_by_weight():
+  weights = np.array([1.0, 2.0, 5.0, 0.0])
+  order = draws.weighted_order(weights, draws.uniform(1, "test", np.arange(40_000), 4))
+  assert (np.sort(order, axis=1) == np.arange(4)).all()
+  assert (order[:, 3] == 3).all()
+  pairs = np.zeros((3, 3))
+  np.add.at(pairs, (order[:, 0], order[:, 1]), 1 / len(order))
+  for first in range(3):
+    for second in range(3):
+      if first != second:
+        expected = weights[first] / 8 * weights[second] / (8 - weights[first])
+        assert pairs[first, second] == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100, 1237])
+def test_each_epoch_is_a_permutation(size):
+  order = draws.permuted(7, np.arange(3 * size), size).reshape(3, size)
+  assert (np.sort(order, axis=1) == np.arange(size)).all()
+  if size >= 100:
+    assert not (order[0] == order[1]).all() and not (order[1] == order[2]).all()
+
+
+def test_a_far_position_needs_no_replay():
+  size = 10**9
+  positions = np.array([0, size - 1, 10**15])
+  order = draws.permuted(7, positions, size)
+  np.testing.assert_array_equal(order[2:], draws.permuted(7, positions[2:], size))
+  assert ((order >= 0) & (order < size)).all()
+
+
+def test_the_seed_changes_the_order():
+  positions = np.arange(200)
+  assert (draws.permuted(0, positions, 200) != draws.permuted(1, positions, 200)).mean() > 0.9

@@ -1,0 +1,205 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from xmcap.data import images
+from xmcap.errors import UsageError, XmcapError
+
+
+def photo(height: int = 48, width: int = 64) -> np.ndarray:
+  """A smooth picture, which JPEG keeps almost as it is."""
+  y, x = np.mgrid[0:height, 0:width]
+  return np.stack([x * 255 / width, y * 255 / height, 255 - x * 255 / width], -1).astype(np.uint8)
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options) -> bytes:
+  data = io.BytesIO()
+  image.save(data, kind, **options)
+  return data.getvalue()
+
+
+def huge_png(width: int, height: int) -> bytes:
+  """A valid PNG header that claims many pixels, with hardly any behind it."""
+
+  def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+  header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+  return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF"])
+def test_lossless_formats_come_back_exactly(kind):
+  pixels = photo(4, 8)  # few enough colours for GIF's palette
+  decoded = images.decode(encode(Image.fromarray(pixels), kind), "k")
+  assert decoded.dtype == np.uint8
+  np.testing.assert_array_equal(decoded, pixels)
+  assert decoded.flags.writeable
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
+def test_lossy_formats_come_back_nearly(kind):
+  decoded = images.decode(encode(Image.fromarray(photo()), kind, quality=95), "k")
+  assert np.abs(decoded.astype(int) - photo()).mean() < 3
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P"])
+def test_other_modes_become_rgb(mode):
+  image = Image.fromarray(photo()).convert(mode)
+  np.testing.assert_array_equal(images.decode(encode(image), "k"), np.asarray(image.convert("RGB")))
+
+
+def test_cmyk():
+  grey = Image.new("CMYK", (8, 8), (0, 0, 0, 128))
+  assert np.abs(images.decode(encode(grey, "JPEG", quality=100), "k").astype(int) - 127).max() <= 2
+
+
+def test_sixteen_bits_keep_the_upper_eight():
+  values = np.array([[0, 255, 256, 0x8000, 0xFFFF]], np.uint16)
+  decoded = images.decode(encode(Image.fromarray(values)), "k")
+  np.testing.assert_array_equal(decoded[0, :, 0], [0, 0, 1, 0x80, 0xFF])
+  assert decoded.shape == (1, 5, 3)
+
+
+def test_transparency_is_laid_on_white():
+  rgba = np.zeros((1, 3, 4), np.uint8)
+  rgba[0, :, 3] = [0, 255, 128]
+  decoded = images.decode(encode(Image.fromarray(rgba)), "k")
+  np.testing.assert_array_equal(decoded[0, :, 0], [255, 0, 127])
+
+
+def test_transparent_palette_and_transparent_colour():
+  image = Image.new("P", (2, 1))
+  image.putpalette([0, 0, 0, 10, 20, 30])
+  image.putdata([0, 1])
+  decoded = images.decode(encode(image, transparency=0), "k")
+  np.testing.assert_array_equal(decoded[0], [[255, 255, 255], [10, 20, 30]])
+  rgb = Image.fromarray(np.array([[[1, 2, 3], [4, 5, 6]]], np.uint8))
+  decoded = images.decode(encode(rgb, transparency=(1, 2, 3)), "k")
+  np.testing.assert_array_equal(decoded[0], [[255, 255, 255], [4, 5, 6]])
+
+
+def test_the_cameras_orientation_is_applied():
+  exif = Image.Exif()
+  exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright
+  data = encode(Image.fromarray(photo()), "JPEG", quality=95, exif=exif)
+  decoded = images.decode(data, "k")
+  assert decoded.shape == (64, 48, 3)
+  assert np.abs(decoded.astype(int) - np.rot90(photo(), -1)).mean() < 3
+
+
+def test_damaged_metadata_does_not_cost_the_picture():
+  data = encode(Image.fromarray(photo()), "JPEG", exif=b"Exif\0\0MM\0\x2a\xff\xff\xff\xff garbage")
+  assert images.decode(data, "k").shape == (48, 64, 3)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_truncated_pictures_are_named(kind, share):
+  rng = np.random.default_rng(0)
+  data = encode(Image.fromarray(rng.integers(0, 255, (64, 64, 3), np.uint8)), kind)
+  with pytest.raises(XmcapError, match="picture 'dog-7'") as error:
+    images.decode(data[: int(len(data) * share)], "dog-7")
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\0" * 1000])
+def test_what_is_no_picture_is_named(data):
+  with pytest.raises(XmcapError, match="picture 'dog-7'"):
+    images.decode(data, "dog-7")
+
+
+def test_formats_that_start_programs_are_not_opened():
+  postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+  with pytest.raises(XmcapError, match="not a picture in a known format"):
+    images.decode(postscript, "k")
+
+
+@pytest.mark.parametrize("width, height", [(20_000, 20_000), (10_000, 9_500), (60_000, 60_000)])
+def test_too_many_pixels_are_refused_by_the_header(width, height):
+  with pytest.raises(XmcapError, match="picture 'big'.*89478485"):
+    images.decode(huge_png(width, height), "big")
+
+
+def test_a_lower_bound_can_be_set():
+  data = encode(Image.fromarray(photo()))
+  with pytest.raises(XmcapError, match="64 x 48 pixels are more than the 3000 allowed"):
+    images.decode(data, "k", max_pixels=3000)
+
+
+def test_random_damage_never_ends_in_another_error():
+  rng = np.random.default_rng(1)
+  for kind in ("PNG", "JPEG", "GIF", "WEBP", "BMP"):
+    whole = encode(Image.fromarray(photo(16, 16)), kind)
+    for _ in range(60):
+      data = bytearray(whole)
+      for place in rng.integers(0, len(data), 4):
+        data[place] = rng.integers(256)
+      try:
+        images.decode(bytes(data), "k", max_pixels=10**6)
+      except XmcapError as error:
+        assert "picture 'k'" in str(error)
+
+
+def test_a_large_jpeg_is_decoded_at_a_smaller_scale():
+  data = encode(Image.fromarray(photo(480, 640)), "JPEG", quality=95)
+  assert images.decode(data, "k", at_least=100).shape == (120, 160, 3)
+  assert images.decode(data, "k", at_least=130).shape == (240, 320, 3)
+  scaled = images.load(data, "k", 100)
+  whole = images.preprocess(images.decode(data, "k"), 100)
+  assert np.abs(scaled.astype(int) - whole).mean() < 1.5
+
+
+def test_resizing_is_pillows_antialiased_bilinear():
+  resized = images.preprocess(photo(), 20)
+  expected = Image.fromarray(photo()).resize((20, 20), Image.Resampling.BILINEAR)
+  np.testing.assert_array_equal(resized, np.asarray(expected))
+  stripes = np.tile(np.array([0, 255], np.uint8)[None, :, None], (64, 32, 3))
+  assert np.abs(images.preprocess(stripes, 8).astype(int) - 127).max() <= 24  # without: 0 or 255
+
+
+def test_a_picture_of_the_right_size_is_left_alone():
+  pixels = photo(32, 32)
+  np.testing.assert_array_equal(images.preprocess(pixels, 32), pixels)
+  np.testing.assert_array_equal(images.preprocess(pixels, 32, images.Augment(), np.full(5, 0.3)), pixels)
+
+
+def test_crops_stay_inside_and_keep_the_area():
+  augment = images.Augment(min_area=0.25, max_aspect=2.0)
+  rng = np.random.default_rng(0)
+  for _ in range(500):
+    left, top, right, bottom = augment.box(64, 48, rng.random(images.NUM_DRAWS))
+    assert 0 <= left < right <= 64 and 0 <= top < bottom <= 48
+    assert (right - left) * (bottom - top) >= 0.25 * 64 * 48 / 2
+
+
+def test_a_crop_is_a_function_of_its_draws():
+  augment = images.Augment(min_area=0.3)
+  one, same, other = (
+    images.preprocess(photo(), 24, augment, np.array(draws))
+    for draws in ([0.1, 0.5, 0.2, 0.3, 0.9], [0.1, 0.5, 0.2, 0.3, 0.1], [0.1, 0.5, 0.9, 0.3, 0.9])
+  )
+  np.testing.assert_array_equal(one, same)
+  assert (one != other).any()
+
+
+def test_flip_mirrors_half():
+  augment = images.Augment(flip=True)
+  pixels = photo(32, 32)
+  np.testing.assert_array_equal(images.preprocess(pixels, 32, augment, np.full(5, 0.4)), pixels[:, ::-1])
+  np.testing.assert_array_equal(images.preprocess(pixels, 32, augment, np.full(5, 0.6)), pixels)
+
+
+@pytest.mark.parametrize("values", [{"min_area": 0.0}, {"min_area": 1.1}, {"max_aspect": 0.5}])
+def test_values_out_of_range_are_refused(values):
+  with pytest.raises(UsageError, match=f"Augment.{next(iter(values))}"):
+    images.Augment(**values)
+
+
+def test_augmentation_without_random_numbers_is_refused():
+  with pytest.raises(UsageError, match="draws"):
+    images.preprocess(photo(), 8, images.Augment(min_area=0.5))

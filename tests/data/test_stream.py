@@ -1,0 +1,374 @@
+import io
+import itertools
+import threading
+
+import gin
+import numpy as np
+import pytest
+import sentencepiece
+
+import tests.data.conftest as corpora
+from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
+from xmcap.data import images, records
+from xmcap.data.stream import CaptionStream, TagStream
+from xmcap.errors import UsageError, XmcapError
+
+
+def captions(corpus, **options) -> CaptionStream:
+  defaults = dict(batch_size=12, captions_per_image=2, prompt_length=2, target_length=24, image_size=SIDE)
+  return CaptionStream(corpus.name, **{**defaults, **options})
+
+
+def texts(stream: CaptionStream, batch) -> list[list[tuple[str, str]]]:
+  """(language, caption) of every slot, read back from the tokens."""
+  by_prompt = {tuple(stream.vocabulary.prompt(code)): code for code in stream.languages}
+  return [
+    [
+      (by_prompt[tuple(prompt[prompt != 0].tolist())], stream.vocabulary.decode(target))
+      for prompt, target in zip(*row, strict=True)
+    ]
+    for row in zip(batch["prompt_tokens"], batch["target_tokens"], strict=True)
+  ]
+
+
+def equal(one, other) -> None:
+  assert one.keys() == other.keys()
+  for name in one:
+    np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def joined(parts):
+  return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def test_shapes_and_types(tiny):
+  batch = captions(tiny).batch(0)
+  assert {name: (array.shape, array.dtype) for name, array in batch.items() if name != "key"} == {
+    "image": ((6, SIDE, SIDE, 3), np.uint8),
+    "prompt_tokens": ((6, 2, 2), np.int32),
+    "target_tokens": ((6, 2, 24), np.int32),
+    "target_weights": ((6, 2, 24), np.float32),
+  }
+  assert batch["key"].shape == (6,) and batch["key"].dtype.kind == "U"
+
+
+def test_pictures_and_captions_belong_to_the_key(tiny):
+  stream = captions(tiny)
+  for step in range(4):
+    batch = stream.batch(step)
+    for key, image, row in zip(batch["key"], batch["image"], texts(stream, batch), strict=True):
+      record = tiny_record(int(key, 16))
+      np.testing.assert_array_equal(image, colour(int(key, 16)))
+      assert set(row) <= {(caption.language, caption.text) for caption in record.captions}
+
+
+def test_targets_end_and_weights_cover_pieces_and_end(tiny):
+  stream = captions(tiny)
+  batch = stream.batch(0)
+  for row, weights, line in zip(
+    batch["target_tokens"].reshape(-1, 24),
+    batch["target_weights"].reshape(-1, 24),
+    itertools.chain(*texts(stream, batch)),
+    strict=True,
+  ):
+    ids = [*stream.vocabulary.encode(line[1]), 1]
+    assert row.tolist() == ids + [0] * (24 - len(ids))
+    assert weights.tolist() == [1.0] * len(ids) + [0.0] * (24 - len(ids))
+  assert stream.truncated == 0
+
+
+def test_every_picture_comes_up_once_an_epoch(tiny):
+  stream = captions(tiny)
+  epochs = [np.concatenate([stream.batch(4 * epoch + i)["key"] for i in range(4)]) for epoch in range(3)]
+  for keys in epochs:
+    assert sorted(keys) == [f"{index:016x}" for index in range(NUM_PICTURES)]
+  assert (epochs[0] != epochs[1]).any() and (epochs[1] != epochs[2]).any()
+  assert stream.images_per_epoch == NUM_PICTURES
+  assert stream.steps_per_epoch == 4
+
+
+def test_a_batch_across_the_end_of_an_epoch(tiny):
+  stream = captions(tiny, batch_size=20)
+  keys = np.concatenate([stream.batch(step)["key"] for step in range(12)])
+  for epoch in keys.reshape(5, NUM_PICTURES):
+    assert len(set(epoch)) == NUM_PICTURES
+
+
+def test_a_step_does_not_depend_on_what_was_read_before(tiny):
+  crop = images.Augment(min_area=0.5)
+  stream, other = captions(tiny, augment=crop), captions(tiny, augment=crop)
+  forward = [stream.batch(step) for step in range(5)]
+  for step in reversed(range(5)):
+    equal(other.batch(step), forward[step])
+  equal(captions(tiny, augment=crop).batch(10**9), stream.batch(10**9))
+
+
+@pytest.mark.parametrize("options", [{}, {"target_lengths": (12, 24), "bucket_window": 2}])
+@pytest.mark.parametrize("host_count", [2, 3, 6])
+def test_hosts_share_one_global_batch(tiny, host_count, options):
+  stream = captions(tiny, augment=images.Augment(min_area=0.5), **options)
+  for step in (0, 3, 17):
+    shares = [stream.batch(step, host, host_count) for host in range(host_count)]
+    assert {share["image"].shape[0] for share in shares} == {6 // host_count}
+    equal(joined(shares), stream.batch(step))
+
+
+def test_a_position_does_not_depend_on_the_batch_size(tiny):
+  small, large = captions(tiny, batch_size=4), captions(tiny, batch_size=12)
+  equal(joined([small.batch(step) for step in range(3, 6)]), large.batch(1))
+
+
+def test_the_seed_changes_everything(tiny):
+  one, other = captions(tiny).batch(0), captions(tiny, seed=1).batch(0)
+  assert (one["key"] != other["key"]).any()
+
+
+def test_augmentation_changes_from_epoch_to_epoch(tmp_path, tiny_dir, register):
+  pixels = np.random.default_rng(0).integers(0, 255, (SIDE, SIDE, 3), np.uint8)
+  record = records.Record("noise", corpora.png(pixels), [records.Caption("en", "noise")])
+  name = register(write_corpus(tmp_path, [record]), languages=("en",))
+  stream = captions(name, batch_size=2, captions_per_image=1, augment=images.Augment(min_area=0.3))
+  first, second = stream.batch(0)["image"]
+  assert (first != second).any()
+
+
+def test_the_captions_of_a_picture_are_in_different_languages(tiny):
+  stream = captions(tiny, batch_size=24)
+  for step in range(4):
+    for row in texts(stream, stream.batch(step)):
+      assert len({language for language, _ in row}) == 2
+
+
+def test_languages_are_drawn_by_the_rates_of_the_mixture(tiny_dir, register):
+  corpus = register(tiny_dir, rates={"en": 6.0, "de": 3.0, "ar": 1.0})
+  stream = captions(corpus, batch_size=NUM_PICTURES, captions_per_image=1)
+  counts = dict.fromkeys(stream.languages, 0)
+  for step in range(100):
+    batch = stream.batch(step)
+    for key, row in zip(batch["key"], texts(stream, batch), strict=True):
+      if int(key, 16) % 2 == 0:  # these have all three
+        counts[row[0][0]] += 1
+  shares = np.array([counts[code] for code in ("en", "de", "ar")]) / sum(counts.values())
+  np.testing.assert_allclose(shares, [0.6, 0.3, 0.1], atol=0.04)
+
+
+def test_a_language_of_rate_zero_is_never_drawn(tiny_dir, register):
+  stream = captions(register(tiny_dir, rates={"en": 0.0, "de": 3.0, "ar": 1.0}), captions_per_image=1)
+  assert stream.languages == ("ar", "de")
+  drawn = {row[0][0] for step in range(20) for row in texts(stream, stream.batch(step))}
+  assert drawn == {"ar", "de"}
+
+
+def test_one_language_by_the_name_of_its_task(tiny):
+  stream = CaptionStream(f"{tiny.name}_de", batch_size=4, target_length=24, image_size=SIDE)
+  assert stream.languages == ("de",)
+  assert {row[0][0] for row in texts(stream, stream.batch(0))} == {"de"}
+
+
+def test_captions_of_a_language_take_turns(tiny):
+  stream = captions(tiny, batch_size=2 * NUM_PICTURES)
+  seen = {}
+  for step in range(2):
+    batch = stream.batch(step)
+    for key, row in zip(batch["key"], texts(stream, batch), strict=True):
+      if int(key, 16) % 2:  # these have two languages, so that English is always drawn
+        seen.setdefault(key, []).append(dict(row)["en"])
+  assert all(len(set(english)) == 2 for english in seen.values())
+  begun = {english[0] == tiny_record(int(key, 16)).captions[0].text for key, english in seen.items()}
+  assert begun == {True, False}  # not all pictures begin with their first caption
+
+
+def test_few_languages_go_on_with_further_captions_then_repeat(tiny):
+  stream = captions(tiny, batch_size=24 * 5, captions_per_image=5)
+  batch = stream.batch(0)
+  for key, row in zip(batch["key"], texts(stream, batch), strict=True):
+    all_captions = {(caption.language, caption.text) for caption in tiny_record(int(key, 16)).captions}
+    count = len(all_captions)
+    num_languages = count - 1  # English has two captions
+    assert len({language for language, _ in row[:num_languages]}) == num_languages
+    assert set(row[:count]) == all_captions
+    assert row[count:] == row[: 5 - count]
+
+
+def test_pictures_without_a_caption_weigh_nothing_and_are_counted(tiny):
+  stream = CaptionStream(f"{tiny.name}_ar", batch_size=NUM_PICTURES, target_length=24, image_size=SIDE)
+  batch = stream.batch(0)
+  even = np.array([int(key, 16) % 2 == 0 for key in batch["key"]])
+  weights = batch["target_weights"].sum((1, 2))
+  assert (weights[even] > 1).all() and (weights[~even] == 0).all()
+  assert (batch["target_tokens"][~even] == 0).all() and (batch["prompt_tokens"][~even] == 0).all()
+  assert stream.lost == {"pictures without a caption in these languages": NUM_PICTURES // 2}
+
+
+def test_long_captions_are_cut_without_an_end_and_counted(tiny):
+  whole, stream = captions(tiny), captions(tiny, target_length=5)
+  expected, batch = whole.batch(0), stream.batch(0)
+  np.testing.assert_array_equal(batch["target_tokens"], expected["target_tokens"][..., :5])
+  lengths = expected["target_weights"].sum(-1)
+  assert (lengths > 5).any()
+  assert stream.truncated == (lengths > 5).sum()
+  assert (batch["target_tokens"][lengths > 5] != 1).all()
+
+
+def test_the_smallest_length_that_holds_the_batch(tiny):
+  plain = captions(tiny)
+  lengths = [int(plain.batch(step)["target_weights"].sum(-1).max()) for step in range(8)]
+  middle = sorted(lengths)[4]
+  stream = captions(tiny, target_lengths=(middle, 24))
+  for step, length in enumerate(lengths):
+    batch = stream.batch(step)
+    size = middle if length <= middle else 24
+    assert batch["target_tokens"].shape == (6, 2, size)
+    np.testing.assert_array_equal(batch["target_tokens"], plain.batch(step)["target_tokens"][..., :size])
+  assert stream.truncated == 0
+  # One host cannot know how long another's captions are.
+  assert stream.batch(0, 0, 2)["target_tokens"].shape[-1] == 24
+
+
+def test_a_window_deals_its_pictures_out_by_length(tiny):
+  every = tuple(range(2, 25))
+  plain, stream = (captions(tiny, target_lengths=every, bucket_window=window) for window in (1, 4))
+
+  def rows(one, batches):
+    return sorted(
+      (key, *row) for batch in batches for key, row in zip(batch["key"], texts(one, batch), strict=True)
+    )
+
+  widths = [0, 0]
+  for window in range(3):
+    steps = range(4 * window, 4 * window + 4)
+    before, after = ([one.batch(step) for step in steps] for one in (plain, stream))
+    assert rows(plain, before) == rows(stream, after)
+    longest = [batch["target_weights"].sum(-1).max(-1) for batch in after]
+    longest.sort(key=lambda lengths: (lengths.min(), lengths.max()))
+    assert all(one.max() <= other.min() for one, other in itertools.pairwise(longest))
+    for number, batches in enumerate((before, after)):
+      widths[number] += sum(batch["target_tokens"].shape[-1] for batch in batches)
+  assert widths[1] < widths[0]
+
+
+def test_a_window_does_not_depend_on_what_was_read_before(tiny):
+  options = dict(target_lengths=(10, 24), bucket_window=3)
+  stream, other = captions(tiny, **options), captions(tiny, **options)
+  forward = [stream.batch(step) for step in range(9)]
+  for step in (8, 0, 4, 3, 7, 1):
+    equal(other.batch(step), forward[step])
+
+
+def test_prefetched_batches_are_the_same(tiny):
+  stream = captions(tiny, workers=3)
+  for step, batch in zip(range(7, 12), stream.batches(7, num_steps=5), strict=True):
+    equal(batch, stream.batch(step))
+  endless = stream.batches(3, host_index=1, host_count=2)
+  equal(next(endless), stream.batch(3, 1, 2))
+  endless.close()
+  assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+
+
+def test_a_bad_picture_is_named_when_its_batch_comes(tmp_path, register):
+  pictures = [tiny_record(index) for index in range(4)]
+  pictures[2].image = pictures[2].image[:40]
+  stream = captions(register(write_corpus(tmp_path, pictures)), batch_size=4)
+  with pytest.raises(XmcapError, match="picture '0000000000000002'"):
+    list(stream.batches(num_steps=2))
+
+
+@pytest.mark.parametrize(
+  "options, message",
+  [
+    (dict(batch_size=13), "13 captions cannot hold 2 an image"),
+    (dict(captions_per_image=0), "cannot hold 0"),
+    (dict(image_size=0), "0 pixels is empty"),
+    (dict(prompt_length=0), "raise prompt_length, now 0"),
+    (dict(target_lengths=(24, 12)), "rising lengths"),
+    (dict(target_lengths=(12, 16)), "rising lengths up to target_length"),
+    (dict(target_length=1), "one piece and its end"),
+    (dict(target_lengths=(12, 24), bucket_window=0), "at least one batch"),
+    (dict(split="nothing"), "nothing"),
+  ],
+)
+def test_bad_configurations(tiny, options, message):
+  with pytest.raises(UsageError, match=message):
+    captions(tiny, **options)
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [((0, 0, 4), "shared by 4 hosts"), ((0, 2, 2), "host 2 of 2"), ((-1, 0, 1), "step -1")],
+)
+def test_bad_shares(tiny, arguments, message):
+  stream = captions(tiny)
+  with pytest.raises(UsageError, match=message):
+    stream.batch(*arguments)
+
+
+def test_bad_shares_are_refused_before_any_thread_begins(tiny):
+  with pytest.raises(UsageError, match="shared by 4 hosts"):
+    captions(tiny).batches(0, 0, 4)
+
+
+def test_gin_sets_it_up(tiny):
+  with gin.config_scope("test_stream"), gin.unlock_config():
+    gin.parse_config(f"""
+      test_stream/CaptionStream.mixture = "{tiny.name}"
+      test_stream/CaptionStream.image_size = 8
+      test_stream/CaptionStream.augment = @test_stream/Augment()
+      test_stream/Augment.min_area = 0.5
+    """)
+    stream = CaptionStream(batch_size=4)
+  assert stream.image_size == 8 and stream.augment == images.Augment(min_area=0.5)
+
+
+def test_an_mt5_like_model_by_path(tiny_dir, tmp_path, register):
+  model = io.BytesIO()
+  with open(f"{tiny_dir}/text.txt", encoding="utf-8") as file:
+    sentencepiece.SentencePieceTrainer.train(
+      sentence_iterator=iter([*file, *["en de ar"] * 20]), model_writer=model, vocab_size=90,
+      hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
+    )  # fmt: skip
+  (tmp_path / "other.model").write_bytes(model.getvalue())
+  corpus = register(tiny_dir)
+  with gin.unlock_config():
+    gin.bind_parameter(f"{corpus.name}.vocabulary", str(tmp_path / "other.model"))
+  stream = captions(corpus, prompt_length=4, target_length=64)
+  assert stream.vocabulary.prompt("en") == stream.vocabulary.encode("en")
+  batch = stream.batch(0)
+  for key, row in zip(batch["key"], texts(stream, batch), strict=True):
+    assert {text for _, text in row} <= {caption.text for caption in tiny_record(int(key, 16)).captions}
+
+
+def test_tags_in_reading_order(tiny):
+  stream = TagStream(tiny.name, batch_size=NUM_PICTURES, num_slots=3, image_size=SIDE)
+  batch = stream.batch(0)
+  assert stream.num_classes == 3 and stream.tags == ("dog", "cat", "owl")
+  assert batch["tags"].shape == (NUM_PICTURES, 3) and batch["tags"].dtype == np.int32
+  for key, image, tags in zip(batch["key"], batch["image"], batch["tags"], strict=True):
+    index = int(key, 16)
+    assert tags.tolist() == ([1, 2, 3][: index % 4] + [0, 0, 0])[:3]
+    np.testing.assert_array_equal(image, colour(index))
+  assert stream.lost == {}
+
+
+def test_tags_and_captions_see_pictures_in_the_same_order(tiny):
+  tags = TagStream(tiny.name, batch_size=6, image_size=SIDE)
+  np.testing.assert_array_equal(tags.batch(5)["key"], captions(tiny).batch(5)["key"])
+  equal(joined([tags.batch(5, host, 2) for host in range(2)]), tags.batch(5))
+
+
+def test_tags_beyond_the_last_slot_are_counted(tiny):
+  stream = TagStream(tiny.name, batch_size=NUM_PICTURES, num_slots=2, image_size=SIDE)
+  assert set(stream.batch(0)["tags"].ravel()) == {0, 1, 2}
+  assert stream.lost == {"tags beyond the last slot": NUM_PICTURES // 4}
+
+
+def test_an_unknown_tag_is_named(tmp_path, register):
+  record = tiny_record(0)
+  record.tags = ["unicorn"]
+  stream = TagStream(register(write_corpus(tmp_path, [record])).name, batch_size=1, image_size=SIDE)
+  with pytest.raises(XmcapError, match="picture '0000000000000000': tag 'unicorn' is not in .*tags.txt"):
+    stream.batch(0)
+
+
+def test_no_slots(tiny):
+  with pytest.raises(UsageError, match="num_slots is 0"):
+    TagStream(tiny.name, num_slots=0)

@@ -1,0 +1,1 @@
+"""Raw releases -> image records -> batches."""

@@ -1,0 +1,93 @@
+"""Random numbers that are functions of where they are used: of a seed, a purpose and a position.
+
+A generator would have to be wound forward to a position; these are computed there, for many positions at
+once. The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+pseudorandom number generators", OOPSLA 2014).
+"""
+
+import contextlib
+import zlib
+
+import numpy as np
+import tensorflow as tf
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+# The accelerator is JAX's: TensorFlow would take all of a GPU's memory with its first operation. Where the
+# program has used TensorFlow already, its choice of devices stands.
+with contextlib.suppress(RuntimeError):
+  tf.config.set_visible_devices([], "GPU")
+
+
+def _mix(state: np.ndarray) -> np.ndarray:
+  state = (state ^ (state >> np.uint64(30))) * _FIRST
+  state = (state ^ (state >> np.uint64(27))) * _SECOND
+  return state ^ (state >> np.uint64(31))
+
+
+def _fold(state: np.ndarray, value: np.ndarray) -> np.ndarray:
+  return _mix(state ^ (value.astype(np.uint64) * _GOLDEN + _GOLDEN))
+
+
+def bits(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:
+  """Random 64-bit numbers, the same for the same (seed, purpose, position, column).
+
+  Args:
+    seed: any integer.
+    purpose: separates draws made at the same position for different ends.
+    positions: int64 [N], at least 0.
+    count: columns.
+
+  Returns:
+    uint64 [N, count].
+  """
+  state = np.array([[seed & (2**64 - 1)]], np.uint64)
+  state = _fold(state, np.array([[zlib.crc32(purpose.encode())]], np.uint64))
+  state = _fold(state, np.asarray(positions, np.int64)[:, None])
+  return _fold(state, np.arange(count, dtype=np.uint64)[None, :])
+
+
+def uniform(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:
+  """Uniform numbers in the open interval (0, 1): float64 [N, count]; arguments as `bits`."""
+  return ((bits(seed, purpose, positions, count) >> np.uint64(11)) + 0.5) * 2.0**-53
+
+
+def weighted_order(weights: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+  """The order in which columns come up when drawn one by one, by weight, without replacement.
+
+  Efraimidis and Spirakis (2006): sort by an exponential number divided by the weight.
+
+  Args:
+    weights: float [M], at least 0; a column of weight 0 comes after all others.
+    uniforms: float64 [N, M] in (0, 1).
+
+  Returns:
+    int64 [N, M]: in each row, the columns in the order drawn.
+  """
+  with np.errstate(divide="ignore"):
+    return np.argsort(-np.log(uniforms) / weights, axis=1, kind="stable")
+
+
+def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
+  """Positions in an endless stream -> indices; each epoch is another permutation of [0, size).
+
+  Args:
+    seed: any integer.
+    positions: int64 [N], at least 0; position // size is the epoch.
+    size: the number of things that are permuted.
+
+  Returns:
+    int64 [N].
+  """
+  epochs, within = np.divmod(np.asarray(positions, np.int64), size)
+  indices = np.empty_like(within)
+  for epoch in np.unique(epochs):
+    chosen = epochs == epoch
+    # A seed for each position is also an argument of index_shuffle, but TensorFlow 2.21 pads it wrongly.
+    key = np.array([(seed + 2**63) % 2**64 - 2**63, epoch], np.int64)
+    with tf.device("cpu"):
+      shuffled = tf.random.experimental.index_shuffle(within[chosen], key, np.int64(size - 1))
+    indices[chosen] = shuffled.numpy()
+  return indices

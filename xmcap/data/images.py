@@ -1,0 +1,174 @@
+"""Pictures: bytes as released -> uint8 pixels, safely, and the pixels that the model sees."""
+
+import dataclasses
+import io
+import math
+import warnings
+
+import gin
+import numpy as np
+from PIL import Image, ImageOps
+
+from xmcap.errors import UsageError, XmcapError
+
+MAX_PIXELS = 89_478_485
+"""Pictures that claim more are refused by their header; Pillow's own bound for a decompression bomb."""
+
+NUM_DRAWS = 5
+"""How many uniform numbers one augmentation takes."""
+
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, as EPS does
+_ORIENTATION_TAG = 0x0112
+
+# Pillow warns where `decode` refuses with an error of its own.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+
+def decode(data: bytes, key: str, at_least: int | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+  """Decodes one picture.
+
+  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep their upper eight), what is transparent is
+  laid on white, and the orientation that a camera noted in EXIF is applied. Of an animation the first
+  frame is taken.
+
+  Args:
+    data: the bytes of a JPEG, PNG, WebP, GIF or BMP file.
+    key: the picture's key, for messages.
+    at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale, as long as both sides stay at
+      least this many pixels; several times faster for large photographs.
+    max_pixels: a picture whose header claims more is refused before it is decoded.
+
+  Returns:
+    uint8 [height, width, 3].
+
+  Raises:
+    XmcapError: the bytes are no picture, are cut short, or claim too many pixels; names the key.
+  """
+  if not data:
+    raise XmcapError(f"picture '{key}': no bytes at all: replace or remove it")
+  try:
+    with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+      width, height = image.size
+      if width * height > max_pixels:
+        raise XmcapError(
+          f"picture '{key}': {width} x {height} pixels are more than the {max_pixels} allowed: "
+          "make it smaller or remove it"
+        )
+      if at_least is not None and image.format == "JPEG":
+        image.draft(None, (at_least, at_least))
+      image.load()
+      return np.array(_to_rgb(_upright(image)))
+  except XmcapError:
+    raise
+  except Image.UnidentifiedImageError:
+    raise XmcapError(
+      f"picture '{key}': not a picture in a known format ({', '.join(_FORMATS)}): replace or remove it"
+    ) from None
+  except Image.DecompressionBombError:
+    raise XmcapError(
+      f"picture '{key}': more than the {max_pixels} pixels allowed: make it smaller or remove it"
+    ) from None
+  except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
+    reason = " ".join(str(error).split()) or type(error).__name__
+    raise XmcapError(f"picture '{key}': cannot be decoded ({reason}): replace or remove it") from None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+  try:
+    turned = image.getexif().get(_ORIENTATION_TAG, 1) != 1
+  except Exception:  # damaged metadata must not cost the picture; it only leaves the orientation unknown
+    return image
+  return ImageOps.exif_transpose(image) if turned else image
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+  if image.mode == "RGB" and "transparency" not in image.info:
+    return image
+  if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 where their upper half is meant
+    pixels = np.asarray(image).astype(np.int64)
+    return Image.fromarray((pixels >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+  if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+    image = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+  return image.convert("RGB")
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Augment:
+  """Random changes to a training picture.
+
+  The defaults change nothing. A flip is off unless asked for: captions speak of left and right, and read
+  pictures in order.
+
+  Attributes:
+    min_area: smallest share of the picture's area that a random crop keeps (1: no crop); uniform to 1.
+    max_aspect: largest stretch of the crop's sides against each other; log-uniform in both directions.
+    flip: mirrors half of the pictures.
+
+  Raises:
+    UsageError: a value is out of range.
+  """
+
+  min_area: float = 1.0
+  max_aspect: float = 1.0
+  flip: bool = False
+
+  def __post_init__(self):
+    if not 0 < self.min_area <= 1:
+      raise UsageError(f"Augment.min_area is {self.min_area}: give a share in (0, 1]")
+    if not self.max_aspect >= 1:
+      raise UsageError(f"Augment.max_aspect is {self.max_aspect}: give a ratio of at least 1")
+
+  def box(self, width: int, height: int, draws: np.ndarray) -> tuple[float, float, float, float]:
+    """The crop (left, top, right, bottom) in pixels, from four uniform draws."""
+    area = self.min_area + (1 - self.min_area) * draws[0]
+    stretch = math.sqrt(self.max_aspect ** (2 * draws[1] - 1))
+    crop_width = width * min(1.0, math.sqrt(area) * stretch)
+    crop_height = height * min(1.0, math.sqrt(area) / stretch)
+    left = (width - crop_width) * draws[2]
+    top = (height - crop_height) * draws[3]
+    return left, top, min(left + crop_width, width), min(top + crop_height, height)
+
+
+def preprocess(
+  image: np.ndarray, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
+) -> np.ndarray:
+  """Makes a picture the square that the model sees.
+
+  Resizes with the bilinear filter, antialiased (the filter widens with the scale), and stretches the
+  sides to the square, so that nothing at the edges of a picture is lost.
+
+  Args:
+    image: uint8 [height, width, 3].
+    size: pixels of a side of the result.
+    augment: random changes; None for none.
+    draws: float [NUM_DRAWS], uniform in [0, 1); needed with `augment`. The result is a function of them.
+
+  Returns:
+    uint8 [size, size, 3].
+
+  Raises:
+    UsageError: `augment` without `draws`.
+  """
+  height, width = image.shape[:2]
+  box = None
+  if augment is not None:
+    if draws is None:
+      raise UsageError("a random augmentation needs its random numbers: pass `draws` to preprocess")
+    box = augment.box(width, height, draws)
+  if (box is None or box == (0, 0, width, height)) and (height, width) == (size, size):
+    resized = image
+  else:
+    resized = np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR, box=box))
+  if augment is not None and augment.flip and draws[4] < 0.5:
+    resized = resized[:, ::-1]
+  return resized
+
+
+def load(
+  data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
+) -> np.ndarray:
+  """`decode` at the smallest scale that loses nothing, then `preprocess`; uint8 [size, size, 3]."""
+  needed = size if augment is None else math.ceil(size * math.sqrt(augment.max_aspect / augment.min_area))
+  return preprocess(decode(data, key, at_least=needed), size, augment, draws)

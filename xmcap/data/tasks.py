@@ -1,0 +1,339 @@
+"""Corpora as seqio tasks: one task a language, one mixture over them, one place that says what a corpus is.
+
+`register_corpus("emoji36")` makes the tasks `emoji36_ar` ... `emoji36_zh` and the mixture `emoji36`, which
+any seqio code can use:
+
+  seqio.get_mixture_or_task("emoji36").get_dataset(sequence_length={"image": 64, "targets": 32})
+
+An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T],
+ended by EOS. seqio reads and decodes a picture again for each of its captions; `xmcap.data.stream` takes the
+languages, their rates, the records and the vocabulary from the same registration, and reads it once.
+
+Where a corpus lies is gin's to say, and asked only when something is read:
+
+  emoji36.data_dir = "/data/emoji36"
+  emoji36.vocabulary = "/data/emoji36/vocabulary.model"
+"""
+
+import dataclasses
+import difflib
+import functools
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import gin
+import numpy as np
+import seqio
+import tensorflow as tf
+
+from xmcap import languages as languages_lib
+from xmcap.data import images
+from xmcap.data.records import RecordSource, read_tags
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError, XmcapError
+
+_READ_BATCH = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+  """Where the parts of a corpus lie: the folder of its records and the file of its vocabulary."""
+
+  data_dir: str
+  vocabulary: str
+
+
+class Corpus:
+  """A registered corpus: image records with captions in several languages, and a vocabulary.
+
+  Made by `register_corpus`; nothing is read before it is asked for. What was opened stays open until the
+  location changes.
+
+  Attributes:
+    name: name of the mixture, and of the gin configurable that says where it lies.
+    languages: codes, in the order of the table of languages.
+  """
+
+  def __init__(self, name: str, languages: Sequence[str], locate: Callable[[], Location]):
+    self.name = name
+    self.languages = tuple(languages)
+    self._locate = locate
+    self._lock = threading.Lock()
+    self._sources: dict[tuple[str, str], RecordSource] = {}
+    self._vocabularies: dict[str, Vocabulary] = {}
+
+  def __deepcopy__(self, memo) -> "Corpus":
+    return self  # gin copies what it is given, and a registration is one thing
+
+  def location(self) -> Location:
+    """Where the corpus lies now; UsageError if nothing says so."""
+    return self._locate()
+
+  def source(self, split: str) -> RecordSource:
+    """The records of a split; UsageError or XmcapError as `RecordSource`."""
+    key = (self.location().data_dir, split)
+    with self._lock:
+      if key not in self._sources:
+        self._sources[key] = RecordSource(*key)
+      return self._sources[key]
+
+  def vocabulary(self) -> Vocabulary:
+    """The vocabulary; UsageError if there is none at its place."""
+    path = self.location().vocabulary
+    with self._lock:
+      if path not in self._vocabularies:
+        self._vocabularies[path] = Vocabulary(path)
+      return self._vocabularies[path]
+
+
+class CorpusVocabulary(seqio.SentencePieceVocabulary):
+  """A corpus's vocabulary for seqio; its file is looked up when it is first used, not when registered."""
+
+  def __init__(self, corpus: Corpus):
+    super().__init__(sentencepiece_model_file="")
+    self._corpus = corpus
+
+  @property
+  def sentencepiece_model_file(self) -> str:
+    return self._corpus.location().vocabulary
+
+  def _model_context(self):
+    path = self._corpus.vocabulary().path  # ours says in one line what is wrong with a file
+    if self._model is None or path != self._sentencepiece_model_file:
+      self._sentencepiece_model_file = path
+      self._model = None
+    return super()._model_context()
+
+  def __eq__(self, other) -> bool:
+    return isinstance(other, CorpusVocabulary) and self._corpus is other._corpus
+
+  __hash__ = None
+
+
+class RecordDataSource(seqio.DataSource):
+  """seqio's view of the records of a corpus in one language: the index of every record.
+
+  The record itself is read by the task's first preprocessor, so that what seqio keeps in memory of a small
+  split is a list of numbers. Shuffling permutes all records by `seed`, without a buffer, alike in every
+  epoch. Sharding takes every num_shards-th record of that order.
+
+  Attributes:
+    corpus: the registered corpus.
+    language: the language's code.
+  """
+
+  def __init__(self, corpus: Corpus, language: str, splits: Sequence[str]):
+    super().__init__(splits=splits, caching_permitted=False, performs_internal_shuffling=True)
+    self.corpus = corpus
+    self.language = language
+
+  @property
+  def supports_arbitrary_sharding(self) -> bool:
+    return True
+
+  def list_shards(self, split: str) -> Sequence[str]:
+    return [split]
+
+  def num_input_examples(self, split: str) -> int:
+    return len(self.corpus.source(split))
+
+  def get_dataset(
+    self,
+    split: str = "train",
+    shuffle: bool = True,
+    seed: int | None = None,
+    shard_info: seqio.ShardInfo | None = None,
+    *,
+    sequence_length: Mapping[str, int] | None = None,
+    use_cached: bool = False,
+    num_epochs: int | None = 1,
+  ) -> tf.data.Dataset:
+    """Yields {"index": int64, "split": string} for each record."""
+    count = self.num_input_examples(split)
+    dataset = tf.data.Dataset.range(count)
+    if shard_info:
+      dataset = dataset.shard(shard_info.num_shards, shard_info.index)
+    if shuffle:
+      chosen = np.random.default_rng().integers(2**31) if seed is None else seed
+      order = tf.stack([tf.cast(chosen, tf.int64), tf.constant(0, tf.int64)])
+      last = tf.constant(count - 1, tf.int64)
+      dataset = dataset.map(lambda index: tf.random.experimental.index_shuffle(index, order, last))
+    return dataset.map(lambda index: {"index": index, "split": tf.constant(split)})
+
+
+def _read_captions(
+  dataset: tf.data.Dataset,
+  corpus: Corpus,
+  language: str,
+  sequence_length: Mapping[str, int] | None = None,
+) -> tf.data.Dataset:
+  """Index of a record -> an example for each of its captions in a language: `image`, `targets` (text), `key`.
+
+  The picture is resized to sequence_length["image"] pixels a side, if given, else left as it is.
+  """
+  size = (sequence_length or {}).get("image")
+
+  def read(indices: np.ndarray, splits: np.ndarray):
+    pictures, texts, keys = [], [], []
+    for record in corpus.source(splits[0].decode()).read(indices.tolist()):
+      captions = [caption.text for caption in record.captions if caption.language == language]
+      if captions:
+        data, key = record.image, record.key
+        pixels = images.load(data, key, size) if size else images.decode(data, key)
+        # PNG is exact, and lets pictures of different sizes travel in one array.
+        encoded = tf.io.encode_png(pixels, compression=0).numpy()
+        pictures += [encoded] * len(captions)
+        texts += [text.encode() for text in captions]
+        keys += [key.encode()] * len(captions)
+    return tuple(np.array(column, object) for column in (pictures, texts, keys))
+
+  def flat_read(batch):
+    columns = tf.numpy_function(read, (batch["index"], batch["split"]), (tf.string,) * 3)
+    for column in columns:
+      column.set_shape([None])
+    return tf.data.Dataset.from_tensor_slices(dict(zip(("image", "targets", "key"), columns, strict=True)))
+
+  def decode(example):
+    image = tf.io.decode_png(example["image"], channels=3)
+    image.set_shape([size, size, 3])
+    return {**example, "image": image}
+
+  return dataset.batch(_READ_BATCH).flat_map(flat_read).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _add_prompt(dataset: tf.data.Dataset, corpus: Corpus, language: str) -> tf.data.Dataset:
+  """Adds `inputs`, the ids of the LangId prompt."""
+  prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
+  return dataset.map(lambda example: {**example, "inputs": prompt})
+
+
+def _tokenize_targets(
+  dataset: tf.data.Dataset, output_features: Mapping[str, seqio.Feature]
+) -> tf.data.Dataset:
+  """Turns the text in `targets` into ids; the text stays as `targets_pretokenized`."""
+  vocabulary = output_features["targets"].vocabulary
+  return dataset.map(
+    lambda example: {
+      **example,
+      "targets": vocabulary.encode_tf(example["targets"]),
+      "targets_pretokenized": example["targets"],
+    },
+    num_parallel_calls=tf.data.AUTOTUNE,
+  )
+
+
+def register_corpus(
+  name: str,
+  *,
+  languages: Sequence[str] = languages_lib.TRAINED,
+  rates: Mapping[str, float] | None = None,
+  splits: Sequence[str] = ("train", "validation"),
+  build_hint: str = "",
+) -> Corpus:
+  """Registers a corpus: a seqio task a language, the mixture, and the gin configurable of its place.
+
+  Args:
+    name: of the mixture; the tasks are NAME_LANGUAGE.
+    languages: codes of the languages that it holds.
+    rates: how often a language is drawn, relative to the others; all alike if absent.
+    splits: record splits that it has.
+    build_hint: the command that makes it, for the message when it is not there.
+
+  Returns:
+    The corpus.
+
+  Raises:
+    UsageError: an unknown language, a rate for a language that is not held, or a negative rate.
+    ValueError: the name is taken (from seqio and gin).
+  """
+  codes = tuple(languages_lib.get(language).code for language in languages)
+  rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
+  if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
+    raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
+
+  def locate(data_dir: str = "", vocabulary: str = "") -> Location:
+    """Where the corpus lies.
+
+    Args:
+      data_dir: folder of its records.
+      vocabulary: SentencePiece model; by default `vocabulary.model` in `data_dir`.
+    """
+    if not data_dir:
+      hint = f" ({build_hint} makes one)" if build_hint else ""
+      raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
+    data_dir = os.path.expanduser(data_dir)
+    return Location(data_dir, os.path.expanduser(vocabulary) or os.path.join(data_dir, "vocabulary.model"))
+
+  corpus = Corpus(name, codes, gin.configurable(name, module="xmcap.tasks")(locate))
+  vocabulary = CorpusVocabulary(corpus)
+  features = {
+    "image": seqio.ContinuousFeature(dtype=tf.uint8, rank=3),
+    "inputs": seqio.Feature(vocabulary, add_eos=False),
+    "targets": seqio.Feature(vocabulary, add_eos=True),
+  }
+  for code in codes:
+    seqio.TaskRegistry.add(
+      f"{name}_{code}",
+      source=RecordDataSource(corpus, code, splits),
+      preprocessors=[
+        functools.partial(_read_captions, corpus=corpus, language=code),
+        functools.partial(_add_prompt, corpus=corpus, language=code),
+        _tokenize_targets,
+        seqio.preprocessors.append_eos,
+      ],
+      output_features=features,
+      # The source shuffles all records; a buffer would hold a thousand pictures for each language.
+      shuffle_buffer_size=None,
+    )
+  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in codes])
+  return corpus
+
+
+@dataclasses.dataclass(frozen=True)
+class Registration:
+  """What a mixture or task says: its corpus, and the rate of each language that is drawn (all above 0)."""
+
+  corpus: Corpus
+  rates: Mapping[str, float]
+
+
+def registration(mixture: str) -> Registration:
+  """Looks up a mixture or task by name.
+
+  Raises:
+    UsageError: no such name (with the nearest), or its tasks are not of one registered corpus.
+  """
+  known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
+  if mixture not in known:
+    nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
+    hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
+    raise UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")
+  provider = seqio.get_mixture_or_task(mixture)
+  sources = {task: task.source for task in seqio.get_subtasks(provider)}
+  if not all(isinstance(source, RecordDataSource) for source in sources.values()):
+    raise UsageError(f"'{mixture}' is not made of image records: name one made by register_corpus")
+  corpora = {source.corpus.name: source.corpus for source in sources.values()}
+  if len(corpora) > 1:
+    raise UsageError(f"'{mixture}' mixes the corpora {', '.join(sorted(corpora))}: a stream reads one")
+  rates = {
+    source.language: provider.get_rate(task) if isinstance(provider, seqio.Mixture) else 1.0
+    for task, source in sources.items()
+  }
+  rates = {language: float(rates[language]) for language in languages_lib.LANGUAGES if rates.get(language)}
+  if not rates:
+    raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
+  (corpus,) = corpora.values()
+  return Registration(corpus, rates)
+
+
+@gin.configurable
+def vocabulary_rows(mixture: str) -> int:
+  """The rows that the vocabulary of a mixture's corpus needs: the vocab_size of a model made for it."""
+  return registration(mixture).corpus.vocabulary().rows
+
+
+@gin.configurable
+def number_of_tags(mixture: str) -> int:
+  """The classes that the corpus of a mixture has tags for: the num_classes of a tagger made for it."""
+  return len(read_tags(registration(mixture).corpus.location().data_dir))

@@ -1,0 +1,247 @@
+"""SentencePiece vocabularies: mT5's, or one trained on the text of a corpus, behind one class.
+
+Ids follow mT5 (Xue et al. 2021, section 3.2): 0 pads, 1 ends a sequence, 2 is unknown; pieces of single
+bytes stand for characters that the model has never seen. Models trained here hold one more piece for each
+language, `<en>` to `<zh>`, the LangId prompt of Thapliyal et al. (2022), section 4.1; mT5's own model has
+no such pieces, and its prompt is the language's code as text.
+"""
+
+import functools
+import io
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+
+import gin
+import numpy as np
+import sentencepiece
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError, XmcapError
+
+PAD_ID = 0
+EOS_ID = 1
+UNK_ID = 2
+ROW_MULTIPLE = 128
+
+_TRAINER_THREADS = 2  # the trainer sums per thread: a fixed number gives the same model on every machine
+
+
+def language_piece(language: str) -> str:
+  """The LangId piece of a language: `<th>` for `th`."""
+  return f"<{language}>"
+
+
+@gin.configurable
+def train_vocabulary(
+  text_file: str,
+  out_model: str,
+  size: int = 4_000,
+  character_coverage: float = 0.9999,
+  normalization: str = "identity",
+  split_by_whitespace: bool = True,
+) -> "Vocabulary":
+  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces.
+
+  The same text and options give the same bytes. The model is written beside `out_model` and then renamed,
+  so that a file of that name is always whole.
+
+  Args:
+    text_file: UTF-8 text, one sentence a line.
+    out_model: where the model goes.
+    size: pieces wanted, special ones included; a text too small for so many gives fewer.
+    character_coverage: share of the text's characters that get a piece; the others are spelt in bytes.
+    normalization: SentencePiece's rule name. None by default, so that decoding gives back the text that was
+      encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's zero-width non-joiners.
+    split_by_whitespace: False lets a piece span words: shorter targets, but unlike mT5.
+
+  Returns:
+    The vocabulary.
+
+  Raises:
+    UsageError: the text cannot be read, is empty or is not UTF-8 (with the line), or `size` is too small.
+    XmcapError: the model cannot be written.
+  """
+  model = io.BytesIO()
+  lines = _Lines(text_file)
+  try:
+    sentencepiece.SentencePieceTrainer.train(
+      sentence_iterator=iter(lines),
+      model_writer=model,
+      model_type="unigram",
+      vocab_size=size,
+      hard_vocab_limit=False,
+      byte_fallback=True,
+      character_coverage=character_coverage,
+      normalization_rule_name=normalization,
+      split_by_whitespace=split_by_whitespace,
+      pad_id=PAD_ID,
+      eos_id=EOS_ID,
+      unk_id=UNK_ID,
+      bos_id=-1,
+      user_defined_symbols=[language_piece(language) for language in languages_lib.LANGUAGES],
+      num_threads=_TRAINER_THREADS,
+      minloglevel=2,
+    )
+  except (RuntimeError, OSError, ValueError) as error:
+    if lines.error is not None:  # raised in the iterator, on the far side of the trainer
+      raise lines.error from None
+    if not lines.count:
+      raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences") from None
+    reason = " ".join(str(error).split())
+    raise UsageError(
+      f"{text_file}: no vocabulary of {size} pieces can be trained: {reason}; change `size`"
+    ) from None
+  if lines.error is not None:
+    raise lines.error
+  _write_whole(out_model, model.getvalue())
+  return Vocabulary(out_model)
+
+
+class _Lines:
+  """The lines of a text file; keeps the first error, which the trainer would swallow."""
+
+  def __init__(self, path: str):
+    self.path = path
+    self.count = 0
+    self.error: XmcapError | None = None
+
+  def __iter__(self) -> Iterator[str]:
+    try:
+      with open(self.path, "rb") as file:
+        for number, line in enumerate(file, 1):
+          try:
+            text = line.decode("utf-8").strip()
+          except UnicodeDecodeError as error:
+            self.error = UsageError(
+              f"{self.path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}): "
+              "save the file as UTF-8"
+            )
+            return
+          if text:
+            self.count += 1
+            yield text
+    except OSError as error:
+      self.error = UsageError(f"{self.path}: cannot be read ({error.strerror}): give a readable text file")
+
+
+def _write_whole(path: str, data: bytes) -> None:
+  folder = os.path.dirname(os.path.abspath(path))
+  try:
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".vocabulary-")
+    try:
+      with os.fdopen(handle, "wb") as file:
+        file.write(data)
+      os.chmod(temporary, 0o644)
+      os.replace(temporary, path)
+    except BaseException:
+      os.unlink(temporary)
+      raise
+  except OSError as error:
+    raise XmcapError(
+      f"{path}: the vocabulary cannot be written ({error.strerror}): free space or choose another folder"
+    ) from None
+
+
+class Vocabulary:
+  """A SentencePiece model with mT5's special ids, for text to ids and back.
+
+  Safe to use from several threads; pickles as its path.
+
+  Args:
+    path: a `.model` file: mT5's, or one written by `train_vocabulary`.
+
+  Raises:
+    UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
+  """
+
+  def __init__(self, path: str):
+    self.path = os.fspath(path)
+    try:
+      with open(self.path, "rb") as file:
+        model = file.read()
+    except OSError as error:
+      raise UsageError(
+        f"{self.path}: the vocabulary cannot be read ({error.strerror}): give a SentencePiece model"
+      ) from None
+    self._processor = sentencepiece.SentencePieceProcessor()
+    try:
+      # An empty file loads without complaint, as a model of nothing.
+      loaded = bool(model) and self._processor.LoadFromSerializedProto(model)
+    except RuntimeError:
+      loaded = False
+    if not loaded or not self._processor.get_piece_size():
+      raise UsageError(f"{self.path}: not a SentencePiece model: give mT5's .model file or train one")
+    ids = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
+    if ids != (PAD_ID, EOS_ID, UNK_ID):
+      raise UsageError(
+        f"{self.path}: pad, end and unknown are ids {ids}, not {(PAD_ID, EOS_ID, UNK_ID)} as mT5's: "
+        "give a model with those ids"
+      )
+
+  def __reduce__(self):
+    return Vocabulary, (self.path,)
+
+  @property
+  def size(self) -> int:
+    """The number of pieces, special ones included (mT5: 250,100)."""
+    return self._processor.get_piece_size()
+
+  @property
+  def rows(self) -> int:
+    """Rows of the embedding and the logits: `size` rounded up to a multiple of 128 (mT5: 250,112)."""
+    return -(-self.size // ROW_MULTIPLE) * ROW_MULTIPLE
+
+  @property
+  def pad_id(self) -> int:
+    """The id that fills up rows."""
+    return PAD_ID
+
+  @property
+  def eos_id(self) -> int:
+    """The id that ends a sequence."""
+    return EOS_ID
+
+  def encode(self, text: str) -> list[int]:
+    """Text to ids, without an end."""
+    return self._processor.encode(text)
+
+  def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+    """Texts to lists of ids, without ends, in one call on the calling thread."""
+    return self._processor.encode(list(texts), num_threads=1)
+
+  def decode(self, ids: Iterable[int]) -> str:
+    """Ids to text: up to the first end, pads left out; ids of rows that no piece has read as unknown."""
+    kept = []
+    size = self.size
+    for token in np.asarray(ids if hasattr(ids, "__len__") else list(ids), np.int64).reshape(-1).tolist():
+      if token == EOS_ID:
+        break
+      if token != PAD_ID:
+        kept.append(token if 0 <= token < size else UNK_ID)
+    return self._processor.decode(kept)
+
+  @functools.cached_property
+  def _prompts(self) -> dict[str, tuple[int, ...]]:
+    prompts = {}
+    for language in languages_lib.LANGUAGES:
+      piece = self._processor.piece_to_id(language_piece(language))
+      prompts[language] = (piece,) if piece != UNK_ID else tuple(self.encode(language))
+    return prompts
+
+  def prompt(self, language: str) -> list[int]:
+    """The ids that tell the model to write in a language, without an end.
+
+    The piece `<xx>` where the model has it, else the code `xx` as text (mT5).
+
+    Raises:
+      UsageError: the code is none of the 36.
+    """
+    return list(self._prompts[languages_lib.get(language).code])
+
+  def seqio_vocabulary(self):
+    """The same model as a `seqio.SentencePieceVocabulary`, with identical ids."""
+    import seqio  # loads tensorflow, which text alone does not need
+
+    return seqio.SentencePieceVocabulary(self.path)
