@@ -27,6 +27,7 @@ setuptools.setup(
     "flax>=0.12.8",
     "fugashi>=1.5.2",
     "gin-config>=0.5.0",
+    "importlib_resources>=6.0",
     "jax>=0.10.2",
     "jieba>=0.42.1",
     "matplotlib>=3.11",

@@ -1,0 +1,228 @@
+"""Records: what is written is read again, by TFDS too; damage and bad input are named in one line."""
+
+import concurrent.futures
+import io
+import os
+import pickle
+import resource
+import signal
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from PIL import Image
+
+from xmcap.data import records
+from xmcap.data.records import Caption, Record, RecordSource
+from xmcap.errors import UsageError, XmcapError
+
+
+def png(shade: int) -> bytes:
+  buffer = io.BytesIO()
+  Image.new("RGB", (4, 3), (shade % 256, 0, 0)).save(buffer, "PNG")
+  return buffer.getvalue()
+
+
+def record(number: int) -> Record:
+  captions = [Caption("th", f"ภาพที่ {number}", "ภาพ ที่", "mt"), Caption("en", f"picture {number}")]
+  return Record(f"{number:016x}", png(number), captions, ["a b", f"tag {number}"], "en")
+
+
+def numbered(numbers: range):
+  return map(record, numbers)
+
+
+def write(folder, lengths=(3, 1, 4), processes=1):
+  starts = np.cumsum([0, *lengths])
+  shards = [range(int(start), int(start) + length) for start, length in zip(starts, lengths, strict=False)]
+  split = records.write_split(folder, "train", shards, numbered, dataset="toy", processes=processes)
+  records.write_metadata(folder, [split], dataset="toy")
+  return split
+
+
+def contents(folder):
+  return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_records_come_back_in_order(tmp_path):
+  split = write(tmp_path)
+  source = RecordSource(tmp_path, "train")
+  assert split.shard_lengths == (3, 1, 4)
+  assert len(source) == 8
+  assert list(source) == [record(number) for number in range(8)]
+
+
+def test_read_takes_indices_in_any_order_and_twice(tmp_path):
+  write(tmp_path)
+  indices = [7, 0, 3, 3, 2]
+  assert RecordSource(tmp_path).read(indices) == [record(number) for number in indices]
+
+
+def test_part_of_a_split(tmp_path):
+  write(tmp_path)
+  part = RecordSource(tmp_path, "train[2:5]")
+  assert [r.key for r in part] == [record(number).key for number in (2, 3, 4)]
+
+
+@pytest.mark.parametrize("index", [-1, 8])
+def test_index_outside_is_an_index_error(tmp_path, index):
+  write(tmp_path)
+  with pytest.raises(IndexError):
+    RecordSource(tmp_path)[index]
+
+
+def test_source_survives_pickling_after_reading(tmp_path):
+  write(tmp_path)
+  source = RecordSource(tmp_path)
+  source[0]
+  assert pickle.loads(pickle.dumps(source))[5] == record(5)
+
+
+def test_threads_read_the_same_source(tmp_path):
+  write(tmp_path, (50, 50))
+  source = RecordSource(tmp_path)
+  orders = [np.random.default_rng(seed).permutation(100) for seed in range(8)]
+  with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    for order, found in zip(orders, pool.map(source.read, orders), strict=True):
+      assert [r.key for r in found] == [f"{number:016x}" for number in order]
+
+
+def test_tfds_reads_the_same(tmp_path):
+  write(tmp_path)
+  source = tfds.builder_from_directory(tmp_path).as_data_source(split="train")
+  example = source[4]
+  assert example["image/key"] == record(4).key.encode()
+  assert example["image"].shape == (3, 4, 3)
+  assert [text.decode() for text in example["captions"]["text"]] == [c.text for c in record(4).captions]
+  assert [tag.decode() for tag in example["tags"]] == record(4).tags
+
+
+def test_serialisation_is_that_of_tfds(tmp_path):
+  """Golden: tensorflow-datasets' own serialiser of FEATURES."""
+  theirs = tfds.core.example_serializer.ExampleSerializer(records.FEATURES.get_serialized_info())
+  encoded = records.FEATURES.encode_example(records.as_example(record(1)))
+  assert records.parse(theirs.serialize_example(encoded)) == record(1)
+
+
+def test_image_bytes_are_kept(tmp_path):
+  write(tmp_path)
+  assert RecordSource(tmp_path)[6].image == png(6)
+
+
+def test_bytes_do_not_depend_on_processes(tmp_path):
+  write(tmp_path / "one", processes=1)
+  write(tmp_path / "two", processes=2)
+  assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_progress_counts_records(tmp_path):
+  seen = []
+  shards = [range(2), range(2, 5)]
+  records.write_split(tmp_path, "train", shards, numbered, dataset="t", processes=1, progress=seen.append)
+  assert seen == [2, 5]
+
+
+def change(**fields):
+  changed = record(0)
+  for name, value in fields.items():
+    setattr(changed, name, value)
+  return changed
+
+
+@pytest.mark.parametrize(
+  ("bad", "message"),
+  [
+    (change(key="../etc/passwd"), "not a safe name"),
+    (change(key=""), "not a safe name"),
+    (change(image=b"GIF89a"), "neither JPEG nor PNG"),
+    (change(image=b""), "neither JPEG nor PNG"),
+    (change(captions=[Caption("xx", "text")]), "unknown language"),
+    (change(captions=[Caption("en", " ")]), "the text is empty"),
+    (change(captions=[Caption("en", "text", "", "guess")]), "source 'guess'"),
+    (change(tags=["a\nb"]), "line break"),
+  ],
+)
+def test_invalid_record_is_refused_and_nothing_is_left(tmp_path, bad, message):
+  with pytest.raises(XmcapError, match=message):
+    records.write_split(tmp_path, "train", [0], lambda _: [record(1), bad], dataset="toy", processes=1)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_no_records_is_an_error(tmp_path):
+  with pytest.raises(XmcapError, match="'train' .* has no records"):
+    records.write_split(tmp_path, "train", [range(0)], numbered, dataset="toy", processes=1)
+
+
+def test_empty_split_is_an_error(tmp_path):
+  write(tmp_path)
+  with pytest.raises(UsageError, match="is empty"):
+    RecordSource(tmp_path, "train[:0]")
+
+
+def test_absent_folder_and_split_are_usage_errors(tmp_path):
+  with pytest.raises(UsageError, match="is no corpus"):
+    RecordSource(tmp_path / "absent")
+  write(tmp_path)
+  with pytest.raises(UsageError, match="has no split 'dev'; its splits: train"):
+    RecordSource(tmp_path, "dev")
+
+
+def test_absent_file_is_named(tmp_path):
+  write(tmp_path)
+  (tmp_path / "toy-train.array_record-00001-of-00003").unlink()
+  with pytest.raises(XmcapError, match="00001-of-00003 is absent"):
+    RecordSource(tmp_path)
+
+
+def test_damaged_file_is_named(tmp_path):
+  write(tmp_path)
+  path = tmp_path / "toy-train.array_record-00002-of-00003"
+  path.write_bytes(path.read_bytes()[: 1 << 16])
+  with pytest.raises(XmcapError, match="00002-of-00003 is damaged"):
+    RecordSource(tmp_path).read(range(8))
+
+
+def test_broken_metadata_is_one_line(tmp_path):
+  write(tmp_path)
+  (tmp_path / "dataset_info.json").write_text("{")
+  with pytest.raises(XmcapError, match="cannot read .*dataset_info.json") as caught:
+    RecordSource(tmp_path)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit on file sizes here")
+def test_full_disk_is_one_line(tmp_path):
+  """A limit on the size of files stands for a full disk: the write fails in the same place."""
+  before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+  try:
+    with pytest.raises(XmcapError, match="cannot write records to .*is the disk full"):
+      write(tmp_path)
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_cannot_be_made_is_a_usage_error(tmp_path):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(UsageError, match="cannot make the folder"):
+    write(tmp_path / "file" / "corpus")
+
+
+def test_tags_come_back(tmp_path):
+  records.write_tags(tmp_path, ["red apple", "dog"])
+  assert records.read_tags(tmp_path) == ["red apple", "dog"]
+
+
+def test_absent_and_repeated_tags(tmp_path):
+  with pytest.raises(UsageError, match="tags.txt is absent"):
+    records.read_tags(tmp_path)
+  (tmp_path / "tags.txt").write_text("dog\ncat\ndog\n")
+  with pytest.raises(XmcapError, match="line 3: class 'dog'"):
+    records.read_tags(tmp_path)
+
+
+def test_parse_of_other_bytes_is_a_value_error():
+  with pytest.raises(ValueError, match="not a record"):
+    records.parse(os.urandom(3) + b"\xff" * 20)

@@ -1,0 +1,74 @@
+"""Gin files, overrides, and what is said when they are wrong."""
+
+import gin
+import pytest
+
+from xmcap import configuration
+from xmcap.errors import UsageError
+
+
+@gin.configurable
+def soup_for_tests(salt=1, name=""):
+  return salt, name
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "a.gin").write_text("SALT = 2\nNAME = 'x'\nsoup_for_tests.salt = %SALT\nsoup_for_tests.name = %NAME\n")
+  yield tmp_path
+  gin.clear_config()
+
+
+def test_later_files_and_overrides_win(files):
+  (files / "b.gin").write_text("SALT = 3\n")
+  configuration.parse(["a.gin"])
+  assert soup_for_tests() == (2, "x")
+  configuration.parse(["a.gin", "b.gin"])
+  assert soup_for_tests() == (3, "x")
+  configuration.parse(["a.gin", "b.gin"], ["SALT=4", "soup_for_tests.name='y'"])
+  assert soup_for_tests() == (4, "y")
+
+
+def test_a_bare_path_is_a_string(files):
+  configuration.parse(["a.gin"], ["NAME=/some/where-1/x.gin"])
+  assert soup_for_tests() == (2, "/some/where-1/x.gin")
+
+
+def test_search_paths_and_the_files_that_travel(files):
+  (files / "deep").mkdir()
+  (files / "deep" / "c.gin").write_text("include 'a.gin'\nSALT = 5\n")
+  configuration.parse(["c.gin"], search_paths=["deep"])
+  assert soup_for_tests() == (5, "x")
+  configuration.parse(["models/bb.gin"])
+  assert configuration.macro("IMAGE_SIZE") == 224
+
+
+def test_explain_shows_what_was_resolved(files):
+  configuration.parse(["a.gin"], ["SALT=7"])
+  assert "SALT = 7" in configuration.explain()
+
+
+@pytest.mark.parametrize(
+  "text, overrides, message",
+  [
+    ("soup_for_test.salt = 1", [], "b.gin, line 1: No configurable matching 'soup_for_test'; did you mean soup_for_tests"),
+    ("soup_for_tests.sale = 1", [], "b.gin, line 1: .*parameter named 'sale'; did you mean salt"),
+    ("SALT = ", [], "b.gin, line 1: gin cannot read this"),
+    ("SALT = 1\nimport no.such.module", [], "No module named 'no'"),
+    ("SALT = 1", ["SALTY=3"], "--gin.SALTY: no gin file defines SALTY; did you mean SALT"),
+    ("SALT = 1", ["SALT"], "write --gin.NAME=VALUE"),
+    ("soup_for_tests.salt = %PEPPER", [], "PEPPER"),
+    ("SALT = 1", ["SALT=@no_such_thing"], "--gin.SALT=@no_such_thing: .*no_such_thing"),
+  ],
+)
+def test_what_is_wrong_is_one_line(files, text, overrides, message):
+  (files / "b.gin").write_text(text + "\n")
+  with pytest.raises(UsageError, match=message) as error:
+    configuration.parse(["a.gin", "b.gin"], overrides)
+  assert "\n" not in str(error.value)
+
+
+def test_an_absent_file_names_the_nearest(files):
+  with pytest.raises(UsageError, match="models/bd.gin: no such file .*did you mean models/b"):
+    configuration.parse(["models/bd.gin"])

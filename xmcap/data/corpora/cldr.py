@@ -1,0 +1,173 @@
+"""CLDR's names of emoji and its list patterns, in the 36 languages.
+
+CLDR (Unicode Common Locale Data Repository) holds, for each language, a short name of every emoji, written
+by native speakers (`type="tts"`), and the patterns by which a list is written ("{0}, {1} and {2}"). ICU's
+rules on top of the patterns (Spanish "y" becoming "e" before an i) are not applied. Two layouts are read: the
+XML of the Debian package `unicode-cldr-core`, and the JSON of the npm packages `cldr-annotations-full` and
+`cldr-misc-full`.
+
+Source: UTS #35, Unicode Locale Data Markup Language, part 2 (list patterns) and part 7 (annotations).
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+
+from xmcap import languages
+from xmcap.errors import XmcapError
+
+_CODES = {"quz": "qu"}
+"""Our code -> CLDR's, where they differ."""
+
+_INHERIT = "↑↑↑"
+# Marks of writing direction only: invisible, and put in by some translators and not by others. The joiners
+# U+200C and U+200D are spelling in Persian and the Indic scripts, and stay.
+_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Types whose pairs have no "and" in nearly all languages that have one; the first that differs is taken.
+_PLAIN_TYPES = ("standard-narrow", "unit", "unit-short", "unit-narrow")
+
+
+@dataclasses.dataclass(frozen=True)
+class ListPattern:
+  """How a language writes a list; `{0}` and `{1}` stand for what is joined (UTS #35, part 2, 11)."""
+
+  pair: str
+  start: str
+  middle: str
+  end: str
+
+  def join(self, items: Sequence[str]) -> str:
+    """The items as one list; a single item is itself. ValueError if there is none."""
+    if not items:
+      raise ValueError("a list pattern joins at least one item")
+    if len(items) <= 2:
+      return items[0] if len(items) == 1 else _fill(self.pair, items[0], items[1])
+    text = _fill(self.end, items[-2], items[-1])
+    for item in reversed(items[1:-2]):
+      text = _fill(self.middle, item, text)
+    return _fill(self.start, items[0], text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cldr:
+  """What emoji36 takes from CLDR.
+
+  Attributes:
+    names: language -> emoji -> name. Emoji are written without U+FE0F, as in CLDR; direction marks such as
+      U+200F are taken out of names.
+    standard: language -> the usual pattern ("{0} and {1}").
+    plain: language -> the other way to write a list, which joins a pair without "and" ("{0}, {1}"; Thai
+      keeps the word and sets it apart), for the languages where one differs from `standard`.
+  """
+
+  names: dict[str, dict[str, str]]
+  standard: dict[str, ListPattern]
+  plain: dict[str, ListPattern]
+
+
+def clean(text: str) -> str:
+  """Text without direction marks, and with single spaces."""
+  return " ".join(_DIRECTION_MARKS.sub("", text).split())
+
+
+def read_xml(common: pathlib.Path) -> Cldr:
+  """Reads the folder `common` of CLDR's release; XmcapError names a file that is absent or broken."""
+  root = _xml_patterns(common / "main" / "root.xml")
+  names, patterns = {}, {}
+  for language in languages.LANGUAGES:
+    code = _CODES.get(language, language)
+    annotations = _parse_xml(common / "annotations" / f"{code}.xml").iter("annotation")
+    names[language] = {
+      element.get("cp", ""): clean(element.text)
+      for element in annotations
+      if element.get("type") == "tts" and element.text not in (None, _INHERIT)
+    }
+    own = _xml_patterns(common / "main" / f"{code}.xml")
+    patterns[language] = lambda kind, own=own: _resolve(kind, own, root)
+  return _cldr(names, patterns)
+
+
+def read_json(folder: pathlib.Path) -> Cldr:
+  """Reads a folder that holds `cldr-annotations-full` and `cldr-misc-full`; XmcapError as `read_xml`."""
+  names, patterns = {}, {}
+  for language in languages.LANGUAGES:
+    code = _CODES.get(language, language)
+    path = folder / "cldr-annotations-full" / "annotations" / code / "annotations.json"
+    annotations = _parse_json(path)["annotations"]["annotations"]
+    # Quotes are escaped once too often in this release.
+    names[language] = {
+      cp: clean(entry["tts"][0].replace('\\"', '"')) for cp, entry in annotations.items() if entry.get("tts")
+    }
+    path = folder / "cldr-misc-full" / "main" / code / "listPatterns.json"
+    # Aliases and inheritance are already resolved in the JSON release.
+    lists = _parse_json(path)["main"][code]["listPatterns"]
+    patterns[language] = lambda kind, lists=lists: _pattern(lists[f"listPattern-type-{kind}"])
+  return _cldr(names, patterns)
+
+
+def _cldr(names: dict, patterns: dict) -> Cldr:
+  standard = {language: find("standard") for language, find in patterns.items()}
+  plain = {}
+  for language, find in patterns.items():
+    others = [find(kind) for kind in _PLAIN_TYPES]
+    # "{0}{1}" (Chinese units) would run two names into one word.
+    different = [other for other in others if other.pair not in (standard[language].pair, "{0}{1}")]
+    if different:
+      plain[language] = different[0]
+  return Cldr(names, standard, plain)
+
+
+def _fill(pattern: str, first: str, second: str) -> str:
+  return pattern.replace("{0}", first).replace("{1}", second)
+
+
+def _pattern(parts: dict[str, str]) -> ListPattern:
+  # The spaces at the ends of a part matter, so `clean` would say too much.
+  pair, *rest = (_DIRECTION_MARKS.sub("", parts[name]) for name in ("2", "start", "middle", "end"))
+  return ListPattern(pair, *rest)
+
+
+def _xml_patterns(path: pathlib.Path) -> dict[str, dict[str, str]]:
+  """List type -> part -> pattern, with the part "alias" -> list type where the file has one."""
+  found: dict[str, dict[str, str]] = {}
+  for element in _parse_xml(path).iter("listPattern"):
+    parts = found.setdefault(element.get("type", "standard"), {})
+    for part in element:
+      if part.tag == "alias":
+        target = re.search(r"@type='([^']+)'", part.get("path", ""))
+        parts["alias"] = target.group(1) if target else "standard"
+      elif part.text != _INHERIT:
+        parts[part.get("type", "")] = part.text or ""
+  return found
+
+
+def _resolve(kind: str, own: dict, root: dict) -> ListPattern:
+  """Each part from the language itself, else by root's alias to another type, else from root."""
+
+  def part(name: str) -> str:
+    current = kind
+    while True:
+      if name in own.get(current, {}):
+        return own[current][name]
+      if "alias" not in root[current]:
+        return root[current][name]
+      current = root[current]["alias"]
+
+  return _pattern({name: part(name) for name in ("2", "start", "middle", "end")})
+
+
+def _parse_xml(path: pathlib.Path) -> ElementTree.Element:
+  try:
+    return ElementTree.parse(path).getroot()
+  except (OSError, ElementTree.ParseError) as error:
+    raise XmcapError(f"cannot read CLDR's {path}: {error}; fetch it again") from None
+
+
+def _parse_json(path: pathlib.Path) -> dict:
+  try:
+    return json.loads(path.read_text(encoding="utf-8"))
+  except (OSError, ValueError) as error:
+    raise XmcapError(f"cannot read CLDR's {path}: {error}; fetch it again") from None

@@ -1,0 +1,81 @@
+"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG files.
+
+Both give an RGBA picture of one emoji, cropped to what is visible.
+"""
+
+import pathlib
+from typing import Protocol
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from xmcap.errors import XmcapError
+
+_FONT_SIZE = 109
+"""The one size of the bitmaps in NotoColorEmoji.ttf, in pixels."""
+
+
+class Pictures(Protocol):
+  """Gives the picture of an emoji."""
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    """The picture of an emoji (one code point, no U+FE0F), RGBA and cropped; None where there is none."""
+
+
+class FontPictures:
+  """Draws emoji from a font with bitmaps of 109 pixels; XmcapError if the font cannot be used."""
+
+  def __init__(self, path: pathlib.Path):
+    try:
+      self._font = ImageFont.truetype(str(path), _FONT_SIZE, layout_engine=ImageFont.Layout.BASIC)
+    except OSError as error:
+      raise XmcapError(f"cannot use the font {path} ({error}): give Noto Color Emoji with bitmaps") from None
+    self._missing = self._mask("\U0010fffd")
+
+  def _mask(self, emoji: str) -> Image.Image:
+    canvas = Image.new("RGBA", (2 * _FONT_SIZE, 2 * _FONT_SIZE))
+    ImageDraw.Draw(canvas).text((10, 10), emoji, font=self._font, embedded_color=True)
+    return canvas
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    canvas = self._mask(emoji)
+    return None if canvas == self._missing else _crop(canvas)
+
+
+class FilePictures:
+  """Reads emoji from PNG files that are named by code point, as `emoji-datasource-google` has them."""
+
+  def __init__(self, folder: pathlib.Path):
+    self._folder = folder
+    if not folder.is_dir():
+      raise XmcapError(f"{folder} is absent: it should hold pictures of emoji such as 1f34e.png")
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    for name in (f"{ord(emoji):04x}.png", f"{ord(emoji):04x}-fe0f.png"):
+      if (self._folder / name).is_file():
+        with Image.open(self._folder / name) as picture:
+          return _crop(picture.convert("RGBA"))
+    return None
+
+
+def _crop(picture: Image.Image) -> Image.Image | None:
+  box = picture.getchannel("A").getbbox()
+  return picture.crop(box) if box else None
+
+
+def fit(picture: Image.Image, size: int) -> Image.Image:
+  """The picture with its longer side scaled to `size` pixels (Lanczos, alpha handled)."""
+  scale = size / max(picture.size)
+  width, height = (max(1, round(side * scale)) for side in picture.size)
+  return picture.resize((width, height), Image.Resampling.LANCZOS)
+
+
+def thumbnail(picture: Image.Image, size: int = 12) -> np.ndarray:
+  """What is left of the picture when it is small: float32 [size * size * 3] in [0, 1], on grey.
+
+  Two emoji whose thumbnails are near in root mean square are hard to tell apart in a small scene.
+  """
+  small = fit(picture, size)
+  canvas = Image.new("RGB", (size, size), (128, 128, 128))
+  canvas.paste(small, ((size - small.width) // 2, (size - small.height) // 2), small)
+  return np.asarray(canvas, np.float32).reshape(-1) / 255

@@ -1,0 +1,421 @@
+"""The record: one image with all its captions, in every language, stored once.
+
+Records are `tf.train.Example` protocol buffers in ArrayRecord files beside TFDS's metadata, so
+`tfds.builder_from_directory(DIR)` reads them like any other dataset, and `RecordSource` reads any of
+them by its index without TensorFlow. A folder of records holds
+
+  DIR/DATASET-SPLIT.array_record-00000-of-00015   the records
+  DIR/dataset_info.json, DIR/features.json        TFDS's metadata, written by `write_metadata`
+  DIR/tags.txt                                    the names of the classes seen in pictures, one a line
+"""
+
+import concurrent.futures
+import concurrent.futures.process
+import dataclasses
+import multiprocessing
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow_datasets as tfds
+from array_record.python import array_record_module
+from google.protobuf import json_format
+
+from xmcap import languages
+from xmcap.data import files
+from xmcap.data.example import Example
+from xmcap.errors import UsageError, XmcapError
+
+SOURCES = ("human", "mt")
+"""Where a caption comes from: written by a person, or machine translated."""
+
+FEATURES = tfds.features.FeaturesDict(
+  {
+    "image/key": tfds.features.Text(),
+    "image/locale": tfds.features.Text(),
+    "image": tfds.features.Image(shape=(None, None, 3)),
+    "captions": tfds.features.Sequence(
+      {
+        "language": tfds.features.Text(),
+        "text": tfds.features.Text(),
+        "text_tokenized": tfds.features.Text(),
+        "source": tfds.features.Text(),
+      }
+    ),
+    "tags": tfds.features.Sequence(tfds.features.Text()),
+  }
+)
+"""What TFDS is told about a record. The image's bytes are stored as released."""
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
+# Group size 1: every record can be read by itself. Snappy: images are compressed already, and short texts
+# hardly can be; zstd would save 2% of the space for four times the time to write.
+_WRITER_OPTIONS = "group_size:1,snappy"
+_READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(slots=True)
+class Caption:
+  """One caption: a language's code, the text, its tokens joined by spaces (or ""), and its source."""
+
+  language: str
+  text: str
+  text_tokenized: str = ""
+  source: str = "human"
+
+
+@dataclasses.dataclass(slots=True)
+class Record:
+  """One image with all its captions.
+
+  Attributes:
+    key: name of the image, unique in its split; letters, digits, and `_.-` inside.
+    image: the bytes as released, JPEG or PNG.
+    captions: in the order of the release; a language may have none, one or many.
+    tags: names of the classes seen in the picture, in reading order; empty where unknown.
+    locale: the locale that the picture was taken for (XM3600), or "".
+  """
+
+  key: str
+  image: bytes
+  captions: list[Caption]
+  tags: list[str] = dataclasses.field(default_factory=list)
+  locale: str = ""
+
+
+def check(record: Record) -> None:
+  """Raises XmcapError, naming the record's key and field, if the record is not a valid one."""
+  if not _KEY.fullmatch(record.key):
+    raise XmcapError(
+      f"record key {record.key!r} is not a safe name: use up to 128 letters, digits, and '_.-' inside"
+    )
+  if not record.image.startswith(_IMAGE_STARTS):
+    raise XmcapError(f"record {record.key}: image is neither JPEG nor PNG ({len(record.image)} bytes)")
+  for number, caption in enumerate(record.captions):
+    where = f"record {record.key}, caption {number} ({caption.language})"
+    if caption.language not in languages.LANGUAGES:
+      raise XmcapError(f"{where}: unknown language; the codes are {' '.join(languages.LANGUAGES)}")
+    if not caption.text.strip():
+      raise XmcapError(f"{where}: the text is empty; leave out captions that do not exist")
+    if caption.source not in SOURCES:
+      raise XmcapError(f"{where}: source {caption.source!r} is none of {', '.join(SOURCES)}")
+  for tag in record.tags:
+    if not tag.strip() or "\n" in tag:
+      raise XmcapError(f"record {record.key}: tag {tag!r} is empty or holds a line break")
+
+
+def serialize(record: Record) -> bytes:
+  """A record as a tf.train.Example, laid out as TFDS lays out FEATURES; equal records, equal bytes."""
+  example = Example()
+  feature = example.features.feature
+  captions = record.captions
+  feature["image/key"].bytes_list.value.append(record.key.encode())
+  feature["image/locale"].bytes_list.value.append(record.locale.encode())
+  feature["image"].bytes_list.value.append(record.image)
+  feature["captions/language"].bytes_list.value.extend([c.language.encode() for c in captions])
+  feature["captions/text"].bytes_list.value.extend([c.text.encode() for c in captions])
+  feature["captions/text_tokenized"].bytes_list.value.extend([c.text_tokenized.encode() for c in captions])
+  feature["captions/source"].bytes_list.value.extend([c.source.encode() for c in captions])
+  feature["tags"].bytes_list.value.extend([tag.encode() for tag in record.tags])
+  return example.SerializeToString(deterministic=True)
+
+
+def as_example(record: Record) -> dict[str, Any]:
+  """A record as the nested dictionary that TFDS encodes by FEATURES."""
+  captions = [dataclasses.asdict(caption) for caption in record.captions]
+  return {
+    "image/key": record.key,
+    "image/locale": record.locale,
+    "image": record.image,
+    "captions": captions,
+    "tags": record.tags,
+  }
+
+
+def parse(serialized: bytes) -> Record:
+  """The inverse of `serialize`; ValueError where the bytes hold no record."""
+  try:
+    feature = Example.FromString(serialized).features.feature
+
+    def texts(name: str) -> list[str]:
+      return list(map(bytes.decode, feature[name].bytes_list.value))
+
+    return Record(
+      key=feature["image/key"].bytes_list.value[0].decode(),
+      image=feature["image"].bytes_list.value[0],
+      captions=list(
+        map(
+          Caption,
+          texts("captions/language"),
+          texts("captions/text"),
+          texts("captions/text_tokenized"),
+          texts("captions/source"),
+        )
+      ),
+      tags=texts("tags"),
+      locale=feature["image/locale"].bytes_list.value[0].decode(),
+    )
+  except Exception as error:
+    raise ValueError(f"not a record: {error}") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenSplit:
+  """What `write_split` wrote: records and bytes, a number a shard."""
+
+  name: str
+  shard_lengths: tuple[int, ...]
+  num_bytes: int
+
+
+def _shard_name(dataset: str, split: str, index: int, count: int) -> str:
+  return f"{dataset}-{split}.array_record-{index:05d}-of-{count:05d}"
+
+
+def _write_shard(path: pathlib.Path, records: Callable[[T], Iterable[Record]], shard: T) -> tuple[int, int]:
+  """Writes one shard under a temporary name, then renames it; returns its records and bytes."""
+  temporary = path.with_name(f".{path.name}.incomplete")
+  count = num_bytes = 0
+  try:
+    writer = array_record_module.ArrayRecordWriter(str(temporary), _WRITER_OPTIONS)
+    for record in records(shard):
+      check(record)
+      serialized = serialize(record)
+      writer.write(serialized)
+      count += 1
+      num_bytes += len(serialized)
+    writer.close()
+    os.replace(temporary, path)
+  except (RuntimeError, OSError) as error:
+    temporary.unlink(missing_ok=True)
+    reason = str(error).split(";")[0]
+    raise XmcapError(
+      f"cannot write records to {path}: {reason}; is the disk full or the folder locked?"
+    ) from None
+  except BaseException:
+    temporary.unlink(missing_ok=True)
+    raise
+  return count, num_bytes
+
+
+def write_split(
+  out: str | os.PathLike,
+  split: str,
+  shards: Sequence[T],
+  records: Callable[[T], Iterable[Record]],
+  *,
+  dataset: str,
+  processes: int | None = None,
+  progress: Callable[[int], None] | None = None,
+) -> WrittenSplit:
+  """Writes a split, one ArrayRecord file for each of `shards`, in several processes.
+
+  Memory is constant: a record is written as it is made. The bytes depend on `shards` and `records` alone, not
+  on the number of processes. A file appears under its own name only when it is whole.
+
+  Args:
+    out: folder of the corpus; made if absent.
+    split: name, such as `train`.
+    shards: what each file is made from: anything that can be pickled.
+    records: makes the records of a shard; picklable, so a function of a module or a partial of one.
+    dataset: name of the corpus, the beginning of the file names.
+    processes: number of processes; None: one a CPU core; 1: this process alone.
+    progress: called with the number of records so far, after every shard.
+
+  Raises:
+    XmcapError: a record is not valid, the split is empty, or the disk is full or cannot be written.
+  """
+  out = pathlib.Path(out)
+  files.make_folder(out)
+  paths = [out / _shard_name(dataset, split, index, len(shards)) for index in range(len(shards))]
+  processes = min(processes or files.available_cores(), len(shards))
+  results: list[tuple[int, int]] = []
+
+  def collect(pairs: Iterable[tuple[int, int]]) -> None:
+    for pair in pairs:
+      results.append(pair)
+      if progress is not None:
+        progress(sum(count for count, _ in results))
+
+  if processes <= 1:
+    collect(_write_shard(path, records, shard) for path, shard in zip(paths, shards, strict=True))
+  else:
+    # Spawned, not forked: the caller may hold threads of JAX or TensorFlow.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
+      try:
+        collect(pool.map(_write_shard, paths, [records] * len(shards), shards))
+      except concurrent.futures.process.BrokenProcessPool:
+        raise XmcapError(
+          f"a process that wrote the split '{split}' was killed, perhaps for memory: use fewer processes "
+          "(a script that builds needs `if __name__ == '__main__':`)"
+        ) from None
+  if not sum(count for count, _ in results):
+    raise XmcapError(f"the split '{split}' for {out} has no records: nothing to write")
+  return WrittenSplit(split, tuple(count for count, _ in results), sum(size for _, size in results))
+
+
+def write_metadata(
+  out: str | os.PathLike,
+  splits: Sequence[WrittenSplit],
+  *,
+  dataset: str,
+  version: str = "1.0.0",
+  description: str = "",
+) -> None:
+  """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works."""
+  out = pathlib.Path(out)
+  infos = []
+  for split in splits:
+    template = tfds.core.ShardedFileTemplate(
+      data_dir=out, dataset_name=dataset, split=split.name, filetype_suffix="array_record"
+    )
+    infos.append(
+      tfds.core.SplitInfo(
+        name=split.name,
+        shard_lengths=list(split.shard_lengths),
+        num_bytes=split.num_bytes,
+        filename_template=template,
+      )
+    )
+  try:
+    tfds.folder_dataset.write_metadata(
+      data_dir=out,
+      features=FEATURES,
+      split_infos=infos,
+      version=version,
+      check_data=False,
+      filename_template=infos[0].filename_template.replace(split=None),
+      description=description or f"The corpus {dataset}, one record an image.",
+    )
+  except OSError as error:
+    raise XmcapError(f"cannot write {out}/dataset_info.json: {error.strerror}") from None
+
+
+def write_tags(out: str | os.PathLike, tags: Sequence[str]) -> None:
+  """Writes `tags.txt`: the classes in the order of their ids, one a line."""
+  files.write_text(pathlib.Path(out) / "tags.txt", "".join(f"{tag}\n" for tag in tags))
+
+
+def read_tags(directory: str | os.PathLike) -> list[str]:
+  """Reads `tags.txt`; UsageError if the corpus has none, XmcapError if a class is named twice."""
+  path = pathlib.Path(directory) / "tags.txt"
+  try:
+    tags = path.read_text(encoding="utf-8").splitlines()
+  except FileNotFoundError:
+    raise UsageError(f"{path} is absent: the corpus has no tags to learn; build it or name another") from None
+  except (OSError, UnicodeDecodeError) as error:
+    raise XmcapError(f"cannot read {path}: {error}") from None
+  seen: set[str] = set()
+  for number, tag in enumerate(tags, start=1):
+    if not tag.strip() or tag in seen:
+      raise XmcapError(f"{path}, line {number}: class {tag!r} is empty or named twice")
+    seen.add(tag)
+  return tags
+
+
+class RecordSource:
+  """The records of a split, any of them by its index; cheap to make, safe in threads, picklable.
+
+  Args:
+    directory: folder that holds TFDS's metadata and the ArrayRecord files.
+    split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
+
+  Raises:
+    UsageError: the folder is no corpus, or has no such split, or the split is empty.
+    XmcapError: a file of the split is absent or damaged (when it is opened or read).
+  """
+
+  def __init__(self, directory: str | os.PathLike, split: str = "train"):
+    self.directory = str(directory)
+    self.split = split
+    if not (pathlib.Path(directory) / "dataset_info.json").is_file():
+      raise UsageError(
+        f"{directory} is no corpus (dataset_info.json is absent): `xmcap data build` makes one"
+      )
+    try:
+      info = tfds.builder_from_directory(self.directory).info
+    except (ValueError, KeyError, OSError, json_format.ParseError) as error:
+      raise XmcapError(f"cannot read {directory}/dataset_info.json: {_first_line(error)}") from None
+    if split.split("[")[0].strip() not in info.splits:
+      known = ", ".join(sorted(info.splits)) or "none"
+      raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
+    try:
+      instructions = info.splits[split].file_instructions
+    except (ValueError, AssertionError) as error:
+      raise UsageError(f"split '{split}' of {directory}: {_first_line(error)}") from None
+    self._files = [str(part.filename) for part in instructions]
+    self._skips = np.array([part.skip for part in instructions], np.int64)
+    self._ends = np.cumsum(
+      [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in instructions],
+      dtype=np.int64,
+    )
+    if not instructions or not self._ends[-1]:
+      raise UsageError(f"split '{split}' of {directory} is empty")
+    absent = [file for file in self._files if not os.path.isfile(file)]
+    if absent:
+      raise XmcapError(
+        f"{absent[0]} is absent ({len(absent)} of {len(self._files)} files): build {directory} again"
+      )
+    self._readers: list[Any] = [None] * len(self._files)
+
+  def __getstate__(self) -> dict[str, Any]:
+    return {**self.__dict__, "_readers": [None] * len(self._files)}
+
+  def __len__(self) -> int:
+    return int(self._ends[-1])
+
+  def __getitem__(self, index: int) -> Record:
+    """The record at an index in [0, len); IndexError outside it."""
+    return self.read([index])[0]
+
+  def __iter__(self) -> Iterator[Record]:
+    for start in range(0, len(self), 256):
+      yield from self.read(range(start, min(start + 256, len(self))))
+
+  def read(self, indices: Sequence[int]) -> list[Record]:
+    """The records at `indices`, in their order, with one read for each file that they fall in."""
+    indices = np.asarray(indices, np.int64).reshape(-1)
+    if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
+      raise IndexError(f"index outside [0, {len(self)}) in split '{self.split}' of {self.directory}")
+    shards = np.searchsorted(self._ends, indices, side="right")
+    starts = self._ends[shards] - np.diff(self._ends, prepend=0)[shards]
+    positions = indices - starts + self._skips[shards]
+    records: list[Record | None] = [None] * len(indices)
+    for shard in np.unique(shards):
+      places = np.flatnonzero(shards == shard)
+      try:
+        # read() of several positions is safe in threads: it does not move the reader.
+        found = self._reader(shard).read(positions[places].tolist())
+        for place, serialized in zip(places, found, strict=True):
+          records[place] = parse(serialized)
+      except (RuntimeError, IndexError, ValueError) as error:
+        raise XmcapError(
+          f"{self._files[shard]} is damaged ({_first_line(error)}): build {self.directory} again"
+        ) from None
+    return records
+
+  def _reader(self, shard: int) -> Any:
+    # Two threads may both open a file at first; one reader is kept and the other closes with its last use.
+    if self._readers[shard] is None:
+      self._readers[shard] = array_record_module.ArrayRecordReader(
+        self._files[shard], _READER_OPTIONS, file_reader_buffer_size=32768
+      )
+    return self._readers[shard]
+
+
+def splits(directory: str | os.PathLike) -> list[str]:
+  """The names of the record splits in a folder, in alphabetical order; [] where there are none."""
+  if not (pathlib.Path(directory) / "dataset_info.json").is_file():
+    return []
+  return sorted(tfds.builder_from_directory(str(directory)).info.splits)
+
+
+def _first_line(error: BaseException) -> str:
+  return (str(error).strip().splitlines() or [type(error).__name__])[0]
