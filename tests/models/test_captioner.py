@@ -1,0 +1,179 @@
+"""The captioner: K captions of a picture, masks, names and axes, sizes."""
+
+import dataclasses
+
+from flax import traverse_util
+from flax.linen import partitioning
+import jax
+import numpy as np
+import pytest
+
+from xmcap.models.captioner import Captioner, shift_right
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+
+
+def _arguments(batch):
+  return batch["image"], batch["prompt_tokens"], batch["target_tokens"]
+
+
+def _loss(captioner, params, image, prompt, targets):
+  log_probs = jax.nn.log_softmax(captioner.apply({"params": params}, image, prompt, targets))
+  chosen = np.take_along_axis(np.asarray(log_probs), targets[..., None], axis=-1)[..., 0]
+  return -(chosen * (targets > 0)).sum()
+
+
+def test_four_captions_of_a_picture_lose_what_four_pictures_lose(captioner, params, batch):
+  image, prompt, targets = _arguments(batch)
+  shared = _loss(captioner, params, image, prompt, targets)
+  split = _loss(
+    captioner, params, np.repeat(image, 4, axis=0), prompt.reshape(12, 1, 2), targets.reshape(12, 1, 7)
+  )
+  np.testing.assert_allclose(shared, split, rtol=1e-5)
+
+
+def test_the_padding_of_a_prompt_is_not_seen(captioner, params, batch):
+  image, prompt, targets = _arguments(batch)
+  wider = np.concatenate([prompt, np.zeros((3, 4, 3), np.int32)], axis=-1)
+  a = captioner.apply({"params": params}, image, prompt, targets)
+  b = captioner.apply({"params": params}, image, wider, targets)
+  np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_position_sees_only_the_targets_before_it(captioner, params, batch):
+  image, prompt, targets = _arguments(batch)
+  changed = targets.copy()
+  changed[..., 3] = (changed[..., 3] + 5) % 23
+  a = np.asarray(captioner.apply({"params": params}, image, prompt, targets))
+  b = np.asarray(captioner.apply({"params": params}, image, prompt, changed))
+  np.testing.assert_allclose(a[..., :4, :], b[..., :4, :], rtol=1e-5, atol=1e-5)
+  assert np.abs(a[..., 4, :] - b[..., 4, :]).max() > 1e-3
+
+
+def test_the_picture_and_the_prompt_reach_the_logits(captioner, params, batch):
+  image, prompt, targets = _arguments(batch)
+  a = np.asarray(captioner.apply({"params": params}, image, prompt, targets))
+  for other in ((255 - image, prompt, targets), (image, (prompt % 20) + 2, targets)):
+    assert np.abs(a - np.asarray(captioner.apply({"params": params}, *other))).max() > 1e-3
+
+
+def test_targets_shift_right_behind_the_start_token():
+  np.testing.assert_array_equal(shift_right(np.array([[5, 6, 1, 0]])), [[0, 5, 6, 1]])
+
+
+@pytest.mark.parametrize("pool, tokens", [("gap", 1), ("map", 1), ("tok", 1), ("none", 9)])
+def test_each_pool_puts_its_vectors_before_the_prompt(vit_config, t5_config, batch, pool, tokens):
+  config = dataclasses.replace(vit_config, pool=pool)
+  model = Captioner(config, t5_config)
+  variables = jax.jit(model.init)(jax.random.key(0), *_arguments(batch))
+  features = jax.jit(lambda v, x: model.apply(v, x, method="encode_image"))(variables, batch["image"])
+  assert features.shape == (3, tokens, 12) and config.num_tokens == tokens
+  encode = jax.jit(lambda v, *x: model.apply(v, *x, method="encode"))
+  encoded, mask = encode(variables, features, batch["prompt_tokens"])
+  assert encoded.shape == (3, 4, tokens + 2, 12)
+  assert mask[:, :, :tokens].all() and not mask[:, 1, -1].any()
+
+
+@pytest.mark.slow
+def test_recomputing_activations_changes_no_number_and_no_name(captioner, params, batch):
+  model = Captioner(
+    dataclasses.replace(captioner.vit, remat=True), dataclasses.replace(captioner.t5, remat=True)
+  )
+  for deterministic in (True, False):
+    run = lambda m: jax.jit(jax.grad(  # noqa: E731
+      lambda p: (
+        m.apply({"params": p}, *_arguments(batch), deterministic, rngs={"dropout": jax.random.key(1)}) ** 2
+      ).mean()
+    ))(params)  # fmt: skip
+    jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), run(captioner), run(model)
+    )
+
+
+def test_dropout_follows_its_key(captioner, params, batch):
+  model = Captioner(
+    dataclasses.replace(captioner.vit, dropout_rate=0.2), dataclasses.replace(captioner.t5, dropout_rate=0.2)
+  )
+  run = lambda *a, **k: np.asarray(model.apply({"params": params}, *_arguments(batch), *a, **k))  # noqa: E731
+  first, again, other = (run(False, rngs={"dropout": jax.random.key(s)}) for s in (1, 1, 2))
+  np.testing.assert_array_equal(first, again)
+  assert (first != other).any() and (first != run(True)).any()
+
+
+def test_bfloat16_keeps_parameters_and_logits_in_float32(vit_config, t5_config, batch):
+  model = Captioner(
+    dataclasses.replace(vit_config, dtype="bfloat16"), dataclasses.replace(t5_config, dtype="bfloat16")
+  )
+  variables = jax.eval_shape(model.init, jax.random.key(0), *_arguments(batch))
+  assert {str(x.dtype) for x in jax.tree.leaves(variables["params"])} == {"float32"}
+  run = lambda method: jax.eval_shape(  # noqa: E731
+    lambda v: model.apply(v, *_arguments(batch), method=method), variables
+  )
+  assert run("hidden").dtype == "bfloat16"
+  assert run("__call__").dtype == "float32"
+
+
+def _t5x_names(layers):
+  """t5x's names, axes and shapes, written from its `examples/t5/network`; N of each stack is `layers`."""
+  kernels = {"query": ("embed", "joined_kv"), "out": ("joined_kv", "embed")}
+  kernels |= {"key": kernels["query"], "value": kernels["query"]}
+  names = {"token_embedder/embedding": ("vocab", "embed"), "decoder/logits_dense/kernel": ("embed", "vocab")}
+  stacks = {
+    "encoder": (["attention"], ["pre_attention", "pre_mlp"]),
+    "decoder": (
+      ["self_attention", "encoder_decoder_attention"],
+      ["pre_self_attention", "pre_cross_attention", "pre_mlp"],
+    ),
+  }
+  for stack, (attentions, norms) in stacks.items():
+    names[f"{stack}/relpos_bias/rel_embedding"] = ("heads", "relpos_buckets")
+    names[f"{stack}/{stack}_norm/scale"] = ("embed",)
+    for layer in (f"{stack}/layers_{i}" for i in range(layers)):
+      for attention in attentions:
+        names |= {f"{layer}/{attention}/{kernel}/kernel": axes for kernel, axes in kernels.items()}
+      names |= {f"{layer}/{norm}_layer_norm/scale": ("embed",) for norm in norms}
+      names |= {f"{layer}/mlp/{kernel}/kernel": ("embed", "mlp") for kernel in ("wi_0", "wi_1")}
+      names[f"{layer}/mlp/wo/kernel"] = ("mlp", "embed")
+  return names
+
+
+def test_the_t5_has_t5xs_names_and_axes(variables):
+  axes = partitioning.get_axis_names(variables["params_axes"])
+  axes = {k: tuple(v) for k, v in traverse_util.flatten_dict(axes, sep="/").items()}
+  assert set(axes) == set(traverse_util.flatten_dict(variables["params"], sep="/"))
+  t5 = {k: v for k, v in axes.items() if k.split("/")[0] not in ("vit", "projection")}
+  assert t5 == _t5x_names(layers=2)
+
+
+def test_every_parameter_has_one_axis_a_dimension(variables):
+  axes = traverse_util.flatten_dict(partitioning.get_axis_names(variables["params_axes"]), sep="/")
+  for name, parameter in traverse_util.flatten_dict(variables["params"], sep="/").items():
+    assert len(axes[name]) == parameter.ndim, name
+
+
+_BASE = T5Config(250_112, 768, 12, 64, 12, 12, 2048)
+_LARGE = T5Config(250_112, 1024, 16, 64, 24, 24, 2816)
+_B16 = ViTConfig(768, 12, 3072, 12, 16, 224, pool="gap")
+_G14 = ViTConfig(1408, 40, 6144, 16, 14, 224, pool="gap")
+
+
+def _vit_count(c):
+  """Weights and biases by hand: patches, positions, blocks, last norm."""
+  block = 4 * c.width * (c.width + 1) + 2 * c.width * c.mlp_dim + c.mlp_dim + c.width + 4 * c.width
+  return (3 * c.patch_size**2 + 1) * c.width + c.num_patches * c.width + c.depth * block + 2 * c.width
+
+
+# mT5-base's and mT5-large's published sizes; the first as t5x reports it.
+@pytest.mark.parametrize(
+  "vit, t5, t5_count",
+  [(_B16, _BASE, 582_401_280), (_G14, _BASE, 582_401_280), (_G14, _LARGE, 1_229_581_312)],
+  ids=["bb", "bg", "lg"],
+)
+def test_the_papers_models_have_their_sizes(vit, t5, t5_count):
+  image = jax.ShapeDtypeStruct((1, 224, 224, 3), "uint8")
+  tokens = jax.ShapeDtypeStruct((1, 1, 4), "int32")
+  params = jax.eval_shape(Captioner(vit, t5).init, jax.random.key(0), image, tokens, tokens)["params"]
+  count = lambda tree: sum(x.size for x in jax.tree.leaves(tree))  # noqa: E731
+  assert count({k: v for k, v in params.items() if k not in ("vit", "projection")}) == t5_count
+  assert count(params["vit"]) == _vit_count(vit)
+  assert count(params["projection"]) == (vit.width + 1) * t5.emb_dim

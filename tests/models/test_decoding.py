@@ -1,0 +1,225 @@
+"""Searches against slow ones that run the whole decoder again for every token."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.models import decoding
+from xmcap.models.decoding import Beam, Generator, Greedy, Sample
+
+MAX_LENGTH = 7
+
+
+@pytest.fixture(scope="module")
+def slow_log_probs(captioner, params, batch):
+  """(picture, prompt number, tokens so far) -> log-probabilities of the next, with no cache."""
+  forward = jax.jit(lambda *args: jax.nn.log_softmax(captioner.apply({"params": params}, *args)))
+
+  @functools.cache
+  def compute(picture, language, prefix):
+    targets = np.zeros((1, 1, MAX_LENGTH), np.int32)
+    targets[0, 0, : len(prefix)] = prefix
+    prompt = batch["prompt_tokens"][picture : picture + 1, language : language + 1]
+    return np.asarray(forward(batch["image"][picture : picture + 1], prompt, targets))[0, 0, len(prefix)]
+
+  return compute
+
+
+def _padded(tokens):
+  return np.array(list(tokens) + [0] * (MAX_LENGTH - len(tokens)))
+
+
+def _slow_greedy(log_probs):
+  tokens, score = [], 0.0
+  while len(tokens) < MAX_LENGTH and 1 not in tokens:
+    step = log_probs(tuple(tokens))
+    tokens.append(int(step.argmax()))
+    score += step.max()
+  return _padded(tokens), score
+
+
+def _slow_beam(log_probs, beams, alpha):
+  """T5's beam search in plain Python, run to max_length without any early end."""
+  live, ended = [((), 0.0)], []
+  for length in range(1, MAX_LENGTH + 1):
+    grown = [
+      (prefix + (token,), score + float(p))
+      for prefix, score in live
+      for token, p in enumerate(log_probs(prefix))
+    ]
+    grown = sorted(grown, key=lambda x: -x[1])[: 2 * beams]
+    ended += [(t, s / ((5 + length) / 6) ** alpha) for t, s in grown if t[-1] == 1]
+    ended = sorted(ended, key=lambda x: -x[1])[:beams]
+    live = [x for x in grown if x[0][-1] != 1][:beams]
+  if ended:
+    return _padded(ended[0][0]), ended[0][1]
+  return _padded(live[0][0]), live[0][1] / ((5 + MAX_LENGTH) / 6) ** alpha
+
+
+def test_greedy_equals_a_search_without_cache(captioner, params, batch, slow_log_probs):
+  tokens, scores = Generator(captioner, Greedy(), MAX_LENGTH)(params, batch["image"], batch["prompt_tokens"])
+  for picture, language in np.ndindex(3, 4):
+    expected, score = _slow_greedy(functools.partial(slow_log_probs, picture, language))
+    np.testing.assert_array_equal(tokens[picture, language], expected)
+    np.testing.assert_allclose(scores[picture, language], score, rtol=1e-4)
+
+
+@pytest.mark.parametrize("beams, alpha", [(1, 0.6), (3, 0.6), (4, 0.0), (4, 2.0)])
+def test_beam_equals_a_search_without_cache(captioner, params, batch, slow_log_probs, beams, alpha):
+  search = Beam(beams, alpha)
+  tokens, scores = Generator(captioner, search, MAX_LENGTH)(params, batch["image"], batch["prompt_tokens"])
+  for picture, language in np.ndindex(3, 4):
+    expected, score = _slow_beam(functools.partial(slow_log_probs, picture, language), beams, alpha)
+    np.testing.assert_allclose(scores[picture, language], score, rtol=1e-4)
+    np.testing.assert_array_equal(tokens[picture, language], expected)
+
+
+def test_the_searches_are_told_apart_by_this_model(captioner, params, batch):
+  """Else the tests above would pass with a beam of one; and both early and late ends are among them."""
+  greedy, beam = (
+    np.asarray(Generator(captioner, search, MAX_LENGTH)(params, batch["image"], batch["prompt_tokens"])[0])
+    for search in (Greedy(), Beam(4, 0.6))
+  )
+  assert (greedy != beam).any()
+  lengths = (beam > 0).sum(-1)
+  assert lengths.min() < lengths.max()
+
+
+def test_prompts_of_all_pictures_equal_prompts_given_for_each(captioner, params, batch):
+  generate = Generator(captioner, Greedy(), MAX_LENGTH)
+  prompts = batch["prompt_tokens"][0]
+  shared, _ = generate(params, batch["image"], prompts)
+  given, _ = generate(params, batch["image"], np.stack([prompts] * 3))
+  np.testing.assert_array_equal(shared, given)
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(3), Sample(1.5, top_k=9, top_p=0.9)])
+def test_a_row_does_not_depend_on_its_batch(captioner, params, batch, search):
+  generate = Generator(captioner, search, MAX_LENGTH)
+  ids = np.array([10, 11, 12], np.int32)
+  rng = jax.random.key(5)
+  together, _ = generate(params, batch["image"], batch["prompt_tokens"], rng, ids)
+  alone, _ = generate(params, batch["image"][2:], batch["prompt_tokens"][2:, 1:3], rng, ids[2:])
+  np.testing.assert_array_equal(together[2:, 1:3], alone)
+
+
+def test_a_sample_does_not_depend_on_the_padding_of_its_prompt(captioner, params, batch):
+  generate = Generator(captioner, Sample(), MAX_LENGTH)
+  prompts = batch["prompt_tokens"]
+  wider = np.concatenate([prompts, np.zeros_like(prompts)], axis=-1)
+  np.testing.assert_array_equal(
+    generate(params, batch["image"], prompts)[0], generate(params, batch["image"], wider)[0]
+  )
+
+
+def test_samples_change_with_the_key_and_the_picture(captioner, params, batch):
+  generate = Generator(captioner, Sample(), MAX_LENGTH)
+  image = np.repeat(batch["image"][:1], 3, axis=0)
+  first, _ = generate(params, image, batch["prompt_tokens"][0], jax.random.key(0))
+  second, _ = generate(params, image, batch["prompt_tokens"][0], jax.random.key(1))
+  assert (np.asarray(first) != np.asarray(second)).any()
+  assert (np.asarray(first[0]) != np.asarray(first[1])).any()
+
+
+def test_top_k_of_one_is_greedy(captioner, params, batch):
+  arguments = params, batch["image"], batch["prompt_tokens"]
+  greedy = Generator(captioner, Greedy(), MAX_LENGTH)(*arguments)
+  sampled = Generator(captioner, Sample(top_k=1), MAX_LENGTH)(*arguments)
+  np.testing.assert_array_equal(greedy[0], sampled[0])
+  np.testing.assert_allclose(greedy[1], sampled[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  "search, expected",
+  [
+    (Sample(), [0.5, 0.3, 0.15, 0.05]),
+    (Sample(top_k=2), [0.625, 0.375, 0, 0]),
+    # 0.5 does not reach 0.6, 0.5 + 0.3 does.
+    (Sample(top_p=0.6), [0.625, 0.375, 0, 0]),
+    (Sample(temperature=0.5), np.square([0.5, 0.3, 0.15, 0.05]) / 0.365),
+    (Sample(top_k=3, top_p=0.9), [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
+  ],
+)
+def test_samples_follow_their_distribution(search, expected):
+  logits = jnp.log(jnp.array([0.15, 0.5, 0.05, 0.3]))
+  keys = jax.random.split(jax.random.key(0), 8000)
+  drawn = np.asarray(jax.vmap(search.choose, (0, None))(keys, logits))
+  shares = np.bincount(drawn, minlength=4)[[1, 3, 0, 2]] / 8000
+  np.testing.assert_allclose(shares, expected, atol=4 * math.sqrt(0.25 / 8000))
+  assert (shares[np.asarray(expected) == 0] == 0).all()
+
+
+def test_a_short_batch_runs_the_same_program(captioner, params, batch):
+  # A length of its own, so that no other test has compiled this program.
+  generate = Generator(captioner, Greedy(), MAX_LENGTH + 4, batch_size=3)
+  full = generate(params, batch["image"], batch["prompt_tokens"])
+  programs = decoding._generate._cache_size()
+  short = generate(params, batch["image"][:2], batch["prompt_tokens"][:2])
+  assert decoding._generate._cache_size() == programs
+  assert short[0].shape == (2, 4, MAX_LENGTH + 4)
+  np.testing.assert_array_equal(full[0][:2], short[0])
+
+
+def test_an_ended_caption_can_still_be_overtaken():
+  """One row: EOS at once has 0.4; token 2 has 0.6, and after it EOS 0.99: 0.594, found a step later."""
+  table = np.full((4, 4), 0.0025)
+  table[0], table[2] = [1e-9, 0.4, 0.6, 1e-9], [0.005, 0.99, 0.0025, 0.0025]
+
+  def step(tokens, position, cache):
+    return jnp.log(jnp.asarray(table, jnp.float32))[tokens], cache
+
+  empty = decoding.SelfCache((), ())
+  tokens, scores = Beam(2, 0.0).run(step, empty, 1, 6, None)
+  np.testing.assert_array_equal(tokens[0], [2, 1, 0, 0, 0, 0])
+  np.testing.assert_allclose(scores[0], np.log(0.6 * 0.99), rtol=1e-4)
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(3)])
+def test_decoding_stops_when_every_row_has_ended(captioner, params, batch, search):
+  """A model that says EOS at once takes one step of 50: counted by a callback in the loop."""
+  steps = []
+
+  class Ending(type(captioner)):
+    def decode_step(self, tokens, position, cross, cache):
+      jax.debug.callback(lambda _: steps.append(1), position)
+      logits, cache = super().decode_step(tokens, position, cross, cache)
+      return logits.at[..., 1].set(1e3), cache
+
+  model = Ending(captioner.vit, captioner.t5)
+  tokens, _ = Generator(model, search, 50)(params, batch["image"], batch["prompt_tokens"])
+  jax.effects_barrier()
+  # The beam goes on until its list of ended ones is full or cannot be beaten.
+  assert len(steps) <= (1 if search.beams == 1 else 4)
+  assert (np.asarray(tokens)[..., 0] == 1).all() and not np.asarray(tokens)[..., 1:].any()
+
+
+@pytest.mark.parametrize(
+  "make, message",
+  [
+    (lambda: Sample(temperature=0), "temperature"),
+    (lambda: Sample(top_p=0), "top_p"),
+    (lambda: Sample(top_k=-1), "top_k"),
+    (lambda: Beam(0), "beams"),
+    (lambda: Beam(2, -1.0), "length_penalty"),
+    (lambda: Generator(None, max_length=0), "max_length"),
+    (lambda: Generator(None, batch_size=0), "batch_size"),
+  ],
+)
+def test_a_setting_out_of_range_is_named(make, message):
+  with pytest.raises(UsageError, match=message):
+    make()
+
+
+def test_what_does_not_fit_is_refused(captioner, params, batch):
+  generate = Generator(captioner, Greedy(), MAX_LENGTH, batch_size=2)
+  with pytest.raises(UsageError, match="3 pictures in one call"):
+    generate(params, batch["image"], batch["prompt_tokens"])
+  with pytest.raises(UsageError, match="do not fit 1 pictures"):
+    generate(params, batch["image"][:1], batch["prompt_tokens"])
+  with pytest.raises(UsageError, match="no pictures"):
+    generate(params, batch["image"][:0], batch["prompt_tokens"][0])

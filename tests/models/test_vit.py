@@ -1,0 +1,142 @@
+"""The ViT: pooling by hand, and features equal to transformers' ViTModel."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.models.conftest import randomize
+from xmcap.errors import UsageError
+from xmcap.models.tagger import Tagger
+from xmcap.models.vit import ViT, ViTConfig
+
+
+def _make(config, image, seed=0):
+  model = ViT(config)
+  return model, randomize(jax.jit(model.init)(jax.random.key(seed), image)["params"], scale=0.2)
+
+
+def test_gap_is_the_mean_of_the_patch_tokens(vit_config, batch):
+  none, params = _make(dataclasses.replace(vit_config, pool="none"), batch["image"])
+  gap = ViT(dataclasses.replace(vit_config, pool="gap"))
+  tokens = none.apply({"params": params}, batch["image"])
+  pooled = gap.apply({"params": params}, batch["image"])
+  np.testing.assert_allclose(pooled[:, 0], tokens.mean(1), rtol=1e-4, atol=1e-5)
+
+
+def test_map_is_attention_pooling_by_hand(vit_config, batch):
+  model, params = _make(vit_config, batch["image"])
+  tokens = ViT(dataclasses.replace(vit_config, pool="none")).apply({"params": params}, batch["image"])
+  head = params["map_head"]
+  project = lambda name, x: x @ head["attention"][name]["kernel"] + head["attention"][name]["bias"]  # noqa: E731
+  query = project("query", head["probe"]).reshape(2, 8)
+  key, value = (project(name, tokens).reshape(3, 9, 2, 8) for name in ("key", "value"))
+  weights = jax.nn.softmax(jnp.einsum("hd,bkhd->bhk", query, key) / np.sqrt(8))
+  x = project("out", jnp.einsum("bhk,bkhd->bhd", weights, value).reshape(3, 16))
+  norm = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+  norm = norm * head["mlp_norm"]["scale"] + head["mlp_norm"]["bias"]
+  mlp = jax.nn.gelu(norm @ head["mlp"]["wi"]["kernel"] + head["mlp"]["wi"]["bias"], approximate=True)
+  expected = x + mlp @ head["mlp"]["wo"]["kernel"] + head["mlp"]["wo"]["bias"]
+  actual = model.apply({"params": params}, batch["image"])
+  np.testing.assert_allclose(actual[:, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_pixels_are_scaled_to_plus_and_minus_one(vit_config):
+  image = np.zeros((1, 12, 12, 3), np.uint8)
+  image[..., 0], image[..., 1] = 255, 51
+  x = ViT(vit_config).apply({"params": {}}, image, method="normalize")
+  np.testing.assert_allclose(x[0, 0, 0], [1.0, -0.6, -1.0], atol=1e-6)
+
+
+def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
+  tagger = Tagger(vit_config, num_classes=5, num_slots=3)
+  tags = jax.jit(tagger.init)(jax.random.key(0), batch["image"])
+  assert jax.tree.map(jnp.shape, tags["params"]["vit"]) == jax.tree.map(
+    jnp.shape, variables["params"]["vit"]
+  )
+  slots, labels = tagger.apply(tags, batch["image"])
+  assert slots.shape == (3, 3, 6) and labels.shape == (3, 5)
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"pool": "mean"}, "unknown ViTConfig.pool 'mean'"),
+    ({"activation": "relu"}, "unknown ViTConfig.activation"),
+    ({"image_size": 13}, "image_size 13 is not divisible"),
+    ({"num_heads": 3}, "width 16 is not divisible"),
+    ({"dtype": "float8"}, "unknown dtype"),
+    ({"image_mean": (0.5,)}, "three numbers"),
+  ],
+)
+def test_a_wrong_configuration_is_named(vit_config, change, message):
+  with pytest.raises(UsageError, match=message):
+    dataclasses.replace(vit_config, **change)
+
+
+def test_a_picture_of_another_size_is_refused(vit_config):
+  with pytest.raises(UsageError, match="do not fit a ViT of image_size 12"):
+    jax.eval_shape(ViT(vit_config).init, jax.random.key(0), np.zeros((1, 16, 16, 3), np.uint8))
+
+
+def test_features_equal_transformers(batch):
+  """ViTModel of transformers 5.23.0 with torch 2.13.0, random weights."""
+  torch = pytest.importorskip("torch")
+  transformers = pytest.importorskip("transformers")
+  torch.manual_seed(0)
+  theirs = transformers.ViTModel(
+    transformers.ViTConfig(
+      hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, hidden_act="gelu",
+      image_size=12, patch_size=4, layer_norm_eps=1e-12, initializer_range=0.3, qkv_bias=True,
+    ),
+    add_pooling_layer=False,
+  ).eval()  # fmt: skip
+  for p in theirs.parameters():
+    p.data += 0.1 * torch.randn_like(p)
+  w = {k: v.detach().numpy() for k, v in theirs.state_dict().items()}
+  def find(pattern):
+    names = [k for k in w if re.fullmatch(pattern, k)]
+    assert len(names) == 1, (pattern, names, sorted(w))
+    return w[names[0]]
+
+  def dense(name):
+    return {"kernel": find(name + r"\.weight").T, "bias": find(name + r"\.bias")}
+
+  def norm(name):
+    return {"scale": find(name + r"\.weight"), "bias": find(name + r"\.bias")}
+
+  position = w["embeddings.position_embeddings"][0]
+  params = {
+    "patch_embedding": {
+      "kernel": w["embeddings.patch_embeddings.projection.weight"].transpose(2, 3, 1, 0),
+      "bias": w["embeddings.patch_embeddings.projection.bias"],
+    },
+    "position_embedding": position[1:],
+    # Ours has no position of its own for the class token.
+    "class_token": w["embeddings.cls_token"][0, 0] + position[0],
+    "final_norm": norm("layernorm"),
+  }
+  for i in range(2):
+    layer = rf"(encoder\.)?layers?\.{i}\."
+    params[f"layers_{i}"] = {
+      "attention_norm": norm(layer + "layernorm_before"),
+      "attention": {
+        "query": dense(layer + r"attention\.(attention\.query|q_proj)"),
+        "key": dense(layer + r"attention\.(attention\.key|k_proj)"),
+        "value": dense(layer + r"attention\.(attention\.value|v_proj)"),
+        "out": dense(layer + r"attention\.(output\.dense|o_proj)"),
+      },
+      "mlp_norm": norm(layer + "layernorm_after"),
+      "mlp": {
+        "wi": dense(layer + r"(intermediate\.dense|mlp\.fc1)"),
+        "wo": dense(layer + r"(output\.dense|mlp\.fc2)"),
+      },
+    }
+  pixels = torch.tensor(batch["image"]).permute(0, 3, 1, 2).float() / 127.5 - 1
+  with torch.no_grad():
+    expected = theirs(pixel_values=pixels).last_hidden_state[:, 0].numpy()
+  ours = ViT(ViTConfig(16, 2, 24, 2, 4, 12, "tok", activation="gelu", norm_epsilon=1e-12, dtype="float32"))
+  np.testing.assert_allclose(ours.apply({"params": params}, batch["image"])[:, 0], expected, atol=1e-4)

@@ -1,0 +1,110 @@
+"""Multi-head attention for both towers; its parts are public so that decoding can keep keys and values.
+
+Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 leaves out the factor 1/sqrt(head_dim) on
+the
+logits: it is folded into the initial query kernel instead (Raffel et al., 2020; Mesh TensorFlow's T5 does the
+same).
+"""
+
+from typing import Any
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+
+from xmcap.models.layers import Dense, Dropout, Initializer, T5_ATTENTION_INIT, constrain
+
+MASKED = -1e10
+"""Added to the logit of a position that must not be seen."""
+
+
+def attention_weights(query: jax.Array, key: jax.Array, bias: jax.Array | None) -> jax.Array:
+  """Softmax in float32 over the keys.
+
+  Args:
+    query: [rows, queries, heads, kv].
+    key: [rows, keys, heads, kv].
+    bias: added to the logits, broadcastable to [rows, heads, queries, keys]; or None.
+
+  Returns:
+    [rows, heads, queries, keys], of the query's dtype.
+  """
+  logits = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32)
+  if bias is not None:
+    logits += bias
+  return jax.nn.softmax(logits, axis=-1).astype(query.dtype)
+
+
+def attend(weights: jax.Array, value: jax.Array) -> jax.Array:
+  """Values [rows, keys, heads, kv] by weights [rows, heads, queries, keys] -> [rows, queries, heads, kv]."""
+  return jnp.einsum("bhqk,bkhd->bqhd", weights, value)
+
+
+class MultiHeadAttention(nn.Module):
+  """Attention with separate query, key, value and out kernels, each two-dimensional.
+
+  Attributes:
+    num_heads, head_dim: the kernels are [embed, num_heads * head_dim].
+    out_features: width of the output.
+    scaled: divide the queries by sqrt(head_dim); if not (T5), the initial query kernel is that much smaller.
+    use_bias: whether the four products have biases.
+    dropout_rate: of the attention weights, one mask for all queries.
+    dtype: of the activations.
+  """
+
+  num_heads: int
+  head_dim: int
+  out_features: int
+  scaled: bool = False
+  use_bias: bool = False
+  dropout_rate: float = 0.0
+  dtype: Any = jnp.float32
+  kernel_init: Initializer = T5_ATTENTION_INIT
+
+  def setup(self):
+    def query_init(*args):
+      kernel = self.kernel_init(*args)
+      return kernel if self.scaled else kernel / self.head_dim**0.5
+
+    def project(features, axes, init):
+      return Dense(features, axes, self.use_bias, self.dtype, init)
+
+    joined = self.num_heads * self.head_dim
+    self.query = project(joined, ("embed", "joined_kv"), query_init)
+    self.key = project(joined, ("embed", "joined_kv"), self.kernel_init)
+    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init)
+    self.out = project(self.out_features, ("joined_kv", "embed"), self.kernel_init)
+    self.dropout = Dropout(self.dropout_rate)
+
+  def _split_heads(self, x: jax.Array) -> jax.Array:
+    x = x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
+    return constrain(x, "batch", "length", "heads", "kv")
+
+  def project_query(self, inputs: jax.Array) -> jax.Array:
+    """[rows, queries, embed] -> [rows, queries, heads, kv]."""
+    query = self._split_heads(self.query(inputs))
+    return query / jnp.asarray(self.head_dim**0.5, query.dtype) if self.scaled else query
+
+  def project_key_value(self, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """[rows, keys, embed] -> keys and values, each [rows, keys, heads, kv]."""
+    return self._split_heads(self.key(inputs)), self._split_heads(self.value(inputs))
+
+  def combine(
+    self, query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None,
+    deterministic: bool = True,
+  ) -> jax.Array:  # fmt: skip
+    """Attends with projected queries, keys and values -> [rows, queries, out_features]."""
+    weights = self.dropout(attention_weights(query, key, bias), deterministic)
+    context = attend(weights, value)
+    return self.out(context.reshape(*context.shape[:-2], -1))
+
+  def __call__(
+    self, inputs_q: jax.Array, inputs_kv: jax.Array, bias: jax.Array | None = None, deterministic: bool = True
+  ) -> jax.Array:
+    """Attends from inputs_q [rows, queries, embed] to inputs_kv [rows, keys, embed].
+
+    `bias` is broadcastable to [rows, heads, queries, keys]. Returns [rows, queries, out_features].
+    """
+    query = self.project_query(inputs_q)
+    key, value = self.project_key_value(inputs_kv)
+    return self.combine(query, key, value, bias, deterministic)

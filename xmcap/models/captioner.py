@@ -1,0 +1,142 @@
+"""The captioner: a ViT's vectors before a language's prompt, through a T5, to the words of a caption.
+
+Thapliyal et al., "Crossmodal-3600" (2022), section 4: the picture becomes one dense vector (or all patch
+tokens), projected to the T5's width and placed before the embedded LangId prompt. A picture's K captions
+share one pass of the ViT.
+"""
+
+from flax import linen as nn
+import jax
+import jax.numpy as jnp
+
+from xmcap.models.layers import Dense, constrain, resolve_dtype
+from xmcap.models.t5 import PAD_ID, CrossCache, Decoder, Encoder, SelfCache, T5Config, TokenEmbedder
+from xmcap.models.vit import ViT, ViTConfig
+
+
+def shift_right(tokens: jax.Array) -> jax.Array:
+  """Targets [..., T] to decoder inputs [..., T]: the start token (pad, 0), then all tokens but the last."""
+  start = jnp.full_like(tokens[..., :1], PAD_ID)
+  return jnp.concatenate([start, tokens[..., :-1]], axis=-1)
+
+
+def _flatten(x: jax.Array) -> jax.Array:
+  """[B, K, ...] -> [B * K, ...]."""
+  return x.reshape(-1, *x.shape[2:])
+
+
+class Captioner(nn.Module):
+  """Pictures and prompts to logits over the vocabulary.
+
+  Parameters: `vit`, `projection`, and with t5x's names `token_embedder`, `encoder`, `decoder`.
+  Letters in the shapes: B images, K captions an image, N image tokens (`vit.num_tokens`), P prompt tokens,
+  T target tokens, E the T5's width, V its vocabulary.
+  """
+
+  vit: ViTConfig
+  t5: T5Config
+
+  def setup(self):
+    # `vit` is the configuration's name in the constructor and the parameters' name in checkpoints.
+    self.image_tower = ViT(self.vit, name="vit")
+    self.projection = Dense(
+      self.t5.emb_dim, ("image_embed", "embed"), use_bias=True, dtype=resolve_dtype(self.t5.dtype)
+    )
+    self.token_embedder = TokenEmbedder(self.t5)
+    self.encoder = Encoder(self.t5)
+    self.decoder = Decoder(self.t5)
+
+  def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
+    """Pictures [B, H, W, 3] with values 0..255 -> the vectors [B, N, E] that stand before a prompt."""
+    return self.projection(self.image_tower(image, deterministic))
+
+  def encode(
+    self, image_features: jax.Array, prompt_tokens: jax.Array, deterministic: bool = True
+  ) -> tuple[jax.Array, jax.Array]:
+    """Encodes each picture with each of its prompts.
+
+    Args:
+      image_features: [B, N, E] from `encode_image`.
+      prompt_tokens: int32 [B, K, P], padded with 0.
+      deterministic: no dropout.
+
+    Returns:
+      [B, K, N + P, E], and the mask, bool [B, K, N + P], False at the padding of a prompt.
+    """
+    batch, captions, _ = prompt_tokens.shape
+    tokens, width = image_features.shape[1:]
+    image = jnp.broadcast_to(image_features[:, None], (batch, captions, tokens, width))
+    prompt = self.token_embedder(prompt_tokens).astype(image.dtype)
+    rows = constrain(_flatten(jnp.concatenate([image, prompt], axis=2)), "batch", "length", "embed")
+    image_mask = jnp.ones((batch, captions, tokens), bool)
+    mask = jnp.concatenate([image_mask, prompt_tokens != PAD_ID], axis=2)
+    encoded = self.encoder(rows, _flatten(mask), deterministic)
+    return encoded.reshape(batch, captions, *encoded.shape[1:]), mask
+
+  def decode(
+    self, encoded: jax.Array, mask: jax.Array, target_tokens: jax.Array, deterministic: bool = True
+  ) -> jax.Array:
+    """All positions of the targets, each seeing those before it.
+
+    Args:
+      encoded: [B, K, N + P, E] from `encode`.
+      mask: bool [B, K, N + P].
+      target_tokens: int32 [B, K, T], not shifted, padded with 0.
+      deterministic: no dropout.
+
+    Returns:
+      [B, K, T, E]: `logits` turns them into logits.
+    """
+    embedded = self.token_embedder(_flatten(shift_right(target_tokens)))
+    embedded = constrain(embedded, "batch", "length", "embed")
+    hidden = self.decoder(embedded, _flatten(encoded), _flatten(mask), deterministic)
+    return hidden.reshape(*target_tokens.shape, -1)
+
+  def hidden(
+    self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
+  ) -> jax.Array:
+    """All but the product with the vocabulary: arguments as `__call__`, returns [B, K, T, E]."""
+    encoded, mask = self.encode(self.encode_image(image, deterministic), prompt_tokens, deterministic)
+    return self.decode(encoded, mask, target_tokens, deterministic)
+
+  def logits(self, hidden: jax.Array) -> jax.Array:
+    """[..., E] -> float32 [..., V]."""
+    return self.decoder.logits(hidden)
+
+  def __call__(
+    self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
+  ) -> jax.Array:
+    """The logits of each target token, given the picture, the prompt and the target tokens before it.
+
+    Args:
+      image: [B, H, W, 3], values 0..255 (uint8 in training).
+      prompt_tokens: int32 [B, K, P], padded with 0.
+      target_tokens: int32 [B, K, T], ended by EOS, padded with 0; shifted right in here.
+      deterministic: no dropout; else the random stream `dropout` is needed.
+
+    Returns:
+      float32 [B, K, T, V].
+    """
+    return self.logits(self.hidden(image, prompt_tokens, target_tokens, deterministic))
+
+  def start_decoding(
+    self, encoded: jax.Array, mask: jax.Array, max_length: int, beams: int = 1
+  ) -> tuple[CrossCache, SelfCache]:
+    """Caches for decoding rows = B * K from [rows, N + P, E] and bool [rows, N + P]."""
+    return self.decoder.start(encoded, mask, max_length, beams)
+
+  def decode_step(
+    self, tokens: jax.Array, position: jax.Array, cross: CrossCache, cache: SelfCache
+  ) -> tuple[jax.Array, SelfCache]:
+    """The logits of one position.
+
+    Args:
+      tokens: int32 [rows, beams], the token before this position (0 at the first).
+      position: int32 scalar.
+      cross, cache: from `start_decoding` and the steps before.
+
+    Returns:
+      float32 [rows, beams, V], and the cache for the next position.
+    """
+    hidden, cache = self.decoder.step(self.token_embedder(tokens), position, cross, cache)
+    return self.logits(hidden), cache

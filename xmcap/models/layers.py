@@ -1,0 +1,128 @@
+"""The layers that the ViT and the T5 stacks share; each parameter names its logical axes here.
+
+Logical axes of parameters, for the table that maps them to a mesh: `vocab`, `embed`, `mlp`, `joined_kv`,
+`heads`, `relpos_buckets` (t5x's), and of the image's side `image_embed` (the ViT's width where it meets the
+T5's), `height`, `width`, `channel` (inside a patch), `position` (of a patch in the picture), `classes` (of
+the tagger).
+Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flax import linen as nn
+from flax.linen import partitioning
+import jax
+from jax import lax
+import jax.numpy as jnp
+
+from xmcap.errors import UsageError
+
+Initializer = Callable[..., jax.Array]
+
+T5_KERNEL_INIT = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+T5_ATTENTION_INIT = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
+VIT_KERNEL_INIT = nn.initializers.xavier_uniform()
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+  "gelu": lambda x: nn.gelu(x, approximate=False),
+  "gelu_tanh": lambda x: nn.gelu(x, approximate=True),
+  "quick_gelu": lambda x: x * nn.sigmoid(1.702 * x),
+}
+
+_DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+
+
+def resolve_dtype(name: str) -> jnp.dtype:
+  """Returns the dtype of activations: `auto` is bfloat16 on an accelerator, float32 on a CPU.
+
+  Raises:
+    UsageError: for a name other than `auto`, `float32`, `bfloat16`.
+  """
+  if name == "auto":
+    return jnp.dtype(jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16)
+  if name not in _DTYPES:
+    raise UsageError(f"unknown dtype '{name}' in a model's configuration: use auto, {', '.join(_DTYPES)}")
+  return jnp.dtype(_DTYPES[name])
+
+
+def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
+  """Shards an activation by the logical names of its axes; does nothing where no axis rules are set."""
+  return partitioning.with_sharding_constraint(x, axes)
+
+
+class Dense(nn.Module):
+  """A product with a 2-D kernel over the last axis: [..., in] -> [..., features].
+
+  Attributes:
+    features: size of the last axis of the output.
+    axes: logical axes of the kernel; the bias has the last of them.
+    use_bias: whether a bias is added.
+    dtype: of the product; parameters are float32.
+  """
+
+  features: int
+  axes: tuple[str, str]
+  use_bias: bool = False
+  dtype: Any = jnp.float32
+  kernel_init: Initializer = T5_KERNEL_INIT
+  bias_init: Initializer = nn.initializers.zeros
+
+  @nn.compact
+  def __call__(self, inputs: jax.Array) -> jax.Array:
+    kernel = partitioning.param_with_axes(
+      "kernel", self.kernel_init, (inputs.shape[-1], self.features), jnp.float32, axes=self.axes
+    )
+    outputs = jnp.dot(inputs.astype(self.dtype), kernel.astype(self.dtype))
+    if self.use_bias:
+      bias = partitioning.param_with_axes(
+        "bias", self.bias_init, (self.features,), jnp.float32, axes=self.axes[-1:]
+      )
+      outputs += bias.astype(self.dtype)
+    return outputs
+
+
+class RMSNorm(nn.Module):
+  """T5's norm: x / rms(x) * scale, no mean, no bias; the mean square in float32. [..., embed] -> the same."""
+
+  epsilon: float = 1e-6
+  dtype: Any = jnp.float32
+
+  @nn.compact
+  def __call__(self, inputs: jax.Array) -> jax.Array:
+    scale = partitioning.param_with_axes(
+      "scale", nn.initializers.ones, inputs.shape[-1:], jnp.float32, axes=("embed",)
+    )
+    x = inputs.astype(jnp.float32)
+    x = x * lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+    return (x * scale).astype(self.dtype)
+
+
+class LayerNorm(nn.Module):
+  """Layer norm with scale and bias, its moments in float32. [..., embed] -> the same."""
+
+  epsilon: float = 1e-6
+  dtype: Any = jnp.float32
+
+  @nn.compact
+  def __call__(self, inputs: jax.Array) -> jax.Array:
+    shape = inputs.shape[-1:]
+    scale = partitioning.param_with_axes("scale", nn.initializers.ones, shape, jnp.float32, axes=("embed",))
+    bias = partitioning.param_with_axes("bias", nn.initializers.zeros, shape, jnp.float32, axes=("embed",))
+    x = inputs.astype(jnp.float32)
+    x = x - jnp.mean(x, axis=-1, keepdims=True)
+    x = x * lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+    return (x * scale + bias).astype(self.dtype)
+
+
+class Dropout(nn.Module):
+  """Dropout whose mask is shared along `broadcast_dims`, as in T5; costs nothing at rate 0."""
+
+  rate: float
+  broadcast_dims: Sequence[int] = (-2,)
+
+  @nn.compact
+  def __call__(self, inputs: jax.Array, deterministic: bool) -> jax.Array:
+    if self.rate == 0.0 or deterministic:
+      return inputs
+    return nn.Dropout(self.rate, broadcast_dims=self.broadcast_dims)(inputs, deterministic=False)

@@ -1,0 +1,395 @@
+"""The T5.1.1 encoder and decoder, as mT5 has them, with t5x's parameter names and logical axes.
+
+Raffel et al., "Exploring the Limits of Transfer Learning" (2020); Shazeer, "GLU Variants Improve Transformer"
+(2020); Xue et al., "mT5" (2021): gated GELU, RMS norm without bias, relative position buckets shared by the
+layers of a stack, no biases, logits not tied to the embedding and not scaled. Deviation from t5x: tokens are
+looked up by a gather, not by a one-hot product.
+"""
+
+import dataclasses
+import math
+
+from flax import linen as nn
+from flax import struct
+from flax.linen import partitioning
+import gin
+import jax
+from jax import lax
+import jax.numpy as jnp
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.models.attention import MASKED, MultiHeadAttention
+from xmcap.models.layers import ACTIVATIONS, Dense, Dropout, RMSNorm, constrain, resolve_dtype
+
+PAD_ID = 0
+"""Fills prompts and targets, and starts the decoder."""
+EOS_ID = 1
+"""Ends a target."""
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class T5Config:
+  """Sizes of a T5.
+
+  Attributes:
+    vocab_size: rows of the embedding and of the logits (mT5: 250,112).
+    emb_dim, num_heads, head_dim, mlp_dim: of both stacks; num_heads * head_dim need not be emb_dim.
+    num_encoder_layers, num_decoder_layers: depths of the stacks.
+    dropout_rate: of embeddings, attention, MLP and the residual branches, one mask for all positions of a
+    row.
+    relpos_buckets, relpos_max_distance: of the relative position bias.
+    remat: recompute a layer's activations in the backward pass instead of keeping them.
+    dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
+
+  Raises:
+    UsageError: for a size that is not positive, or an unknown dtype.
+  """
+
+  vocab_size: int
+  emb_dim: int
+  num_heads: int
+  head_dim: int
+  num_encoder_layers: int
+  num_decoder_layers: int
+  mlp_dim: int
+  dropout_rate: float = 0.0
+  relpos_buckets: int = 32
+  relpos_max_distance: int = 128
+  remat: bool = False
+  dtype: str = "auto"
+
+  def __post_init__(self):
+    for name in ("vocab_size", "emb_dim", "num_heads", "head_dim", "num_decoder_layers", "mlp_dim"):
+      if getattr(self, name) < 1:
+        raise UsageError(f"T5Config.{name} is {getattr(self, name)}: it must be at least 1")
+    resolve_dtype(self.dtype)
+
+
+def relative_position_buckets(
+  num_queries: int, num_keys: int, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128
+) -> np.ndarray:
+  """Buckets of key position - query position: exact up to a half of them, then logarithmic to max_distance.
+
+  Raffel et al. (2020), section 2.1. Bidirectional stacks use half of the buckets for keys after the query.
+
+  Returns:
+    int32 [num_queries, num_keys], each in [0, num_buckets).
+  """
+  relative = np.arange(num_keys)[None, :] - np.arange(num_queries)[:, None]
+  offset = np.zeros_like(relative)
+  if bidirectional:
+    num_buckets //= 2
+    offset = (relative > 0) * num_buckets
+    distance = np.abs(relative)
+  else:
+    distance = np.maximum(-relative, 0)
+  exact = num_buckets // 2
+  # The small addition keeps powers such as 16 / 8 on their own side of the border.
+  share = np.log(np.maximum(distance, 1) / exact) / math.log(max_distance / exact)
+  large = share * (num_buckets - exact) + 1e-9
+  # Truncated only where positive: below `exact` the value is not used.
+  large = np.minimum(exact + np.maximum(large, 0).astype(np.int64), num_buckets - 1)
+  return (offset + np.where(distance < exact, distance, large)).astype(np.int32)
+
+
+class RelativePositionBias(nn.Module):
+  """One learned number for each (head, bucket), shared by the layers of a stack."""
+
+  config: T5Config
+  bidirectional: bool
+
+  @nn.compact
+  def __call__(self, num_queries: int, num_keys: int) -> jax.Array:
+    """Returns the bias of attention logits, float32 [1, heads, num_queries, num_keys]."""
+    config = self.config
+    embedding = partitioning.param_with_axes(
+      "rel_embedding", nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
+      (config.num_heads, config.relpos_buckets), jnp.float32, axes=("heads", "relpos_buckets"),
+    )  # fmt: skip
+    buckets = relative_position_buckets(
+      num_queries, num_keys, self.bidirectional, config.relpos_buckets, config.relpos_max_distance
+    )
+    # A one-hot product: its gradient is a product too, where a gather's would be a slow scatter.
+    one_hot = jax.nn.one_hot(buckets, config.relpos_buckets, dtype=jnp.float32)
+    return jnp.einsum("hr,qkr->hqk", embedding, one_hot)[None]
+
+
+class TokenEmbedder(nn.Module):
+  """The embedding shared by encoder and decoder: int32 [...] -> [..., embed]."""
+
+  config: T5Config
+
+  @nn.compact
+  def __call__(self, tokens: jax.Array) -> jax.Array:
+    embedding = partitioning.param_with_axes(
+      "embedding", nn.initializers.normal(1.0), (self.config.vocab_size, self.config.emb_dim), jnp.float32,
+      axes=("vocab", "embed"),
+    )  # fmt: skip
+    return jnp.take(embedding, tokens, axis=0).astype(resolve_dtype(self.config.dtype))
+
+
+class GatedMlp(nn.Module):
+  """wo(gelu(wi_0 x) * wi_1 x): [rows, length, embed] -> the same."""
+
+  config: T5Config
+
+  def setup(self):
+    config = self.config
+    dtype = resolve_dtype(config.dtype)
+    self.wi_0 = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
+    self.wi_1 = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
+    self.wo = Dense(config.emb_dim, ("mlp", "embed"), dtype=dtype)
+    self.dropout = Dropout(config.dropout_rate)
+
+  def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
+    x = ACTIVATIONS["gelu_tanh"](self.wi_0(x)) * self.wi_1(x)
+    x = constrain(x, "batch", "length", "mlp")
+    return self.wo(self.dropout(x, deterministic))
+
+
+def _attention(config: T5Config) -> MultiHeadAttention:
+  return MultiHeadAttention(
+    config.num_heads, config.head_dim, config.emb_dim,
+    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype),
+  )  # fmt: skip
+
+
+def _norm(config: T5Config) -> RMSNorm:
+  return RMSNorm(dtype=resolve_dtype(config.dtype))
+
+
+class EncoderLayer(nn.Module):
+  """Self-attention and MLP, each after a norm and with a residual: [rows, length, embed] -> the same."""
+
+  config: T5Config
+
+  def setup(self):
+    self.pre_attention_layer_norm = _norm(self.config)
+    self.attention = _attention(self.config)
+    self.pre_mlp_layer_norm = _norm(self.config)
+    self.mlp = GatedMlp(self.config)
+    self.dropout = Dropout(self.config.dropout_rate)
+
+  def __call__(self, x: jax.Array, bias: jax.Array, deterministic: bool) -> jax.Array:
+    y = self.pre_attention_layer_norm(x)
+    x = x + self.dropout(self.attention(y, y, bias, deterministic), deterministic)
+    x = x + self.dropout(self.mlp(self.pre_mlp_layer_norm(x), deterministic), deterministic)
+    return constrain(x, "batch", "length", "embed")
+
+
+class Encoder(nn.Module):
+  """The encoder over vectors that are already embedded, so that an image's can stand among them."""
+
+  config: T5Config
+
+  def setup(self):
+    layer = nn.remat(EncoderLayer, static_argnums=(3,)) if self.config.remat else EncoderLayer
+    self.relpos_bias = RelativePositionBias(self.config, bidirectional=True)
+    self.layers = [layer(self.config) for _ in range(self.config.num_encoder_layers)]
+    self.encoder_norm = _norm(self.config)
+    self.dropout = Dropout(self.config.dropout_rate)
+
+  def __call__(self, embedded: jax.Array, mask: jax.Array, deterministic: bool = True) -> jax.Array:
+    """Encodes rows of vectors.
+
+    Args:
+      embedded: [rows, length, embed].
+      mask: bool [rows, length], False where a position must not be seen.
+      deterministic: no dropout.
+
+    Returns:
+      [rows, length, embed].
+    """
+    length = embedded.shape[1]
+    bias = self.relpos_bias(length, length) + padding_bias(mask)
+    x = self.dropout(embedded, deterministic)
+    for layer in self.layers:
+      x = layer(x, bias, deterministic)
+    return self.dropout(self.encoder_norm(x), deterministic)
+
+
+def padding_bias(mask: jax.Array) -> jax.Array:
+  """bool [rows, keys] -> float32 [rows, 1, 1, keys]: 0 where True, MASKED where False."""
+  return jnp.where(mask, 0.0, MASKED)[:, None, None, :]
+
+
+@struct.dataclass
+class CrossCache:
+  """What decoding needs of the encoder's output, made once a row and never changed.
+
+  Attributes:
+    keys, values: one a layer, each [rows, encoded_length, heads, kv].
+    padding: float32 [rows, 1, 1, encoded_length], added to the logits.
+    relpos_bias: float32 [1, heads, max_length, max_length], of the self-attention.
+  """
+
+  keys: tuple[jax.Array, ...]
+  values: tuple[jax.Array, ...]
+  padding: jax.Array
+  relpos_bias: jax.Array
+
+
+@struct.dataclass
+class SelfCache:
+  """Keys and values of the positions so far: one a layer, each [rows * beams, max_length, heads, kv]."""
+
+  keys: tuple[jax.Array, ...]
+  values: tuple[jax.Array, ...]
+
+
+class DecoderLayer(nn.Module):
+  """Self-attention, attention to the encoder and MLP, each after a norm and with a residual."""
+
+  config: T5Config
+
+  def setup(self):
+    self.pre_self_attention_layer_norm = _norm(self.config)
+    self.self_attention = _attention(self.config)
+    self.pre_cross_attention_layer_norm = _norm(self.config)
+    self.encoder_decoder_attention = _attention(self.config)
+    self.pre_mlp_layer_norm = _norm(self.config)
+    self.mlp = GatedMlp(self.config)
+    self.dropout = Dropout(self.config.dropout_rate)
+
+  def __call__(
+    self, x: jax.Array, encoded: jax.Array, bias: jax.Array, cross_bias: jax.Array, deterministic: bool
+  ) -> jax.Array:
+    """x [rows, length, embed], encoded [rows, encoded_length, embed] -> [rows, length, embed]."""
+    y = self.pre_self_attention_layer_norm(x)
+    x = x + self.dropout(self.self_attention(y, y, bias, deterministic), deterministic)
+    y = self.encoder_decoder_attention(
+      self.pre_cross_attention_layer_norm(x), encoded, cross_bias, deterministic
+    )
+    x = x + self.dropout(y, deterministic)
+    x = x + self.dropout(self.mlp(self.pre_mlp_layer_norm(x), deterministic), deterministic)
+    return constrain(x, "batch", "length", "embed")
+
+  def cross_key_value(self, encoded: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """[rows, encoded_length, embed] -> keys and values of the attention to the encoder."""
+    return self.encoder_decoder_attention.project_key_value(encoded)
+
+  def step(
+    self, x: jax.Array, position: jax.Array, bias: jax.Array, padding: jax.Array,
+    self_key_value: tuple[jax.Array, jax.Array], cross_key_value: tuple[jax.Array, jax.Array],
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:  # fmt: skip
+    """One position of every beam: x [rows, beams, embed] -> the same, and the grown keys and values."""
+    rows, beams, width = x.shape
+    y = self.pre_self_attention_layer_norm(x).reshape(rows * beams, 1, width)
+    new = self.self_attention.project_key_value(y)
+    self_key_value = tuple(
+      lax.dynamic_update_slice_in_dim(cache, entry.astype(cache.dtype), position, axis=1)
+      for cache, entry in zip(self_key_value, new)
+    )
+    y = self.self_attention.combine(self.self_attention.project_query(y), *self_key_value, bias)
+    x = x + y.reshape(rows, beams, width)
+    # The beams of a row stand where queries stand, so they share the row's keys and values with no copy.
+    query = self.encoder_decoder_attention.project_query(self.pre_cross_attention_layer_norm(x))
+    x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
+    return x + self.mlp(self.pre_mlp_layer_norm(x), True), self_key_value
+
+
+class Decoder(nn.Module):
+  """The decoder: all positions at once for training, one at a time over a cache for decoding."""
+
+  config: T5Config
+
+  def setup(self):
+    layer = nn.remat(DecoderLayer, static_argnums=(5,)) if self.config.remat else DecoderLayer
+    self.relpos_bias = RelativePositionBias(self.config, bidirectional=False)
+    self.layers = [layer(self.config) for _ in range(self.config.num_decoder_layers)]
+    self.decoder_norm = _norm(self.config)
+    self.logits_dense = LogitsDense(self.config)
+    self.dropout = Dropout(self.config.dropout_rate)
+
+  def _causal_bias(self, length: int) -> jax.Array:
+    visible = np.tril(np.ones((length, length), bool))
+    return self.relpos_bias(length, length) + np.where(visible, 0.0, MASKED).astype(np.float32)
+
+  def __call__(
+    self, embedded: jax.Array, encoded: jax.Array, encoded_mask: jax.Array, deterministic: bool = True
+  ) -> jax.Array:
+    """Decodes all positions.
+
+    Args:
+      embedded: [rows, length, embed], the targets shifted right and embedded.
+      encoded: [rows, encoded_length, embed].
+      encoded_mask: bool [rows, encoded_length].
+      deterministic: no dropout.
+
+    Returns:
+      [rows, length, embed], after the last norm: `logits` turns them into logits.
+    """
+    bias = self._causal_bias(embedded.shape[1])
+    cross_bias = padding_bias(encoded_mask)
+    x = self.dropout(embedded, deterministic)
+    for layer in self.layers:
+      x = layer(x, encoded, bias, cross_bias, deterministic)
+    return self.dropout(self.decoder_norm(x), deterministic)
+
+  def logits(self, hidden: jax.Array) -> jax.Array:
+    """[..., embed] -> float32 [..., vocab]."""
+    return self.logits_dense(hidden)
+
+  def start(
+    self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int
+  ) -> tuple[CrossCache, SelfCache]:
+    """Makes the caches of a search over `rows` encoded inputs; shapes as in `__call__`."""
+    keys, values = zip(*(layer.cross_key_value(encoded) for layer in self.layers))
+    config = self.config
+    shape = (encoded.shape[0] * beams, max_length, config.num_heads, config.head_dim)
+    empty = tuple(jnp.zeros(shape, resolve_dtype(config.dtype)) for _ in self.layers)
+    cross = CrossCache(keys, values, padding_bias(encoded_mask), self._causal_bias(max_length))
+    return cross, SelfCache(empty, empty)
+
+  def step(
+    self, embedded: jax.Array, position: jax.Array, cross: CrossCache, cache: SelfCache
+  ) -> tuple[jax.Array, SelfCache]:
+    """Decodes one position, the same in every row.
+
+    Args:
+      embedded: [rows, beams, embed], the token before this position.
+      position: int32 scalar, below the caches' max_length.
+      cross, cache: from `start`; `cache` holds the positions before this one.
+
+    Returns:
+      [rows, beams, embed] as `__call__` gives for this position, and the cache with it.
+    """
+    bias = lax.dynamic_slice_in_dim(cross.relpos_bias, position, 1, axis=2)
+    x, keys, values = embedded, [], []
+    for i, layer in enumerate(self.layers):
+      x, (key, value) = layer.step(
+        x, position, bias, cross.padding,
+        (cache.keys[i], cache.values[i]), (cross.keys[i], cross.values[i]),
+      )  # fmt: skip
+      keys.append(key)
+      values.append(value)
+    return self.decoder_norm(x), SelfCache(tuple(keys), tuple(values))
+
+
+class LogitsDense(nn.Module):
+  """The product with the vocabulary, in the activations' dtype and summed in float32."""
+
+  config: T5Config
+
+  @nn.compact
+  def __call__(self, hidden: jax.Array) -> jax.Array:
+    kernel = partitioning.param_with_axes(
+      "kernel", nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal"),
+      (self.config.emb_dim, self.config.vocab_size), jnp.float32, axes=("embed", "vocab"),
+    )  # fmt: skip
+    return vocabulary_logits(kernel, hidden)
+
+
+def vocabulary_logits(kernel: jax.Array, hidden: jax.Array) -> jax.Array:
+  """The logits of hidden vectors, for a loss that holds the kernel itself.
+
+  Args:
+    kernel: `decoder/logits_dense/kernel`, [embed, vocab].
+    hidden: [..., embed], in the activations' dtype.
+
+  Returns:
+    float32 [..., vocab].
+  """
+  return jnp.dot(hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)

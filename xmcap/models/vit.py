@@ -1,0 +1,268 @@
+"""The vision transformer.
+
+Dosovitskiy et al., "An Image is Worth 16x16 Words" (2021), pre-norm, as in the field's big_vision code base:
+learned position embeddings of the patches, norm before each block and after the last, and the pooling of Zhai
+et al., "Scaling Vision Transformers" (2022): `gap`, `map` or `tok`, or `none` for all patch tokens. The class
+token has no
+position embedding of its own: add one to it.
+"""
+
+import dataclasses
+
+from flax import linen as nn
+from flax.linen import partitioning
+import gin
+import jax
+import jax.numpy as jnp
+
+from xmcap.errors import UsageError
+from xmcap.models.attention import MultiHeadAttention
+from xmcap.models.layers import (
+  ACTIVATIONS, VIT_KERNEL_INIT, Dense, Dropout, LayerNorm, constrain, resolve_dtype,
+)  # fmt: skip
+
+POOLS = ("gap", "map", "tok", "none")
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class ViTConfig:
+  """Sizes and variants of a ViT.
+
+  Attributes:
+    width, depth, mlp_dim, num_heads: of the transformer; width is divisible by num_heads.
+    patch_size, image_size: in pixels; pictures are square, image_size divisible by patch_size.
+    pool: `gap` (mean), `map` (attention pooling with a learned query), `tok` (class token): one vector;
+      `none`: every patch token.
+    dropout_rate: of the embeddings, the attention and the two halves of a block.
+    activation: `gelu_tanh` (as published weights of big_vision), `gelu` (erf) or `quick_gelu` (CLIP).
+    norm_epsilon: of the layer norms.
+    pre_norm: a norm between embeddings and the first block (CLIP).
+    patch_bias: whether the patch embedding has a bias (CLIP has none).
+    image_mean, image_std: subtracted and divided by, for pixels scaled to [0, 1]; the default gives [-1, 1].
+    remat: recompute a block's activations in the backward pass instead of keeping them.
+    dtype: of the activations: `auto`, `float32`, `bfloat16`.
+
+  Raises:
+    UsageError: where sizes do not divide or a name is unknown.
+  """
+
+  width: int
+  depth: int
+  mlp_dim: int
+  num_heads: int
+  patch_size: int
+  image_size: int
+  pool: str = "map"
+  dropout_rate: float = 0.0
+  activation: str = "gelu_tanh"
+  norm_epsilon: float = 1e-6
+  pre_norm: bool = False
+  patch_bias: bool = True
+  image_mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+  image_std: tuple[float, ...] = (0.5, 0.5, 0.5)
+  remat: bool = False
+  dtype: str = "auto"
+
+  def __post_init__(self):
+    # Gin hands over lists; the configuration has to be hashable.
+    for name in ("image_mean", "image_std"):
+      object.__setattr__(self, name, tuple(getattr(self, name)))
+      if len(getattr(self, name)) != 3:
+        value = getattr(self, name)
+        raise UsageError(f"ViTConfig.{name} needs three numbers (red, green, blue), not {value}")
+    if self.pool not in POOLS:
+      raise UsageError(f"unknown ViTConfig.pool '{self.pool}': use one of {', '.join(POOLS)}")
+    if self.activation not in ACTIVATIONS:
+      known = ", ".join(ACTIVATIONS)
+      raise UsageError(f"unknown ViTConfig.activation '{self.activation}': use one of {known}")
+    if self.image_size % self.patch_size:
+      raise UsageError(
+        f"ViTConfig.image_size {self.image_size} is not divisible by patch_size {self.patch_size}"
+      )
+    if self.width % self.num_heads:
+      raise UsageError(f"ViTConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
+    resolve_dtype(self.dtype)
+
+  @property
+  def num_patches(self) -> int:
+    """Patches in a picture."""
+    return (self.image_size // self.patch_size) ** 2
+
+  @property
+  def num_tokens(self) -> int:
+    """Vectors that the ViT gives for a picture: 1, or num_patches with pool `none`."""
+    return self.num_patches if self.pool == "none" else 1
+
+
+class Mlp(nn.Module):
+  """Two products with biases and an activation between: [rows, length, width] -> the same."""
+
+  config: ViTConfig
+
+  def setup(self):
+    config = self.config
+    dtype = resolve_dtype(config.dtype)
+    bias_init = nn.initializers.normal(1e-6)
+    self.wi = Dense(config.mlp_dim, ("embed", "mlp"), True, dtype, VIT_KERNEL_INIT, bias_init)
+    self.wo = Dense(config.width, ("mlp", "embed"), True, dtype, VIT_KERNEL_INIT, bias_init)
+    self.dropout = Dropout(config.dropout_rate)
+
+  def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
+    x = ACTIVATIONS[self.config.activation](self.wi(x))
+    x = constrain(x, "batch", "length", "mlp")
+    return self.wo(self.dropout(x, deterministic))
+
+
+def _attention(config: ViTConfig) -> MultiHeadAttention:
+  return MultiHeadAttention(
+    config.num_heads, config.width // config.num_heads, config.width, scaled=True, use_bias=True,
+    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), kernel_init=VIT_KERNEL_INIT,
+  )  # fmt: skip
+
+
+def _norm(config: ViTConfig) -> LayerNorm:
+  return LayerNorm(config.norm_epsilon, resolve_dtype(config.dtype))
+
+
+class ViTLayer(nn.Module):
+  """A pre-norm transformer block: [rows, length, width] -> the same."""
+
+  config: ViTConfig
+
+  def setup(self):
+    self.attention_norm = _norm(self.config)
+    self.attention = _attention(self.config)
+    self.mlp_norm = _norm(self.config)
+    self.mlp = Mlp(self.config)
+    self.dropout = Dropout(self.config.dropout_rate)
+
+  def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
+    y = self.attention_norm(x)
+    x = x + self.dropout(self.attention(y, y, deterministic=deterministic), deterministic)
+    x = x + self.dropout(self.mlp(self.mlp_norm(x), deterministic), deterministic)
+    return constrain(x, "batch", "length", "embed")
+
+
+class AttentionPooling(nn.Module):
+  """A learned query attends to all tokens, then an MLP: [rows, length, width] -> [rows, 1, width].
+
+  Zhai et al. (2022), section 3.1 ("multihead attention pooling", MAP).
+  """
+
+  config: ViTConfig
+
+  def setup(self):
+    self.attention = _attention(self.config)
+    self.mlp_norm = _norm(self.config)
+    self.mlp = Mlp(self.config)
+
+  @nn.compact
+  def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
+    probe = partitioning.param_with_axes(
+      "probe", VIT_KERNEL_INIT, (1, self.config.width), jnp.float32, axes=(None, "embed")
+    )
+    probe = jnp.broadcast_to(probe.astype(x.dtype), (x.shape[0], *probe.shape))
+    x = self.attention(probe, x, deterministic=deterministic)
+    return x + self.mlp(self.mlp_norm(x), deterministic)
+
+
+class PatchEmbedding(nn.Module):
+  """Cuts pictures [rows, H, W, 3] into patches, row by row, projected to [rows, num_patches, width]."""
+
+  config: ViTConfig
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    config = self.config
+    size, dtype = config.patch_size, resolve_dtype(config.dtype)
+    kernel_init = nn.initializers.lecun_normal(in_axis=(0, 1, 2))
+    kernel = partitioning.param_with_axes(
+      "kernel", kernel_init, (size, size, 3, config.width), jnp.float32,
+      axes=("height", "width", "channel", "embed"),
+    )  # fmt: skip
+    side = config.image_size // size
+    # A product of cut patches is the convolution of stride patch_size, and quicker than one on a CPU.
+    x = x.astype(dtype).reshape(x.shape[0], side, size, side, size, 3)
+    x = x.transpose(0, 1, 3, 2, 4, 5).reshape(x.shape[0], side * side, size * size * 3)
+    x = jnp.dot(x, kernel.astype(dtype).reshape(-1, config.width))
+    if config.patch_bias:
+      bias = partitioning.param_with_axes(
+        "bias", nn.initializers.zeros, (config.width,), jnp.float32, axes=("embed",)
+      )
+      x += bias.astype(dtype)
+    return x
+
+
+class ViT(nn.Module):
+  """Pictures to vectors.
+
+  Parameters: `patch_embedding`, `position_embedding` [num_patches, width], `class_token` [width] (pool
+  `tok`), `pre_norm` (if asked for), `layers_N`, `final_norm`, `map_head` (pool `map`).
+  """
+
+  config: ViTConfig
+
+  def setup(self):
+    config = self.config
+    layer = nn.remat(ViTLayer, static_argnums=(2,)) if config.remat else ViTLayer
+    self.patch_embedding = PatchEmbedding(config)
+    if config.pre_norm:
+      self.pre_norm = _norm(config)
+    self.dropout = Dropout(config.dropout_rate)
+    self.layers = [layer(config) for _ in range(config.depth)]
+    self.final_norm = _norm(config)
+    if config.pool == "map":
+      self.map_head = AttentionPooling(config)
+
+  def normalize(self, image: jax.Array) -> jax.Array:
+    """Pixel values 0..255 [rows, H, W, 3] of any dtype to (value / 255 - mean) / std, in float32."""
+    mean, std = (jnp.asarray(x, jnp.float32) for x in (self.config.image_mean, self.config.image_std))
+    return image.astype(jnp.float32) * (1 / (255.0 * std)) - mean / std
+
+  @nn.compact
+  def __call__(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
+    """Encodes pictures.
+
+    Args:
+      image: [rows, image_size, image_size, 3], pixel values 0..255 (uint8, or float with the same range).
+      deterministic: no dropout; else the random stream `dropout` is needed.
+
+    Returns:
+      [rows, num_tokens, width]: one vector, or with pool `none` one a patch.
+
+    Raises:
+      UsageError: a picture of another shape.
+    """
+    config = self.config
+    if image.ndim != 4 or image.shape[1:] != (config.image_size, config.image_size, 3):
+      raise UsageError(
+        f"pictures of shape {tuple(image.shape)} do not fit a ViT of image_size {config.image_size}: "
+        f"give [batch, {config.image_size}, {config.image_size}, 3]"
+      )
+    dtype = resolve_dtype(config.dtype)
+    x = self.patch_embedding(self.normalize(image))
+    position = partitioning.param_with_axes(
+      "position_embedding", nn.initializers.normal(config.width**-0.5), (config.num_patches, config.width),
+      jnp.float32, axes=("position", "embed"),
+    )  # fmt: skip
+    x += position.astype(dtype)
+    if config.pool == "tok":
+      token = partitioning.param_with_axes(
+        "class_token", nn.initializers.zeros, (config.width,), jnp.float32, axes=("embed",)
+      )
+      token = jnp.broadcast_to(token.astype(dtype), (x.shape[0], 1, config.width))
+      x = jnp.concatenate([token, x], axis=1)
+    if config.pre_norm:
+      x = self.pre_norm(x)
+    x = constrain(self.dropout(x, deterministic), "batch", "length", "embed")
+    for layer in self.layers:
+      x = layer(x, deterministic)
+    if config.pool == "tok":
+      x = x[:, :1]
+    x = self.final_norm(x)
+    if config.pool == "gap":
+      x = jnp.mean(x, axis=1, keepdims=True)
+    elif config.pool == "map":
+      x = self.map_head(x, deterministic)
+    return x
