@@ -1,0 +1,120 @@
+"""The command: exit codes, one line for bad input, nothing heavy imported before it is needed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from xmcap import cli
+
+KEYS = ("00000000000000aa", "00000000000000bb")
+
+
+@pytest.fixture
+def files(tmp_path):
+  """References of two pictures in two languages, and predictions that equal them."""
+  texts = {"en": ("a red ball", "two green cars"), "de": ("ein roter Ball", "zwei grüne Autos")}
+  with open(tmp_path / "references.jsonl", "w", encoding="utf-8") as references:
+    for number, key in enumerate(KEYS):
+      captions = {language: {"caption": [pair[number]]} for language, pair in texts.items()}
+      references.write(json.dumps({"image/key": key, "image/locale": "", **captions}) + "\n")
+  with open(tmp_path / "predictions.jsonl", "w", encoding="utf-8") as predictions:
+    for language, pair in texts.items():
+      for key, text in zip(KEYS, pair, strict=True):
+        predictions.write(json.dumps({"image/key": key, "language": language, "caption": text}) + "\n")
+  return tmp_path
+
+
+def score(files, *extra):
+  named = [f"--references={files}/references.jsonl", f"--predictions={files}/predictions.jsonl", f"--out={files}/out"]
+  return cli.main(["score", *named, *extra])
+
+
+def test_score_writes_all_forms(files, capsys):
+  assert score(files) == 0
+  assert {path.name for path in (files / "out").iterdir()} == {
+    "table.csv", "table.json", "table.md", "table.tex", "report.html", "predictions.jsonl",
+  }  # fmt: skip
+  table = json.loads((files / "out/table.json").read_text(encoding="utf-8"))
+  assert table["languages"]["de"]["images"] == 2 and table["means"]["2 languages"]["exact"] == 1.0
+  assert "German" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    ([], "required"),
+    (["trian"], "trian"),
+    (["train"], "needs gin files"),
+    (["train", "--gin_fil=x"], "did you mean --gin_file"),
+    (["score", "--gin.X=1"], "--references"),
+    (["train", "--gin_file=models/no.gin"], "no such file"),
+    (["caption", "--model_dir=/nowhere", "--languages=xx", "a.jpg"], "unknown language 'xx'"),
+    (["caption", "--model_dir=/nowhere", "/nowhere/a.jpg"], "cannot be read"),
+    (["eval", "--model_dir=/nowhere"], "no model folder"),
+    (["data", "stats", "/nowhere"], "/nowhere"),
+    (["data", "build", "coco"], "coco"),
+  ],
+)
+def test_bad_usage_is_one_line_and_exits_2(arguments, message, capsys):
+  assert cli.main(arguments) == 2
+  error = capsys.readouterr().err
+  assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error
+
+
+@pytest.mark.parametrize(
+  "line, message",
+  [
+    (b'{"image/key": "cc", "language"', "line 5: broken JSON"),
+    (b"\xff\xfe", "line 5: not UTF-8"),
+    (b'{"image/key": "cc", "language": "xx", "caption": ""}', "line 5: unknown language 'xx'"),
+  ],
+)
+def test_a_bad_line_names_file_and_line(files, line, message, capsys):
+  with open(files / "predictions.jsonl", "ab") as predictions:
+    predictions.write(line + b"\n")
+  assert score(files) == 2
+  error = capsys.readouterr().err
+  assert "predictions.jsonl" in error and message in error and error.count("\n") == 1
+
+
+def test_a_missing_prediction_is_refused(files, capsys):
+  lines = (files / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+  (files / "predictions.jsonl").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+  assert score(files) == 2
+  assert "1 of 4 predictions are missing" in capsys.readouterr().err
+  assert not (files / "out").exists()
+
+
+def test_an_unwritable_folder_exits_1(files, capsys):
+  (files / "out").write_text("a file where the folder should be")
+  assert score(files) == 1
+  assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["train", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+  code = f"""
+import sys
+from xmcap import cli
+try:
+  cli.main({arguments!r})
+except SystemExit as ended:
+  assert not ended.code
+print(*sorted({{name.split(".")[0] for name in sys.modules}}), file=sys.stderr)
+"""
+  done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+  assert "usage: xmcap" in done.stdout
+  assert not {"jax", "tensorflow", "numpy", "PIL", "gin", "flax", "seqio"} & set(done.stderr.split())
+
+
+def test_scoring_needs_neither_jax_nor_tensorflow(files):
+  code = f"""
+import sys
+from xmcap import cli
+sys.modules["jax"] = sys.modules["tensorflow"] = None  # importing either fails
+assert cli.main(["score", "--references={files}/references.jsonl", "--predictions={files}/predictions.jsonl",
+                 "--out={files}/out"]) == 0
+"""
+  subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

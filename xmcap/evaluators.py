@@ -1,0 +1,177 @@
+"""Evaluators: small plug-ins, a constructor and `run()`, for during training and after it.
+
+`run(params, step)` yields rows (language, name, value); the language `mean` stands for the mean over all.
+"""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+
+from xmcap import baselines as baselines_lib
+from xmcap import scoring
+from xmcap.data import images
+from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError
+from xmcap.predictor import Predictor, with_progress
+from xmcap.scoring import predictions as predictions_lib
+from xmcap.scoring import references as references_lib
+
+Row = tuple[str, str, float]
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+@gin.configurable
+class CaptionEvaluator:
+  """Decodes a split in the XM3600 layout and scores the captions, as `xmcap score` would.
+
+  Args:
+    predictor: decodes.
+    references: captions.jsonl.
+    images_dir: KEY.jpg or KEY.png; by default `images` beside the references.
+    languages: codes; () is all that the references hold.
+    limit: only the first so many pictures; 0 is all.
+    out_dir: tables, report and predictions go there; "" writes nothing, as fits an evaluation while training.
+    title: heads the tables and the report.
+    baselines: makes predictions to be shown beside; see `Baselines`.
+  """
+
+  def __init__(
+    self,
+    predictor: Predictor = gin.REQUIRED,
+    references: str = gin.REQUIRED,
+    images_dir: str = "",
+    languages: Sequence[str] = (),
+    limit: int = 0,
+    out_dir: str = "",
+    title: str = "",
+    baselines: Any = None,
+  ):
+    self.predictor = predictor
+    self.path = references
+    self.images_dir = pathlib.Path(images_dir) if images_dir else pathlib.Path(references).parent / "images"
+    self.out_dir = out_dir
+    self.title = title
+    self.baselines = baselines
+    held = references_lib.read_references(references, languages or None)
+    self.references = dict(list(held.items())[: limit or None])
+    present = {code for captions in self.references.values() for code in captions}
+    self.languages = tuple(languages) or tuple(sorted(present))
+    if not present:
+      raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
+
+  def run(self, params: Any, step: int | None) -> Iterator[Row]:
+    """Yields (language, `cider` | `cider_d` | `exact`, score), and the language `mean`."""
+    del step
+    predictions = self._predict(params)
+    table = self._write(predictions) if self.out_dir else scoring.score(self.references, predictions)
+    means = table.means.get("36") or list(table.means.values())[-1]
+    for language, row in {**table.rows, "mean": means}.items():
+      for name, value in row.items():
+        if name != "images":
+          yield language, name, value
+
+  def _predict(self, params: Any) -> predictions_lib.Predictions:
+    """Captions for the languages that a picture has references in."""
+    pictures = ((key, self._pixels(key)) for key in self.references)
+    found = self.predictor(params, pictures, self.languages)
+    found = with_progress(found, len(self.references), f"decoding {len(self.languages)} languages", _say)
+    return {
+      key: {code: captions[code] for code in self.languages if code in self.references[key]}
+      for key, captions in found
+    }
+
+  def _write(self, predictions: predictions_lib.Predictions) -> scoring.Table:
+    out = pathlib.Path(self.out_dir)
+    path = out / "predictions.jsonl"
+    predictions_lib.write_predictions(path, _rows(predictions))
+    tables = {}
+    if self.baselines is not None:
+      for name, guesses in self.baselines.predict(self.references, self._bytes).items():
+        predictions_lib.write_predictions(out / f"baseline_{name.replace(' ', '_')}.jsonl", _rows(guesses))
+        tables[name] = scoring.score(self.references, guesses, title=name)
+    table = scoring.score_and_write(
+      self.references, predictions, out, title=self.title, images_dir=self.images_dir, baselines=tables
+    )
+    print(table.terminal(tables), flush=True)
+    _say(f"tables and report are in {out}: open {out / 'report.html'}")
+    return table
+
+  def _bytes(self, key: str) -> bytes:
+    for suffix in _SUFFIXES:
+      path = self.images_dir / f"{key}{suffix}"
+      if path.is_file():
+        return path.read_bytes()
+    raise UsageError(f"{self.images_dir}: no picture {key}.jpg or .png, which {self.path} has captions of")
+
+  def _pixels(self, key: str) -> np.ndarray:
+    return images.load(self._bytes(key), key, self.predictor.image_size)
+
+
+@gin.configurable
+class Baselines:
+  """The two captioners that any model must beat (see baselines.py), from the training records.
+
+  Args:
+    data_dir: folder of the records.
+    split: the training split.
+  """
+
+  def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train"):
+    self.source = RecordSource(data_dir, split)
+
+  def predict(self, references, read_bytes) -> dict[str, predictions_lib.Predictions]:
+    """Returns name -> predictions for all that has references; `read_bytes(key)` gives a picture's file."""
+    pictures = {key: read_bytes(key) for key in references}
+    _say(f"baselines: reading {len(self.source):,} training pictures")
+    return {
+      "most frequent caption": baselines_lib.most_frequent_caption(self.source, references),
+      "nearest picture": baselines_lib.nearest_picture(self.source, references, pictures),
+    }
+
+
+@gin.configurable
+class LossEvaluator:
+  """An objective's loss and metrics on a split, without dropout: means over the first batches of a stream.
+
+  Args:
+    objective: `loss(params, batch, rng, deterministic)`.
+    stream: of the split.
+    num_batches: how many; 0: one pass over the split.
+    name: begins the names of the rows, such as `validation`.
+  """
+
+  def __init__(self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_batches: int = 0, name: str = ""):
+    self.stream = stream
+    self.num_batches = num_batches or max(1, round(stream.steps_per_epoch))
+    self.prefix = f"{name}/" if name else ""
+    self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
+
+  def run(self, params: Any, step: int | None) -> Iterator[Row]:
+    """Yields ("", name, value): `loss` and what the objective measures."""
+    del step
+    sums: dict[str, float] = {}
+    total = 0.0
+    for batch in self.stream.batches(0, num_steps=self.num_batches):
+      numbers = {name: array for name, array in batch.items() if array.dtype.kind in "biuf"}
+      loss, metrics = jax.device_get(self._loss(params, numbers))
+      weight = float(metrics.pop("weight"))
+      total += weight
+      for name, value in {**metrics, "loss": loss}.items():
+        sums[name] = sums.get(name, 0.0) + float(value) * weight
+    for name, value in sums.items():
+      yield "", f"{self.prefix}{name}", value / max(total, 1e-9)
+
+
+def _rows(predictions: predictions_lib.Predictions) -> Iterator[tuple[str, str, str]]:
+  for key, captions in predictions.items():
+    for language, caption in captions.items():
+      yield key, language, caption
+
+
+def _say(line: str) -> None:
+  print(line, flush=True)
