@@ -1,0 +1,221 @@
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.training.toy import ToyObjective, ToyStream
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training import checkpoints as lib
+from xmcap.training.optimizer import Optimizer, adafactor, adam
+from xmcap.training.start import starting_state
+from xmcap.training.step import TrainState, create_state
+
+OPTIMIZER = Optimizer(adam)
+ROOT = Path(__file__).parents[2]
+KEEP_ALL = lib.CheckpointPolicy(keep=9)
+
+
+def fresh(seed=0, hidden=32, optimizer=OPTIMIZER, step=0):
+  params = ToyObjective(hidden).init(jax.random.key(seed), ToyStream().batch(0))["params"]
+  return create_state(params, optimizer).replace(step=jnp.int32(step))
+
+
+def target_of(state):
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
+
+
+def assert_same(a, b):
+  jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def write(model_dir, steps, policy=KEEP_ALL, metrics=None):
+  """Checkpoints whose parameters come from the seed = step."""
+  checkpoints = lib.Checkpoints(model_dir, policy)
+  for i, step in enumerate(steps):
+    checkpoints.save(step, fresh(seed=step, step=step), metrics[i] if metrics else None)
+  checkpoints.close()
+
+
+def cut_short(checkpoint):
+  """Truncates every file of the parameters' data."""
+  files = [path for path in (checkpoint / "params").rglob("*") if path.is_file() and "/d/" in str(path)]
+  assert files
+  for path in files:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def begin(model_dir, state=None, **arguments):
+  state = fresh() if state is None else state
+  checkpoints = lib.Checkpoints(model_dir)
+  try:
+    return starting_state(checkpoints, lambda: state, target_of(state), **arguments)
+  finally:
+    checkpoints.close()
+
+
+def test_saves_and_restores_every_part(tmp_path):
+  state = fresh(seed=5, step=7).replace(skipped=jnp.int32(3), skipped_in_a_row=jnp.int32(2))
+  checkpoints = lib.Checkpoints(tmp_path)
+  checkpoints.save(7, state)
+  checkpoints.save(7, fresh())  # a second call for a step does nothing
+  checkpoints.wait()
+  restored = checkpoints.restore_latest(target_of(state))
+  checkpoints.close()
+  assert isinstance(restored, TrainState)
+  assert jax.tree.structure(restored) == jax.tree.structure(state)
+  assert_same(restored, state)
+
+
+def test_keeps_the_newest_and_the_best(tmp_path):
+  policy = lib.CheckpointPolicy(keep=2, best_metric="cider")
+  write(tmp_path, [1, 2, 3, 4, 5], policy, [0.1, 0.9, 0.2, 0.3, None])
+  assert sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir()) == [2, 4, 5]
+  assert lib.best_step(tmp_path) == 2
+  assert_same(lib.load_params(tmp_path, "best"), fresh(seed=2).params)
+
+
+def test_best_may_be_the_least(tmp_path):
+  write(
+    tmp_path, [1, 2, 3], lib.CheckpointPolicy(keep=1, best_metric="loss", best_mode="min"), [0.5, 0.1, 0.3]
+  )
+  assert lib.best_step(tmp_path) == 2
+
+
+@pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
+def test_loads_parameters_from_any_of_the_folders(tmp_path, where):
+  write(tmp_path, [3, 4])
+  params = lib.load_params(tmp_path / where)
+  assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(params))
+  assert_same(params, fresh(seed=4).params)
+
+
+def test_loads_a_step(tmp_path):
+  write(tmp_path, [3, 4])
+  assert_same(lib.load_params(tmp_path, 3), fresh(seed=3).params)
+  with pytest.raises(UsageError, match=r"no checkpoint of step 5; there are \[3, 4\]"):
+    lib.load_params(tmp_path, 5)
+  with pytest.raises(UsageError, match="no checkpoint was kept by a metric"):
+    lib.load_params(tmp_path, "best")
+
+
+def test_no_checkpoint_to_load(tmp_path):
+  with pytest.raises(UsageError, match="no checkpoint there"):
+    lib.load_params(tmp_path / "nowhere")
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+def test_one_cut_short_is_said_and_the_one_before_it_taken(tmp_path, caplog):
+  write(tmp_path, [1, 2, 3])
+  cut_short(tmp_path / "checkpoints" / "3")
+  assert_same(lib.load_params(tmp_path), fresh(seed=2).params)
+  state, origin = begin(tmp_path)
+  assert int(state.step) == 2 and "resuming from step 2" in origin
+  assert (
+    "checkpoints/3: cannot be read, it was cut short" in caplog.text
+    and "taking the one before it" in caplog.text
+  )
+  assert (tmp_path / "damaged" / "3" / "params").exists()
+  write(tmp_path, [3])  # the run comes to that step again
+  assert_same(lib.load_params(tmp_path, 3), fresh(seed=3).params)
+
+
+@pytest.mark.parametrize(
+  "lost", ["params/_METADATA", "training/_METADATA", "params/manifest.ocdbt", "training"]
+)
+def test_one_with_files_missing_counts_as_cut_short(tmp_path, lost):
+  write(tmp_path, [1, 2])
+  path = tmp_path / "checkpoints" / "2" / lost
+  path.rename(tmp_path / "lost")
+  assert int(begin(tmp_path)[0].step) == 1
+
+
+def test_all_cut_short(tmp_path):
+  write(tmp_path, [1, 2])
+  for step in "12":
+    cut_short(tmp_path / "checkpoints" / step)
+  with pytest.raises(lib.CheckpointDamaged, match=r"none of the checkpoints \[1, 2\] can be read"):
+    lib.load_params(tmp_path)
+  with pytest.raises(XmcapError, match=r"none of the checkpoints \[1, 2\] can be read"):
+    begin(tmp_path)
+
+
+def test_one_still_being_written_when_the_process_died_does_not_count(tmp_path):
+  write(tmp_path, [1])
+  (tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp").mkdir()
+  assert int(begin(tmp_path)[0].step) == 1
+  assert_same(lib.load_params(tmp_path), fresh(seed=1).params)
+
+
+# ---- other models --------------------------------------------------------------------------------
+
+
+def test_other_shape_names_the_parameter_and_both_shapes(tmp_path):
+  write(tmp_path, [1])
+  with pytest.raises(XmcapError, match=r"wi has shape \(16, 32\), and this model's has \(16, 40\)") as error:
+    begin(tmp_path, fresh(hidden=40))
+  assert not isinstance(error.value, lib.CheckpointDamaged)
+  assert (tmp_path / "checkpoints" / "1").exists()
+
+
+def test_other_optimizer_is_refused(tmp_path):
+  write(tmp_path, [1])
+  with pytest.raises(XmcapError, match="no opt_state/.*made with another configuration"):
+    begin(tmp_path, fresh(optimizer=Optimizer(adafactor)))
+
+
+def test_other_parameters_are_refused(tmp_path):
+  state = fresh()
+  checkpoints = lib.Checkpoints(tmp_path)
+  checkpoints.save(1, state.replace(params={**state.params, "more": jnp.ones(2)}))
+  checkpoints.close()
+  with pytest.raises(XmcapError, match="more .* has no place in this model"):
+    begin(tmp_path, state)
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def test_folder_that_cannot_be_written(tmp_path):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(XmcapError, match="cannot be written") as error:
+    lib.Checkpoints(tmp_path / "file" / "run")
+  assert "\n" not in str(error.value)
+
+
+def test_full_disk_is_one_line(tmp_path):
+  # A limit on the size of files fails the same writes as a full disk does, and needs no device of its own.
+  program = """
+    import resource, sys
+    import numpy as np
+    from tests.training.test_checkpoints import lib, create_state, OPTIMIZER
+    checkpoints = lib.Checkpoints(sys.argv[1])
+    kernel = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
+    state = create_state({"kernel": kernel}, OPTIMIZER)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    try:
+      checkpoints.save(1, state)
+      checkpoints.wait()
+    except lib.XmcapError as error:
+      print("ERROR", error)
+  """
+  command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
+  result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+  lines = [line for line in result.stdout.splitlines() if line.startswith("ERROR")]
+  assert len(lines) == 1 and "writing failed" in lines[0] and "is the disk full" in lines[0], result.stderr[
+    -3000:
+  ]
+
+
+def test_metrics_beside_a_checkpoint_are_plain_json(tmp_path):
+  write(tmp_path, [1], lib.CheckpointPolicy(best_metric="loss", best_mode="min"), [0.25])
+  content = json.loads((tmp_path / "checkpoints" / "1" / "metrics" / "metrics").read_text())
+  assert content == {"value": 0.25, "score": -0.25}

@@ -1,0 +1,215 @@
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gin
+import jax
+import numpy as np
+import pytest
+
+from tests.training.toy import ToyObjective, ToyStream
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training.checkpoints import CheckpointPolicy, load_params
+from xmcap.training.loop import train
+from xmcap.training.metrics import summarise
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.schedule import ConstantThenRsqrt
+
+OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
+ROOT = Path(__file__).parents[2]
+
+
+def run(model_dir, total_steps=20, stream=None, **arguments):
+  lines = []
+  settings = {"optimizer": OPTIMIZER, "log_every": 10, "tensorboard": False, "say": lines.append,
+              "checkpoint": CheckpointPolicy(every=7), **arguments}  # fmt: skip
+  result = train(str(model_dir), ToyObjective(), stream or ToyStream(), total_steps, **settings)
+  return result, lines
+
+
+def assert_same(a, b):
+  jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+class Evaluator:
+  """Says that step 14 was best."""
+
+  def __init__(self):
+    self.steps = []
+
+  def run(self, params, step):
+    self.steps.append(step)
+    yield "en", "cider", 1.0 if step == 14 else 0.2
+    yield "th", "cider", 0.5 if step == 14 else 0.1
+
+
+def test_trains_says_how_far_it_is_and_saves(tmp_path):
+  result, lines = run(tmp_path)
+  assert result.finished and result.step == 20 and int(result.state.step) == 20
+  assert "starting from scratch" in lines[0] and "776 parameters" in lines[0]
+  progress = next(line for line in lines if line.startswith("step 10/20"))
+  assert all(word in progress for word in ("loss", "lr 1.00e-02", "examples/s", "left"))
+  assert_same(load_params(tmp_path), jax.device_get(result.state.params))
+
+
+def test_finished_run_is_not_trained_again(tmp_path):
+  run(tmp_path)
+  result, lines = run(tmp_path, stream=ToyStream(on_batch=lambda step: pytest.fail("read data")))
+  assert result.finished and "resuming from step 20" in lines[0]
+
+
+def test_longer_run_goes_on_bit_for_bit(tmp_path):
+  run(tmp_path / "a", 13)
+  seen = []
+  resumed, _ = run(tmp_path / "a", 20, ToyStream(on_batch=seen.append))
+  assert seen[0] == 13
+  assert_same(resumed.state, run(tmp_path / "b", 20)[0].state)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_saves_ends_cleanly_and_the_run_goes_on(tmp_path, number):
+  before = signal.getsignal(number)
+
+  def kill(step):
+    if step == 9:
+      os.kill(os.getpid(), number)
+
+  stopped, lines = run(tmp_path / "a", stream=ToyStream(on_batch=kill))
+  assert not stopped.finished and stopped.message == f"stopped by {number.name} at step 10 of 20, all saved"
+  assert signal.getsignal(number) is before
+  resumed, lines = run(tmp_path / "a")
+  assert "resuming from step 10" in lines[0]
+  assert_same(resumed.state, run(tmp_path / "b")[0].state)
+
+
+def test_non_finite_steps_are_said_and_past_the_limit_stop_the_run(tmp_path):
+  result, lines = run(tmp_path / "a", stream=ToyStream(bad_steps=[3, 5]))
+  assert int(result.state.skipped) == 2 and any("2 non-finite steps skipped" in line for line in lines)
+  assert np.isfinite(result.metrics["loss"])
+  with pytest.raises(XmcapError, match=r"not finite 4 steps in a row \(train.skip_limit 4\)"):
+    run(tmp_path / "b", stream=ToyStream(bad_steps=[8, 9, 10, 11]), skip_limit=4)
+  assert_same(int(run(tmp_path / "b", 7)[0].state.step), 7)
+
+
+def test_evaluates_keeps_the_best_and_says_it(tmp_path):
+  evaluator = Evaluator()
+  policy = CheckpointPolicy(every=0, keep=1, best_metric="cider")
+  result, lines = run(tmp_path, evaluators=[evaluator], eval_every=7, checkpoint=policy)
+  assert evaluator.steps == [7, 14, 20]
+  assert result.metrics["cider"] == pytest.approx(0.15)
+  assert any(line.startswith("step 14/20  evaluation") and "cider 0.7500" in line for line in lines)
+  assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["14", "20"]
+
+
+def test_summary_prefers_the_evaluators_own_mean():
+  rows = [("en", "a", 1.0), ("th", "a", 3.0), ("en", "b", 1.0), ("mean", "b", 7.0), ("", "c", 4.0)]
+  assert summarise(rows) == {"a": 2.0, "b": 7.0, "c": 4.0}
+
+
+@pytest.mark.slow
+def test_writes_tensorboard(tmp_path):
+  run(tmp_path, tensorboard=True, evaluators=[Evaluator()])
+  from tensorflow.python.summary.summary_iterator import summary_iterator
+
+  (file,) = (tmp_path / "tensorboard").iterdir()
+  tags = {value.tag for event in summary_iterator(str(file)) for value in event.summary.value}
+  assert {
+    "train/loss",
+    "train/learning_rate",
+    "train/waiting_for_data",
+    "eval/cider",
+    "eval/cider/th",
+  } <= tags
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [({"total_steps": 0}, "must be at least 1"), ({"microbatches": 3}, "do not divide into 3 microbatches"),
+   ({"checkpoint": CheckpointPolicy(best_metric="cider")}, "no evaluator measures it"),
+   ({"checkpoint": CheckpointPolicy(best_metric="bleu"), "evaluators": [Evaluator()]}, "measured cider"),
+   ({"optimizer": Optimizer(adam, multipliers=[("text", 2.0)])}, "'text' is found in no parameter's path")],
+)  # fmt: skip
+def test_what_does_not_go_together(tmp_path, arguments, message):
+  with pytest.raises(UsageError, match=message):
+    run(tmp_path, **arguments)
+
+
+def test_gin_reaches_what_was_not_given(tmp_path):
+  with gin.unlock_config():
+    gin.parse_config("""
+      Optimizer.clip_norm = 0.5
+      ConstantThenRsqrt.learning_rate = 7e-3
+      CheckpointPolicy.every = 4
+      CheckpointPolicy.keep = 9
+      Partitioning.extra_rules = [("mlp", "colour")]
+    """)
+  try:
+    with pytest.raises(UsageError, match="'colour'"):
+      run(tmp_path, optimizer=None, checkpoint=None)
+    gin.bind_parameter("Partitioning.extra_rules", ())
+    result, _ = run(tmp_path, 8, optimizer=None, checkpoint=None)
+  finally:
+    gin.clear_config()
+  assert result.metrics["learning_rate"] == pytest.approx(7e-3)
+  assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["4", "8"]
+
+
+def test_error_of_the_stream_gets_out_and_what_was_saved_stays(tmp_path):
+  def fail(step):
+    if step == 9:
+      raise XmcapError("record 9 is broken")
+
+  with pytest.raises(XmcapError, match="record 9 is broken"):
+    run(tmp_path, stream=ToyStream(on_batch=fail))
+  assert run(tmp_path)[1][0].endswith(f"resuming from step 7 in {tmp_path}/checkpoints")
+
+
+# ---- killed from outside -------------------------------------------------------------------------
+
+
+def spawn(model_dir, total_steps):
+  return subprocess.Popen(
+    [sys.executable, "-m", "tests.training.toy", str(model_dir), str(total_steps)],
+    cwd=ROOT,
+    env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+  )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_again_and_again_ends_with_the_same_bits(tmp_path, number):
+  total_steps, kills, rng = 400, 0, random.Random(0)
+  undisturbed = spawn(tmp_path / "a", total_steps)
+  output, _ = undisturbed.communicate(timeout=300)
+  assert undisturbed.returncode == 0, output
+  for _ in range(60):
+    process = spawn(tmp_path / "b", total_steps)
+    # Its first line says that the state is there; from then on any moment is as good as another.
+    process.stdout.readline()
+    if kills < 6:
+      time.sleep(rng.uniform(0.0, 1.5))
+      process.send_signal(number)
+    output, _ = process.communicate(timeout=300)
+    kills += process.returncode == -signal.SIGKILL or "stopped by" in output
+    if "finished at step" in output:
+      break
+  assert kills >= 5, output
+  for item in ("params", "training"):
+    assert (tmp_path / "b" / "checkpoints" / str(total_steps) / item).exists()
+  restored = [final_state(tmp_path / name, total_steps) for name in "ab"]
+  assert_same(*restored)
+
+
+def final_state(model_dir, total_steps):
+  """The run is over: training it again only restores, every bit of optimizer state and counters included."""
+  state = run(model_dir, total_steps, stream=ToyStream(on_batch=lambda step: pytest.fail("not finished")))[
+    0
+  ].state
+  return jax.device_get(state)

@@ -1,0 +1,222 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax.linen.partitioning import AxisMetadata
+from jax.sharding import PartitionSpec
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training.optimizer import Optimizer, adafactor
+from xmcap.training.sharding import Partitioning, host_share, parameter_shardings, put_batch, state_shardings
+from xmcap.training.step import create_state
+
+ROOT = Path(__file__).parents[2]
+MESHES = {
+  "data 8": {"data": 8},
+  "data 4 x model 2": {"data": 4, "model": 2},
+  "fsdp 8": {"data": 1, "fsdp": 8},
+}
+
+
+def specs(shape, axes, **rules):
+  partitioning = Partitioning(**rules)
+  mesh = partitioning.mesh()
+  params = {"kernel": jax.ShapeDtypeStruct(shape, jnp.float32)}
+  shardings = parameter_shardings(
+    params, {"kernel_axes": AxisMetadata(axes)}, mesh, partitioning.logical_rules()
+  )
+  return shardings["kernel"].spec
+
+
+def test_logical_axes_decide_where_a_parameter_lies():
+  assert specs((4, 6), ("embed", "mlp")) == PartitionSpec("fsdp", "model")
+  assert specs((4, 6), ("mlp", "embed")) == PartitionSpec("model", "fsdp")
+  assert specs((4, 6), ("embed", "mlp"), extra_rules=[("mlp", None)]) == PartitionSpec("fsdp", None)
+
+
+def test_unknown_or_missing_logical_axis_is_an_error():
+  with pytest.raises(XmcapError, match="kernel: no rule for the logical axis 'colour'"):
+    specs((4, 6), ("embed", "colour"))
+  partitioning = Partitioning()
+  with pytest.raises(XmcapError, match="kernel .*its logical axes are None; make it by param_with_axes"):
+    params = {"kernel": jax.ShapeDtypeStruct((4,), jnp.float32)}
+    parameter_shardings(params, {}, partitioning.mesh(), partitioning.logical_rules())
+
+
+def test_mesh_must_fit_the_devices_and_rules_the_mesh():
+  with pytest.raises(UsageError, match="data 3 x fsdp 1 x model 1 is no mesh of 1 device"):
+    Partitioning(data=3).mesh(jax.devices()[:1])
+  with pytest.raises(UsageError, match="mesh axes are data, fsdp, model"):
+    Partitioning(extra_rules=[("mlp", "tensor")]).logical_rules()
+
+
+def test_adafactors_factors_lie_as_the_dimensions_that_they_keep():
+  partitioning = Partitioning()
+  mesh = partitioning.mesh()
+  params = {"a": jnp.ones((4, 6)), "b": jnp.ones((6, 4)), "c": jnp.ones(3)}
+  axes = {"a": ("embed", "mlp"), "b": ("mlp", "embed"), "c": ("mlp",)}
+  metadata = {f"{name}_axes": AxisMetadata(value) for name, value in axes.items()}
+  placed = parameter_shardings(params, metadata, mesh, partitioning.logical_rules())
+  state = create_state(params, Optimizer(lambda: adafactor(min_dim_size_to_factor=2)))
+  found = {
+    jax.tree_util.keystr(path[-2:], simple=True, separator="/"): (leaf.shape, sharding.spec)
+    for (path, leaf), sharding in zip(
+      jax.tree_util.tree_leaves_with_path(state),
+      jax.tree.leaves(state_shardings(state, placed, mesh)),
+      strict=True,
+    )
+  }
+  assert found["v_row/a"] == ((4,), PartitionSpec("fsdp")) and found["v_col/a"] == (
+    (6,),
+    PartitionSpec("model"),
+  )
+  assert found["v_row/b"] == ((4,), PartitionSpec("fsdp")) and found["v_col/b"] == (
+    (6,),
+    PartitionSpec("model"),
+  )
+  assert found["v/c"] == ((3,), PartitionSpec("model"))
+  assert found["v/a"] == ((1,), PartitionSpec())
+
+
+def test_batch_is_placed_without_its_keys():
+  mesh = Partitioning().mesh()
+  assert host_share(mesh) == (0, 1)
+  placed = put_batch(
+    {"image": np.zeros((2 * mesh.size, 3), np.uint8), "key": np.array(["a"] * 2 * mesh.size)}, mesh
+  )
+  assert list(placed) == ["image"] and placed["image"].dtype == jnp.uint8
+
+
+# ---- eight simulated devices, in a process of their own ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def eight_devices(tmp_path_factory):
+  """{mesh: what it trained}, see `main`."""
+  folder = tmp_path_factory.mktemp("meshes")
+  # Four meshes are compiled, and need not be fast.
+  flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+  env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+  command = [sys.executable, "-m", "tests.training.test_sharding", str(folder)]
+  result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
+  assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+  return json.loads((folder / "result.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["toy", "captions"])
+@pytest.mark.parametrize("mesh", MESHES)
+def test_losses_of_ten_steps_equal_one_devices(eight_devices, objective, mesh):
+  one, losses = eight_devices["losses"][objective]["one"], eight_devices["losses"][objective][mesh]
+  assert len(one) == 10 and one[-1] < one[0]
+  np.testing.assert_allclose(losses, one, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", MESHES)
+def test_a_parameter_is_cut_as_the_mesh_says(eight_devices, mesh):
+  share = {"data 8": 1, "data 4 x model 2": 2, "fsdp 8": 8}[mesh]
+  whole, mine = eight_devices["bytes"][mesh]
+  assert mine * share == whole
+
+
+@pytest.mark.slow
+def test_checkpoint_of_one_mesh_is_read_on_the_others(eight_devices):
+  for mesh, (step, difference) in eight_devices["read"].items():
+    assert step == 10 and difference == 0, mesh
+
+
+def captions():
+  """A tiny captioner and random batches for it."""
+  from xmcap.models.t5 import T5Config
+  from xmcap.models.vit import ViTConfig
+  from xmcap.training.objectives import CaptionObjective
+
+  vit = ViTConfig(
+    width=16, depth=1, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dropout_rate=0.1
+  )
+  t5 = T5Config(vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1,
+                num_decoder_layers=1, mlp_dim=32, dropout_rate=0.1)  # fmt: skip
+
+  class Stream:
+    def batch(self, step, host_index=0, host_count=1):
+      rng = np.random.default_rng(0)  # one batch again and again: its loss falls
+      weights = (np.arange(5) < rng.integers(2, 6, (16, 2, 1))).astype(np.float32)
+      return {"image": rng.integers(0, 256, (16, 16, 16, 3)).astype(np.uint8),
+              "prompt_tokens": rng.integers(3, 64, (16, 2, 1)).astype(np.int32),
+              "target_tokens": (rng.integers(3, 64, (16, 2, 5)) * weights).astype(np.int32),
+              "target_weights": weights}  # fmt: skip
+
+    def batches(self, start_step, host_index=0, host_count=1):
+      while True:
+        yield self.batch(start_step)
+
+  return CaptionObjective(vit, t5), Stream()
+
+
+def main(folder):
+  """Trains ten steps on every mesh, then reads each mesh's checkpoint on every other."""
+  from tests.training.toy import ToyObjective, ToyStream
+  from xmcap.training.checkpoints import CheckpointPolicy, load_params
+  from xmcap.training.loop import train
+  from xmcap.training.metrics import Progress
+  from xmcap.training.optimizer import adam
+  from xmcap.training.schedule import ConstantThenRsqrt
+
+  assert len(jax.devices()) == 8
+  result = {"losses": {}, "bytes": {}, "read": {}}
+  report = Progress.report
+
+  class OneDevice(Partitioning):
+    def mesh(self, devices=None):
+      return super().mesh(jax.devices()[:1])
+
+  def noted(values, seen):
+    # The printed line has too few digits.
+    seen.append(values["loss"])
+    return values
+
+  meshes = {"one": OneDevice(), **{name: Partitioning(**sizes) for name, sizes in MESHES.items()}}
+  schedule = ConstantThenRsqrt(learning_rate=1e-2)
+  for objective_name, (objective, stream), rule in (
+    ("toy", (ToyObjective(), ToyStream()), adam),
+    ("captions", captions(), lambda: adafactor(min_dim_size_to_factor=8)),
+  ):
+    losses = result["losses"][objective_name] = {}
+    for name, partitioning in meshes.items():
+      settings = {
+        "objective": objective,
+        "stream": stream,
+        "total_steps": 10,
+        "optimizer": Optimizer(rule, schedule),
+        "log_every": 1,
+        "tensorboard": False,
+        "say": lambda line: None,
+        "checkpoint": CheckpointPolicy(every=0),
+      }
+      model_dir = f"{folder}/{objective_name}/{name}"
+      seen = losses[name] = []
+      with mock.patch.object(
+        Progress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)
+      ):
+        state = train(model_dir, partitioning=partitioning, **settings).state
+      if objective_name == "toy":
+        wi = state.params["wi"]
+        result["bytes"][name] = [wi.nbytes, wi.addressable_shards[0].data.nbytes]
+        wrote = load_params(model_dir)
+        for other, other_partitioning in meshes.items():
+          read = train(model_dir, partitioning=other_partitioning, **settings).state
+          worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
+          result["read"][f"{name} on {other}"] = [int(read.step), worst]
+  Path(folder, "result.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

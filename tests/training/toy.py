@@ -1,0 +1,89 @@
+"""A small objective and a stream, whose batch is a function of the step, for tests of the loop."""
+
+import flax.linen as nn
+import flax.linen.partitioning as nn_partitioning
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+WIDTH, HIDDEN, CLASSES = 16, 32, 8
+
+
+class Toy(nn.Module):
+  """Two layers with dropout; logical axes as the real models name them."""
+
+  hidden: int = HIDDEN
+
+  @nn.compact
+  def __call__(self, x, deterministic):
+    init = nn.initializers.normal(0.3)
+    wi = nn_partitioning.param_with_axes("wi", init, (WIDTH, self.hidden), axes=("embed", "mlp"))
+    wo = nn_partitioning.param_with_axes("wo", init, (self.hidden, CLASSES), axes=("mlp", "vocab"))
+    bias = nn_partitioning.param_with_axes("bias", nn.initializers.zeros, (CLASSES,), axes=("vocab",))
+    x = nn_partitioning.with_sharding_constraint(jnp.tanh(x @ wi), ("batch", "mlp"))
+    return nn.Dropout(0.1)(x, deterministic=deterministic) @ wo + bias
+
+
+class ToyObjective:
+  def __init__(self, hidden=HIDDEN):
+    self.module = Toy(hidden)
+
+  def init(self, rng, batch):
+    return self.module.init(rng, batch["x"], True)
+
+  def loss(self, params, batch, rng, deterministic):
+    logits = self.module.apply({"params": params}, batch["x"], deterministic, rngs={"dropout": rng})
+    labels = jax.nn.one_hot(batch["y"], CLASSES)
+    losses = -jnp.sum(jax.nn.log_softmax(logits) * labels, -1)
+    weight = jnp.sum(batch["w"])
+    return jnp.sum(losses * batch["w"]) / weight, {"weight": weight}
+
+
+class ToyStream:
+  """32 rows a step with a rule to learn; `bad_steps` hold infinite inputs."""
+
+  def __init__(self, rows=32, bad_steps=(), on_batch=None):
+    self.rows, self.bad_steps, self.on_batch = rows, set(bad_steps), on_batch
+
+  def batch(self, step, host_index=0, host_count=1):
+    rng = np.random.default_rng(step)
+    x = rng.normal(size=(self.rows, WIDTH)).astype(np.float32)
+    batch = {
+      "x": x,
+      "y": np.argmax(x[:, :CLASSES], 1).astype(np.int32),
+      "w": rng.integers(1, 4, self.rows).astype(np.float32),
+      "key": np.array([f"{step}-{i}" for i in range(self.rows)]),
+    }
+    if step in self.bad_steps:
+      batch["x"][0, 0] = np.inf
+    share = self.rows // host_count
+    return {name: array[host_index * share : (host_index + 1) * share] for name, array in batch.items()}
+
+  def batches(self, start_step, host_index=0, host_count=1):
+    step = start_step
+    while True:
+      if self.on_batch:
+        self.on_batch(step)
+      yield self.batch(step, host_index, host_count)
+      step += 1
+
+
+def main(model_dir, total_steps):
+  """A run that is slow enough to be killed on the way."""
+  import time
+
+  from xmcap.training.checkpoints import CheckpointPolicy
+  from xmcap.training.loop import train
+  from xmcap.training.optimizer import Optimizer, adam
+  from xmcap.training.schedule import ConstantThenRsqrt
+
+  optimizer = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
+  stream = ToyStream(on_batch=lambda step: time.sleep(0.01))
+  train(model_dir, ToyObjective(), stream, total_steps, optimizer, log_every=50,
+        checkpoint=CheckpointPolicy(every=25), tensorboard=False)  # fmt: skip
+
+
+if __name__ == "__main__":
+  import sys
+
+  main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,287 @@
+"""The training loop, for every objective: mesh, state, where to start, step, loop. It reads top to bottom."""
+
+import contextlib
+import dataclasses
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+from absl import logging
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training import checkpoints as checkpoints_lib
+from xmcap.training import sharding
+from xmcap.training import start as start_lib
+from xmcap.training import step as step_lib
+from xmcap.training.metrics import Progress
+from xmcap.training.optimizer import Optimizer
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+  """How a run ended.
+
+  Attributes:
+    step: steps done, all of them saved.
+    finished: False where a signal ended it; the same command goes on with it.
+    message: a line for the user.
+    metrics: of the last report and the last evaluation.
+    state: the last `TrainState`.
+  """
+
+  step: int
+  finished: bool
+  message: str
+  metrics: dict[str, float]
+  state: step_lib.TrainState
+
+
+@gin.configurable
+def train(
+  model_dir: str = gin.REQUIRED,
+  objective: Any = gin.REQUIRED,
+  stream: Any = gin.REQUIRED,
+  total_steps: int = gin.REQUIRED,
+  optimizer: Optimizer | None = None,
+  evaluators: Sequence[Any] = (),
+  eval_every: int = 0,
+  log_every: int = 100,
+  checkpoint: checkpoints_lib.CheckpointPolicy | None = None,
+  partitioning: sharding.Partitioning | None = None,
+  initial_checkpoint: str | None = None,
+  pretrained: Sequence[tuple[str, str]] = (),
+  seed: int = 0,
+  microbatches: int = 1,
+  skip_limit: int = 100,
+  tensorboard: bool = True,
+  rng_impl: str | None = None,
+  say: Callable[[str], None] | None = None,
+) -> TrainResult:
+  """Trains, and resumes by itself: the same call after any kind of end goes on from the newest checkpoint.
+
+  Args:
+    model_dir: checkpoints and TensorBoard's files go there.
+    objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
+      (loss [], metrics)`, see `objectives.py`.
+    stream: `batch(step, host_index, host_count)` and `batches(start_step, host_index, host_count)`, each
+      batch a dict of numpy arrays [B, ...]; what lies at a step is a function of the step.
+    total_steps: of the run, from its very beginning.
+    optimizer: see there; this and the next two are made, with what gin binds for them, where None is given.
+    evaluators: each has `run(params, step)`, which yields rows (language, name, value).
+    eval_every: steps between two evaluations; 0: only at the end.
+    log_every: steps between two lines of progress, the only times when something is fetched from the device.
+    checkpoint: when to write checkpoints and which to keep.
+    partitioning: the mesh, and how arrays lie on it.
+    initial_checkpoint: see `start.starting_state`.
+    pretrained: see there.
+    seed: of parameters and dropout (the data have their own).
+    microbatches: see `step.make_train_step`.
+    skip_limit: the run stops after so many non-finite steps in a row.
+    tensorboard: writes its files to `model_dir/tensorboard`.
+    rng_impl: see `step.make_train_step`.
+    say: prints a line of progress; by default on the standard output of the first process.
+
+  Raises:
+    UsageError: what is configured does not go together.
+    XmcapError: the folder cannot be written, a checkpoint does not fit, or the loss stays non-finite.
+  """
+  # Made here and not as defaults of the parameters: those are evaluated before gin has read its files.
+  optimizer = optimizer or Optimizer()
+  checkpoint = checkpoint or checkpoints_lib.CheckpointPolicy()
+  partitioning = partitioning or sharding.Partitioning()
+  if total_steps < 1 or log_every < 1 or eval_every < 0 or microbatches < 1:
+    raise UsageError(
+      "train: total_steps, log_every and microbatches must be at least 1, and eval_every at least 0"
+    )
+  if checkpoint.best_metric is not None and not evaluators:
+    raise UsageError(
+      f"train: CheckpointPolicy.best_metric is {checkpoint.best_metric!r}, but no evaluator measures it"
+    )
+  if say is None:
+    say = _say if jax.process_index() == 0 else lambda line: None
+  checkpoints = checkpoints_lib.Checkpoints(model_dir, checkpoint)
+
+  # ---- mesh --------------------------------------------------------------------------------------
+
+  mesh, rules = partitioning.mesh(), partitioning.logical_rules()
+  host_index, host_count = sharding.host_share(mesh)
+
+  # ---- state: shapes, where they lie, where they come from ---------------------------------------
+
+  sample = stream.batch(0, host_index=host_index, host_count=host_count)
+  numeric = {
+    name: np.asarray(array) for name, array in sample.items() if np.asarray(array).dtype.kind in "biuf"
+  }
+  rows = len(next(iter(numeric.values())))
+  if rows % microbatches:
+    raise UsageError(
+      f"train: {rows} pictures a batch do not divide into {microbatches} microbatches: change one of them"
+    )
+  one_row = {name: np.zeros((1, *array.shape[1:]), array.dtype) for name, array in numeric.items()}
+
+  def init(rng: jax.Array) -> tuple[step_lib.TrainState, Any]:
+    variables = objective.init(rng, one_row)
+    return step_lib.create_state(variables["params"], optimizer), variables.get("params_axes")
+
+  key = jax.random.key(seed, impl=rng_impl)
+  shapes, params_axes = jax.eval_shape(init, key)
+  param_shardings = sharding.parameter_shardings(shapes.params, params_axes, mesh, rules)
+  shardings = sharding.state_shardings(shapes, param_shardings, mesh)
+  target = jax.tree.map(
+    lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, shardings
+  )
+
+  def create() -> step_lib.TrainState:
+    with sharding.use(mesh, rules):
+      return jax.jit(lambda rng: init(rng)[0], out_shardings=shardings)(key)
+
+  state, origin = start_lib.starting_state(checkpoints, create, target, initial_checkpoint, pretrained)
+  start = int(state.step)
+  count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes.params))
+  say(f"{count:,} parameters on {mesh.size} device(s); {origin}")
+
+  # ---- step --------------------------------------------------------------------------------------
+
+  train_step = jax.jit(
+    step_lib.make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl),
+    donate_argnums=0,
+    in_shardings=(shardings, None),
+    out_shardings=(shardings, None),
+  )
+
+  # ---- loop --------------------------------------------------------------------------------------
+
+  log_dir = os.path.join(model_dir, "tensorboard") if tensorboard and jax.process_index() == 0 else None
+  progress = Progress(total_steps, start, log_dir, say)
+  done, saved, last = start, start if checkpoints.steps() else None, {}
+  with contextlib.ExitStack() as stack:
+    stack.callback(progress.close)
+    stack.callback(checkpoints.close)
+    stop = stack.enter_context(_stop_signals())
+    batches = stream.batches(start, host_index=host_index, host_count=host_count)
+    if hasattr(batches, "close"):
+      stack.callback(batches.close)
+    stack.enter_context(sharding.use(mesh, rules))
+
+    while done < total_steps and not stop.asked(done):
+      began = time.monotonic()
+      batch = next(batches)
+      if progress.device_is_idle() and done > start:
+        progress.waited(time.monotonic() - began)
+      with jax.transfer_guard("disallow"):
+        state, metrics = train_step(state, sharding.put_batch(batch, mesh))
+      done += 1
+      progress.add(metrics, _examples(batch) * host_count)
+      progress.throttle(ahead=2)
+
+      is_last = done == total_steps
+      evaluate = bool(evaluators) and (is_last or (eval_every > 0 and done % eval_every == 0))
+      write = (
+        is_last
+        or (checkpoint.every > 0 and done % checkpoint.every == 0)
+        or (evaluate and checkpoint.best_metric is not None)
+      )
+      if done % log_every == 0 or evaluate or write:
+        last = {**last, **progress.report(done)}
+        if last["skipped_in_a_row"] >= skip_limit:
+          raise XmcapError(
+            f"step {done}: loss or gradient was not finite {int(last['skipped_in_a_row'])} steps in a row "
+            f"(train.skip_limit {skip_limit}): lower the learning rate; "
+            f"the newest checkpoint is of step {saved or 0}"
+          )
+      best = None
+      if evaluate:
+        began = time.monotonic()
+        scores = progress.evaluation(
+          done,
+          [row for evaluator in evaluators for row in evaluator.run(state.params, done)],
+          time.monotonic() - began,
+        )
+        last = {**last, **scores}
+        best = _best_value(scores, checkpoint.best_metric)
+        progress.away(time.monotonic() - began)
+      if write:
+        began = time.monotonic()
+        checkpoints.save(done, state, best)
+        saved = done
+        progress.away(time.monotonic() - began)
+
+    # A signal may come at a step that no checkpoint was due at.
+    checkpoints.save(done, state)
+    checkpoints.wait()
+
+  finished = done >= total_steps
+  message = (
+    f"finished at step {done}"
+    if finished
+    else f"stopped by {stop.name} at step {done} of {total_steps}, all saved"
+  )
+  say(f"{message}; checkpoints in {checkpoints.directory}")
+  return TrainResult(done, finished, message, last, state)
+
+
+def _say(line: str) -> None:
+  print(line, flush=True)
+
+
+def _examples(batch: dict[str, Any]) -> int:
+  """Captions in a batch of captions, else pictures."""
+  tokens = batch.get("target_tokens")
+  return tokens.shape[0] * tokens.shape[1] if tokens is not None else len(next(iter(batch.values())))
+
+
+def _best_value(scores: dict[str, float], name: str | None) -> float | None:
+  if name is None:
+    return None
+  if name not in scores:
+    raise UsageError(
+      f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {', '.join(sorted(scores))}"
+    )
+  return scores[name]
+
+
+class _Stop:
+  """Whether a signal has asked the run to end."""
+
+  def __init__(self):
+    self.name = ""
+
+  def note(self, number: int, _frame: Any) -> None:
+    self.name = signal.Signals(number).name
+    # Asked twice, a process that hangs must end.
+    signal.signal(number, signal.SIG_DFL)
+
+  def asked(self, step: int) -> bool:
+    if jax.process_count() > 1:
+      # All processes must leave at the same step, or the others wait for this one for ever.
+      from jax.experimental import multihost_utils
+
+      if multihost_utils.reached_preemption_sync_point(step):
+        self.name = self.name or "SIGTERM"
+        return True
+      return False
+    return bool(self.name)
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[_Stop]:
+  """SIGTERM and SIGINT end the loop after the step that is running; a second one ends the process."""
+  stop = _Stop()
+  if threading.current_thread() is not threading.main_thread():
+    logging.warning("training outside the main thread: SIGTERM will not save")
+    yield stop
+    return
+  # With several processes JAX's own service watches for SIGTERM and agrees on the step.
+  numbers = (signal.SIGINT,) if jax.process_count() > 1 else (signal.SIGTERM, signal.SIGINT)
+  before = {number: signal.signal(number, stop.note) for number in numbers}
+  try:
+    yield stop
+  finally:
+    for number, handler in before.items():
+      signal.signal(number, handler)

@@ -1,0 +1,262 @@
+"""What a run learns: captions, or tags. The loop knows neither, only `init` and `loss`."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gin
+import jax
+import jax.numpy as jnp
+
+from xmcap.errors import UsageError
+from xmcap.models.captioner import Captioner
+from xmcap.models.t5 import T5Config
+from xmcap.models.tagger import Tagger
+from xmcap.models.vit import ViTConfig
+
+Batch = Mapping[str, jax.Array]
+Metrics = dict[str, jax.Array]
+
+
+@gin.configurable
+class CaptionObjective:
+  """The mean cross-entropy of a caption's tokens, with label smoothing and z-loss, as in t5x.
+
+  Args:
+    vit: of the captioner.
+    t5: of the captioner.
+    label_smoothing: probability spread over all other tokens; the loss of a perfect guess is still 0, since
+      the entropy of the smoothed target is taken off.
+    z_loss: weight of log(Z)^2, which keeps the softmax's normaliser near 1 (Chowdhery et al. 2022).
+    logits_capacity: share of a batch's target positions for which logits are made, 0 < x <= 1. Positions of
+      weight 0 get none; a batch with more real tokens than that takes the whole way, so the result is the
+      same. It saves much of a small model's step on one device; on a mesh it moves rows between
+      devices.
+  """
+
+  def __init__(
+    self,
+    vit: ViTConfig = gin.REQUIRED,
+    t5: T5Config = gin.REQUIRED,
+    label_smoothing: float = 0.0,
+    z_loss: float = 1e-4,
+    logits_capacity: float = 1.0,
+  ):
+    if not 0 <= label_smoothing < 1 or z_loss < 0 or not 0 < logits_capacity <= 1:
+      raise UsageError(
+        f"CaptionObjective: label_smoothing {label_smoothing} must be in [0, 1), z_loss {z_loss} >= 0, "
+        f"logits_capacity {logits_capacity} in (0, 1]"
+      )
+    self.module = Captioner(vit, t5)
+    self.label_smoothing = label_smoothing
+    self.z_loss = z_loss
+    self.logits_capacity = logits_capacity
+
+  def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
+    """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
+    return self.module.init(rng, batch["image"], batch["prompt_tokens"], batch["target_tokens"])
+
+  def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
+    """The loss of a batch.
+
+    Args:
+      params: of the captioner.
+      batch: `image` uint8 [B, H, W, 3], `prompt_tokens` [B, K, P], `target_tokens` and `target_weights`
+        [B, K, T].
+      rng: for dropout; not used if deterministic.
+      deterministic: no dropout.
+
+    Returns:
+      The loss, float32 [], a mean by weight over tokens; and metrics: `cross_entropy` (with neither smoothing
+      nor z-loss, nats a token), `accuracy` (of the next token, given the true ones before), `weight` (of all
+      tokens).
+    """
+    inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
+    hidden = self.module.apply(
+      {"params": params}, *inputs, deterministic, method="hidden", rngs={"dropout": rng}
+    )
+    hidden = hidden.reshape(-1, hidden.shape[-1])
+    targets, weights = batch["target_tokens"].reshape(-1), batch["target_weights"].reshape(-1)
+    head = {"decoder": {"logits_dense": params["decoder"]["logits_dense"]}}
+
+    capacity = math.ceil(self.logits_capacity * len(targets))
+    if capacity < len(targets):
+      sums = summed_within_capacity(self._token_sums, capacity, head, hidden, targets, weights)
+    else:
+      sums = self._token_sums(head, hidden, targets, weights)
+    weight = jnp.sum(weights)
+    means = {name: value / jnp.maximum(weight, 1e-9) for name, value in sums.items()}
+    return means.pop("loss"), {**means, "weight": weight}
+
+  def _token_sums(self, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array) -> Metrics:
+    """Sums by weight over N tokens: hidden [N, E], targets [N], weights [N]."""
+    logits = self.module.apply({"params": head}, hidden, method="logits")
+    losses, cross_entropy = token_losses(logits, targets, self.label_smoothing, self.z_loss)
+    # Not argmax: the maximum is needed for the softmax anyway, and XLA's argmax is slow on CPUs.
+    right = jnp.take_along_axis(logits, targets[:, None], -1)[:, 0] >= jnp.max(logits, -1)
+    return {
+      "loss": jnp.sum(losses * weights),
+      "cross_entropy": jax.lax.stop_gradient(jnp.sum(cross_entropy * weights)),
+      "accuracy": jax.lax.stop_gradient(jnp.sum(right * weights)),
+    }
+
+
+@gin.configurable
+class TagObjective:
+  """Naming what a picture shows: in order (a softmax for each slot), and as a set (a sigmoid for each class).
+
+  Args:
+    vit: of the tagger; its parameters are `vit/...`, as in the captioner.
+    num_classes: C, of the corpus (lines of its `tags.txt`).
+    num_slots: S, the most tags of one picture that count; the stream's.
+    labels_weight: of the sigmoid loss (summed over the classes, as big_vision does) beside the softmax loss
+      (mean over the slots).
+  """
+
+  def __init__(
+    self,
+    vit: ViTConfig = gin.REQUIRED,
+    num_classes: int = gin.REQUIRED,
+    num_slots: int = 3,
+    labels_weight: float = 0.1,
+  ):
+    if labels_weight < 0:
+      raise UsageError(f"TagObjective.labels_weight is {labels_weight}: give a number >= 0")
+    self.module = Tagger(vit, num_classes, num_slots)
+    self.labels_weight = labels_weight
+
+  def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
+    """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
+    return self.module.init(rng, batch["image"])
+
+  def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
+    """The loss of a batch.
+
+    Args:
+      params: of the tagger.
+      batch: `image` uint8 [B, H, W, 3] and `tags` int32 [B, S], class + 1, 0 for an empty slot.
+      rng: for dropout; not used if deterministic.
+      deterministic: no dropout.
+
+    Returns:
+      The loss, float32 [], a mean over pictures; and metrics: `accuracy` (share of slots that are right, of
+      those that are not empty), `exact` (share of pictures with all slots right), `labels_loss`, `weight`
+      (pictures).
+    """
+    slots, labels = self.module.apply(
+      {"params": params}, batch["image"], deterministic, rngs={"dropout": rng}
+    )
+    tags = batch["tags"]
+    slot_losses, _ = token_losses(slots, tags)
+    present = jnp.max(jax.nn.one_hot(tags - 1, labels.shape[-1]), axis=1)
+    label_losses = jnp.sum(jax.nn.softplus(labels) - labels * present, -1)
+
+    right = jnp.argmax(slots, -1) == tags
+    filled = tags > 0
+    metrics = {
+      "labels_loss": jnp.mean(label_losses),
+      "accuracy": jnp.sum(right & filled) / jnp.maximum(jnp.sum(filled), 1),
+      "exact": jnp.mean(jnp.all(right, -1).astype(jnp.float32)),
+      "weight": jnp.float32(len(tags)),
+    }
+    return jnp.mean(slot_losses) + self.labels_weight * metrics["labels_loss"], metrics
+
+
+def token_losses(
+  logits: jax.Array, targets: jax.Array, label_smoothing: float = 0.0, z_loss: float = 0.0
+) -> tuple[jax.Array, jax.Array]:
+  """Cross-entropy of each token, with and without smoothing and z-loss; t5x's `cross_entropy_with_logits`.
+
+  Args:
+    logits: [..., V]; all is computed in float32.
+    targets: int32 [...].
+    label_smoothing: e; the target is 1 - e for the right token and e / (V - 1) for each other.
+    z_loss: weight of log(Z)^2.
+
+  Returns:
+    The loss of each token and its plain cross-entropy, float32 [...] both.
+  """
+  logits = logits.astype(jnp.float32)
+  log_z = jax.nn.logsumexp(logits, axis=-1)
+  target_logit = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+  cross_entropy = loss = log_z - target_logit
+  if label_smoothing:
+    others = logits.shape[-1] - 1
+    right, wrong = 1.0 - label_smoothing, label_smoothing / others
+    entropy = -(right * math.log(right) + others * wrong * math.log(wrong))
+    loss = right * cross_entropy + wrong * (others * log_z - (jnp.sum(logits, -1) - target_logit)) - entropy
+  return loss + z_loss * jnp.square(log_z), cross_entropy
+
+
+# ---- logits of the real tokens alone -------------------------------------------------------------
+
+Sums = Callable[[Any, jax.Array, jax.Array, jax.Array], Metrics]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def summed_within_capacity(
+  token_sums: Sums, capacity: int, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
+) -> Metrics:
+  """`token_sums(head, hidden, targets, weights)`, made of the rows of weight > 0 alone if they are few.
+
+  Only the gradient of `loss` by `head` and `hidden` is defined. It is made together with the value: a
+  `lax.cond` that is differentiated from outside would carry the whole logits of the branch that was not
+  taken.
+
+  Args:
+    token_sums: sums over rows; rows of weight 0 add nothing.
+    capacity: so many rows at most are gathered; with more of weight > 0 all rows are computed.
+    head: the parameters that `token_sums` needs.
+    hidden: [N, E].
+    targets: [N].
+    weights: [N].
+  """
+
+  def few(rows):
+    return lambda: token_sums(head, hidden[rows], targets[rows], weights[rows] * _filled(rows, weights))
+
+  return _by_capacity(capacity, weights, few, lambda: token_sums(head, hidden, targets, weights))
+
+
+def _by_capacity(capacity: int, weights: jax.Array, few: Callable, all_rows: Callable) -> Any:
+  rows = jnp.nonzero(weights > 0, size=capacity, fill_value=len(weights))[0]
+  return jax.lax.cond(jnp.sum(weights > 0) <= capacity, few(rows), all_rows)
+
+
+def _filled(rows: jax.Array, weights: jax.Array) -> jax.Array:
+  """1 for rows that are there, 0 for those that fill up the capacity (gathered, they are the last row)."""
+  return (rows < len(weights)).astype(weights.dtype)
+
+
+def _forward(token_sums, capacity, head, hidden, targets, weights):
+  def loss_and_sums(head, hidden, targets, weights):
+    sums = token_sums(head, hidden, targets, weights)
+    return sums["loss"], sums
+
+  grad = jax.grad(loss_and_sums, argnums=(0, 1), has_aux=True)
+
+  def few(rows):
+    def run():
+      (by_head, by_rows), sums = grad(
+        head, hidden[rows], targets[rows], weights[rows] * _filled(rows, weights)
+      )
+      return sums, by_head, jnp.zeros_like(hidden).at[rows].add(by_rows, mode="drop")
+
+    return run
+
+  def all_rows():
+    (by_head, by_hidden), sums = grad(head, hidden, targets, weights)
+    return sums, by_head, by_hidden
+
+  sums, by_head, by_hidden = _by_capacity(capacity, weights, few, all_rows)
+  return sums, (by_head, by_hidden)
+
+
+def _backward(token_sums, capacity, residuals, cotangents):
+  scale = cotangents["loss"]
+  by_head, by_hidden = jax.tree.map(lambda grad: (grad * scale).astype(grad.dtype), residuals)
+  return by_head, by_hidden, None, None
+
+
+summed_within_capacity.defvjp(_forward, _backward)

@@ -1,0 +1,47 @@
+"""The learning rate as a function of the step."""
+
+import dataclasses
+
+import gin
+import jax
+import jax.numpy as jnp
+
+from xmcap.errors import UsageError
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class ConstantThenRsqrt:
+  """Constant, then times sqrt(constant_steps / step): the schedule of T5 and of Crossmodal-3600 (section 5).
+
+  Two additions, both off by default: a linear warm-up, and a linear cool-down to zero over the last
+  `cooldown_steps` of the run, which buys a short run what a long tail of small rates would give.
+
+  Attributes:
+    learning_rate: the constant rate.
+    constant_steps: steps before the decay sets in; 0 or None never decays.
+    warmup_steps: steps in which the rate rises linearly from 0 (excluded) to its value.
+    cooldown_steps: steps, counted from the end of the run, in which it falls linearly to 0 (excluded).
+  """
+
+  learning_rate: float = 1e-3
+  constant_steps: int | None = 10_000
+  warmup_steps: int = 0
+  cooldown_steps: int = 0
+
+  def __post_init__(self):
+    for name in ("learning_rate", "constant_steps", "warmup_steps", "cooldown_steps"):
+      if (getattr(self, name) or 0) < 0:
+        raise UsageError(f"ConstantThenRsqrt.{name} is {getattr(self, name)}: give a number >= 0")
+
+  def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
+    """The rate of the update that leads from `step` to `step + 1`, float32 [], for a run of `total_steps`."""
+    done = jnp.asarray(step, jnp.float32)
+    rate = jnp.float32(self.learning_rate)
+    if self.constant_steps:
+      rate *= jnp.sqrt(self.constant_steps / jnp.maximum(done, self.constant_steps))
+    if self.warmup_steps:
+      rate *= jnp.minimum(1.0, (done + 1) / self.warmup_steps)
+    if self.cooldown_steps:
+      rate *= jnp.clip((total_steps - done) / self.cooldown_steps, 0.0, 1.0)
+    return rate

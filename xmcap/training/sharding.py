@@ -1,0 +1,241 @@
+"""Where arrays lie: a mesh of devices, and one table from logical axes to mesh axes.
+
+One device is a mesh of 1 x 1 x 1: no code asks how many there are.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import flax.linen.partitioning as nn_partitioning
+import gin
+import jax
+import numpy as np
+from absl import logging
+from flax import traverse_util
+from jax.experimental import mesh_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training import optimizer as optimizer_lib
+
+MESH_AXES = ("data", "fsdp", "model")
+BATCH_AXES = ("data", "fsdp")
+
+# The first rule for a logical axis whose mesh axes are still free in that array is taken; None: not sharded.
+# `embed` goes to `fsdp` in parameters; in activations `batch` has taken `fsdp` before it.
+DEFAULT_RULES = (
+  ("batch", BATCH_AXES),
+  ("vocab", "model"),
+  ("mlp", "model"),
+  ("heads", "model"),
+  ("kv", None),
+  ("joined_kv", "model"),
+  ("embed", "fsdp"),
+  ("relpos_buckets", None),
+  ("length", None),
+  ("image_embed", None),
+  ("position", None),
+  ("height", None),
+  ("width", None),
+  ("channel", None),
+  ("classes", None),
+)
+
+Rules = Sequence[tuple[str, str | tuple[str, ...] | None]]
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Partitioning:
+  """The shape of the mesh, and the rules that map logical axes to it.
+
+  Attributes:
+    data: devices (groups of them) that each take other pictures, with all parameters; -1: all that are left.
+    fsdp: devices that each take other pictures and hold a share of every parameter, gathered where needed.
+    model: devices that share the work on each picture (heads, MLP and vocabulary are cut).
+    rules: see `DEFAULT_RULES`, which they replace. t5x's meaning.
+    extra_rules: put before `rules`.
+  """
+
+  data: int = -1
+  fsdp: int = 1
+  model: int = 1
+  rules: Rules = DEFAULT_RULES
+  extra_rules: Rules = ()
+
+  def mesh(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """A mesh over `devices` (default: all of them) with the axes `data`, `fsdp`, `model`.
+
+    Raises:
+      UsageError: the sizes do not multiply to the number of devices.
+    """
+    devices = jax.devices() if devices is None else devices
+    sizes = [self.data, self.fsdp, self.model]
+    if sizes.count(-1) == 1 and all(size > 0 or size == -1 for size in sizes):
+      known = -int(np.prod(sizes))
+      sizes[sizes.index(-1)] = len(devices) // known
+    if min(sizes) < 1 or int(np.prod(sizes)) != len(devices):
+      raise UsageError(
+        f"Partitioning: data {self.data} x fsdp {self.fsdp} x model {self.model} is no mesh of "
+        f"{len(devices)} device(s): make the product equal (-1 for one axis: all that are left)"
+      )
+    return Mesh(mesh_utils.create_device_mesh(sizes, devices), MESH_AXES)
+
+  def logical_rules(self) -> tuple[tuple[str, Any], ...]:
+    """The rules in order of precedence.
+
+    Raises:
+      UsageError: a rule names a mesh axis that there is not.
+    """
+    rules = (*self.extra_rules, *self.rules)
+    for logical, mesh_axes in rules:
+      for axis in (mesh_axes,) if isinstance(mesh_axes, str) else mesh_axes or ():
+        if axis not in MESH_AXES:
+          raise UsageError(
+            f"Partitioning: rule ({logical!r}, {mesh_axes!r}): mesh axes are {', '.join(MESH_AXES)}"
+          )
+    return tuple((logical, tuple(axes) if isinstance(axes, list) else axes) for logical, axes in rules)
+
+
+@contextlib.contextmanager
+def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
+  """Within it, models' logical constraints on activations hold on `mesh`."""
+  with mesh, nn_partitioning.axis_rules(rules):
+    yield
+
+
+def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules) -> Any:
+  """A `NamedSharding` for each parameter, from the logical axes it was made with.
+
+  A dimension that its mesh axes do not divide stays whole, and that is logged.
+
+  Args:
+    params: a tree with shapes.
+    params_axes: flax's collection of that name, `{..., NAME_axes: AxisMetadata}`.
+    mesh: of `Partitioning`.
+    rules: of `Partitioning`.
+
+  Raises:
+    XmcapError: a parameter with no logical axes, or with an axis that no rule knows.
+  """
+  names = traverse_util.flatten_dict(nn_partitioning.get_axis_names(params_axes or {}), sep="/")
+  known = {logical for logical, _ in rules}
+
+  def sharding(path, param) -> NamedSharding:
+    name = optimizer_lib.path_name(path)
+    axes = names.get(name)
+    if axes is None or len(axes) != len(param.shape):
+      raise XmcapError(
+        f"parameter {name} {param.shape}: its logical axes are {axes}; make it by param_with_axes"
+      )
+    unknown = [axis for axis in axes if axis is not None and axis not in known]
+    if unknown:
+      raise XmcapError(
+        f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
+      )
+    spec = list(nn_partitioning.logical_to_mesh_axes(tuple(axes), rules))
+    for dim, mesh_axes in enumerate(spec):
+      if mesh_axes is not None and param.shape[dim] % axis_size(mesh, mesh_axes):
+        logging.warning(
+          "parameter %s: dimension %d (%s) of %s is not cut: %s is %d devices",
+          name,
+          dim,
+          axes[dim],
+          param.shape,
+          mesh_axes,
+          axis_size(mesh, mesh_axes),
+        )
+        spec[dim] = None
+    return NamedSharding(mesh, PartitionSpec(*spec))
+
+  return jax.tree_util.tree_map_with_path(sharding, params)
+
+
+def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
+  """Shardings for a whole training state: the optimizer's arrays lie as their parameters do.
+
+  An array of the state belongs to the parameter whose path its own path ends with. Of the same shape, it lies
+  the same; as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the reduced
+  dimension. All else (counts, placeholders) is replicated.
+
+  Args:
+    state: a `TrainState` with shapes, `params` among its fields.
+    param_shardings: of `parameter_shardings`.
+    mesh: the same.
+  """
+  replicated = NamedSharding(mesh, PartitionSpec())
+  parameters = {}
+  for (path, param), sharding in zip(
+    jax.tree_util.tree_leaves_with_path(state.params), jax.tree.leaves(param_shardings), strict=True
+  ):
+    parameters[tuple(optimizer_lib.path_name([key]) for key in path)] = (param.shape, sharding.spec)
+
+  def sharding(path, leaf) -> NamedSharding:
+    keys = tuple(optimizer_lib.path_name([key]) for key in path)
+    for start in range(len(keys)):
+      if keys[start:] in parameters:
+        shape, spec = parameters[keys[start:]]
+        spec = tuple(spec) + (None,) * (len(shape) - len(spec))
+        if leaf.shape == shape:
+          return NamedSharding(mesh, PartitionSpec(*spec))
+        # optax keeps in v_row the mean over the largest dimension, in v_col that over the next.
+        reduced = {"v_row": -1, "v_col": -2}.get(keys[start - 1])
+        if reduced is not None and len(leaf.shape) == len(shape) - 1:
+          dim = int(np.argsort(shape)[reduced])
+          if leaf.shape == shape[:dim] + shape[dim + 1 :]:
+            return NamedSharding(mesh, PartitionSpec(*spec[:dim], *spec[dim + 1 :]))
+    return replicated
+
+  return jax.tree_util.tree_map_with_path(sharding, state)
+
+
+def put_batch(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
+  """A host's share of a batch, placed: rows over `data` and `fsdp`; fields of text (`key`) stay out.
+
+  Raises:
+    UsageError: the rows cannot be dealt out evenly.
+  """
+  sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+  _, count = host_share(mesh)
+  placed = {}
+  for name, array in batch.items():
+    array = np.asarray(array)
+    if array.dtype.kind in "biuf":
+      rows, groups = len(array) * count, axis_size(mesh, BATCH_AXES)
+      if rows % groups:
+        raise UsageError(
+          f"{rows} pictures a batch do not divide over data x fsdp = {groups} devices: change one of them"
+        )
+      placed[name] = jax.make_array_from_process_local_data(sharding, array, (rows, *array.shape[1:]))
+  return placed
+
+
+def host_share(mesh: Mesh) -> tuple[int, int]:
+  """(index, count): this process needs the part `index` of `count` equal parts of each batch.
+
+  Processes that only differ along `model` need the same part.
+
+  Raises:
+    XmcapError: its devices' rows are not one such part.
+  """
+  groups = axis_size(mesh, BATCH_AXES)
+  process = jax.process_index()
+  rows = [
+    row
+    for row, devices in enumerate(mesh.devices.reshape(groups, -1))
+    if any(device.process_index == process for device in devices)
+  ]
+  if (
+    not rows or groups % len(rows) or rows[0] % len(rows) or rows != list(range(rows[0], rows[0] + len(rows)))
+  ):
+    raise XmcapError(
+      f"process {process} holds the parts {rows} of {groups} of a batch, not one block: change Partitioning"
+    )
+  return rows[0] // len(rows), groups // len(rows)
+
+
+def axis_size(mesh: Mesh, axes: str | tuple[str, ...]) -> int:
+  """How many devices one axis, or several together, are cut over."""
+  return int(np.prod([mesh.shape[axis] for axis in ((axes,) if isinstance(axes, str) else axes)]))

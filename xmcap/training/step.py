@@ -1,0 +1,131 @@
+"""The training step: (state, batch) -> (state, metrics), one compiled function."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+from xmcap.training import optimizer as optimizer_lib
+
+Batch = Mapping[str, jax.Array]
+Metrics = dict[str, jax.Array]
+
+
+@flax.struct.dataclass
+class TrainState:
+  """All that a run carries from step to step; the data's position and the random keys follow from `step`.
+
+  Attributes:
+    step: int32 [], steps done, skipped ones included.
+    params: the tree of parameters, float32.
+    opt_state: the optimizer's.
+    skipped: int32 [], steps whose loss or gradient was not finite, so that they changed nothing.
+    skipped_in_a_row: int32 [], how many of those came last, with none between.
+  """
+
+  step: jax.Array
+  params: Any
+  opt_state: Any
+  skipped: jax.Array
+  skipped_in_a_row: jax.Array
+
+
+def create_state(params: Any, optimizer: optimizer_lib.Optimizer) -> TrainState:
+  """The state before the first step."""
+  # Three arrays, not one thrice: the state is donated, and a buffer can be given away only once.
+  step, skipped, in_a_row = (jnp.zeros((), jnp.int32) for _ in range(3))
+  return TrainState(step, params, optimizer.init(params), skipped, in_a_row)
+
+
+def make_train_step(
+  objective: Any,
+  optimizer: optimizer_lib.Optimizer,
+  total_steps: int,
+  seed: int = 0,
+  microbatches: int = 1,
+  rng_impl: str | None = None,
+) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
+  """The step for an objective; to be jitted with the state donated.
+
+  Args:
+    objective: has `loss(params, batch, rng, deterministic) -> (loss [], metrics)`, the loss a mean over
+      `metrics["weight"]` tokens (or images) and the other metrics means over the same.
+    optimizer: turns gradients into parameters.
+    total_steps: of the run; the schedule may need it.
+    seed: of dropout. The key of a step is a function of (seed, step), and of the microbatch.
+    microbatches: the batch is cut into this many, one after the other, and their gradients summed by weight:
+      the same update as the whole batch gives, in less memory.
+    rng_impl: jax's name of the key type; None is its default (threefry: the same bits on every mesh).
+
+  Returns:
+    The step. Its metrics are the objective's and `learning_rate`, `grad_norm` (before clipping), `skipped`
+    and `skipped_in_a_row`, all float32 []. Where loss or gradient is not finite, `params` and `opt_state`
+    stay.
+  """
+
+  def value_and_grad(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:
+    (loss, metrics), grads = jax.value_and_grad(objective.loss, has_aux=True)(params, batch, rng, False)
+    return {**metrics, "loss": loss}, grads
+
+  def accumulate(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:
+    def one(total, numbered):
+      index, part = numbered
+      result = value_and_grad(params, part, jax.random.fold_in(rng, index))
+      return jax.tree.map(jnp.add, total, weighted(result)), None
+
+    parts = (
+      jnp.arange(microbatches),
+      {name: split(name, array, microbatches) for name, array in batch.items()},
+    )
+    shapes = jax.eval_shape(value_and_grad, params, jax.tree.map(lambda x: x[0], parts[1]), rng)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), shapes)
+    (metrics, grads), _ = jax.lax.scan(one, zeros, parts)
+    weight = metrics.pop("weight")
+    metrics, grads = jax.tree.map(lambda x: x / jnp.maximum(weight, 1e-9), (metrics, grads))
+    return {**metrics, "weight": weight}, grads
+
+  def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
+    rng = jax.random.fold_in(jax.random.key(seed, impl=rng_impl), state.step)
+    compute = value_and_grad if microbatches == 1 else accumulate
+    metrics, grads = compute(state.params, batch, rng)
+    grad_norm = optimizer_lib.global_norm(grads)
+
+    params, opt_state, rate = optimizer.update(grads, state.opt_state, state.params, state.step, total_steps)
+
+    finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(grad_norm)
+
+    def keep(new, old):
+      return jnp.where(finite, new, old)
+
+    state = TrainState(
+      step=state.step + 1,
+      params=jax.tree.map(keep, params, state.params),
+      opt_state=jax.tree.map(keep, opt_state, state.opt_state),
+      skipped=state.skipped + ~finite,
+      skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),
+    )
+    counts = {"skipped": state.skipped, "skipped_in_a_row": state.skipped_in_a_row}
+    metrics = {**metrics, "learning_rate": rate, "grad_norm": grad_norm, **counts}
+    return state, {name: value.astype(jnp.float32) for name, value in metrics.items()}
+
+  return train_step
+
+
+def weighted(result: tuple[Metrics, Any]) -> tuple[Metrics, Any]:
+  """Metrics and gradients that are means over `weight`, as sums; `weight` itself stays."""
+  metrics, grads = result
+  weight = metrics["weight"]
+  sums = {name: value if name == "weight" else value * weight for name, value in metrics.items()}
+  return sums, jax.tree.map(lambda grad: grad.astype(jnp.float32) * weight, grads)
+
+
+def split(name: str, array: jax.Array, parts: int) -> jax.Array:
+  """[B, ...] -> [parts, B / parts, ...]: part i holds the rows i, i + parts, ... of the batch.
+
+  Strided rows keep every part spread over all devices where the batch is; a part of neighbours would not.
+  """
+  if array.shape[0] % parts:
+    raise ValueError(f"{name}: {array.shape[0]} rows do not make {parts} microbatches")
+  return array.reshape(array.shape[0] // parts, parts, *array.shape[1:]).swapaxes(0, 1)
