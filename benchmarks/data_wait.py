@@ -39,7 +39,9 @@ def train(stream) -> dict[str, float]:
 
 
 def main():
-  common.configure("CaptionStream.bucket_window=1", "CaptionStream.target_lengths=(40,)", "CheckpointPolicy.every=0")
+  common.configure(
+    "CaptionStream.bucket_window=1", "CaptionStream.target_lengths=(40,)", "CheckpointPolicy.every=0"
+  )
   streamed = train(CaptionStream())
   repeated = train(_SameBatch(CaptionStream()))
   print(f"waiting for data: {streamed['waiting_for_data']:.1%} of the time")

@@ -35,9 +35,13 @@ def main():
 
   shared = Generator(captioner, Greedy(), _LENGTH)
   together = common.seconds(lambda: shared(params, images, prompts), repeats=5)
-  apart = common.seconds(lambda: [shared(params, images, prompts[i : i + 1]) for i in range(len(prompts))], repeats=5)
+  apart = common.seconds(
+    lambda: [shared(params, images, prompts[i : i + 1]) for i in range(len(prompts))], repeats=5
+  )
   captions = _PICTURES * len(prompts)
-  print(f"ViT of depth {depth}: {captions / together:,.0f} captions/s with one encoding of a picture for 36 languages,")
+  print(
+    f"ViT of depth {depth}: {captions / together:,.0f} captions/s with one encoding of a picture for 36 languages,"
+  )
   print(f"{captions / apart:,.0f} captions/s with one encoding for each language")
   print(f"ratio shared / not shared: {apart / together:.2f}")
 

@@ -40,7 +40,9 @@ def captions_per_second(captions_per_image: int) -> float:
 
 def main():
   shared, single = captions_per_second(4), captions_per_second(1)
-  print(f"training step, tiny model, 128 captions: K=4 {shared:,.0f} captions/s, K=1 {single:,.0f} captions/s")
+  print(
+    f"training step, tiny model, 128 captions: K=4 {shared:,.0f} captions/s, K=1 {single:,.0f} captions/s"
+  )
   print(f"ratio K=4 / K=1: {shared / single:.2f}")
 
 

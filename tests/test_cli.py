@@ -27,7 +27,11 @@ def files(tmp_path):
 
 
 def score(files, *extra):
-  named = [f"--references={files}/references.jsonl", f"--predictions={files}/predictions.jsonl", f"--out={files}/out"]
+  named = [
+    f"--references={files}/references.jsonl",
+    f"--predictions={files}/predictions.jsonl",
+    f"--out={files}/out",
+  ]
   return cli.main(["score", *named, *extra])
 
 

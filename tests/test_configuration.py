@@ -15,7 +15,9 @@ def soup_for_tests(salt=1, name=""):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  (tmp_path / "a.gin").write_text("SALT = 2\nNAME = 'x'\nsoup_for_tests.salt = %SALT\nsoup_for_tests.name = %NAME\n")
+  (tmp_path / "a.gin").write_text(
+    "SALT = 2\nNAME = 'x'\nsoup_for_tests.salt = %SALT\nsoup_for_tests.name = %NAME\n"
+  )
   yield tmp_path
   gin.clear_config()
 
@@ -52,7 +54,11 @@ def test_explain_shows_what_was_resolved(files):
 @pytest.mark.parametrize(
   "text, overrides, message",
   [
-    ("soup_for_test.salt = 1", [], "b.gin, line 1: No configurable matching 'soup_for_test'; did you mean soup_for_tests"),
+    (
+      "soup_for_test.salt = 1",
+      [],
+      "b.gin, line 1: No configurable matching 'soup_for_test'; did you mean soup_for_tests",
+    ),
     ("soup_for_tests.sale = 1", [], "b.gin, line 1: .*parameter named 'sale'; did you mean salt"),
     ("SALT = ", [], "b.gin, line 1: gin cannot read this"),
     ("SALT = 1\nimport no.such.module", [], "No module named 'no'"),

@@ -1,15 +1,14 @@
 """The table of languages: facts of Crossmodal-3600 (Thapliyal et al., 2022), section 2.1."""
 
-
 import pytest
 
 from xmcap import languages
 from xmcap.errors import UsageError
 
 
-
 def test_the_36_and_their_groups():
-  codes = "ar bn cs da de el en es fa fi fil fr he hi hr hu id it ja ko mi nl no pl pt quz ro ru sv sw te th tr uk vi zh"
+  codes = "ar bn cs da de el en es fa fi fil fr he hi hr hu id it ja ko mi nl no pl pt quz ro ru"
+  codes += " sv sw te th tr uk vi zh"
   assert list(languages.LANGUAGES) == codes.split()
   groups = [language.group for language in languages.LANGUAGES.values()]
   assert {group: groups.count(group) for group in set(groups)} == {"english": 1, "web": 30, "low_resource": 5}
@@ -28,7 +27,9 @@ def test_scripts_and_directions():
   assert languages.get("el").script == "Grek" and languages.get("uk").script == "Cyrl"
 
 
-@pytest.mark.parametrize("text, message", [("iw", "unknown language 'iw'"), ("en,en", "named twice"), ("", "unknown")])
+@pytest.mark.parametrize(
+  "text, message", [("iw", "unknown language 'iw'"), ("en,en", "named twice"), ("", "unknown")]
+)
 def test_wrong_codes_are_one_line(text, message):
   with pytest.raises(UsageError, match=message) as error:
     languages.parse(text)

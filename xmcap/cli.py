@@ -42,7 +42,9 @@ def main(argv: list[str] | None = None) -> int:
     if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
       raise
     place = error.filename or "the output folder"
-    print(f"xmcap: error: {place}: {error.strerror}: free or change the place and start again", file=sys.stderr)
+    print(
+      f"xmcap: error: {place}: {error.strerror}: free or change the place and start again", file=sys.stderr
+    )
     return 1
   except KeyboardInterrupt:
     print("xmcap: stopped by the keyboard", file=sys.stderr)
@@ -148,7 +150,9 @@ def _add_eval(commands) -> None:
   command = _add_command(
     commands, "eval", _eval, "decode a split with a trained model and score it in each language"
   )
-  command.add_argument("--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote")
+  command.add_argument(
+    "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
+  )
   _add_gin(command)
 
 
@@ -164,10 +168,16 @@ def _eval(arguments) -> None:
 
 def _add_caption(commands) -> None:
   command = _add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
-  command.add_argument("--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote")
-  command.add_argument("--languages", default="en", metavar="CODES", help="codes such as en,th,ar; all; trained")
+  command.add_argument(
+    "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
+  )
+  command.add_argument(
+    "--languages", default="en", metavar="CODES", help="codes such as en,th,ar; all; trained"
+  )
   command.add_argument("--json", action="store_true", help="print predictions as JSONL")
-  command.add_argument("--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest")
+  command.add_argument(
+    "--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest"
+  )
   command.add_argument("images", nargs="+", metavar="IMAGE", help="JPEG or PNG files")
 
 
@@ -188,13 +198,19 @@ def _add_score(commands) -> None:
     "score predictions against references: CIDEr for each language",
     "Writes table.csv, table.json, table.md, table.tex and report.html.",
   )
-  command.add_argument("--references", required=True, metavar="FILE", help="captions.jsonl in the XM3600 layout")
+  command.add_argument(
+    "--references", required=True, metavar="FILE", help="captions.jsonl in the XM3600 layout"
+  )
   command.add_argument(
     "--predictions", required=True, metavar="FILE", help='JSONL of {"image/key", "language", "caption"}'
   )
   command.add_argument("--out", required=True, metavar="DIR", help="where the tables and the report go")
-  command.add_argument("--languages", default="", metavar="CODES", help="only these; default: all in the files")
-  command.add_argument("--images", default="", metavar="DIR", help="KEY.jpg or KEY.png for the report's gallery")
+  command.add_argument(
+    "--languages", default="", metavar="CODES", help="only these; default: all in the files"
+  )
+  command.add_argument(
+    "--images", default="", metavar="DIR", help="KEY.jpg or KEY.png for the report's gallery"
+  )
 
 
 def _score(arguments) -> None:
@@ -202,7 +218,11 @@ def _score(arguments) -> None:
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
   table = scoring.score_files(
-    arguments.references, arguments.predictions, arguments.out, languages=codes, images_dir=arguments.images or None
+    arguments.references,
+    arguments.predictions,
+    arguments.out,
+    languages=codes,
+    images_dir=arguments.images or None,
   )
   print(table.terminal())
 
@@ -213,7 +233,9 @@ def _add_data(commands) -> None:
   build = actions.add_parser("build", help="build a corpus", allow_abbrev=False)
   corpora = build.add_subparsers(metavar="CORPUS", required=True, parser_class=_Parser)
   _add_emoji36(corpora)
-  stats = _add_command(actions, "stats", _data_stats, "print captions, words and characters for each language")
+  stats = _add_command(
+    actions, "stats", _data_stats, "print captions, words and characters for each language"
+  )
   stats.add_argument("dir", metavar="DIR", help="a built corpus")
 
 
@@ -244,7 +266,10 @@ def _add_emoji36(corpora) -> None:
     command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
   command.add_argument("--processes", type=int, metavar="N", help="processes that draw; default: one a core")
   command.add_argument(
-    "--difficulty", default="medium", metavar="NAME", help="easy, medium or hard: a preset of the options below"
+    "--difficulty",
+    default="medium",
+    metavar="NAME",
+    help="easy, medium or hard: a preset of the options below",
   )
   for name, text in (
     ("min_size", "smallest emoji, as a share of the picture's side"),

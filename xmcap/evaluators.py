@@ -145,7 +145,9 @@ class LossEvaluator:
     name: begins the names of the rows, such as `validation`.
   """
 
-  def __init__(self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_batches: int = 0, name: str = ""):
+  def __init__(
+    self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_batches: int = 0, name: str = ""
+  ):
     self.stream = stream
     self.num_batches = num_batches or max(1, round(stream.steps_per_epoch))
     self.prefix = f"{name}/" if name else ""

@@ -50,7 +50,9 @@ def parse(
   """
   config = pathlib.Path(model_dir, CONFIG)
   if not config.is_file():
-    raise UsageError(f"{model_dir} is no model folder ({CONFIG} is absent): give the MODEL_DIR of a training run")
+    raise UsageError(
+      f"{model_dir} is no model folder ({CONFIG} is absent): give the MODEL_DIR of a training run"
+    )
   own = {"MODEL_DIR": model_dir}
   if pathlib.Path(model_dir, VOCABULARY).is_file():
     own["VOCABULARY"] = str(pathlib.Path(model_dir, VOCABULARY))
@@ -68,7 +70,9 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
 
 
 @gin.configurable
-def evaluate(model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None) -> None:
+def evaluate(
+  model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
+) -> None:
   """`xmcap eval`: runs evaluators on a trained model; each says and writes what it finds.
 
   Args:

@@ -14,6 +14,9 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
 
+_GREEDY = Greedy()
+
+
 @gin.configurable
 class Predictor:
   """Captions pictures; each is encoded once for all languages asked for.
@@ -27,7 +30,9 @@ class Predictor:
     batch_size: pictures decoded at once, times the number of languages.
   """
 
-  def __init__(self, mixture: str = gin.REQUIRED, search: Any = Greedy(), max_length: int = 64, batch_size: int = 32):
+  def __init__(
+    self, mixture: str = gin.REQUIRED, search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32
+  ):
     self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
     self.captioner = Captioner(ViTConfig(), T5Config())
     self.batch_size = batch_size
@@ -75,7 +80,9 @@ def _batched(items: Iterable, size: int) -> Iterator[list]:
     yield batch
 
 
-def with_progress(rows: Iterable, total: int, what: str, say: Callable[[str], None], every: float = 10.0) -> Iterator:
+def with_progress(
+  rows: Iterable, total: int, what: str, say: Callable[[str], None], every: float = 10.0
+) -> Iterator:
   """Passes rows on and says every few seconds how many, how fast, and how long it will take."""
   began = last = time.monotonic()
   for count, row in enumerate(rows, 1):
@@ -83,5 +90,7 @@ def with_progress(rows: Iterable, total: int, what: str, say: Callable[[str], No
     now = time.monotonic()
     if now - last >= every:
       rate = count / (now - began)
-      say(f"{what}: {count:,} of {total:,} pictures, {rate:.1f} a second, {(total - count) / rate:.0f} s left")
+      say(
+        f"{what}: {count:,} of {total:,} pictures, {rate:.1f} a second, {(total - count) / rate:.0f} s left"
+      )
       last = now

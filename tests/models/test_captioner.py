@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from flax import traverse_util
-from flax.linen import partitioning
 import jax
 import numpy as np
 import pytest
+from flax import traverse_util
+from flax.linen import partitioning
 
 from xmcap.models.captioner import Captioner, shift_right
 from xmcap.models.t5 import T5Config
@@ -80,7 +80,7 @@ def test_recomputing_activations_changes_no_number_and_no_name(captioner, params
     dataclasses.replace(captioner.vit, remat=True), dataclasses.replace(captioner.t5, remat=True)
   )
   for deterministic in (True, False):
-    run = lambda m: jax.jit(jax.grad(  # noqa: E731
+    run = lambda m, deterministic=deterministic: jax.jit(jax.grad(  # noqa: E731
       lambda p: (
         m.apply({"params": p}, *_arguments(batch), deterministic, rngs={"dropout": jax.random.key(1)}) ** 2
       ).mean()

@@ -54,9 +54,7 @@ def test_pixels_are_scaled_to_plus_and_minus_one(vit_config):
 def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
   tagger = Tagger(vit_config, num_classes=5, num_slots=3)
   tags = jax.jit(tagger.init)(jax.random.key(0), batch["image"])
-  assert jax.tree.map(jnp.shape, tags["params"]["vit"]) == jax.tree.map(
-    jnp.shape, variables["params"]["vit"]
-  )
+  assert jax.tree.map(jnp.shape, tags["params"]["vit"]) == jax.tree.map(jnp.shape, variables["params"]["vit"])
   slots, labels = tagger.apply(tags, batch["image"])
   assert slots.shape == (3, 3, 6) and labels.shape == (3, 5)
 
@@ -97,6 +95,7 @@ def test_features_equal_transformers(batch):
   for p in theirs.parameters():
     p.data += 0.1 * torch.randn_like(p)
   w = {k: v.detach().numpy() for k, v in theirs.state_dict().items()}
+
   def find(pattern):
     names = [k for k in w if re.fullmatch(pattern, k)]
     assert len(names) == 1, (pattern, names, sorted(w))

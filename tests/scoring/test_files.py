@@ -14,18 +14,21 @@ def test_lines_are_numbered_and_empty_ones_passed_over(tmp_path):
   assert _read(tmp_path, b'{"a": 1}\n\n  \n{"a": "\\ud83d\\ude00"}') == [(1, {"a": 1}), (4, {"a": "😀"})]
 
 
-@pytest.mark.parametrize("line, message", [
-  (b'{"a": ', r"line 2: broken JSON \(.* at column 7\)"),
-  (b'{"a": "\xff"}', r"line 2: not UTF-8 \(byte 0xff at column 8\)"),
-  (b'{"a": 1, "a": 2}', r"line 2: names 'a' twice"),
-  (b'{"x": {"a\\n": 1, "a\\n": 2}}', r"line 2: names ''a\\n'' twice"),
-  (b'{"a": "\\ud800"}', r"line 2: half a surrogate pair \(\\ud800\)"),
-  (b"[" * 100_000, "line 2: JSON that cannot be read"),
-  (b'{"a": ' + b"9" * 5_000 + b"}", "line 2: JSON that cannot be read"),
-  (b"[1]", "line 2: not a JSON object"),
-  (b"\xef\xbb\xbf{}", "line 2: starts with a byte order mark"),
-  (b"\xff\xfe{}", "line 2: not UTF-8"),
-])
+@pytest.mark.parametrize(
+  "line, message",
+  [
+    (b'{"a": ', r"line 2: broken JSON \(.* at column 7\)"),
+    (b'{"a": "\xff"}', r"line 2: not UTF-8 \(byte 0xff at column 8\)"),
+    (b'{"a": 1, "a": 2}', r"line 2: names 'a' twice"),
+    (b'{"x": {"a\\n": 1, "a\\n": 2}}', r"line 2: names ''a\\n'' twice"),
+    (b'{"a": "\\ud800"}', r"line 2: half a surrogate pair \(\\ud800\)"),
+    (b"[" * 100_000, "line 2: JSON that cannot be read"),
+    (b'{"a": ' + b"9" * 5_000 + b"}", "line 2: JSON that cannot be read"),
+    (b"[1]", "line 2: not a JSON object"),
+    (b"\xef\xbb\xbf{}", "line 2: starts with a byte order mark"),
+    (b"\xff\xfe{}", "line 2: not UTF-8"),
+  ],
+)
 def test_bad_lines_are_named_in_one_line(tmp_path, line, message):
   with pytest.raises(UsageError, match=message) as caught:
     _read(tmp_path, b"{}\n" + line + b"\n{}")

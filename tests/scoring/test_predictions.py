@@ -11,7 +11,9 @@ def test_written_predictions_are_read_back(tmp_path):
   rows = [("k1", "th", 'ข้อความ "\\\u2028'), ("k0", "en", ""), ("k1", "en", "a\nb")]
   write_predictions(tmp_path / "p.jsonl", iter(rows))
   assert read_predictions(tmp_path / "p.jsonl") == {
-    "k1": {"th": 'ข้อความ "\\\u2028', "en": "a\nb"}, "k0": {"en": ""}}
+    "k1": {"th": 'ข้อความ "\\\u2028', "en": "a\nb"},
+    "k0": {"en": ""},
+  }
 
 
 def test_unwritable_place_is_one_line(tmp_path):
@@ -19,16 +21,23 @@ def test_unwritable_place_is_one_line(tmp_path):
     write_predictions(tmp_path, [("k", "en", "a")])
 
 
-@pytest.mark.parametrize("line, message", [
-  ('{"image/key": "k", "language": "en"}', "line 2: 'caption' is missing or no text"),
-  ('{"image/key": "k", "language": "en", "caption": null}', "line 2: 'caption' is missing or no text"),
-  ('{"image/key": 1, "language": "en", "caption": ""}', "line 2: 'image/key' is missing or no text"),
-  ('{"image/key": "k", "language": "eng", "caption": ""}',
-   "line 2: unknown language 'eng'; did you mean 'en'"),
-  ('{"image/key": "k0", "language": "en", "caption": "b"}',
-   r"1 prediction given twice \(en k0 on line 2\)"),
-  ("{", "line 2: broken JSON"),
-])
+@pytest.mark.parametrize(
+  "line, message",
+  [
+    ('{"image/key": "k", "language": "en"}', "line 2: 'caption' is missing or no text"),
+    ('{"image/key": "k", "language": "en", "caption": null}', "line 2: 'caption' is missing or no text"),
+    ('{"image/key": 1, "language": "en", "caption": ""}', "line 2: 'image/key' is missing or no text"),
+    (
+      '{"image/key": "k", "language": "eng", "caption": ""}',
+      "line 2: unknown language 'eng'; did you mean 'en'",
+    ),
+    (
+      '{"image/key": "k0", "language": "en", "caption": "b"}',
+      r"1 prediction given twice \(en k0 on line 2\)",
+    ),
+    ("{", "line 2: broken JSON"),
+  ],
+)
 def test_bad_rows_are_named(tmp_path, line, message):
   path = tmp_path / "p.jsonl"
   path.write_text('{"image/key": "k0", "language": "en", "caption": "a"}\n' + line + "\n")
@@ -51,15 +60,22 @@ def test_languages_choose_what_is_scored():
   assert check_predictions(_REFERENCES, predictions, ["en"]) == ("en",)
 
 
-@pytest.mark.parametrize("predictions, message", [
-  ({"k1": {"en": ""}, "k2": {"en": ""}}, r"1 of 3 predictions are missing, in th \(th k1\)"),
-  ({}, r"3 of 3 predictions are missing, in 2 languages \(en k1, th k1, en k2\)"),
-  ({"k1": {"en": "", "th": ""}, "k2": {"en": "", "th": ""}},
-   r"1 prediction without references, 0 unknown images among them \(th k2\)"),
-  ({"k1": {"en": "", "th": ""}, "k2": {"en": ""}, "k3": {"en": ""}},
-   r"1 prediction without references, 1 unknown image among them \(en k3\)"),
-  ({"k1": {"en": "", "th": "", "de": ""}, "k2": {"en": ""}}, "no references in de"),
-])
+@pytest.mark.parametrize(
+  "predictions, message",
+  [
+    ({"k1": {"en": ""}, "k2": {"en": ""}}, r"1 of 3 predictions are missing, in th \(th k1\)"),
+    ({}, r"3 of 3 predictions are missing, in 2 languages \(en k1, th k1, en k2\)"),
+    (
+      {"k1": {"en": "", "th": ""}, "k2": {"en": "", "th": ""}},
+      r"1 prediction without references, 0 unknown images among them \(th k2\)",
+    ),
+    (
+      {"k1": {"en": "", "th": ""}, "k2": {"en": ""}, "k3": {"en": ""}},
+      r"1 prediction without references, 1 unknown image among them \(en k3\)",
+    ),
+    ({"k1": {"en": "", "th": "", "de": ""}, "k2": {"en": ""}}, "no references in de"),
+  ],
+)
 def test_what_does_not_fit_is_refused(predictions, message):
   with pytest.raises(UsageError, match=message):
     check_predictions(_REFERENCES, predictions)

@@ -19,9 +19,15 @@ def _write(tmp_path, *rows):
 def test_captions_are_kept_as_released(tmp_path):
   path = _write(
     tmp_path,
-    {"image/key": "k1", "image/locale": "de", "image/width": 640,
-     "en": {"caption": ["A  dog.", ""], "caption/tokenized": ["A dog ."]}, "th": {"caption": ["สุนัข"]}},
-    {"image/key": "k0", "en": {"caption": ["A cat"]}, "mi": {"caption": []}})
+    {
+      "image/key": "k1",
+      "image/locale": "de",
+      "image/width": 640,
+      "en": {"caption": ["A  dog.", ""], "caption/tokenized": ["A dog ."]},
+      "th": {"caption": ["สุนัข"]},
+    },
+    {"image/key": "k0", "en": {"caption": ["A cat"]}, "mi": {"caption": []}},
+  )
   assert read_references(path) == {"k1": {"en": ["A  dog.", ""], "th": ["สุนัข"]}, "k0": {"en": ["A cat"]}}
   assert list(read_references(path)) == ["k1", "k0"]
 
@@ -33,19 +39,22 @@ def test_languages_choose(tmp_path):
     read_references(path, ["xx"])
 
 
-@pytest.mark.parametrize("row, message", [
-  ({"en": {"caption": ["a"]}}, "line 2: no image/key"),
-  ({"image/key": 7}, "line 2: no image/key"),
-  ({"image/key": ""}, "line 2: no image/key"),
-  ({"image/key": "k"}, "line 2: image/key 'k' is on line 1 already"),
-  ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a text"),
-  ({"image/key": "m", "xx": {"caption": ["a"]}}, "line 2: unknown language 'xx'"),
-  ({"image/key": "m", "x" * 10_000_000: {}}, "line 2: unknown language 'xxxx"),
-  ({"image/key": "m", "en": ["a"]}, "line 2: 'en' must be an object"),
-  ({"image/key": "m", "en": {}}, "line 2: 'en' must be an object"),
-  ({"image/key": "m", "en": {"caption": "a"}}, "line 2: 'en' must be an object"),
-  ({"image/key": "m", "en": {"caption": ["a", float("nan")]}}, "line 2: 'en' must be an object"),
-])
+@pytest.mark.parametrize(
+  "row, message",
+  [
+    ({"en": {"caption": ["a"]}}, "line 2: no image/key"),
+    ({"image/key": 7}, "line 2: no image/key"),
+    ({"image/key": ""}, "line 2: no image/key"),
+    ({"image/key": "k"}, "line 2: image/key 'k' is on line 1 already"),
+    ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a text"),
+    ({"image/key": "m", "xx": {"caption": ["a"]}}, "line 2: unknown language 'xx'"),
+    ({"image/key": "m", "x" * 10_000_000: {}}, "line 2: unknown language 'xxxx"),
+    ({"image/key": "m", "en": ["a"]}, "line 2: 'en' must be an object"),
+    ({"image/key": "m", "en": {}}, "line 2: 'en' must be an object"),
+    ({"image/key": "m", "en": {"caption": "a"}}, "line 2: 'en' must be an object"),
+    ({"image/key": "m", "en": {"caption": ["a", float("nan")]}}, "line 2: 'en' must be an object"),
+  ],
+)
 def test_bad_rows_are_named(tmp_path, row, message):
   path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}}, row)
   with pytest.raises(UsageError, match=message) as caught:

@@ -23,11 +23,16 @@ _PREDICTIONS = {
 @pytest.fixture
 def files(tmp_path):
   references, predictions = tmp_path / "captions.jsonl", tmp_path / "given.jsonl"
-  references.write_text("".join(
-    json.dumps({"image/key": key, **{code: {"caption": texts} for code, texts in captions.items()}}) + "\n"
-    for key, captions in _REFERENCES.items()))
-  write_predictions(predictions, ((key, code, text) for key, captions in _PREDICTIONS.items()
-                                  for code, text in captions.items()))
+  references.write_text(
+    "".join(
+      json.dumps({"image/key": key, **{code: {"caption": texts} for code, texts in captions.items()}}) + "\n"
+      for key, captions in _REFERENCES.items()
+    )
+  )
+  write_predictions(
+    predictions,
+    ((key, code, text) for key, captions in _PREDICTIONS.items() for code, text in captions.items()),
+  )
   return references, predictions
 
 
@@ -39,6 +44,7 @@ def test_rows_of_the_table():
   assert table.rows["th"]["exact"] == 0.5
   # pycocoevalcap 1.2, Cider().compute_score on the lower-cased words without punctuation.
   assert table.rows["en"]["cider_d"] == pytest.approx(5.071271798468246, abs=1e-9)
+
 
 def test_image_scores_average_to_the_row():
   scores = score_images(_REFERENCES, _PREDICTIONS)
@@ -52,8 +58,17 @@ def test_languages_choose():
 
 def test_signature_says_what_decides():
   signature = score(_REFERENCES, _PREDICTIONS).signature
-  for part in ("cider(n=4", "cider_d(n=4,sigma=6", "tokenizer:default-", "pythainlp-", "languages:en th",
-               "images:3", "references:6#", "missing:refused", "xmcap:"):
+  for part in (
+    "cider(n=4",
+    "cider_d(n=4,sigma=6",
+    "tokenizer:default-",
+    "pythainlp-",
+    "languages:en th",
+    "images:3",
+    "references:6#",
+    "missing:refused",
+    "xmcap:",
+  ):
     assert part in signature
   assert "pythainlp" not in score(_REFERENCES, _PREDICTIONS, ["en"]).signature
 
@@ -68,7 +83,13 @@ def test_signature_depends_on_the_references_and_not_on_their_order():
 def test_files_in_and_out(files, tmp_path):
   table = score_files(*files, tmp_path / "out", title="t")
   assert sorted(os.listdir(tmp_path / "out")) == [
-    "predictions.jsonl", "report.html", "table.csv", "table.json", "table.md", "table.tex"]
+    "predictions.jsonl",
+    "report.html",
+    "table.csv",
+    "table.json",
+    "table.md",
+    "table.tex",
+  ]
   assert table == score(_REFERENCES, _PREDICTIONS, title="t")
   assert json.loads((tmp_path / "out" / "table.json").read_text())["languages"] == table.rows
   assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _PREDICTIONS
@@ -99,15 +120,19 @@ def test_same_bytes_whatever_the_hash_seed(files, tmp_path):
   outputs = []
   for seed in ("1", "2"):
     out = tmp_path / seed
-    subprocess.run([sys.executable, "-c", script, *files, out], check=True,
-                   env={**os.environ, "PYTHONHASHSEED": seed})
+    subprocess.run(
+      [sys.executable, "-c", script, *files, out], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+    )
     outputs.append({file.name: file.read_bytes() for file in out.iterdir()})
   assert outputs[0] == outputs[1]
 
 
 def test_neither_jax_nor_tensorflow_is_imported(files, tmp_path):
-  script = ("import sys\nfrom xmcap.scoring import score_files\nscore_files(*sys.argv[1:])\n"
-            "print([name for name in ('jax', 'tensorflow', 'flax') if name in sys.modules])")
-  result = subprocess.run([sys.executable, "-c", script, *files, tmp_path / "out"], check=True,
-                          capture_output=True, text=True)
+  script = (
+    "import sys\nfrom xmcap.scoring import score_files\nscore_files(*sys.argv[1:])\n"
+    "print([name for name in ('jax', 'tensorflow', 'flax') if name in sys.modules])"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", script, *files, tmp_path / "out"], check=True, capture_output=True, text=True
+  )
   assert result.stdout.strip() == "[]"

@@ -25,12 +25,15 @@ def test_means_over_35_and_36():
   assert table.means["35"]["cider"] == pytest.approx((17.5 * 36 - quz) / 35)
 
 
-@pytest.mark.parametrize("codes, name", [
-  (languages.TRAINED, "35"),
-  ([code for code in languages.LANGUAGES if code != "en"], "35 languages"),
-  (["en", "th", "quz"], "3 languages"),
-  (["en"], "1 language"),
-])
+@pytest.mark.parametrize(
+  "codes, name",
+  [
+    (languages.TRAINED, "35"),
+    ([code for code in languages.LANGUAGES if code != "en"], "35 languages"),
+    (["en", "th", "quz"], "3 languages"),
+    (["en"], "1 language"),
+  ],
+)
 def test_a_mean_is_called_by_what_it_is_over(codes, name):
   assert list(_table(codes).means) == [name]
 
@@ -71,9 +74,16 @@ def test_terminal_shows_baselines_beside():
 def test_write_makes_four_files(tmp_path):
   _table(["en"]).write(tmp_path / "a" / "b")
   assert sorted(file.name for file in (tmp_path / "a" / "b").iterdir()) == [
-    "table.csv", "table.json", "table.md", "table.tex"]
+    "table.csv",
+    "table.json",
+    "table.md",
+    "table.tex",
+  ]
 
 
 def test_mean_labels():
   assert [mean_label(name) for name in ("35", "36", "3 languages")] == [
-    "35 trained languages", "all 36 languages", "3 languages"]
+    "35 trained languages",
+    "all 36 languages",
+    "3 languages",
+  ]

@@ -8,11 +8,11 @@ same).
 
 from typing import Any
 
-from flax import linen as nn
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 
-from xmcap.models.layers import Dense, Dropout, Initializer, T5_ATTENTION_INIT, constrain
+from xmcap.models.layers import T5_ATTENTION_INIT, Dense, Dropout, Initializer, constrain
 
 MASKED = -1e10
 """Added to the logit of a position that must not be seen."""

@@ -5,9 +5,9 @@ tokens), projected to the T5's width and placed before the embedded LangId promp
 share one pass of the ViT.
 """
 
-from flax import linen as nn
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 
 from xmcap.models.layers import Dense, constrain, resolve_dtype
 from xmcap.models.t5 import PAD_ID, CrossCache, Decoder, Encoder, SelfCache, T5Config, TokenEmbedder

@@ -9,12 +9,12 @@ import dataclasses
 import functools
 from typing import Any, Protocol
 
-from flax import struct
 import gin
 import jax
-from jax import lax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
+from jax import lax
 
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner

@@ -10,11 +10,11 @@ Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen import partitioning
-import jax
 from jax import lax
-import jax.numpy as jnp
 
 from xmcap.errors import UsageError
 

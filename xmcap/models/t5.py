@@ -9,14 +9,14 @@ looked up by a gather, not by a one-hot product.
 import dataclasses
 import math
 
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from flax import struct
 from flax.linen import partitioning
-import gin
-import jax
 from jax import lax
-import jax.numpy as jnp
-import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.models.attention import MASKED, MultiHeadAttention
@@ -280,7 +280,7 @@ class DecoderLayer(nn.Module):
     new = self.self_attention.project_key_value(y)
     self_key_value = tuple(
       lax.dynamic_update_slice_in_dim(cache, entry.astype(cache.dtype), position, axis=1)
-      for cache, entry in zip(self_key_value, new)
+      for cache, entry in zip(self_key_value, new, strict=True)
     )
     y = self.self_attention.combine(self.self_attention.project_query(y), *self_key_value, bias)
     x = x + y.reshape(rows, beams, width)
@@ -336,7 +336,7 @@ class Decoder(nn.Module):
     self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int
   ) -> tuple[CrossCache, SelfCache]:
     """Makes the caches of a search over `rows` encoded inputs; shapes as in `__call__`."""
-    keys, values = zip(*(layer.cross_key_value(encoded) for layer in self.layers))
+    keys, values = zip(*(layer.cross_key_value(encoded) for layer in self.layers), strict=True)
     config = self.config
     shape = (encoded.shape[0] * beams, max_length, config.num_heads, config.head_dim)
     empty = tuple(jnp.zeros(shape, resolve_dtype(config.dtype)) for _ in self.layers)

@@ -4,9 +4,9 @@ The paper's ViTs were pretrained on classification of JFT; this head does that f
 carry an ordered list of classes. Its ViT is the captioner's, parameter for parameter (`vit`).
 """
 
-from flax import linen as nn
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 
 from xmcap.errors import UsageError
 from xmcap.models.layers import Dense, resolve_dtype

@@ -9,16 +9,22 @@ position embedding of its own: add one to it.
 
 import dataclasses
 
-from flax import linen as nn
-from flax.linen import partitioning
 import gin
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen import partitioning
 
 from xmcap.errors import UsageError
 from xmcap.models.attention import MultiHeadAttention
 from xmcap.models.layers import (
-  ACTIVATIONS, VIT_KERNEL_INIT, Dense, Dropout, LayerNorm, constrain, resolve_dtype,
+  ACTIVATIONS,
+  VIT_KERNEL_INIT,
+  Dense,
+  Dropout,
+  LayerNorm,
+  constrain,
+  resolve_dtype,
 )  # fmt: skip
 
 POOLS = ("gap", "map", "tok", "none")

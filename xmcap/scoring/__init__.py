@@ -11,5 +11,15 @@ from xmcap.scoring.references import read_references
 from xmcap.scoring.score import Scores, score, score_and_write, score_files, score_images, table_of
 from xmcap.scoring.tables import Table
 
-__all__ = ["Scores", "Table", "read_predictions", "read_references", "score", "score_and_write", "score_files", "score_images",
-           "table_of", "write_predictions"]
+__all__ = [
+  "Scores",
+  "Table",
+  "read_predictions",
+  "read_references",
+  "score",
+  "score_and_write",
+  "score_files",
+  "score_images",
+  "table_of",
+  "write_predictions",
+]

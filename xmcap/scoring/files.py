@@ -50,8 +50,9 @@ def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
     finally:
       temporary.unlink(missing_ok=True)
   except OSError as error:
-    raise XmcapError(f"{path}: cannot be written ({error.strerror or error}); free space or choose another "
-                     "folder") from error
+    raise XmcapError(
+      f"{path}: cannot be written ({error.strerror or error}); free space or choose another folder"
+    ) from error
 
 
 def shown(text: str, limit: int = 60) -> str:
@@ -98,8 +99,10 @@ def _parse(raw: bytes, where: str) -> dict[str, Any]:
   try:
     line = raw.decode("utf-8").rstrip("\r\n")
   except UnicodeDecodeError as error:
-    raise UsageError(f"{where}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {error.start + 1}); "
-                     "convert the file to UTF-8") from error
+    raise UsageError(
+      f"{where}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {error.start + 1}); "
+      "convert the file to UTF-8"
+    ) from error
 
   try:
     value = _DECODER.decode(line)
@@ -109,14 +112,17 @@ def _parse(raw: bytes, where: str) -> dict[str, Any]:
   except _RepeatedMember as error:
     raise UsageError(f"{where}: names '{shown(str(error))}' twice in one object; keep one") from None
   except json.JSONDecodeError as error:
-    raise UsageError(f"{where}: broken JSON ({error.msg} at column {error.colno}); mend or remove the "
-                     "line") from error
+    raise UsageError(
+      f"{where}: broken JSON ({error.msg} at column {error.colno}); mend or remove the line"
+    ) from error
   except UnicodeEncodeError as error:
-    raise UsageError(f"{where}: half a surrogate pair (\\u{ord(error.object[error.start]):04x}); write the "
-                     "whole character") from error
+    raise UsageError(
+      f"{where}: half a surrogate pair (\\u{ord(error.object[error.start]):04x}); write the whole character"
+    ) from error
   except (ValueError, RecursionError) as error:
-    raise UsageError(f"{where}: JSON that cannot be read (nested too deeply, or a number too long); mend or "
-                     "remove the line") from error
+    raise UsageError(
+      f"{where}: JSON that cannot be read (nested too deeply, or a number too long); mend or remove the line"
+    ) from error
   if not isinstance(value, dict):
     raise UsageError(f"{where}: not a JSON object; each line must be one {{...}}")
   return value

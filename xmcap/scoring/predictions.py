@@ -32,8 +32,10 @@ def read_predictions(path: str | os.PathLike) -> Predictions:
     where = f"{path}, line {number}"
     for member in _MEMBERS:
       if not isinstance(row.get(member), str):
-        raise UsageError(f"{where}: '{member}' is missing or no text; a prediction is "
-                         '{"image/key": ..., "language": ..., "caption": ...}')
+        raise UsageError(
+          f"{where}: '{member}' is missing or no text; a prediction is "
+          '{"image/key": ..., "language": ..., "caption": ...}'
+        )
     key, language, caption = (row[member] for member in _MEMBERS)
     files.check_language(language, where)
     captions = predictions.setdefault(key, {})
@@ -41,8 +43,10 @@ def read_predictions(path: str | os.PathLike) -> Predictions:
       repeated.append(f"{language} {files.shown(key)} on line {number}")
     captions[language] = caption
   if repeated:
-    raise UsageError(f"{path}: {_count(repeated, 'prediction')} given twice ({_few(repeated)}); keep one an "
-                     "image and language")
+    raise UsageError(
+      f"{path}: {_count(repeated, 'prediction')} given twice ({_few(repeated)}); keep one an "
+      "image and language"
+    )
   if not predictions:
     raise UsageError(f"{path}: no prediction in it; predictions are JSONL, one caption a line")
   return predictions
@@ -58,8 +62,9 @@ def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, st
   files.write_lines(path, (encode(dict(zip(_MEMBERS, row, strict=True))) + "\n" for row in rows))
 
 
-def check_predictions(references: References, predictions: Predictions,
-                      languages: Sequence[str] | None = None) -> tuple[str, ...]:
+def check_predictions(
+  references: References, predictions: Predictions, languages: Sequence[str] | None = None
+) -> tuple[str, ...]:
   """Checks that there is exactly one prediction for each image and language with references.
 
   An image without references in a language is not asked for in it, and a language without any is not scored;
@@ -87,8 +92,9 @@ def check_predictions(references: References, predictions: Predictions,
     raise UsageError("no language to score: the references hold no caption")
   absent = sorted(set(predicted) - held)
   if absent:
-    raise UsageError(f"no references in {', '.join(absent)}: score other languages with --languages, or add "
-                     "references")
+    raise UsageError(
+      f"no references in {', '.join(absent)}: score other languages with --languages, or add references"
+    )
 
   wanted = set(scored)
   asked = [pair for pair in _pairs(references) if pair[0] in wanted]
@@ -97,16 +103,20 @@ def check_predictions(references: References, predictions: Predictions,
   if missing:
     lacking = sorted({language for language, _ in missing})
     where = lacking[0] if len(lacking) == 1 else f"{len(lacking)} languages"
-    raise UsageError(f"{len(missing):,} of {len(asked):,} predictions are missing, in {where} "
-                     f"({_few([_shown(pair) for pair in missing])}); predict them, or name the languages to "
-                     "score with --languages")
+    raise UsageError(
+      f"{len(missing):,} of {len(asked):,} predictions are missing, in {where} "
+      f"({_few([_shown(pair) for pair in missing])}); predict them, or name the languages to "
+      "score with --languages"
+    )
   extra = sorted(given.difference(asked))
   if extra:
     unknown = {key for _, key in extra if key not in references}
-    raise UsageError(f"{_count(extra, 'prediction')} without references, {len(unknown):,} unknown "
-                     f"image{'' if len(unknown) == 1 else 's'} among them "
-                     f"({_few([_shown(pair) for pair in extra])}); remove them, or give the references that "
-                     "belong to them")
+    raise UsageError(
+      f"{_count(extra, 'prediction')} without references, {len(unknown):,} unknown "
+      f"image{'' if len(unknown) == 1 else 's'} among them "
+      f"({_few([_shown(pair) for pair in extra])}); remove them, or give the references that "
+      "belong to them"
+    )
   return scored
 
 

@@ -35,12 +35,15 @@ class Scores:
 
   def row(self) -> dict[str, float]:
     """Returns the language's row of the table."""
-    return {"images": len(self.keys),
-            **{name: metrics.METRICS[name].aggregate(values) for name, values in self.statistics.items()}}
+    return {
+      "images": len(self.keys),
+      **{name: metrics.METRICS[name].aggregate(values) for name, values in self.statistics.items()},
+    }
 
 
-def score(references: References, predictions: Predictions, languages: Sequence[str] | None = None,
-          title: str = "") -> Table:
+def score(
+  references: References, predictions: Predictions, languages: Sequence[str] | None = None, title: str = ""
+) -> Table:
   """Scores captions of images against their references, language by language.
 
   Args:
@@ -56,17 +59,21 @@ def score(references: References, predictions: Predictions, languages: Sequence[
   return table_of(score_images(references, predictions, languages), references, title)
 
 
-def score_images(references: References, predictions: Predictions,
-                 languages: Sequence[str] | None = None) -> dict[str, Scores]:
+def score_images(
+  references: References, predictions: Predictions, languages: Sequence[str] | None = None
+) -> dict[str, Scores]:
   """As `score`, but returns the scores of every image: language -> `Scores`, in the order of the codes."""
   scores = {}
   for language in predictions_lib.check_predictions(references, predictions, languages):
     tokenize = tokenizers.get(_TOKENIZER, language)
     keys = tuple(key for key, captions in references.items() if captions.get(language))
-    corpus = metrics.Corpus([tokenize(predictions[key][language]) for key in keys],
-                            [[tokenize(text) for text in references[key][language]] for key in keys])
+    corpus = metrics.Corpus(
+      [tokenize(predictions[key][language]) for key in keys],
+      [[tokenize(text) for text in references[key][language]] for key in keys],
+    )
     scores[language] = Scores(
-      keys, {metric.name: metric.statistics(corpus) for metric in metrics.METRICS.values()})
+      keys, {metric.name: metric.statistics(corpus) for metric in metrics.METRICS.values()}
+    )
   return scores
 
 
@@ -76,10 +83,15 @@ def table_of(scores: Mapping[str, Scores], references: References, title: str = 
   return Table.of_rows(_signature(references, tuple(scores)), rows, title)
 
 
-def score_files(references: str | os.PathLike, predictions: str | os.PathLike, out: str | os.PathLike,
-                languages: Sequence[str] | None = None, title: str = "",
-                images_dir: str | os.PathLike | None = None,
-                baselines: Mapping[str, Table] | None = None) -> Table:
+def score_files(
+  references: str | os.PathLike,
+  predictions: str | os.PathLike,
+  out: str | os.PathLike,
+  languages: Sequence[str] | None = None,
+  title: str = "",
+  images_dir: str | os.PathLike | None = None,
+  baselines: Mapping[str, Table] | None = None,
+) -> Table:
   """Scores a file of predictions and writes everything there is to see about them.
 
   Args:
@@ -107,16 +119,27 @@ def score_files(references: str | os.PathLike, predictions: str | os.PathLike, o
   copy = pathlib.Path(out) / "predictions.jsonl"
   # A user's own file may hold more than was scored now.
   if not (copy.exists() and copy.samefile(predictions)):
-    predictions_lib.write_predictions(copy, (
-      (key, language, caption) for key, captions in predicted.items()
-      for language, caption in captions.items() if language in table.rows))
+    predictions_lib.write_predictions(
+      copy,
+      (
+        (key, language, caption)
+        for key, captions in predicted.items()
+        for language, caption in captions.items()
+        if language in table.rows
+      ),
+    )
   return table
 
 
-def score_and_write(references: References, predictions: Predictions, out: str | os.PathLike,
-                    languages: Sequence[str] | None = None, title: str = "",
-                    images_dir: str | os.PathLike | None = None,
-                    baselines: Mapping[str, Table] | None = None) -> Table:
+def score_and_write(
+  references: References,
+  predictions: Predictions,
+  out: str | os.PathLike,
+  languages: Sequence[str] | None = None,
+  title: str = "",
+  images_dir: str | os.PathLike | None = None,
+  baselines: Mapping[str, Table] | None = None,
+) -> Table:
   """As `score_files`, from captions that are in memory: scores them and writes the tables and the report."""
   # Imported here so that scoring alone does not load the pictures' library.
   from xmcap.scoring import report
@@ -124,14 +147,23 @@ def score_and_write(references: References, predictions: Predictions, out: str |
   scores = score_images(references, predictions, languages)
   table = table_of(scores, references, title)
   table.write(out)
-  report.write_report(pathlib.Path(out) / "report.html", table, scores, references, predictions,
-                      images_dir=images_dir, baselines=baselines)
+  report.write_report(
+    pathlib.Path(out) / "report.html",
+    table,
+    scores,
+    references,
+    predictions,
+    images_dir=images_dir,
+    baselines=baselines,
+  )
   return table
 
 
 def _signature(references: References, scored: tuple[str, ...]) -> str:
-  used = {key: {code: captions[code] for code in scored if captions.get(code)}
-          for key, captions in references.items()}
+  used = {
+    key: {code: captions[code] for code in scored if captions.get(code)}
+    for key, captions in references.items()
+  }
   used = {key: captions for key, captions in used.items() if captions}
   # Document frequencies and the mean do not depend on the order of the images, so neither does the hash.
   text = json.dumps(used, ensure_ascii=False, sort_keys=True).encode("utf-8")
@@ -139,14 +171,18 @@ def _signature(references: References, scored: tuple[str, ...]) -> str:
   versions: dict[str, list[str]] = {}
   for code in scored:
     versions.setdefault(tokenizers.get(_TOKENIZER, code).version, []).append(code)
-  words = ",".join(f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
-                   for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0])))
-  return "|".join([
-    "+".join(metric.signature for metric in metrics.METRICS.values()),
-    f"tokenizer:{_TOKENIZER}-{words}",
-    f"languages:{' '.join(scored)}",
-    f"images:{len(used)}",
-    f"references:{num_references}#{hashlib.sha256(text).hexdigest()[:16]}",
-    "missing:refused",
-    f"xmcap:{xmcap.__version__}",
-  ])
+  words = ",".join(
+    f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
+    for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
+  )
+  return "|".join(
+    [
+      "+".join(metric.signature for metric in metrics.METRICS.values()),
+      f"tokenizer:{_TOKENIZER}-{words}",
+      f"languages:{' '.join(scored)}",
+      f"images:{len(used)}",
+      f"references:{num_references}#{hashlib.sha256(text).hexdigest()[:16]}",
+      "missing:refused",
+      f"xmcap:{xmcap.__version__}",
+    ]
+  )

@@ -59,46 +59,85 @@ class Table:
   def as_markdown(self) -> str:
     """Returns a Markdown table, three decimals, with the signature below."""
     lines = [f"### {_markdown(self.title)}", ""] if self.title else []
-    lines += ["| language | | images | " + " | ".join(COLUMNS.values()) + " |",
-              "| --- | --- | ---: |" + " ---: |" * len(COLUMNS)]
+    lines += [
+      "| language | | images | " + " | ".join(COLUMNS.values()) + " |",
+      "| --- | --- | ---: |" + " ---: |" * len(COLUMNS),
+    ]
     for code, row in self.rows.items():
-      lines.append(f"| {code} | {languages.get(code).english_name} | {row['images']:,} | " +
-                   " | ".join(format_score(column, row[column]) for column in COLUMNS) + " |")
+      lines.append(
+        f"| {code} | {languages.get(code).english_name} | {row['images']:,} | "
+        + " | ".join(format_score(column, row[column]) for column in COLUMNS)
+        + " |"
+      )
     for name, mean in self.means.items():
-      lines.append(f"| **mean** | **{mean_label(name)}** | | " +
-                   " | ".join(f"**{format_score(column, mean[column])}**" for column in COLUMNS) + " |")
+      lines.append(
+        f"| **mean** | **{mean_label(name)}** | | "
+        + " | ".join(f"**{format_score(column, mean[column])}**" for column in COLUMNS)
+        + " |"
+      )
     return "\n".join([*lines, "", f"Signature: `{self.signature}`", ""])
 
   def as_latex(self) -> str:
     """Returns a LaTeX `tabular` (package booktabs), three decimals, with title and signature as comments."""
     lines = [f"% {' '.join(self.title.split())}"] if self.title else []
-    lines += [f"% {self.signature}", "\\begin{tabular}{llr" + "r" * len(COLUMNS) + "}", "\\toprule",
-              "Language & & Images & " + " & ".join(COLUMNS.values()) + " \\\\", "\\midrule"]
+    lines += [
+      f"% {self.signature}",
+      "\\begin{tabular}{llr" + "r" * len(COLUMNS) + "}",
+      "\\toprule",
+      "Language & & Images & " + " & ".join(COLUMNS.values()) + " \\\\",
+      "\\midrule",
+    ]
     for code, row in self.rows.items():
-      lines.append(f"{languages.get(code).english_name} & {code} & {row['images']} & " +
-                   " & ".join(_latex(column, row[column]) for column in COLUMNS) + " \\\\")
+      lines.append(
+        f"{languages.get(code).english_name} & {code} & {row['images']} & "
+        + " & ".join(_latex(column, row[column]) for column in COLUMNS)
+        + " \\\\"
+      )
     lines.append("\\midrule")
     for name, mean in self.means.items():
-      lines.append(f"\\multicolumn{{3}}{{l}}{{Mean, {mean_label(name)}}} & " +
-                   " & ".join(_latex(column, mean[column]) for column in COLUMNS) + " \\\\")
+      lines.append(
+        f"\\multicolumn{{3}}{{l}}{{Mean, {mean_label(name)}}} & "
+        + " & ".join(_latex(column, mean[column]) for column in COLUMNS)
+        + " \\\\"
+      )
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
   def terminal(self, baselines: Mapping[str, "Table"] | None = None) -> str:
     """Returns the table as text for a terminal, each baseline's CIDEr-D beside it (`-` where it has none)."""
     baselines = dict(baselines or {})
     headings = ["", "language", "images", *COLUMNS.values(), *(f"{name} (CIDEr-D)" for name in baselines)]
-    body = [[code, languages.get(code).english_name, f"{row['images']:,}",
-             *(format_score(column, row[column]) for column in COLUMNS),
-             *(_cell(baseline.rows, code) for baseline in baselines.values())]
-            for code, row in self.rows.items()]
-    foot = [["", f"mean, {mean_label(name)}", "", *(format_score(column, mean[column]) for column in COLUMNS),
-             *(_cell(baseline.means, name) for baseline in baselines.values())]
-            for name, mean in self.means.items()]
+    body = [
+      [
+        code,
+        languages.get(code).english_name,
+        f"{row['images']:,}",
+        *(format_score(column, row[column]) for column in COLUMNS),
+        *(_cell(baseline.rows, code) for baseline in baselines.values()),
+      ]
+      for code, row in self.rows.items()
+    ]
+    foot = [
+      [
+        "",
+        f"mean, {mean_label(name)}",
+        "",
+        *(format_score(column, mean[column]) for column in COLUMNS),
+        *(_cell(baseline.means, name) for baseline in baselines.values()),
+      ]
+      for name, mean in self.means.items()
+    ]
     widths = [max(map(len, column)) for column in zip(headings, *body, *foot, strict=True)]
     rule = "  ".join("-" * width for width in widths)
     lines = [self.title] if self.title else []
-    lines += [_line(headings, widths), rule, *(_line(row, widths) for row in body), rule,
-              *(_line(row, widths) for row in foot), "", f"signature: {self.signature}"]
+    lines += [
+      _line(headings, widths),
+      rule,
+      *(_line(row, widths) for row in body),
+      rule,
+      *(_line(row, widths) for row in foot),
+      "",
+      f"signature: {self.signature}",
+    ]
     return "\n".join(lines) + "\n"
 
   def write(self, out: str | os.PathLike) -> None:
@@ -108,8 +147,12 @@ class Table:
       XmcapError: the folder cannot be written.
     """
     out = pathlib.Path(out)
-    for suffix, text in (("csv", self.as_csv()), ("json", self.as_json()), ("md", self.as_markdown()),
-                         ("tex", self.as_latex())):
+    for suffix, text in (
+      ("csv", self.as_csv()),
+      ("json", self.as_json()),
+      ("md", self.as_markdown()),
+      ("tex", self.as_latex()),
+    ):
       files.write_text(out / f"table.{suffix}", text)
 
 
@@ -128,8 +171,10 @@ def _means(rows: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float
   groups = {name: codes for name, codes in groups.items() if rows.keys() >= set(codes)}
   if not any(len(codes) == len(rows) for codes in groups.values()):
     groups = {f"{len(rows)} language{'' if len(rows) == 1 else 's'}": tuple(rows)}
-  return {name: {column: sum(rows[code][column] for code in codes) / len(codes) for column in COLUMNS}
-          for name, codes in groups.items()}
+  return {
+    name: {column: sum(rows[code][column] for code in codes) / len(codes) for column in COLUMNS}
+    for name, codes in groups.items()
+  }
 
 
 def _mean_code(name: str) -> str:
@@ -141,8 +186,10 @@ def _cell(scores: Mapping[str, Mapping[str, float]], name: str) -> str:
 
 
 def _line(cells: list[str], widths: list[int]) -> str:
-  return "  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
-                   for i, (cell, width) in enumerate(zip(cells, widths, strict=True))).rstrip()
+  return "  ".join(
+    cell.ljust(width) if i < 2 else cell.rjust(width)
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+  ).rstrip()
 
 
 def _markdown(text: str) -> str:

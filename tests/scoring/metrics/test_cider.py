@@ -10,20 +10,24 @@ import pytest
 from xmcap.scoring import metrics
 from xmcap.scoring.metrics import ngrams
 
-_REFERENCES = [["a dog runs on the beach", "the dog runs on a beach at night"],
-               ["two cats sleep on a red sofa"],
-               ["a man rides a horse", "man on horse riding", "a horse"],
-               ["red"]]
+_REFERENCES = [
+  ["a dog runs on the beach", "the dog runs on a beach at night"],
+  ["two cats sleep on a red sofa"],
+  ["a man rides a horse", "man on horse riding", "a horse"],
+  ["red"],
+]
 _HYPOTHESES = ["a dog runs on the beach at at at night", "cats sleep", "a man rides a horse", "red"]
 
 
 def _corpus(hypotheses, references):
-  return metrics.Corpus([text.split() for text in hypotheses],
-                        [[text.split() for text in texts] for texts in references])
+  return metrics.Corpus(
+    [text.split() for text in hypotheses], [[text.split() for text in texts] for texts in references]
+  )
 
 
 def _slow_cider(hypotheses, references):
   """Plain CIDEr from equations 1 to 4 of Vedantam et al. (2015), times 10, with dictionaries and loops."""
+
   def counts(words, n):
     return collections.Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
 
@@ -34,8 +38,10 @@ def _slow_cider(hypotheses, references):
       frequency.update({gram for text in texts for gram in counts(text.split(), n)})
 
     def vector(text, n=n, frequency=frequency):
-      return {gram: count * math.log(len(references) / max(1, frequency[gram]))
-              for gram, count in counts(text.split(), n).items()}
+      return {
+        gram: count * math.log(len(references) / max(1, frequency[gram]))
+        for gram, count in counts(text.split(), n).items()
+      }
 
     for i, texts in enumerate(references):
       hypothesis_vector = vector(hypotheses[i])
@@ -54,8 +60,9 @@ _corpora = st.lists(st.tuples(_caption, st.lists(_caption, min_size=1, max_size=
 def test_cider_d_golden():
   # pycocoevalcap 1.2, Cider().compute_score on these captions.
   scores = metrics.CiderD().statistics(_corpus(_HYPOTHESES, _REFERENCES))[:, 0]
-  np.testing.assert_allclose(scores, [4.095276443057788, 1.9708120717400714, 4.651766330103579, 2.5],
-                             atol=1e-12)
+  np.testing.assert_allclose(
+    scores, [4.095276443057788, 1.9708120717400714, 4.651766330103579, 2.5], atol=1e-12
+  )
 
 
 def test_aggregate_is_the_mean_over_images():
@@ -71,18 +78,23 @@ def test_cider_d_equals_pycocoevalcap(corpus):
   cider = pytest.importorskip("pycocoevalcap.cider.cider", reason="pip install pycocoevalcap")
   hypotheses, references = zip(*corpus, strict=True)
   hypothesis.assume(any(text for texts in references for text in texts))  # it fails without a single n-gram
-  _, expected = cider.Cider().compute_score(dict(enumerate(references)),
-                                            {i: [text] for i, text in enumerate(hypotheses)})
-  np.testing.assert_allclose(metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected,
-                             atol=1e-9)
+  _, expected = cider.Cider().compute_score(
+    dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
+  )
+  np.testing.assert_allclose(
+    metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected, atol=1e-9
+  )
 
 
 @hypothesis.settings(max_examples=60, deadline=None, database=None)
 @hypothesis.given(_corpora)
 def test_cider_equals_the_equations(corpus):
   hypotheses, references = zip(*corpus, strict=True)
-  np.testing.assert_allclose(metrics.Cider().statistics(_corpus(hypotheses, references))[:, 0],
-                             _slow_cider(hypotheses, references), atol=1e-9)
+  np.testing.assert_allclose(
+    metrics.Cider().statistics(_corpus(hypotheses, references))[:, 0],
+    _slow_cider(hypotheses, references),
+    atol=1e-9,
+  )
 
 
 def test_larger_corpus_equals_pycocoevalcap():
@@ -95,10 +107,12 @@ def test_larger_corpus_equals_pycocoevalcap():
 
   hypotheses = [caption() for _ in range(300)]
   references = [[caption() for _ in range(rng.randint(1, 5))] for _ in range(300)]
-  _, expected = cider.Cider().compute_score(dict(enumerate(references)),
-                                            {i: [text] for i, text in enumerate(hypotheses)})
-  np.testing.assert_allclose(metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected,
-                             atol=1e-9)
+  _, expected = cider.Cider().compute_score(
+    dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
+  )
+  np.testing.assert_allclose(
+    metrics.CiderD().statistics(_corpus(hypotheses, references))[:, 0], expected, atol=1e-9
+  )
 
 
 def test_numbers_that_would_overflow_are_renumbered(monkeypatch):

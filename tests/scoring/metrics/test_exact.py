@@ -2,8 +2,9 @@ from xmcap.scoring import metrics
 
 
 def test_exact_is_equality_of_words_with_one_reference():
-  corpus = metrics.Corpus([["a", "b"], ["b", "a"], [], ["c"]],
-                          [[["x"], ["a", "b"]], [["a", "b"]], [[]], [["c", "c"]]])
+  corpus = metrics.Corpus(
+    [["a", "b"], ["b", "a"], [], ["c"]], [[["x"], ["a", "b"]], [["a", "b"]], [[]], [["c", "c"]]]
+  )
   statistics = metrics.Exact().statistics(corpus)
   assert statistics.tolist() == [[1.0], [0.0], [0.0], [0.0]]
   assert metrics.Exact().aggregate(statistics) == 0.25

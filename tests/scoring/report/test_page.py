@@ -71,7 +71,8 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path):
   page = _Parser(_write(tmp_path / "r.html"))
   policies = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
   assert policies == [
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"]
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+  ]
   assert not [attrs for _, attrs in page.tags if "src" in attrs or attrs.get("href", "#")[0] != "#"]
   assert not [tag for tag, _ in page.tags if tag in ("link", "iframe", "object")]
 
@@ -135,21 +136,30 @@ def test_at_most_sixty_pictures_spread_over_the_file():
   assert gallery._spread(["a", "b"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize("highest, ticks", [
-  (9.3, [0, 2, 4, 6, 8, 10]), (1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (0.031, [0, 0.01, 0.02, 0.03, 0.04]),
-  (0.0, [0, 1])])
+@pytest.mark.parametrize(
+  "highest, ticks",
+  [
+    (9.3, [0, 2, 4, 6, 8, 10]),
+    (1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+    (0.031, [0, 0.01, 0.02, 0.03, 0.04]),
+    (0.0, [0, 1]),
+  ],
+)
 def test_ticks_are_round_and_reach_the_highest(highest, ticks):
   assert chart._ticks(highest) == pytest.approx(ticks)
 
 
 def test_chart_has_a_column_a_language_and_a_mark_a_baseline(tmp_path):
-  rows = {code: {"images": 1, "cider": score, "cider_d": score, "exact": 0.5}
-          for code, score in (("ar", 1.0), ("en", 3.0), ("te", 2.0))}
+  rows = {
+    code: {"images": 1, "cider": score, "cider_d": score, "exact": 0.5}
+    for code, score in (("ar", 1.0), ("en", 3.0), ("te", 2.0))
+  }
   table = Table.of_rows("s", rows)
   svg = chart.chart("cider", table, {"b": Table.of_rows("s", {"en": rows["ar"]})})
   assert svg.count('class="column"') == 3 and svg.count("mark mark-0") == 1
-  places = {by: [float(x) for x in re.findall(f'data-by-{by}="([0-9.]+)"', svg)]
-            for by in ("code", "score", "group")}
+  places = {
+    by: [float(x) for x in re.findall(f'data-by-{by}="([0-9.]+)"', svg)] for by in ("code", "score", "group")
+  }
   assert places["code"] == sorted(places["code"])
   assert sorted(range(3), key=places["score"].__getitem__) == [1, 2, 0]  # en, te, ar
   assert sorted(range(3), key=places["group"].__getitem__) == [1, 0, 2]  # English, web, low-resource
@@ -175,8 +185,20 @@ def test_a_browser_fills_the_gallery_in_the_chosen_language(tmp_path):
     page = page.replace(before, after)
   path.write_text(page, encoding="utf-8")
   result = subprocess.run(
-    [_CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-     "--dump-dom", path.as_uri()], capture_output=True, text=True, check=True, timeout=120)
+    [
+      _CHROMIUM,
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      f"--user-data-dir={tmp_path / 'profile'}",
+      "--dump-dom",
+      path.as_uri(),
+    ],
+    capture_output=True,
+    text=True,
+    check=True,
+    timeout=120,
+  )
   dom = result.stdout
   assert "1 of 3 captions in Arabic are not exact." in dom
   cards = dom[dom.index('id="cards"') : dom.index('id="gallery-data"')]

@@ -13,23 +13,26 @@ def _words(language, text):
   return tokenizers.get("default", language)(text)
 
 
-@pytest.mark.parametrize("language, text, words", [
-  ("en", "A ski-doo, “RED”; the dog's (old)…", ["a", "ski", "doo", "red", "the", "dog", "s", "old"]),
-  ("en", "ＡＢＣ ﬁne ½ x²", ["abc", "fine", "1", "2", "x2"]),  # NFKC; the fraction slash is a symbol
-  ("en", "red heart ❤️ + $5 © 😀", ["red", "heart", "5"]),
-  ("en", "a\tb\nc\u00a0d\u3000e\x00f", ["a", "b", "c", "d", "e", "f"]),
-  ("fr", "L'auto d’époque", ["l", "auto", "d", "époque"]),
-  ("uk", "М'яч і м’яч", ["мяч", "і", "мяч"]),
-  ("quz", "q'illu", ["qillu"]),
-  ("he", "צה״ל \u200fצה\"ל", ["צהל", "צהל"]),
-  ("fa", "\u200fمی\u200cشود", ["میشود"]),
-  ("hi", "सफ़ेद फर्श।", ["सफ़ेद", "फर्श"]),  # marks stay, the danda goes
-  ("tr", "IŞIK İyi", ["ışık", "iyi"]),
-  ("es", "IÑIGO", ["iñigo"]),
-  ("el", "ΟΔΟΣ", ["οδος"]),
-  ("te", "", []),
-  ("ko", " ... ", []),
-])
+@pytest.mark.parametrize(
+  "language, text, words",
+  [
+    ("en", "A ski-doo, “RED”; the dog's (old)…", ["a", "ski", "doo", "red", "the", "dog", "s", "old"]),
+    ("en", "ＡＢＣ ﬁne ½ x²", ["abc", "fine", "1", "2", "x2"]),  # NFKC; the fraction slash is a symbol
+    ("en", "red heart ❤️ + $5 © 😀", ["red", "heart", "5"]),
+    ("en", "a\tb\nc\u00a0d\u3000e\x00f", ["a", "b", "c", "d", "e", "f"]),
+    ("fr", "L'auto d’époque", ["l", "auto", "d", "époque"]),
+    ("uk", "М'яч і м’яч", ["мяч", "і", "мяч"]),
+    ("quz", "q'illu", ["qillu"]),
+    ("he", 'צה״ל \u200fצה"ל', ["צהל", "צהל"]),
+    ("fa", "\u200fمی\u200cشود", ["میشود"]),
+    ("hi", "सफ़ेद फर्श।", ["सफ़ेद", "फर्श"]),  # marks stay, the danda goes
+    ("tr", "IŞIK İyi", ["ışık", "iyi"]),
+    ("es", "IÑIGO", ["iñigo"]),
+    ("el", "ΟΔΟΣ", ["οδος"]),
+    ("te", "", []),
+    ("ko", " ... ", []),
+  ],
+)
 def test_words(language, text, words):
   assert _words(language, text) == words
 
@@ -37,19 +40,44 @@ def test_words(language, text, words):
 def test_chinese_by_jieba():
   # jieba 0.42.1, default mode.
   assert _words("zh", "一辆银色的老式跑车，停在展厅里。") == [
-    "一辆", "银色", "的", "老式", "跑车", "停", "在", "展厅", "里"]
+    "一辆",
+    "银色",
+    "的",
+    "老式",
+    "跑车",
+    "停",
+    "在",
+    "展厅",
+    "里",
+  ]
 
 
 def test_japanese_by_fugashi_with_unidic_lite():
   # fugashi 1.5.2 with unidic-lite 1.0.8.
   assert _words("ja", "展示場に並ぶ、銀色の古い車。") == [
-    "展示", "場", "に", "並ぶ", "銀色", "の", "古い", "車"]
+    "展示",
+    "場",
+    "に",
+    "並ぶ",
+    "銀色",
+    "の",
+    "古い",
+    "車",
+  ]
 
 
 def test_thai_by_newmm():
   # pythainlp 5.4.0, newmm.
   assert _words("th", "รถแข่งโบราณ สีเงินจอดอยู่ใน Porsche") == [
-    "รถแข่ง", "โบราณ", "สี", "เงิน", "จอด", "อยู่", "ใน", "porsche"]
+    "รถแข่ง",
+    "โบราณ",
+    "สี",
+    "เงิน",
+    "จอด",
+    "อยู่",
+    "ใน",
+    "porsche",
+  ]
 
 
 @pytest.mark.parametrize("language, packages", [("zh", "jieba-"), ("ja", "fugashi-"), ("th", "pythainlp-")])
@@ -59,18 +87,22 @@ def test_version_names_the_segmenter(language, packages):
 
 
 def test_segmenters_are_loaded_when_first_needed():
-  script = ("import sys\nfrom xmcap.scoring import tokenizers\ntokenizers.get('default', 'zh')\n"
-            "tokenizers.get('default', 'en')('a')\n"
-            "heavy = ('jieba', 'fugashi', 'pythainlp', 'jax', 'tensorflow')\n"
-            "print([name for name in heavy if name in sys.modules])")
+  script = (
+    "import sys\nfrom xmcap.scoring import tokenizers\ntokenizers.get('default', 'zh')\n"
+    "tokenizers.get('default', 'en')('a')\n"
+    "heavy = ('jieba', 'fugashi', 'pythainlp', 'jax', 'tensorflow')\n"
+    "print([name for name in heavy if name in sys.modules])"
+  )
   result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
   assert result.stdout.strip() == "[]"
 
 
 def test_segmenters_need_no_home(tmp_path):
   (tmp_path / "file").write_text("")
-  script = ("from xmcap.scoring.tokenizers import segmenters\n"
-            "for code in segmenters.SEGMENTERS: segmenters.load(code)('a')")
+  script = (
+    "from xmcap.scoring.tokenizers import segmenters\n"
+    "for code in segmenters.SEGMENTERS: segmenters.load(code)('a')"
+  )
   environment = {**os.environ, "HOME": str(tmp_path / "file")}
   subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 

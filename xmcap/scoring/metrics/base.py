@@ -27,8 +27,10 @@ class Corpus:
       ValueError: the two differ in length, are empty, or an image has no reference.
     """
     if len(hypotheses) != len(references) or not references or not all(references):
-      raise ValueError(f"{len(hypotheses)} hypotheses and {len(references)} lists of references: there must "
-                       "be one hypothesis and one or more references for each of one or more images")
+      raise ValueError(
+        f"{len(hypotheses)} hypotheses and {len(references)} lists of references: there must "
+        "be one hypothesis and one or more references for each of one or more images"
+      )
     self.hypotheses = hypotheses
     self.references = references
 

@@ -16,6 +16,8 @@ class Exact(base.Metric):
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1]: 1 where the caption is right, else 0."""
-    right = [bool(hypothesis) and any(list(hypothesis) == list(reference) for reference in references)
-             for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True)]
+    right = [
+      bool(hypothesis) and any(list(hypothesis) == list(reference) for reference in references)
+      for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True)
+    ]
     return np.array(right, dtype=np.float64)[:, None]

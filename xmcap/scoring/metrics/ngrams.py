@@ -114,6 +114,10 @@ def count(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Seq
   numbers: dict[str, int] = {}
   flat = itertools.chain.from_iterable(captions)
   words = np.array([numbers.setdefault(word, len(numbers)) for word in flat], dtype=np.int64)
-  return Ngrams(image=image, is_reference=np.diff(image, prepend=-1) == 0,
-                length=np.array([len(caption) for caption in captions], dtype=np.int64), words=words,
-                vocabulary_size=len(numbers))
+  return Ngrams(
+    image=image,
+    is_reference=np.diff(image, prepend=-1) == 0,
+    length=np.array([len(caption) for caption in captions], dtype=np.int64),
+    words=words,
+    vocabulary_size=len(numbers),
+  )

@@ -15,8 +15,12 @@ from xmcap.scoring.score import Scores
 MAX_PICTURES = 60
 
 
-def gallery(scores: Mapping[str, Scores], references: References, predictions: Predictions,
-            images_dir: str | os.PathLike | None) -> str:
+def gallery(
+  scores: Mapping[str, Scores],
+  references: References,
+  predictions: Predictions,
+  images_dir: str | os.PathLike | None,
+) -> str:
   """Returns the section of the page: controls, a card a picture, and the captions as JSON for the script.
 
   At most `MAX_PICTURES` images, evenly spread over those that were scored, so that none is picked for its
@@ -37,11 +41,18 @@ def gallery(scores: Mapping[str, Scores], references: References, predictions: P
   if missing:
     few = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
     notes.append(f"No readable picture in the folder for {len(missing):,} of them: {few}.")
-  options = "".join(f'<option value="{code}"{" selected" if code == first else ""}>'
-                    f"{html.escape(languages.get(code).english_name)} ({code})</option>" for code in scores)
-  data = {"languages": {code: {"dir": languages.get(code).direction, "name": languages.get(code).english_name}
-                        for code in scores},
-          "pictures": {key: captions[key] for key in keys}}
+  options = "".join(
+    f'<option value="{code}"{" selected" if code == first else ""}>'
+    f"{html.escape(languages.get(code).english_name)} ({code})</option>"
+    for code in scores
+  )
+  data = {
+    "languages": {
+      code: {"dir": languages.get(code).direction, "name": languages.get(code).english_name}
+      for code in scores
+    },
+    "pictures": {key: captions[key] for key in keys},
+  }
   return f"""<section aria-labelledby="gallery-title">
 <header class="section-head"><div><h2 id="gallery-title">Pictures</h2>
 <p class="note">{html.escape(" ".join(notes))}</p></div>
@@ -58,8 +69,9 @@ def gallery(scores: Mapping[str, Scores], references: References, predictions: P
 </section>"""
 
 
-def _captions(keys: set[str], scores: Mapping[str, Scores], references: References,
-              predictions: Predictions) -> dict[str, dict[str, dict]]:
+def _captions(
+  keys: set[str], scores: Mapping[str, Scores], references: References, predictions: Predictions
+) -> dict[str, dict[str, dict]]:
   captions: dict[str, dict[str, dict]] = {}
   for code, of_language in scores.items():
     statistics = of_language.statistics
@@ -67,8 +79,11 @@ def _captions(keys: set[str], scores: Mapping[str, Scores], references: Referenc
       if key not in keys:
         continue
       captions.setdefault(key, {})[code] = {
-        "prediction": predictions[key][code], "references": references[key][code],
-        "score": round(float(statistics["cider_d"][i, 0]), 3), "exact": bool(statistics["exact"][i, 0])}
+        "prediction": predictions[key][code],
+        "references": references[key][code],
+        "score": round(float(statistics["cider_d"][i, 0]), 3),
+        "exact": bool(statistics["exact"][i, 0]),
+      }
   return captions
 
 

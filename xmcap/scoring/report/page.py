@@ -19,10 +19,15 @@ _GROUPS = {"english": "English", "web": "web", "low_resource": "low-resource"}
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
-def write_report(path: str | os.PathLike, table: tables.Table, scores: Mapping[str, Scores],
-                 references: References, predictions: Predictions,
-                 images_dir: str | os.PathLike | None = None,
-                 baselines: Mapping[str, tables.Table] | None = None) -> None:
+def write_report(
+  path: str | os.PathLike,
+  table: tables.Table,
+  scores: Mapping[str, Scores],
+  references: References,
+  predictions: Predictions,
+  images_dir: str | os.PathLike | None = None,
+  baselines: Mapping[str, tables.Table] | None = None,
+) -> None:
   """Writes the report: one HTML file that loads nothing, from a disk or from anywhere else.
 
   Args:
@@ -40,7 +45,9 @@ def write_report(path: str | os.PathLike, table: tables.Table, scores: Mapping[s
   title = html.escape(table.title or "Captions in many languages")
   images = len({key for of_language in scores.values() for key in of_language.keys})
   count = f"{len(table.rows)} language{'' if len(table.rows) == 1 else 's'}"
-  files.write_text(path, f"""<!doctype html>
+  files.write_text(
+    path,
+    f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -63,7 +70,8 @@ def write_report(path: str | os.PathLike, table: tables.Table, scores: Mapping[s
 <script>{_resource("report.js")}</script>
 </body>
 </html>
-""")
+""",
+  )
 
 
 def _resource(name: str) -> str:
@@ -75,30 +83,44 @@ def _headline(table: tables.Table, baselines: Mapping[str, tables.Table]) -> str
   tiles = []
   for metric in _METRICS:
     beside = [(tables.mean_label(other), values) for other, values in table.means.items() if other != name]
-    beside += [(label, baseline.means[name]) for label, baseline in baselines.items()
-               if name in baseline.means]
-    items = "".join(f"<div><dt>{html.escape(label)}</dt>"
-                    f"<dd>{tables.format_score(metric, values[metric])}</dd></div>"
-                    for label, values in beside)
-    tiles.append(f'<div class="tile"><p class="tile-name">{tables.COLUMNS[metric]}</p>'
-                 f'<p class="tile-score">{tables.format_score(metric, mean[metric])}</p>'
-                 f'<p class="note">mean, {tables.mean_label(name)}</p><dl>{items}</dl></div>')
+    beside += [
+      (label, baseline.means[name]) for label, baseline in baselines.items() if name in baseline.means
+    ]
+    items = "".join(
+      f"<div><dt>{html.escape(label)}</dt><dd>{tables.format_score(metric, values[metric])}</dd></div>"
+      for label, values in beside
+    )
+    tiles.append(
+      f'<div class="tile"><p class="tile-name">{tables.COLUMNS[metric]}</p>'
+      f'<p class="tile-score">{tables.format_score(metric, mean[metric])}</p>'
+      f'<p class="note">mean, {tables.mean_label(name)}</p><dl>{items}</dl></div>'
+    )
   return f'<section class="tiles" aria-label="Mean scores">{"".join(tiles)}</section>'
 
 
 def _chart_section(table: tables.Table, baselines: Mapping[str, tables.Table]) -> str:
-  metrics = "".join(_choice("metric", metric, tables.COLUMNS[metric], metric == _METRICS[0])
-                    for metric in _METRICS)
-  sorts = "".join(_choice("sort", by, text, by == "code")
-                  for by, text in (("code", "Code"), ("score", "Score"), ("group", "Group")))
-  panels = "".join(f'<div class="panel" data-metric="{metric}"{"" if metric == _METRICS[0] else " hidden"}>'
-                   f"{chart.chart(metric, table, baselines)}</div>" for metric in _METRICS)
-  keys = ['<span><svg viewBox="0 0 14 14"><rect class="bar" x="2" y="2" width="10" height="10" rx="2"/></svg>'
-          "this model</span>",
-          '<span><svg viewBox="0 0 14 14"><line class="mean" x1="0" x2="14" y1="7" y2="7"/></svg>'
-          f"its mean, {tables.mean_label(list(table.means)[-1])}</span>"]
-  keys += [f'<span><svg viewBox="0 0 14 14">{chart.mark(number, 7, 7)}</svg>{html.escape(name)}</span>'
-           for number, name in enumerate(baselines)]
+  metrics = "".join(
+    _choice("metric", metric, tables.COLUMNS[metric], metric == _METRICS[0]) for metric in _METRICS
+  )
+  sorts = "".join(
+    _choice("sort", by, text, by == "code")
+    for by, text in (("code", "Code"), ("score", "Score"), ("group", "Group"))
+  )
+  panels = "".join(
+    f'<div class="panel" data-metric="{metric}"{"" if metric == _METRICS[0] else " hidden"}>'
+    f"{chart.chart(metric, table, baselines)}</div>"
+    for metric in _METRICS
+  )
+  keys = [
+    '<span><svg viewBox="0 0 14 14"><rect class="bar" x="2" y="2" width="10" height="10" rx="2"/></svg>'
+    "this model</span>",
+    '<span><svg viewBox="0 0 14 14"><line class="mean" x1="0" x2="14" y1="7" y2="7"/></svg>'
+    f"its mean, {tables.mean_label(list(table.means)[-1])}</span>",
+  ]
+  keys += [
+    f'<span><svg viewBox="0 0 14 14">{chart.mark(number, 7, 7)}</svg>{html.escape(name)}</span>'
+    for number, name in enumerate(baselines)
+  ]
   return f"""<section aria-labelledby="chart-title">
 <header class="section-head"><div><h2 id="chart-title">By language</h2>
 <p class="legend">{"".join(keys)}</p></div>
@@ -111,24 +133,37 @@ def _chart_section(table: tables.Table, baselines: Mapping[str, tables.Table]) -
 
 
 def _choice(name: str, value: str, text: str, chosen: bool) -> str:
-  return (f'<label><input type="radio" name="{name}" value="{value}"{" checked" if chosen else ""}>'
-          f"<span>{text}</span></label>")
+  return (
+    f'<label><input type="radio" name="{name}" value="{value}"{" checked" if chosen else ""}>'
+    f"<span>{text}</span></label>"
+  )
 
 
 def _table_section(table: tables.Table, baselines: Mapping[str, tables.Table]) -> str:
-  headings = [("Code", "text"), ("Language", "text"), ("Group", "text"), ("Images", "number"),
-              *((text, "number") for text in tables.COLUMNS.values())]
-  headings += [(f"{html.escape(name)} <small>{tables.COLUMNS[_BASELINE_METRIC]}</small>", "number baseline")
-               for name in baselines]
-  head = "".join(f'<th scope="col" class="{kind}"{"" if place else _SORTED}><button type="button">{text}'
-                 '<span aria-hidden="true" class="arrow"></span></button></th>'
-                 for place, (text, kind) in enumerate(headings))
+  headings = [
+    ("Code", "text"),
+    ("Language", "text"),
+    ("Group", "text"),
+    ("Images", "number"),
+    *((text, "number") for text in tables.COLUMNS.values()),
+  ]
+  headings += [
+    (f"{html.escape(name)} <small>{tables.COLUMNS[_BASELINE_METRIC]}</small>", "number baseline")
+    for name in baselines
+  ]
+  head = "".join(
+    f'<th scope="col" class="{kind}"{"" if place else _SORTED}><button type="button">{text}'
+    '<span aria-hidden="true" class="arrow"></span></button></th>'
+    for place, (text, kind) in enumerate(headings)
+  )
   body = "".join(_row(code, row, baselines) for code, row in table.rows.items())
   foot = "".join(
     f'<tr><th scope="row" colspan="4">Mean, {tables.mean_label(name)}</th>'
     + "".join(_number(column, mean[column]) for column in tables.COLUMNS)
-    + "".join(_baseline(baseline.means.get(name)) for baseline in baselines.values()) + "</tr>"
-    for name, mean in table.means.items())
+    + "".join(_baseline(baseline.means.get(name)) for baseline in baselines.values())
+    + "</tr>"
+    for name, mean in table.means.items()
+  )
   return f"""<section aria-labelledby="table-title">
 <header class="section-head"><h2 id="table-title">Table</h2></header>
 <div class="sheet scroll" tabindex="0" role="group" aria-labelledby="table-title">
@@ -139,13 +174,16 @@ def _table_section(table: tables.Table, baselines: Mapping[str, tables.Table]) -
 def _row(code: str, row: Mapping[str, float], baselines: Mapping[str, tables.Table]) -> str:
   language = languages.get(code)
   group = _GROUPS[language.group] + ("" if language.trained else ", not trained")
-  return (f'<tr><td><code>{code}</code></td><th scope="row" data-value="{language.english_name}">'
-          f'{language.english_name} <bdi class="native" lang="{code}" dir="{language.direction}">'
-          f"{language.native_name}</bdi></th>"
-          f'<td class="group">{group}</td>'
-          f'<td class="number" data-value="{row["images"]}">{row["images"]:,}</td>'
-          + "".join(_number(column, row[column]) for column in tables.COLUMNS)
-          + "".join(_baseline(baseline.rows.get(code)) for baseline in baselines.values()) + "</tr>")
+  return (
+    f'<tr><td><code>{code}</code></td><th scope="row" data-value="{language.english_name}">'
+    f'{language.english_name} <bdi class="native" lang="{code}" dir="{language.direction}">'
+    f"{language.native_name}</bdi></th>"
+    f'<td class="group">{group}</td>'
+    f'<td class="number" data-value="{row["images"]}">{row["images"]:,}</td>'
+    + "".join(_number(column, row[column]) for column in tables.COLUMNS)
+    + "".join(_baseline(baseline.rows.get(code)) for baseline in baselines.values())
+    + "</tr>"
+  )
 
 
 def _number(column: str, score: float) -> str:
@@ -162,8 +200,12 @@ def _baseline(row: Mapping[str, float] | None) -> str:
 
 def _reading(table: tables.Table, baselines: Mapping[str, tables.Table]) -> str:
   other = [name for name, baseline in baselines.items() if baseline.signature != table.signature]
-  warning = (f'<p class="warning">Scored under another signature, so not strictly comparable: '
-             f"{html.escape(', '.join(other))}.</p>" if other else "")
+  warning = (
+    f'<p class="warning">Scored under another signature, so not strictly comparable: '
+    f"{html.escape(', '.join(other))}.</p>"
+    if other
+    else ""
+  )
   return f"""<section aria-labelledby="reading-title" class="reading">
 <header class="section-head"><h2 id="reading-title">How to read this</h2></header>
 <dl>

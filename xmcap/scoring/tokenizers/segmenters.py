@@ -36,8 +36,10 @@ def load(language: str) -> Segment:
   try:
     return segmenter.load()
   except (ImportError, OSError, RuntimeError) as error:
-    raise XmcapError(f"the word segmenter for '{language}' does not load ({' '.join(str(error).split())}); "
-                     f"pip install {' '.join(segmenter.packages)}") from error
+    raise XmcapError(
+      f"the word segmenter for '{language}' does not load ({' '.join(str(error).split())}); "
+      f"pip install {' '.join(segmenter.packages)}"
+    ) from error
 
 
 def version(language: str) -> str:
@@ -50,8 +52,9 @@ def version(language: str) -> str:
   try:
     packages = "+".join(f"{package}-{importlib.metadata.version(package)}" for package in segmenter.packages)
   except importlib.metadata.PackageNotFoundError as error:
-    raise XmcapError(f"the word segmenter for '{language}' is not installed; pip install "
-                     f"{' '.join(segmenter.packages)}") from error
+    raise XmcapError(
+      f"the word segmenter for '{language}' is not installed; pip install {' '.join(segmenter.packages)}"
+    ) from error
   return f"{packages}-{segmenter.mode}" if segmenter.mode else packages
 
 

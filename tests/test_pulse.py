@@ -1,0 +1,98 @@
+"""A pulse of the whole system: every stage of quickstart.sh, through the command, with a few pictures and steps."""
+
+import json
+import pathlib
+import shutil
+
+import gin
+import pytest
+
+from xmcap import cli
+
+pytestmark = pytest.mark.slow
+
+COMMON = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin"]
+SMALL = ["--gin.TOTAL_STEPS=4", "--gin.train.log_every=2", "--gin.train.tensorboard=False"]
+
+
+def run(*arguments):
+  gin.clear_config()
+  assert cli.main([str(argument) for argument in arguments]) == 0
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+  """A corpus, a ViT that saw tags, a captioner that saw captions."""
+  root = tmp_path_factory.mktemp("pulse")
+  options = {"num_emoji": 8, "num_train": 64, "num_validation": 8, "num_test": 8, "processes": 1}
+  try:
+    run("data", "build", "emoji36", "--out", root / "data", "--vocabulary_size", 900,
+        *(f"--{name}={value}" for name, value in options.items()))  # fmt: skip
+  except AssertionError:
+    pytest.skip("emoji36 cannot be built: neither its Debian packages nor npm can be reached")
+  data = f"--gin.DATA_DIR={root / 'data'}"
+  run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", data, f"--gin.MODEL_DIR={root / 'tags'}", *SMALL,
+      "--gin.BATCH_SIZE=8")  # fmt: skip
+  run("train", *COMMON, "--gin_file=runs/quickstart.gin", data, f"--gin.MODEL_DIR={root / 'model'}", *SMALL,
+      f"--gin.TAGS_DIR={root / 'tags'}", "--gin.BATCH_SIZE=16", "--gin.train.evaluators=()")  # fmt: skip
+  yield root
+  gin.clear_config()
+
+
+def evaluate(place, out, *extra):
+  run("eval", f"--model_dir={place / 'model'}", "--gin_file=runs/eval_emoji36.gin", f"--gin.EVAL_DIR={out}",
+      f"--gin.REFERENCES={place / 'data/test/captions.jsonl'}", "--gin.Predictor.max_length=6", *extra)  # fmt: skip
+
+
+def test_the_evaluation_writes_a_row_a_language(place, tmp_path, capsys):
+  evaluate(place, tmp_path)
+  table = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+  # Eight emoji may leave Maori or Quechua without a name; the other 34 have all of them.
+  assert len(table["languages"]) >= 34 and table["signature"]
+  assert {path.name for path in tmp_path.iterdir()} >= {
+    "table.csv", "table.json", "table.md", "table.tex", "predictions.jsonl", "report.html",
+    "baseline_most_frequent_caption.jsonl", "baseline_nearest_picture.jsonl",
+  }  # fmt: skip
+  assert "nearest picture" in capsys.readouterr().out
+
+
+def test_score_gives_what_eval_gave(place, tmp_path):
+  evaluate(place, tmp_path / "eval")
+  run("score", f"--references={place / 'data/test/captions.jsonl'}", f"--out={tmp_path / 'score'}",
+      f"--predictions={tmp_path / 'eval/predictions.jsonl'}")  # fmt: skip
+  assert (tmp_path / "eval/table.json").read_text() == (tmp_path / "score/table.json").read_text()
+
+
+def test_a_model_folder_can_be_moved(place, tmp_path, capsys):
+  moved = tmp_path / "elsewhere"
+  shutil.copytree(place / "model", moved)
+  picture = next(pathlib.Path(place / "data/test/images").iterdir())
+  capsys.readouterr()
+  run("caption", f"--model_dir={moved}", "--languages=en,th,ar", "--json", picture)
+  rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+  assert [row["language"] for row in rows] == ["en", "th", "ar"]
+  assert {row["image/key"] for row in rows} == {str(picture)}
+
+
+def test_bad_pictures_are_one_line(place, tmp_path, capsys):
+  (tmp_path / "a.jpg").write_text("<html>not a picture</html>")
+  good = next(pathlib.Path(place / "data/test/images").iterdir()).read_bytes()
+  (tmp_path / "b.png").write_bytes(good[: len(good) // 2])
+  for name in ("a.jpg", "b.png"):
+    assert cli.main(["caption", f"--model_dir={place / 'model'}", str(tmp_path / name)]) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert len([line for line in error if line.startswith("xmcap: error:")]) == 1 and name in error[-1]
+
+
+def test_training_goes_on_where_it_was(place, capsys):
+  run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", f"--gin.DATA_DIR={place / 'data'}",
+      f"--gin.MODEL_DIR={place / 'tags'}", *SMALL, "--gin.BATCH_SIZE=8", "--gin.TOTAL_STEPS=6")  # fmt: skip
+  assert "resuming from step 4" in capsys.readouterr().out
+
+
+def test_a_checkpoint_of_another_shape_names_parameter_and_shapes(place, capsys):
+  code = cli.main(["train", *COMMON, "--gin_file=runs/pretrain_tags.gin", f"--gin.DATA_DIR={place / 'data'}",
+                   f"--gin.MODEL_DIR={place / 'tags'}", *SMALL, "--gin.BATCH_SIZE=8",
+                   "--gin.ViTConfig.width=64"])  # fmt: skip
+  error = capsys.readouterr().err
+  assert code == 1 and "vit/" in error and "(64,)" in error and "(128,)" in error
