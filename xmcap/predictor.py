@@ -13,7 +13,6 @@ from xmcap.models.decoding import Generator, Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
-
 _GREEDY = Greedy()
 
 
