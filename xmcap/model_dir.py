@@ -105,7 +105,7 @@ def caption_files(
   # Pictures first: they are checked in a moment, and loading a model takes seconds.
   contents = [(file, _read_file(file)) for file in files]
   parse(model_dir)
-  predictor = predictor_lib.Predictor()
+  predictor = predictor_lib.Predictor(configuration.macro("MIXTURE"))
   pictures = [(file, images.load(data, file, predictor.image_size)) for file, data in contents]
   params = load_params(model_dir, step)
   for file, captions in predictor(params, pictures, codes):
