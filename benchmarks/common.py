@@ -21,7 +21,7 @@ def corpus(pictures: int = 4_096) -> pathlib.Path:
   emoji36.build(out, num_train=pictures, num_validation=64, num_test=256)
   if not (out / "vocabulary.model").exists():
     vocabulary.train_vocabulary(
-      str(out / "vocabulary_text.txt"), str(out / "vocabulary.model"), 4_000, split_by_whitespace=False
+      str(out / "vocabulary_text.txt"), str(out / "vocabulary.model"), 4_500, span_words=True
     )
   return out
 

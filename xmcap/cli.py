@@ -261,7 +261,7 @@ def _add_emoji36(corpora) -> None:
     ("num_test", 3_600, "test pictures"),
     ("image_size", 64, "side of the pictures in pixels"),
     ("seed", 0, "of everything that is drawn by chance"),
-    ("vocabulary_size", 4_000, "pieces of the SentencePiece model trained on the captions"),
+    ("vocabulary_size", 4_500, "pieces of the SentencePiece model trained on the captions"),
   ):
     command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
   command.add_argument("--processes", type=int, metavar="N", help="processes that draw; default: one a core")
@@ -302,7 +302,7 @@ def _build_emoji36(arguments) -> None:
   if not model.exists():
     # Pieces may span words: the names of emoji recur whole, and targets become half as long.
     trained = vocabulary.train_vocabulary(
-      out / "vocabulary_text.txt", model, arguments.vocabulary_size, split_by_whitespace=False
+      out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
     )
     print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
   print(f"{out}: emoji36 is ready")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 
 from xmcap.errors import UsageError
 from xmcap.models import decoding
@@ -170,11 +171,11 @@ def test_an_ended_caption_can_still_be_overtaken():
   table = np.full((4, 4), 0.0025)
   table[0], table[2] = [1e-9, 0.4, 0.6, 1e-9], [0.005, 0.99, 0.0025, 0.0025]
 
-  def step(tokens, position, cache):
+  def step(tokens, position, cross, cache):
     return jnp.log(jnp.asarray(table, jnp.float32))[tokens], cache
 
   empty = decoding.SelfCache((), ())
-  tokens, scores = Beam(2, 0.0).run(step, empty, 1, 6, None)
+  tokens, scores = Beam(2, 0.0).run(step, None, empty, 6, jnp.zeros(1))
   np.testing.assert_array_equal(tokens[0], [2, 1, 0, 0, 0, 0])
   np.testing.assert_allclose(scores[0], np.log(0.6 * 0.99), rtol=1e-4)
 
@@ -196,6 +197,55 @@ def test_decoding_stops_when_every_row_has_ended(captioner, params, batch, searc
   # The beam goes on until its list of ended ones is full or cannot be beaten.
   assert len(steps) <= (1 if search.beams == 1 else 4)
   assert (np.asarray(tokens)[..., 0] == 1).all() and not np.asarray(tokens)[..., 1:].any()
+
+
+@struct.dataclass
+class _Lengths:
+  """In place of what the encoder made of a row: the row's number and how long its caption is to be."""
+
+  row: jax.Array
+  length: jax.Array
+
+  def take(self, rows):
+    return jax.tree.map(lambda x: jnp.take(x, rows, mode="clip"), self)
+
+
+def test_rows_that_ended_cost_nothing_once_few_go_on():
+  """40 rows of 2 tokens, but for one of 30: 2 steps of 40 rows, then 28 of 3 (a sixteenth, rounded up)."""
+  steps = []
+
+  def step(tokens, position, cross, cache):
+    jax.debug.callback(lambda _: steps.append(len(tokens)), position)
+    # Each row says 2 + its number until its end; the cache counts its steps, so that mixed rows would be seen.
+    token = jnp.where(position + 1 < cross.length, 2 + cross.row, 1)
+    cache = jax.tree.map(lambda x: x + 1, cache)
+    return jnp.where(jnp.all(cache.keys[0] == position + 1), jax.nn.one_hot(token, 50)[:, None], 0.0), cache
+
+  lengths = np.full(40, 2)
+  lengths[17] = 30
+  cache = decoding.SelfCache((jnp.zeros(40, int),), ())
+  tokens, scores = Greedy().run(
+    step, _Lengths(jnp.arange(40), jnp.asarray(lengths)), cache, 32, jnp.zeros(40)
+  )
+  jax.effects_barrier()
+  expected = np.zeros((40, 32), int)
+  expected[:, :2] = np.stack([2 + np.arange(40), np.ones(40)], axis=1)
+  expected[17, :30] = [19] * 29 + [1]
+  np.testing.assert_array_equal(tokens, expected)
+  np.testing.assert_allclose(scores, lengths * (1 - np.log(np.e + 49)), rtol=1e-5)
+  assert sorted(steps) == [3] * 28 + [40] * 2
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_captions_that_never_end_are_cut(length):
+  """Rows beyond a stage's room keep what they had: here none ends, so none may be dropped."""
+
+  def step(tokens, position, cross, cache):
+    return jax.nn.one_hot(2 + cross.row, 50)[:, None], cache
+
+  rows = _Lengths(jnp.arange(40), jnp.zeros(40))
+  tokens, _ = Greedy().run(step, rows, decoding.SelfCache((), ()), length, jnp.zeros(40))
+  np.testing.assert_array_equal(tokens, np.repeat(2 + np.arange(40)[:, None], length, axis=1))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def train_vocabulary(
   size: int = 4_000,
   character_coverage: float = 0.9999,
   normalization: str = "identity",
-  split_by_whitespace: bool = True,
+  span_words: bool = False,
 ) -> "Vocabulary":
   """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces.
 
@@ -53,7 +53,7 @@ def train_vocabulary(
     character_coverage: share of the text's characters that get a piece; the others are spelt in bytes.
     normalization: SentencePiece's rule name. None by default, so that decoding gives back the text that was
       encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's zero-width non-joiners.
-    split_by_whitespace: False lets a piece span words: shorter targets, but unlike mT5.
+    span_words: pieces may hold several words, such as a whole name: short targets, but unlike mT5.
 
   Returns:
     The vocabulary.
@@ -74,7 +74,9 @@ def train_vocabulary(
       byte_fallback=True,
       character_coverage=character_coverage,
       normalization_rule_name=normalization,
-      split_by_whitespace=split_by_whitespace,
+      split_by_whitespace=not span_words,
+      split_by_unicode_script=not span_words,
+      max_sentencepiece_length=48 if span_words else 16,
       pad_id=PAD_ID,
       eos_id=EOS_ID,
       unk_id=UNK_ID,

@@ -7,6 +7,9 @@ for a list of their own, and a row ends when nothing in the beam can still beat 
 
 import dataclasses
 import functools
+import itertools
+import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import gin
@@ -18,10 +21,14 @@ from jax import lax
 
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
-from xmcap.models.t5 import EOS_ID, PAD_ID, SelfCache
+from xmcap.models.t5 import EOS_ID, PAD_ID, CrossCache, SelfCache
 
 IMPOSSIBLE = -1e7
 """Score of a hypothesis that is not there."""
+
+
+Step = Callable[[jax.Array, jax.Array, CrossCache, SelfCache], tuple[jax.Array, SelfCache]]
+"""(tokens [rows, beams], position, cross, cache) -> (logits [rows, beams, V], cache)."""
 
 
 class Search(Protocol):
@@ -29,12 +36,10 @@ class Search(Protocol):
 
   beams: int
 
-  def run(self, step: Any, cache: SelfCache, rows: int, max_length: int, keys: Any) -> tuple[Any, Any]:
-    """Returns tokens int32 [rows, max_length] and scores float32 [rows].
-
-    `step(tokens [rows, beams], position, cache)` -> (logits [rows, beams, V], cache); `keys` [rows]: random
-    keys.
-    """
+  def run(
+    self, step: Step, cross: CrossCache, cache: SelfCache, max_length: int, keys: Any
+  ) -> tuple[Any, Any]:
+    """Returns tokens int32 [rows, max_length] and scores float32 [rows]; `keys` [rows] are random keys."""
 
 
 @gin.configurable
@@ -44,9 +49,9 @@ class Greedy:
 
   beams = 1
 
-  def run(self, step, cache, rows, max_length, keys):
+  def run(self, step, cross, cache, max_length, keys):
     """See `Search.run`."""
-    return _one_by_one(step, cache, rows, max_length, lambda logits, position: jnp.argmax(logits, axis=-1))
+    return _one_by_one(step, cross, cache, max_length, keys, lambda logits, *_: jnp.argmax(logits, axis=-1))
 
 
 @gin.configurable
@@ -78,14 +83,14 @@ class Sample:
     if not 0 < self.top_p <= 1:
       raise UsageError(f"Sample.top_p is {self.top_p}: it must be above 0 and at most 1")
 
-  def run(self, step, cache, rows, max_length, keys):
+  def run(self, step, cross, cache, max_length, keys):
     """See `Search.run`."""
 
-    def choose(logits, position):
+    def choose(logits, position, keys):
       position_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, position)
       return jax.vmap(self.choose)(position_keys, logits)
 
-    return _one_by_one(step, cache, rows, max_length, choose)
+    return _one_by_one(step, cross, cache, max_length, keys, choose)
 
   def choose(self, key: jax.Array, logits: jax.Array) -> jax.Array:
     """Draws one token from logits [V]; returns its id, an int32 scalar."""
@@ -101,29 +106,62 @@ class Sample:
     return tokens[jax.random.categorical(key, logits)]
 
 
-def _one_by_one(step, cache, rows, max_length, choose):
-  """Search with one hypothesis a row; `choose(logits [rows, V], position) -> tokens [rows]`."""
+@struct.dataclass
+class _Rows:
+  """Rows of a search with one hypothesis each; `index` is a row's place in the batch.
 
-  def unfinished(state):
-    position, _, ended, _, _ = state
-    return (position < max_length) & ~jnp.all(ended)
+  Column 0 of `tokens` is the start token, so that column `position` is what stands before it.
+  """
 
-  def body(state):
-    position, tokens, ended, scores, cache = state
-    before = lax.dynamic_slice_in_dim(tokens, position, 1, axis=1)
-    logits, cache = step(before, position, cache)
+  index: jax.Array
+  tokens: jax.Array
+  ended: jax.Array
+  scores: jax.Array
+  keys: jax.Array
+  cache: SelfCache
+
+
+def _one_by_one(step, cross, cache, max_length, keys, choose):
+  """Search with one hypothesis a row; `choose(logits [rows, V], position, keys) -> tokens [rows]`.
+
+  Captions differ in length, and the longest of a batch should not cost what all of them cost: once no more
+  than a quarter of the rows goes on, these alone are kept, and so again.
+  """
+
+  def body(cross, state):
+    position, rows = state
+    before = lax.dynamic_slice_in_dim(rows.tokens, position, 1, axis=1)
+    logits, cache = step(before, position, cross, rows.cache)
     logits = logits[:, 0]
-    token = choose(logits, position).astype(jnp.int32)
+    token = choose(logits, position, rows.keys).astype(jnp.int32)
     chosen = jnp.take_along_axis(logits, token[:, None], axis=-1)[:, 0]
-    scores += jnp.where(ended, 0.0, chosen - jax.nn.logsumexp(logits, axis=-1))
-    token = jnp.where(ended, PAD_ID, token)
-    tokens = lax.dynamic_update_slice_in_dim(tokens, token[:, None], position + 1, axis=1)
-    return position + 1, tokens, ended | (token == EOS_ID), scores, cache
+    gained = jnp.where(rows.ended, 0.0, chosen - jax.nn.logsumexp(logits, axis=-1))
+    token = jnp.where(rows.ended, PAD_ID, token)
+    tokens = lax.dynamic_update_slice_in_dim(rows.tokens, token[:, None], position + 1, axis=1)
+    ended = rows.ended | (token == EOS_ID)
+    return position + 1, rows.replace(tokens=tokens, ended=ended, scores=rows.scores + gained, cache=cache)
 
-  # Column 0 is the start token, so that column `position` is what stands before it.
-  tokens = jnp.full((rows, max_length + 1), PAD_ID, jnp.int32)
-  state = (jnp.int32(0), tokens, jnp.zeros(rows, bool), jnp.zeros(rows), cache)
-  _, tokens, _, scores, _ = lax.while_loop(unfinished, body, state)
+  count = len(keys)
+  tokens = jnp.full((count, max_length + 1), PAD_ID, jnp.int32)
+  scores = jnp.zeros(count)
+  state = jnp.int32(0), _Rows(jnp.arange(count), tokens, jnp.zeros(count, bool), scores, keys, cache)
+  sizes = sorted({count, math.ceil(count / 4), math.ceil(count / 16)}, reverse=True)
+  for _, fewer in itertools.pairwise([*sizes, 0]):
+    state = lax.while_loop(
+      lambda state, fewer=fewer: (state[0] < max_length) & (jnp.sum(~state[1].ended) > fewer),
+      functools.partial(body, cross),
+      state,
+    )
+    position, rows = state
+    tokens = tokens.at[rows.index].set(rows.tokens, mode="drop")
+    scores = scores.at[rows.index].set(rows.scores, mode="drop")
+    if fewer:
+      unfinished = jnp.nonzero(~rows.ended, size=fewer, fill_value=count)[0]
+      cross = cross.take(unfinished)
+      rows = jax.tree.map(lambda x, rows=unfinished: jnp.take(x, rows, axis=0, mode="clip"), rows)
+      filled = unfinished < count
+      rows = rows.replace(index=jnp.where(filled, rows.index, count), ended=rows.ended | ~filled)
+      state = position, rows
   return tokens[:, 1:], scores
 
 
@@ -167,8 +205,9 @@ class Beam:
     """What a hypothesis of `length` tokens has its log-probability divided by."""
     return ((5.0 + length) / 6.0) ** self.length_penalty
 
-  def run(self, step, cache, rows, max_length, keys):
+  def run(self, step, cross, cache, max_length, keys):
     """See `Search.run`."""
+    rows = len(keys)
     start = jnp.full((rows, self.beams), IMPOSSIBLE).at[:, 0].set(0.0)
     tokens = jnp.full((rows, self.beams, max_length + 1), PAD_ID, jnp.int32)
     ended = jnp.full((rows, self.beams), IMPOSSIBLE)
@@ -180,18 +219,18 @@ class Beam:
       worst_ended = state.ended_scores[:, -1]
       return (state.position < max_length) & ~jnp.all(worst_ended >= best_live)
 
-    state = lax.while_loop(unfinished, functools.partial(self._extend, step), state)
+    state = lax.while_loop(unfinished, functools.partial(self._extend, step, cross), state)
     any_ended = state.ended_scores[:, 0] > IMPOSSIBLE / 2
     tokens = jnp.where(any_ended[:, None], state.ended_tokens[:, 0], state.live_tokens[:, 0])
     live = state.live_scores[:, 0] / self.penalty(max_length)
     return tokens[:, 1:], jnp.where(any_ended, state.ended_scores[:, 0], live)
 
-  def _extend(self, step, state: _BeamState) -> _BeamState:
+  def _extend(self, step, cross, state: _BeamState) -> _BeamState:
     """Every live hypothesis grows by one token."""
     beams, position = self.beams, state.position
     rows = state.live_scores.shape[0]
     before = lax.dynamic_slice_in_dim(state.live_tokens, position, 1, axis=2)[..., 0]
-    logits, cache = step(before, position, state.cache)
+    logits, cache = step(before, position, cross, state.cache)
     # Twice the beams: at least `beams` of them do not end. No more than that many come from one hypothesis.
     best, candidates = lax.top_k(logits, min(2 * beams, logits.shape[-1]))
     scores = best - jax.nn.logsumexp(logits, axis=-1, keepdims=True) + state.live_scores[..., None]
@@ -239,12 +278,9 @@ def _generate(captioner, search, max_length, params, image, prompt_tokens, rng, 
   encoded, mask = apply(apply(image, method="encode_image"), prompt_tokens, method="encode")
   encoded, mask = encoded.reshape(rows, *encoded.shape[2:]), mask.reshape(rows, -1)
   cross, cache = apply(encoded, mask, max_length, search.beams, method="start_decoding")
-
-  def step(tokens, position, cache):
-    return apply(tokens, position, cross, cache, method="decode_step")
-
+  step = functools.partial(apply, method="decode_step")
   keys = _row_keys(rng, row_ids, prompt_tokens)
-  tokens, scores = search.run(step, cache, rows, max_length, keys)
+  tokens, scores = search.run(step, cross, cache, max_length, keys)
   return tokens.reshape(batch, languages, max_length), scores.reshape(batch, languages)
 
 
@@ -257,8 +293,7 @@ class Generator:
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
     max_length: T, the most tokens of a caption, its EOS counted.
     batch_size: pictures a program call; a smaller batch, such as a split's last, is filled up with copies of
-    its
-      first picture, which costs no compilation and no step of the search. None: each size compiles.
+      its first picture, which costs no compilation and no step of the search. None: each size compiles.
 
   Raises:
     UsageError: for a length or batch size below 1.
@@ -287,8 +322,7 @@ class Generator:
       prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0.
       rng: key for `Sample`; None: that of seed 0.
       row_ids: int32 [B], of the pictures in their split: the same (rng, id, prompt) gives the same sample in
-      any
-        batch and beside any languages. None: 0 .. B - 1.
+        any batch and beside any languages. None: 0 .. B - 1.
 
     Returns:
       Tokens int32 [B, L, T], ended by EOS (1) where the caption ended, then 0; and scores float32 [B, L].

@@ -230,6 +230,13 @@ class CrossCache:
   padding: jax.Array
   relpos_bias: jax.Array
 
+  def take(self, rows: jax.Array) -> "CrossCache":
+    """The cache of some of the rows; an index past the end takes the last."""
+    keys, values, padding = jax.tree.map(
+      lambda x: jnp.take(x, rows, axis=0, mode="clip"), (self.keys, self.values, self.padding)
+    )
+    return CrossCache(keys, values, padding, self.relpos_bias)
+
 
 @struct.dataclass
 class SelfCache:

@@ -8,7 +8,8 @@ Needs neither jax nor tensorflow, so that it serves captions that were made with
 
 from xmcap.scoring.predictions import read_predictions, write_predictions
 from xmcap.scoring.references import read_references
-from xmcap.scoring.score import Scores, score, score_and_write, score_files, score_images, table_of
+from xmcap.scoring.score import score, score_and_write, score_files, score_images, table_of
+from xmcap.scoring.scores import Scores
 from xmcap.scoring.tables import Table
 
 __all__ = [

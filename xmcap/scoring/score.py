@@ -1,13 +1,10 @@
 """Predictions and references in, a table of scores out."""
 
-import dataclasses
 import hashlib
 import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 import xmcap
 from xmcap.errors import UsageError
@@ -15,30 +12,10 @@ from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References, read_references
+from xmcap.scoring.scores import Scores
 from xmcap.scoring.tables import Table
 
 _TOKENIZER = "default"
-
-
-@dataclasses.dataclass(frozen=True)
-class Scores:
-  """The scores of one language, image by image.
-
-  Attributes:
-    keys: the keys of the images, I of them, in the order of the references.
-    statistics: metric -> float64 [I, k], what the metric aggregates; the first column is the score of the
-      image.
-  """
-
-  keys: tuple[str, ...]
-  statistics: dict[str, np.ndarray]
-
-  def row(self) -> dict[str, float]:
-    """Returns the language's row of the table."""
-    return {
-      "images": len(self.keys),
-      **{name: metrics.METRICS[name].aggregate(values) for name, values in self.statistics.items()},
-    }
 
 
 def score(

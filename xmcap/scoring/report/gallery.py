@@ -10,7 +10,7 @@ from xmcap import languages
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.report import pictures
-from xmcap.scoring.score import Scores
+from xmcap.scoring.scores import Scores
 
 MAX_PICTURES = 60
 

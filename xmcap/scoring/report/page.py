@@ -10,7 +10,7 @@ from xmcap.scoring import files, tables
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.report import chart, gallery
-from xmcap.scoring.score import Scores
+from xmcap.scoring.scores import Scores
 
 _METRICS = ("cider_d", "cider", "exact")
 _BASELINE_METRIC = "cider_d"
