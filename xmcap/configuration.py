@@ -7,6 +7,7 @@ files that travel with xmcap, so that `--gin_file=models/bb.gin` needs no search
 
 import difflib
 import inspect
+import logging
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,10 @@ import gin
 from gin import config as gin_config
 
 from xmcap.errors import UsageError
+
+
+# gin tries an `include` as a file of the working folder first, and reports that as an error although it goes on.
+logging.getLogger().addFilter(lambda record: record.msg != "Path not found: %s")
 
 
 def gin_folder() -> pathlib.Path:

@@ -73,7 +73,7 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
 def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
-  """`xmcap eval`: runs evaluators on a trained model; each says and writes what it finds.
+  """`xmcap eval`: runs evaluators on a trained model; each writes what it finds; the means are printed.
 
   Args:
     model_dir: folder of a training run.
@@ -82,8 +82,9 @@ def evaluate(
   """
   params = load_params(model_dir, step)
   for evaluator in evaluators:
-    for _ in evaluator.run(params, step):
-      pass
+    for language, name, value in evaluator.run(params, step):
+      if language in ("", "mean"):
+        print(f"{name}  {value:.4f}")
 
 
 def caption_files(
