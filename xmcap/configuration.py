@@ -17,7 +17,6 @@ from gin import config as gin_config
 
 from xmcap.errors import UsageError
 
-
 # gin tries an `include` as a file of the working folder first, and reports that as an error although it goes on.
 logging.getLogger().addFilter(lambda record: record.msg != "Path not found: %s")
 
