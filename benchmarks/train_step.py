@@ -17,7 +17,11 @@ _STEPS = 5
 
 def captions_per_second(captions_per_image: int) -> float:
   """Captions a second of the compiled step, the batch being there already."""
-  common.configure(f"CaptionStream.captions_per_image={captions_per_image}", "CaptionStream.bucket_window=1")
+  common.configure(
+    f"CaptionStream.captions_per_image={captions_per_image}",
+    "CaptionStream.bucket_window=1",
+    "CaptionStream.target_lengths=(24,)",
+  )
   from xmcap.models.t5 import T5Config
   from xmcap.models.vit import ViTConfig
 

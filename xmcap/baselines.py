@@ -5,12 +5,13 @@
 """
 
 import collections
+import concurrent.futures
 from collections.abc import Mapping
 
 import numpy as np
 from PIL import Image
 
-from xmcap.data import images, records
+from xmcap.data import files, images, records
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 
@@ -52,15 +53,17 @@ def nearest_picture(
   queries = np.stack([_thumbnail(pictures[key], key) for key in keys])
   nearest = np.zeros(len(keys), np.int64)
   distance = np.full(len(keys), np.inf, np.float32)
-  for start in range(0, len(source), batch):
-    found = source.read(range(start, min(start + batch, len(source))))
-    vectors = np.stack([_thumbnail(record.image, record.key) for record in found])
-    # |q - v|^2 without |q|^2, which is the same for every candidate.
-    candidates = (vectors**2).sum(axis=1) - 2 * queries @ vectors.T
-    best = candidates.argmin(axis=1)
-    smallest = candidates[np.arange(len(keys)), best]
-    closer = smallest < distance
-    nearest[closer], distance[closer] = start + best[closer], smallest[closer]
+  # Threads: Pillow decodes and shrinks without holding the interpreter.
+  with concurrent.futures.ThreadPoolExecutor(files.available_cores()) as threads:
+    for start in range(0, len(source), batch):
+      found = source.read(range(start, min(start + batch, len(source))))
+      vectors = np.stack(list(threads.map(lambda record: _thumbnail(record.image, record.key), found)))
+      # |q - v|^2 without |q|^2, which is the same for every candidate.
+      candidates = (vectors**2).sum(axis=1) - 2 * queries @ vectors.T
+      best = candidates.argmin(axis=1)
+      smallest = candidates[np.arange(len(keys)), best]
+      closer = smallest < distance
+      nearest[closer], distance[closer] = start + best[closer], smallest[closer]
   predictions = {}
   for key, record in zip(keys, source.read(nearest), strict=True):
     first = {caption.language: caption.text for caption in reversed(record.captions)}
