@@ -14,7 +14,7 @@ common=(--gin_file=models/tiny.gin --gin_file=data/emoji36.gin --gin.DATA_DIR="$
 export TF_CPP_MIN_LOG_LEVEL=3
 
 echo "== 1/4 the corpus emoji36: real pictures, captions in 36 languages"
-"$xmcap" data build emoji36 --out "$runs/data" --num_train=80000 --difficulty=easy --background=mixed --max_size=0.36
+"$xmcap" data build emoji36 --out "$runs/data" --num_train=100000 --difficulty=easy --background=mixed --max_size=0.36
 echo "== 2/4 the ViT learns tags: which emoji, from left to right"
 "$xmcap" train "${common[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags"
 echo "== 3/4 the captioner learns captions from that ViT"
