@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up .venv in this folder (once), then the whole of xmcap, small: builds a corpus of real pictures with captions
 # in 36 languages, pretrains a ViT on tags, trains a captioner from it, and evaluates it on unseen combinations.
-# On two CPU cores it takes 12 to 15 minutes. Started again, it goes on where it was.
+# On two CPU cores it takes about 13 minutes. Started again, it goes on where it was.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/environment.sh

@@ -56,6 +56,13 @@ def test_trains_says_how_far_it_is_and_saves(tmp_path):
   assert_same(load_params(tmp_path), jax.device_get(result.state.params))
 
 
+def test_what_the_stream_left_out_is_summed_up(tmp_path):
+  stream = ToyStream()
+  stream.lost = {"captions cut at the target length": 1234}
+  _, lines = run(tmp_path, stream=stream)
+  assert lines[-2] == "left out: 1,234 captions cut at the target length" and "finished" in lines[-1]
+
+
 def test_finished_run_is_not_trained_again(tmp_path):
   run(tmp_path)
   result, lines = run(tmp_path, stream=ToyStream(on_batch=lambda step: pytest.fail("read data")))

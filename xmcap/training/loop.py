@@ -70,7 +70,8 @@ def train(
     objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
       (loss [], metrics)`, see `objectives.py`.
     stream: `batch(step, host_index, host_count)` and `batches(start_step, host_index, host_count)`, each
-      batch a dict of numpy arrays [B, ...]; what lies at a step is a function of the step.
+      batch a dict of numpy arrays [B, ...]; what lies at a step is a function of the step. `lost`, if it has
+      it: reason -> count of what it left out, said at the end.
     total_steps: of the run, from its very beginning.
     optimizer: see there; this and the next two are made, with what gin binds for them, where None is given.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
@@ -216,6 +217,9 @@ def train(
     checkpoints.save(done, state)
     checkpoints.wait()
 
+  # What a stream left out since this start is said once by it, and summed up here.
+  for what, count in getattr(stream, "lost", {}).items():
+    say(f"left out: {count:,} {what}")
   finished = done >= total_steps
   message = (
     f"finished at step {done}"
