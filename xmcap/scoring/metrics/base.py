@@ -44,20 +44,42 @@ class Metric(abc.ABC):
   """A number for the captions of one language.
 
   Attributes:
-    name: what tables call it.
+    name: what options, files and columns call it.
+    heading: what tables for people call it.
+    percent: whether the score is a share in [0, 1] that tables show in per cent.
+    decimals: how many of them tables show.
   """
 
   name: str
+  heading: str
+  percent: bool = False
+  decimals: int = 3
 
   @abc.abstractmethod
   def statistics(self, corpus: Corpus) -> np.ndarray:
     """Returns float64 [images, k]: what `aggregate` needs of each image."""
 
-  def aggregate(self, statistics: np.ndarray) -> float:
-    """Returns the score of the images whose statistics [images, k] are given: the mean of the first."""
-    return float(np.mean(statistics[:, 0]))
+  def aggregate(self, totals: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Returns the scores of sets of images from the totals of their statistics.
+
+    Args:
+      totals: float64 [..., k], the statistics summed over the images of each set.
+      count: float64 [...], how many images are in it, more than 0.
+
+    Returns:
+      float64 [...]; unless a subclass says otherwise, the mean of the first statistic.
+    """
+    return totals[..., 0] / count
+
+  def image_scores(self, statistics: np.ndarray) -> np.ndarray:
+    """Returns float64 [images], the score of each image; unless a subclass says otherwise, the first."""
+    return statistics[:, 0]
 
   @property
   @abc.abstractmethod
   def signature(self) -> str:
-    """Name, variant and parameters: what else decides about the score, given the words."""
+    """The parameters: what else decides about the score, given the words; such as `n=4,stem=no`."""
+
+  def format(self, score: float) -> str:
+    """Returns a score as tables print it."""
+    return f"{100 * score:.1f}%" if self.percent else f"{score:.{self.decimals}f}"

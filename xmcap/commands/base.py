@@ -1,0 +1,52 @@
+"""What the subcommands share: the parser, how a command is declared, and the gin options."""
+
+import argparse
+
+from xmcap.errors import UsageError
+
+
+class Parser(argparse.ArgumentParser):
+  """argparse, but a wrong call is one line that says what to do."""
+
+  def error(self, message):
+    raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
+  """Declares a subcommand: `run(arguments)` is called with what was parsed."""
+  command = commands.add_parser(
+    name,
+    help=summary,
+    description=f"{summary[0].upper()}{summary[1:]}. {details}".strip(),
+    allow_abbrev=False,
+    formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+  )
+  command.set_defaults(run=run, options=command._option_string_actions)
+  return command
+
+
+def add_gin(command) -> None:
+  """Adds the options that name gin files and override bindings."""
+  group = command.add_argument_group("configuration")
+  group.add_argument(
+    "--gin_file", action="append", default=[], metavar="FILE", help="a gin file; later ones win (repeatable)"
+  )
+  group.add_argument(
+    "--gin_search_paths", default="", metavar="DIRS", help="folders to look gin files up in, comma separated"
+  )
+  group.add_argument("--gin.NAME", metavar="VALUE", dest="_", help="override one binding (repeatable)")
+  group.add_argument("--explain", action="store_true", help="print the resolved configuration and exit")
+
+
+def explained(arguments) -> bool:
+  """Prints the resolved configuration if that is all that was asked for; returns whether it was."""
+  if arguments.explain:
+    from xmcap import configuration
+
+    print(configuration.explain())
+  return arguments.explain
+
+
+def search_paths(arguments) -> list[str]:
+  """Returns the folders of --gin_search_paths."""
+  return [path for path in arguments.gin_search_paths.split(",") if path]

@@ -1,0 +1,87 @@
+"""The commands that build corpora and look at them."""
+
+import sys
+
+from xmcap.commands import base
+
+
+def add(commands) -> None:
+  """Declares the commands."""
+  data = commands.add_parser("data", help="build corpora and look at them", allow_abbrev=False)
+  actions = data.add_subparsers(metavar="ACTION", required=True, parser_class=base.Parser)
+  build = actions.add_parser("build", help="build a corpus", allow_abbrev=False)
+  corpora = build.add_subparsers(metavar="CORPUS", required=True, parser_class=base.Parser)
+  _add_emoji36(corpora)
+  stats = base.add_command(
+    actions, "stats", _data_stats, "print captions, words and characters for each language"
+  )
+  stats.add_argument("dir", metavar="DIR", help="a built corpus")
+
+
+def _data_stats(arguments) -> None:
+  from xmcap.data import statistics
+
+  print(statistics.statistics(arguments.dir))
+
+
+def _add_emoji36(corpora) -> None:
+  command = base.add_command(
+    corpora,
+    "emoji36",
+    _build_emoji36,
+    "pictures of emoji with captions in 36 languages, made on this machine",
+    "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
+  )
+  command.add_argument("--out", required=True, metavar="DIR", help="where the corpus goes")
+  for name, default, text in (
+    ("num_emoji", 60, "classes"),
+    ("num_train", 120_000, "training pictures"),
+    ("num_validation", 600, "validation pictures"),
+    ("num_test", 3_600, "test pictures"),
+    ("image_size", 64, "side of the pictures in pixels"),
+    ("seed", 0, "of everything that is drawn by chance"),
+    ("vocabulary_size", 4_500, "pieces of the SentencePiece model trained on the captions"),
+  ):
+    command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
+  command.add_argument("--processes", type=int, metavar="N", help="processes that draw; default: one a core")
+  command.add_argument(
+    "--difficulty",
+    default="medium",
+    metavar="NAME",
+    help="easy, medium or hard: a preset of the options below",
+  )
+  for name, text in (
+    ("min_size", "smallest emoji, as a share of the picture's side"),
+    ("max_size", "largest emoji"),
+    ("jitter", "0: in their places; 1: anywhere"),
+    ("overlap", "how far emoji may cover one another"),
+    ("contrast", "of the background's colours"),
+  ):
+    command.add_argument(f"--{name}", type=float, metavar="X", help=text)
+  command.add_argument("--background", metavar="NAME", help="plain, gradient, noise or mixed")
+  command.add_argument(
+    "--source", default="auto", metavar="WAY", help="of names and pictures: installed, debian, npm, or auto"
+  )
+  command.add_argument("--cache", metavar="DIR", help="where fetched packages are kept")
+
+
+def _build_emoji36(arguments) -> None:
+  import pathlib
+
+  from xmcap.data import vocabulary
+  from xmcap.data.corpora import emoji36
+
+  options = {
+    name: value
+    for name, value in vars(arguments).items()
+    if name not in ("run", "options", "overrides", "vocabulary_size")
+  }
+  out = emoji36.build(**options, progress=lambda line: print(line, file=sys.stderr))
+  model = pathlib.Path(out, "vocabulary.model")
+  if not model.exists():
+    # Pieces may span words: the names of emoji recur whole, and targets become half as long.
+    trained = vocabulary.train_vocabulary(
+      out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
+    )
+    print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
+  print(f"{out}: emoji36 is ready")

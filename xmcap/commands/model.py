@@ -1,0 +1,80 @@
+"""The commands that run a model: train, eval, caption."""
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+
+
+def add(commands) -> None:
+  """Declares the commands."""
+  _add_train(commands)
+  _add_eval(commands)
+  _add_caption(commands)
+
+
+def _add_train(commands) -> None:
+  command = base.add_command(
+    commands, "train", _train, "train a model as gin files say", "Started again, a run goes on where it was."
+  )
+  base.add_gin(command)
+
+
+def _train(arguments) -> None:
+  if not arguments.gin_file:
+    raise UsageError(
+      "xmcap train needs gin files, such as --gin_file=models/tiny.gin --gin_file=data/emoji36.gin"
+      " --gin_file=runs/train.gin"
+    )
+  from xmcap import configuration
+
+  configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
+  if base.explained(arguments):
+    return
+  from xmcap import model_dir
+  from xmcap.training import loop
+
+  model_dir.prepare_model_dir()
+  loop.train()
+
+
+def _add_eval(commands) -> None:
+  command = base.add_command(
+    commands, "eval", _eval, "decode a split with a trained model and score it in each language"
+  )
+  command.add_argument(
+    "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
+  )
+  base.add_gin(command)
+
+
+def _eval(arguments) -> None:
+  from xmcap import model_dir
+
+  files = arguments.gin_file or ["runs/eval.gin"]
+  model_dir.parse(arguments.model_dir, files, arguments.overrides, base.search_paths(arguments))
+  if base.explained(arguments):
+    return
+  model_dir.evaluate()
+
+
+def _add_caption(commands) -> None:
+  command = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
+  command.add_argument(
+    "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
+  )
+  command.add_argument(
+    "--languages", default="en", metavar="CODES", help="codes such as en,th,ar; all; trained"
+  )
+  command.add_argument("--json", action="store_true", help="print predictions as JSONL")
+  command.add_argument(
+    "--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest"
+  )
+  command.add_argument("images", nargs="+", metavar="IMAGE", help="JPEG or PNG files")
+
+
+def _caption(arguments) -> None:
+  from xmcap import languages
+
+  codes = languages.parse(arguments.languages)
+  from xmcap import model_dir
+
+  model_dir.caption_files(arguments.model_dir, arguments.images, codes, arguments.json, arguments.step)
