@@ -12,6 +12,13 @@ if ! .venv/bin/python -c 'import torch, transformers' 2>/dev/null; then
   .venv/bin/uv pip install --quiet --python .venv/bin/python -e ".[parity]"
 fi
 
+# The report and the rating page are tested in a real Chromium: the system's, Debian's, or playwright's.
+if ! command -v chromium chromium-browser google-chrome >/dev/null; then
+  { [ "$(id -u)" = 0 ] && apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1; } \
+    || .venv/bin/playwright install chromium >/dev/null 2>&1 \
+    || echo "no Chromium to be had: the tests that need one will be skipped" >&2
+fi
+
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 exec .venv/bin/pytest "$@"

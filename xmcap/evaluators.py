@@ -12,13 +12,15 @@ import jax
 import numpy as np
 
 from xmcap import baselines as baselines_lib
-from xmcap import scoring
 from xmcap.data import images
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.predictor import Predictor, with_progress
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
+from xmcap.scoring.score import METRICS, score
 
 Row = tuple[str, str, float]
 
@@ -38,6 +40,10 @@ class CaptionEvaluator:
     out_dir: tables, report and predictions go there; "" writes nothing, as fits an evaluation while training.
     title: heads the tables and the report.
     baselines: makes predictions to be shown beside; see `Baselines`.
+    metrics: names, as `xmcap score --metrics` takes them.
+    bootstrap: resamples for 95% intervals in what is written; 0 is none.
+    subset: `xm600:SEED` or a file of keys; "" is all.
+    beside: `paper`, or a folder of xmcap score, whose scores are shown beside; "" is none.
   """
 
   def __init__(
@@ -50,6 +56,10 @@ class CaptionEvaluator:
     out_dir: str = "",
     title: str = "",
     baselines: Any = None,
+    metrics: Sequence[str] = METRICS,
+    bootstrap: int = 0,
+    subset: str = "",
+    beside: str = "",
   ):
     self.predictor = predictor
     self.path = references
@@ -57,23 +67,27 @@ class CaptionEvaluator:
     self.out_dir = out_dir
     self.title = title
     self.baselines = baselines
+    self.options = {"metrics": tuple(metrics), "bootstrap": bootstrap, "health": bool(out_dir)}
+    self.beside = output.read_baseline(beside) if beside else {}
     held = references_lib.read_references(references, languages or None)
-    self.references = dict(list(held.items())[: limit or None])
+    keys = subsets.choose(subset, held).keys if subset else tuple(held)
+    self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
     self.languages = tuple(languages) or tuple(sorted(present))
     if not present:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
-    """Yields (language, `cider` | `cider_d` | `exact`, score), and the language `mean`."""
+    """Yields (language, metric, score), and the language `mean`."""
     del step
     predictions = self._predict(params)
-    table = self._write(predictions) if self.out_dir else scoring.score(self.references, predictions)
+    table = (
+      self._write(predictions) if self.out_dir else score(self.references, predictions, **self.options).table
+    )
     means = table.means.get("36") or list(table.means.values())[-1]
     for language, row in {**table.rows, "mean": means}.items():
-      for name, value in row.items():
-        if name != "images":
-          yield language, name, value
+      for name in table.metrics:
+        yield language, name, row[name]
 
   def _predict(self, params: Any) -> predictions_lib.Predictions:
     """Captions for the languages that a picture has references in."""
@@ -85,19 +99,26 @@ class CaptionEvaluator:
       for key, captions in found
     }
 
-  def _write(self, predictions: predictions_lib.Predictions) -> scoring.Table:
+  def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
     out = pathlib.Path(self.out_dir)
-    path = out / "predictions.jsonl"
-    predictions_lib.write_predictions(path, _rows(predictions))
-    tables = {}
+    # First of all, so that what took long to decode is not lost.
+    predictions_lib.write_predictions(out / "predictions.jsonl", _rows(predictions))
+    baselines = {}
     if self.baselines is not None:
       for name, guesses in self.baselines.predict(self.references, self._bytes).items():
         predictions_lib.write_predictions(out / f"baseline_{name.replace(' ', '_')}.jsonl", _rows(guesses))
-        tables[name] = scoring.score(self.references, guesses, title=name)
-    table = scoring.score_and_write(
-      self.references, predictions, out, title=self.title, images_dir=self.images_dir, baselines=tables
-    )
-    print(table.terminal(tables), flush=True)
+        baselines[name] = score(self.references, guesses, title=name, metrics=self.options["metrics"]).table
+    result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
+    beside = {
+      f"{name} ({metrics_lib.METRICS[table.primary].heading})": {
+        code: row[table.primary] for code, row in table.rows.items()
+      }
+      for name, table in baselines.items()
+    }
+    result = output.with_beside(result, {**self.beside, **beside})
+    output.write(result, out, images_dir=self.images_dir, baselines=baselines)
+    table = result.table
+    print(table.terminal(), flush=True)
     _say(f"tables and report are in {out}: open {out / 'report.html'}")
     return table
 

@@ -25,6 +25,13 @@ def test_lines_are_numbered_and_empty_ones_passed_over(tmp_path):
     (b"[" * 100_000, "line 2: JSON that cannot be read"),
     (b'{"a": ' + b"9" * 5_000 + b"}", "line 2: JSON that cannot be read"),
     (b"[1]", "line 2: not a JSON object"),
+    (b'{"a": "NaN", "b": [NaN]}', r"line 2: NaN at column 20 is no JSON"),
+    (b'{"a": "\\"NaN", "b": -Infinity}', r"line 2: -Infinity at column 21 is no JSON"),
+    (b'{"a": 1,', r"line 2: broken JSON"),
+    (b'{"a": 1} {}', r"line 2: broken JSON \(Extra data at column 10\)"),
+    (b'{"a": "\\udc00\\ud800"}', r"line 2: half a surrogate pair \(\\udc00\)"),
+    (b'{"a": "\\\\ud800\\udc00"}', r"line 2: half a surrogate pair \(\\udc00\)"),
+    (b'{"a": "\x00"}', "line 2: broken JSON"),
     (b"\xef\xbb\xbf{}", "line 2: starts with a byte order mark"),
     (b"\xff\xfe{}", "line 2: not UTF-8"),
   ],
@@ -34,6 +41,11 @@ def test_bad_lines_are_named_in_one_line(tmp_path, line, message):
     _read(tmp_path, b"{}\n" + line + b"\n{}")
   assert str(tmp_path / "rows.jsonl") in str(caught.value)
   assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_object_over_two_lines_is_refused(tmp_path):
+  with pytest.raises(UsageError, match=r"line 1: broken JSON"):
+    _read(tmp_path, b'{"a":\n1}\n{"a": 2}')
 
 
 def test_missing_file_and_folder_are_named(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import read_predictions, write_predictions
-from xmcap.scoring.predictions import check_predictions
+from xmcap.scoring.predictions import check_predictions, fill_missing
 
 _REFERENCES = {"k1": {"en": ["a"], "th": ["b"]}, "k2": {"en": ["c"]}}
 
@@ -49,6 +49,93 @@ def test_empty_file_is_refused(tmp_path):
   (tmp_path / "p.jsonl").write_text("\n")
   with pytest.raises(UsageError, match="no prediction in it"):
     read_predictions(tmp_path / "p.jsonl")
+
+
+def test_a_language_that_is_given_must_agree(tmp_path):
+  path = tmp_path / "p.jsonl"
+  path.write_text(
+    '{"image/key": "k", "caption": "a"}\n{"image/key": "m", "language": "el", "caption": "b"}\n'
+  )
+  assert read_predictions(path, "el") == {"k": {"el": "a"}, "m": {"el": "b"}}
+  with pytest.raises(UsageError, match="line 1: 'language' is missing"):
+    read_predictions(path)
+  with pytest.raises(UsageError, match="line 2: language is el, but --language says en"):
+    read_predictions(path, "en")
+  with pytest.raises(UsageError, match="unknown language 'xx'"):
+    read_predictions(path, "xx")
+
+
+def _folder(tmp_path, **contents):
+  folder = tmp_path / "predictions"
+  folder.mkdir()
+  for name, content in contents.items():
+    (folder / name.replace("_", ".")).write_text(content)
+  return folder
+
+
+def test_a_folder_holds_a_file_a_language(tmp_path):
+  folder = _folder(
+    tmp_path,
+    el_jsonl='{"image/key": "7", "caption": "a"}\n{"image/key": "8", "language": "el", "caption": "b"}\n',
+    de_json='[{"image_id": 7, "caption": "c"}]',
+    en_json='{"image/key": "9", "caption": "d"}',
+    _hidden="?",
+  )
+  assert read_predictions(folder) == {"7": {"de": "c", "el": "a"}, "8": {"el": "b"}, "9": {"en": "d"}}
+
+
+@pytest.mark.parametrize(
+  "contents, language, message",
+  [
+    ({}, None, "no predictions in it"),
+    ({"README_md": ""}, None, "README.md is no file of one language's predictions"),
+    ({"xx_jsonl": ""}, None, "xx.jsonl is no file of one language's predictions"),
+    ({"en_jsonl": ""}, None, "en.jsonl: no prediction in it"),
+    ({"en_jsonl": "[]", "en_json": "[]"}, None, "en.json and en.jsonl are both of en"),
+    ({"en_jsonl": "[]"}, "el", "holds en.jsonl, but --language says el"),
+    (
+      {"en_jsonl": '{"image/key": "k", "language": "el", "caption": ""}'},
+      None,
+      "line 1: language is el, but the file's name says en",
+    ),
+    (
+      {"en_jsonl": '{"image/key": "k", "caption": ""}\n{"image/key": "k", "caption": ""}'},
+      "en",
+      r"1 prediction given twice \(en k on line 2\)",
+    ),
+  ],
+)
+def test_anything_else_in_a_folder_is_named(tmp_path, contents, language, message):
+  with pytest.raises(UsageError, match=message):
+    read_predictions(_folder(tmp_path, **contents), language)
+
+
+def test_a_folder_in_the_folder_is_named(tmp_path):
+  (tmp_path / "en.json").mkdir()
+  with pytest.raises(UsageError, match="en.json is no file"):
+    read_predictions(tmp_path)
+
+
+def test_missing_predictions_can_be_made_empty():
+  predictions = {"k1": {"en": "x"}}
+  scored = check_predictions(_REFERENCES, predictions, missing="empty")
+  assert scored == ("en", "th")
+  filled, missing = fill_missing(_REFERENCES, predictions, scored)
+  assert filled == {"k1": {"en": "x", "th": ""}, "k2": {"en": ""}}
+  assert missing == {"en": 1, "th": 1}
+  assert predictions == {"k1": {"en": "x"}}
+  assert fill_missing(_REFERENCES, filled, scored) == (filled, {})
+  assert fill_missing(_REFERENCES, predictions, ["th"]) == ({"k1": {"en": "x", "th": ""}}, {"th": 1})
+
+
+def test_what_to_do_about_missing_ones_is_one_of_two_words():
+  with pytest.raises(UsageError, match="--missing=drop: choose refuse or empty"):
+    check_predictions(_REFERENCES, {}, missing="drop")
+
+
+def test_surplus_is_refused_even_where_missing_ones_are_empty():
+  with pytest.raises(UsageError, match="1 unknown image among them"):
+    check_predictions(_REFERENCES, {"k3": {"en": ""}}, missing="empty")
 
 
 def test_an_image_without_references_in_a_language_is_not_asked_for():

@@ -1,12 +1,10 @@
-import json
-import os
 import subprocess
 import sys
 
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import read_predictions, score, score_files, score_images, write_predictions
+from xmcap.scoring import References, Signature, score
 
 _REFERENCES = {
   "k1": {"en": ["A dog runs.", "the dog is running"], "th": ["สุนัขวิ่ง"]},
@@ -20,26 +18,17 @@ _PREDICTIONS = {
 }
 
 
-@pytest.fixture
-def files(tmp_path):
-  references, predictions = tmp_path / "captions.jsonl", tmp_path / "given.jsonl"
-  references.write_text(
-    "".join(
-      json.dumps({"image/key": key, **{code: {"caption": texts} for code, texts in captions.items()}}) + "\n"
-      for key, captions in _REFERENCES.items()
-    )
-  )
-  write_predictions(
-    predictions,
-    ((key, code, text) for key, captions in _PREDICTIONS.items() for code, text in captions.items()),
-  )
-  return references, predictions
+def _signature(**options):
+  return Signature.parse(score(_REFERENCES, _PREDICTIONS, **options).table.signature).parts
 
 
 def test_rows_of_the_table():
-  table = score(_REFERENCES, _PREDICTIONS, title="t")
-  assert table.title == "t"
-  assert {code: row["images"] for code, row in table.rows.items()} == {"en": 3, "th": 2}
+  table = score(_REFERENCES, _PREDICTIONS, title="t", metrics=("cider_d", "exact")).table
+  assert (table.title, table.metrics) == ("t", ("cider_d", "exact"))
+  assert {code: (row["images"], row["references"]) for code, row in table.rows.items()} == {
+    "en": (3, 4),
+    "th": (2, 2),
+  }
   assert table.rows["en"]["exact"] == pytest.approx(2 / 3)
   assert table.rows["th"]["exact"] == 0.5
   # pycocoevalcap 1.2, Cider().compute_score on the lower-cased words without punctuation.
@@ -47,92 +36,103 @@ def test_rows_of_the_table():
 
 
 def test_image_scores_average_to_the_row():
-  scores = score_images(_REFERENCES, _PREDICTIONS)
-  assert scores["th"].keys == ("k1", "k2")
-  assert scores["en"].statistics["cider"][:, 0].mean() == score(_REFERENCES, _PREDICTIONS).rows["en"]["cider"]
+  result = score(_REFERENCES, _PREDICTIONS)
+  assert result.scores["th"].keys == ("k1", "k2")
+  mean = result.scores["en"].image_scores("cider").mean()
+  assert mean == pytest.approx(result.table.rows["en"]["cider"], abs=1e-12)
 
 
 def test_languages_choose():
-  assert list(score(_REFERENCES, {"k1": {"th": "a"}, "k2": {"th": "b"}}, ["th"]).rows) == ["th"]
+  assert list(score(_REFERENCES, {"k1": {"th": "a"}, "k2": {"th": "b"}}, ["th"]).table.rows) == ["th"]
 
 
 def test_signature_says_what_decides():
-  signature = score(_REFERENCES, _PREDICTIONS).signature
-  for part in (
-    "cider(n=4",
-    "cider_d(n=4,sigma=6",
-    "tokenizer:default-",
-    "pythainlp-",
-    "languages:en th",
-    "images:3",
-    "references:6#",
-    "missing:refused",
-    "xmcap:",
-  ):
-    assert part in signature
-  assert "pythainlp" not in score(_REFERENCES, _PREDICTIONS, ["en"]).signature
+  signature = _signature()
+  assert signature["metric.cider"].startswith("n=4") and "sigma=6" in signature["metric.cider_d"]
+  assert signature["document_frequency"].startswith("corpus#")
+  assert "pythainlp-" in signature["tokenizer"] and signature["tokenizer"].startswith("default-")
+  assert signature["normalization"] == "nfkc,lower,words"
+  assert signature["languages"] == "en th"
+  assert signature["images"].startswith("3#") and signature["references"].startswith("6#")
+  assert (signature["subset"], signature["missing"]) == ("all", "refuse")
+  assert "pythainlp" not in _signature(languages=["en"])["tokenizer"]
+
+
+def test_signature_names_the_resamples():
+  assert _signature(bootstrap=20, seed=4)["bootstrap"] == "20,seed=4,level=95%,document_frequency=fixed"
 
 
 def test_signature_depends_on_the_references_and_not_on_their_order():
-  signature = score(_REFERENCES, _PREDICTIONS).signature
-  assert score(dict(reversed(_REFERENCES.items())), _PREDICTIONS).signature == signature
+  signature = score(_REFERENCES, _PREDICTIONS).table.signature
+  assert score(dict(reversed(_REFERENCES.items())), _PREDICTIONS).table.signature == signature
   other = {**_REFERENCES, "k3": {"en": ["a house by the sea."]}}
-  assert score(other, _PREDICTIONS).signature != signature
+  assert score(other, _PREDICTIONS).table.signature != signature
 
 
-def test_files_in_and_out(files, tmp_path):
-  table = score_files(*files, tmp_path / "out", title="t")
-  assert sorted(os.listdir(tmp_path / "out")) == [
-    "predictions.jsonl",
-    "report.html",
-    "table.csv",
-    "table.json",
-    "table.md",
-    "table.tex",
-  ]
-  assert table == score(_REFERENCES, _PREDICTIONS, title="t")
-  assert json.loads((tmp_path / "out" / "table.json").read_text())["languages"] == table.rows
-  assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _PREDICTIONS
+def test_missing_predictions_are_refused_or_scored_as_empty():
+  lacking = {**_PREDICTIONS, "k3": {}}
+  with pytest.raises(UsageError, match="1 of 5 predictions are missing, in en"):
+    score(_REFERENCES, lacking)
+  table = score(_REFERENCES, lacking, missing="empty").table
+  empty = score(_REFERENCES, {**_PREDICTIONS, "k3": {"en": ""}}).table
+  assert table.rows == empty.rows
+  assert table.notes == ("1 missing prediction scored as empty captions: en 1",)
+  assert "missing:empty" in table.signature
 
 
-def test_predictions_in_the_output_folder_stay_whole(files, tmp_path):
-  references, predictions = files
-  predictions.rename(tmp_path / "predictions.jsonl")
-  score_files(references, tmp_path / "predictions.jsonl", tmp_path, languages=["en"])
-  assert read_predictions(tmp_path / "predictions.jsonl") == _PREDICTIONS
+def test_intervals_cover_languages_and_means():
+  table = score(_REFERENCES, _PREDICTIONS, bootstrap=50).table
+  assert table.intervals.keys() == {"en", "th", "2 languages"}
+  for name, scores in [*table.rows.items(), *table.means.items()]:
+    low, high = table.intervals[name]["cider"]
+    assert low <= scores["cider"] <= high
 
 
-def test_what_does_not_fit_names_both_files(files, tmp_path):
-  references, predictions = files
-  write_predictions(predictions, [("k1", "en", "a")])
-  with pytest.raises(UsageError, match=r"given.jsonl, scored against .*captions.jsonl: 4 of 5 predictions"):
-    score_files(references, predictions, tmp_path / "out")
-  assert not (tmp_path / "out").exists()
+def test_other_document_frequencies_change_scores_and_signature():
+  held = score(_REFERENCES, _PREDICTIONS, keep=["document_frequency"]).document_frequencies
+  same = score(_REFERENCES, _PREDICTIONS, document_frequencies=held).table
+  assert same.rows == score(_REFERENCES, _PREDICTIONS).table.rows
+  parts, corpus = Signature.parse(same.signature).parts, _signature()
+  assert parts["document_frequency"] == corpus["document_frequency"].replace("corpus", "file")
 
 
-def test_missing_folder_of_images_is_refused(files, tmp_path):
-  with pytest.raises(UsageError, match="no such folder of images"):
-    score_files(*files, tmp_path / "out", images_dir=tmp_path / "absent")
+def test_document_frequencies_of_the_language_are_demanded():
+  held = score(_REFERENCES, _PREDICTIONS, ["en"], keep=["document_frequency"]).document_frequencies
+  with pytest.raises(UsageError, match="has none of 'th'"):
+    score(_REFERENCES, _PREDICTIONS, document_frequencies=held)
 
 
-def test_same_bytes_whatever_the_hash_seed(files, tmp_path):
-  script = "import sys\nfrom xmcap.scoring import score_files\nscore_files(*sys.argv[1:])"
-  outputs = []
-  for seed in ("1", "2"):
-    out = tmp_path / seed
-    subprocess.run(
-      [sys.executable, "-c", script, *files, out], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
-    )
-    outputs.append({file.name: file.read_bytes() for file in out.iterdir()})
-  assert outputs[0] == outputs[1]
+def test_given_words_need_references_that_hold_them():
+  with pytest.raises(UsageError, match="needs references that hold caption/tokenized"):
+    score(_REFERENCES, _PREDICTIONS, tokenizer="given")
+  references = References(_REFERENCES, {}, _REFERENCES)
+  assert score(references, _PREDICTIONS, ["en"], tokenizer="given").table.rows["en"]["images"] == 3
 
 
-def test_neither_jax_nor_tensorflow_is_imported(files, tmp_path):
+def test_subset_leaves_images_out(tmp_path):
+  (tmp_path / "keys").write_text("k3\nk1\n")
+  result = score(_REFERENCES, _PREDICTIONS, subset=str(tmp_path / "keys"))
+  assert result.scores["en"].keys == ("k1", "k3")
+  assert "subset:file#" in result.table.signature
+
+
+def test_words_are_kept_as_the_metrics_saw_them():
+  words = score(_REFERENCES, _PREDICTIONS, keep=["words"]).words
+  assert words["en"].hypotheses[0] == "a dog runs"
+  assert words["en"].references[0] == ("a dog runs", "the dog is running")
+
+
+def test_health_holds_copies():
+  result = score({"k": {"en": ["taxi"], "de": ["Taxi"]}}, {"k": {"en": "taxi", "de": "Taxi"}}, health=True)
+  assert result.health["en"].copy == result.health["de"].copy == 1.0
+  assert result.health["en"].empty == 0.0
+
+
+def test_neither_jax_nor_tensorflow_is_imported():
   script = (
-    "import sys\nfrom xmcap.scoring import score_files\nscore_files(*sys.argv[1:])\n"
+    "import sys\nfrom xmcap.scoring import score\n"
+    "score({'k': {'en': ['a b']}}, {'k': {'en': 'a'}}, metrics=('all',), health=True, bootstrap=2)\n"
     "print([name for name in ('jax', 'tensorflow', 'flax') if name in sys.modules])"
   )
-  result = subprocess.run(
-    [sys.executable, "-c", script, *files, tmp_path / "out"], check=True, capture_output=True, text=True
-  )
+  result = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
   assert result.stdout.strip() == "[]"

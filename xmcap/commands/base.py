@@ -12,6 +12,13 @@ class Parser(argparse.ArgumentParser):
     raise UsageError(f"{message} (see {self.prog} --help)")
 
 
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
+  """Shows defaults, but for options that are off or empty unless given."""
+
+  def _get_help_string(self, action):
+    return super()._get_help_string(action) if action.default else action.help
+
+
 def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
   """Declares a subcommand: `run(arguments)` is called with what was parsed."""
   command = commands.add_parser(
@@ -19,7 +26,7 @@ def add_command(commands, name: str, run, summary: str, details: str = "") -> ar
     help=summary,
     description=f"{summary[0].upper()}{summary[1:]}. {details}".strip(),
     allow_abbrev=False,
-    formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    formatter_class=_Formatter,
   )
   command.set_defaults(run=run, options=command._option_string_actions)
   return command

@@ -1,6 +1,181 @@
 """The commands that hold scores against people: human sxs, human thumb, human rate."""
 
+from collections.abc import Sequence
+
+from xmcap.commands import base, rate
+from xmcap.errors import UsageError
+
 
 def add(commands) -> None:
   """Declares the commands."""
-  del commands
+  human = commands.add_parser("human", help="hold scores against people", allow_abbrev=False)
+  actions = human.add_subparsers(metavar="ACTION", required=True, parser_class=base.Parser)
+  _add_sxs(actions)
+  _add_thumb(actions)
+  rate.add(actions)
+
+
+def _add_sxs(actions) -> None:
+  command = base.add_command(
+    actions,
+    "sxs",
+    _sxs,
+    "side-by-side ratings: wins, losses, delta SxS, and its correlation with a metric",
+    "A rating from -3 to 3 says how the right caption compares with the left: 3 much better, 2 better, 1 slightly"
+    " better, 0 similar, -1 slightly worse, -2 worse, -3 much worse.",
+  )
+  command.add_argument(
+    "--ratings",
+    metavar="FILE",
+    help="JSONL or .csv of image/key, language, rater, left, right (systems), rating",
+  )
+  command.add_argument(
+    "--scores",
+    action="extend",
+    nargs="+",
+    default=[],
+    metavar="NAME=DIR",
+    help="a rated system's folder from xmcap score, one for each system: correlates delta SxS with the metric",
+  )
+  command.add_argument("--metric", default="cider", metavar="NAME", help="of --scores")
+  command.add_argument("--baseline", metavar="NAME", help="the system that others are held against")
+  command.add_argument("--raters", type=int, default=3, metavar="N", help="expected for each image")
+  command.add_argument(
+    "--comparisons",
+    action="extend",
+    nargs="+",
+    default=[],
+    metavar="GROUP=FILE",
+    help="CSV of m1, m2, lang, delta_sxs, delta_NAME...: correlates them for each group and for all; 'paper' for "
+    "Tables 5 and 7 of the XM3600 paper, which give its Table 6",
+  )
+  _add_common(command)
+
+
+def _add_thumb(actions) -> None:
+  command = base.add_command(
+    actions,
+    "thumb",
+    _thumb,
+    "THumB 1.0 ratings: system means, best counts, agreement, correlations with metrics",
+  )
+  command.add_argument(
+    "--ratings",
+    required=True,
+    metavar="FILE",
+    help="JSONL of SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator",
+  )
+  command.add_argument(
+    "--references",
+    metavar="FILE",
+    help="JSONL of seg_id and refs, or what xmcap score reads; needed for the correlations with metrics",
+  )
+  command.add_argument("--metrics", default="cider_d", metavar="NAMES", help="such as cider_d,rouge_l")
+  command.add_argument("--tokenizer", default="default", metavar="NAME", help="what words are")
+  command.add_argument(
+    "--language", metavar="CODE", help="of the captions; default: what the ratings say, else en"
+  )
+  command.add_argument(
+    "--human", metavar="NAME", help="the system that people wrote: correlations are given without it too"
+  )
+  command.add_argument(
+    "--drop_identical_references",
+    action="store_true",
+    help="score the human captions without references that are the same words",
+  )
+  _add_common(command)
+
+
+def _add_common(command) -> None:
+  command.add_argument("--out", metavar="DIR", help="where the same is written as JSON, CSV and Markdown")
+  command.add_argument(
+    "--resamples", type=int, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none"
+  )
+  command.add_argument("--seed", type=int, default=0, metavar="N", help="of the resamples")
+
+
+def _sxs(arguments) -> None:
+  _check(arguments)
+  if bool(arguments.ratings) == bool(arguments.comparisons):
+    raise UsageError("xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper)")
+  for name in ("scores", "baseline"):
+    if getattr(arguments, name) and not arguments.ratings:
+      raise UsageError(f"--{name} goes with --ratings; --comparisons hold their own pairs and differences")
+  from xmcap.scoring.human import comparisons, score_tables, sxs, sxs_ratings
+
+  bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
+  if arguments.comparisons:
+    paper = arguments.comparisons == ["paper"]
+    pairs = (
+      comparisons.read_published()
+      if paper
+      else comparisons.read(_named(arguments.comparisons, "comparisons"))
+    )
+    _show([comparisons.correlate(pairs, paper=paper, **bootstrap)], arguments.out)
+    return
+
+  scores = {
+    name: score_tables.read(directory, arguments.metric)
+    for name, directory in _named(arguments.scores, "scores").items()
+  }
+  ratings = sxs_ratings.read(arguments.ratings)
+  results = [sxs.evaluate(ratings, baseline=arguments.baseline, raters=arguments.raters, **bootstrap)]
+  if scores:
+    pairs = sxs.compare(results[0].tallies, scores, arguments.metric)
+    results.append(comparisons.correlate(pairs, **bootstrap))
+  _show(results, arguments.out)
+
+
+def _thumb(arguments) -> None:
+  from xmcap import languages
+
+  _check(arguments)
+  if arguments.language:
+    languages.get(arguments.language)
+  for name in ("human", "drop_identical_references"):
+    if getattr(arguments, name) and not arguments.references:
+      raise UsageError(f"--{name} is about correlations with metrics; it needs --references=FILE")
+  from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
+
+  bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
+  ratings = thumb_ratings.read(arguments.ratings, arguments.language)
+  metrics = ()
+  if arguments.references:
+    metrics = thumb_correlations.correlate(
+      ratings,
+      thumb_ratings.read_references(arguments.references, ratings.keys, ratings.language or "en"),
+      names=arguments.metrics.split(","),
+      tokenizer=arguments.tokenizer,
+      human=arguments.human,
+      drop_identical_references=arguments.drop_identical_references,
+      **bootstrap,
+    )
+  _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments.out)
+
+
+def _check(arguments) -> None:
+  for name, lowest, highest in (("resamples", 0, 100_000), ("seed", 0, 2**63 - 1), ("raters", 1, 1_000)):
+    value = getattr(arguments, name, lowest)
+    if not lowest <= value <= highest:
+      raise UsageError(f"--{name}={value}: give a number from {lowest} to {highest:,}")
+
+
+def _named(options: Sequence[str], name: str) -> dict[str, str]:
+  """Returns NAME -> PATH of options written NAME=PATH."""
+  named: dict[str, str] = {}
+  for option in options:
+    key, equals, path = option.partition("=")
+    if not (key and equals and path):
+      raise UsageError(f"--{name}={option}: write it as --{name}=NAME=PATH")
+    if key in named:
+      raise UsageError(f"--{name}: '{key}' is named twice; name each once")
+    named[key] = path
+  return named
+
+
+def _show(results: Sequence, out: str | None) -> None:
+  print("\n\n".join(result.terminal() for result in results))
+  if out:
+    for result in results:
+      result.write(out)
+    print(f"\n{out}: written")

@@ -1,26 +1,60 @@
-"""Scoring of captions: references and predictions in, a table of CIDEr for each language out.
+"""Scoring of captions: references and predictions in, a table for each language out, and how sure it is.
 
 Needs neither jax nor tensorflow, so that it serves captions that were made with any software:
 
   from xmcap.scoring import read_predictions, read_references, score
-  print(score(read_references("captions.jsonl"), read_predictions("predictions.jsonl")).terminal())
+
+  references = read_references("captions.jsonl")
+  result = score(references, read_predictions("ours.jsonl"), bootstrap=1000)
+  print(result.table.terminal())
+  result.table.rows["el"]["cider_d"], result.table.intervals["el"]["cider_d"]
+
+Two systems, and whether their difference is more than chance:
+
+  from xmcap.scoring import compare
+
+  theirs = score(references, read_predictions("theirs.jsonl"))
+  print(compare({"theirs": theirs, "ours": result}).terminal())
+
+A metric by itself, on words:
+
+  from xmcap.scoring import Cider, Corpus
+
+  corpus = Corpus([["a", "dog"], ["two", "cats"]], [[["a", "dog"]], [["two", "red", "cats"]]])
+  Cider().statistics(corpus)[:, 0]  # the score of each image
 """
 
+from xmcap.scoring.comparison import Comparison, Difference
+from xmcap.scoring.metrics import METRICS, Cider, CiderD, Corpus, Metric
+from xmcap.scoring.output import score_files, write
 from xmcap.scoring.predictions import read_predictions, write_predictions
-from xmcap.scoring.references import read_references
-from xmcap.scoring.score import score, score_and_write, score_files, score_images, table_of
+from xmcap.scoring.references import References, read_references
+from xmcap.scoring.result import Result
+from xmcap.scoring.score import score
 from xmcap.scoring.scores import Scores
+from xmcap.scoring.signature import Signature
+from xmcap.scoring.significance import compare, read_system
 from xmcap.scoring.tables import Table
 
 __all__ = [
+  "METRICS",
+  "Cider",
+  "CiderD",
+  "Comparison",
+  "Corpus",
+  "Difference",
+  "Metric",
+  "References",
+  "Result",
   "Scores",
+  "Signature",
   "Table",
+  "compare",
   "read_predictions",
   "read_references",
+  "read_system",
   "score",
-  "score_and_write",
   "score_files",
-  "score_images",
-  "table_of",
+  "write",
   "write_predictions",
 ]

@@ -1,55 +1,135 @@
 """Predicted captions: one caption an (image, language), checked against the references before scoring.
 
-JSONL, a line `{"image/key": ..., "language": ..., "caption": ...}`.
+JSONL, a line `{"image/key": ..., "language": ..., "caption": ...}`; or the results of COCO, which name no
+language; or a folder with one file of either kind a language, `el.jsonl` or `el.json`.
 """
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.scoring import coco, files
+from xmcap.scoring.inputs import Input, uncollected
 from xmcap.scoring.references import References
 
 Predictions = dict[str, dict[str, str]]
 """Image key -> language code -> the caption (may be empty: the model said nothing)."""
 
+MISSING = ("refuse", "empty")
+"""What may be done about missing predictions."""
+
 _MEMBERS = ("image/key", "language", "caption")
+_SUFFIXES = (".jsonl", ".json")
+_CODES = {code: code for code in languages_lib.LANGUAGES}
 _FIRST_FEW = 3
 
 
-def read_predictions(path: str | os.PathLike) -> Predictions:
-  """Reads predictions in the order of the file.
+def read_predictions(path: str | os.PathLike, language: str | None = None) -> Predictions:
+  """Reads predictions in the order of the file; its content, not its name, says which layout it has.
+
+  Args:
+    path: JSONL (also inside a zip archive), COCO results, or a folder of them, `CODE.jsonl` or `CODE.json`,
+      which are read in the order of the codes; files whose names begin with a dot are passed over.
+    language: the code of captions that come without one; those that name theirs must agree.
 
   Raises:
-    UsageError: the file cannot be read or is empty; a line lacks one of its three members, has one of the
-      wrong type, or names an unknown language; or predictions are repeated (counts and the first few).
+    UsageError: the file cannot be read or is empty; a line or a result lacks a member, has one of the wrong
+      type, or names an unknown language or another than it should; predictions are repeated (counts and the
+      first few); a folder holds something else; or a language is needed and not given.
   """
+  if language is not None:
+    language = languages_lib.get(language).code
   predictions: Predictions = {}
+  with uncollected():
+    if os.path.isdir(path):
+      for code, file in _files(pathlib.Path(path), language):
+        _read(file, code, "the file's name says", predictions)
+    else:
+      _read(path, language, "--language says", predictions)
+  return predictions
+
+
+def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathlib.Path]]:
+  """Returns (language, file) of a folder with one file a language."""
+  found: dict[str, pathlib.Path] = {}
+  try:
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+  except OSError as error:
+    raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
+  for entry in entries:
+    code, name = entry.stem, files.shown(entry.name)
+    if code not in _CODES or entry.suffix not in _SUFFIXES or not entry.is_file():
+      raise UsageError(
+        f"{folder}: {name} is no file of one language's predictions (CODE.jsonl or CODE.json); remove it"
+      )
+    if code in found:
+      raise UsageError(f"{folder}: {found[code].name} and {name} are both of {code}; keep one")
+    if language not in (None, code):
+      raise UsageError(f"{folder}: holds {name}, but --language says {language}; leave out --language")
+    found[code] = entry
+  if not found:
+    raise UsageError(f"{folder}: no predictions in it; a folder holds a file a language, such as en.jsonl")
+  return list(found.items())
+
+
+def _read(path: str | os.PathLike, language: str | None, says: str, predictions: Predictions) -> None:
+  """Adds the predictions of a file. `says`: who says that they are in `language`, for messages."""
   repeated = []
-  for number, row in files.read_jsonl(path):
-    where = f"{path}, line {number}"
-    for member in _MEMBERS:
-      if not isinstance(row.get(member), str):
-        raise UsageError(
-          f"{where}: '{member}' is missing or no text; a prediction is "
-          '{"image/key": ..., "language": ..., "caption": ...}'
-        )
-    key, language, caption = (row[member] for member in _MEMBERS)
-    files.check_language(language, where)
-    captions = predictions.setdefault(key, {})
-    if language in captions:
-      repeated.append(f"{language} {files.shown(key)} on line {number}")
-    captions[language] = caption
+  empty = True
+  with Input(path) as source:
+    if coco.is_results(source.head):
+      rows, place = _of_coco(source, language), "as results[{}]"
+    else:
+      rows, place = _of_jsonl(source, language, says), "on line {}"
+    for number, key, code, caption in rows:
+      empty = False
+      captions = predictions.get(key)
+      if captions is None:
+        predictions[key] = {code: caption}
+      elif code in captions:
+        repeated.append(f"{code} {files.shown(key)} {place.format(number)}")
+      else:
+        captions[code] = caption
   if repeated:
     raise UsageError(
-      f"{path}: {_count(repeated, 'prediction')} given twice ({_few(repeated)}); keep one an "
+      f"{source.name}: {_count(repeated, 'prediction')} given twice ({_few(repeated)}); keep one an "
       "image and language"
     )
-  if not predictions:
-    raise UsageError(f"{path}: no prediction in it; predictions are JSONL, one caption a line")
-  return predictions
+  if empty:
+    raise UsageError(
+      f"{source.name}: no prediction in it; predictions are JSONL, one caption a line, or the results of COCO"
+    )
+
+
+def _of_jsonl(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
+  """Yields (line, image key, language, caption)."""
+  for number, row in source.rows():
+    key, caption = row.get("image/key"), row.get("caption")
+    named = row.get("language", language)
+    if not (isinstance(key, str) and isinstance(named, str) and isinstance(caption, str)):
+      values = zip(_MEMBERS, (key, named, caption), strict=True)
+      member = next(name for name, value in values if not isinstance(value, str))
+      raise UsageError(
+        f"{source.name}, line {number}: '{member}' is missing or no text; a prediction is "
+        '{"image/key": ..., "language": ..., "caption": ...}'
+      )
+    code = _CODES.get(named)
+    if code is None:
+      files.check_language(named, f"{source.name}, line {number}")
+    if language not in (None, code):
+      raise UsageError(f"{source.name}, line {number}: language is {code}, but {says} {language}; change one")
+    yield number, key, code, caption
+
+
+def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, str, str]]:
+  """Yields (position, image key, language, caption)."""
+  if language is None:
+    raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
+  for position, key, caption in coco.read_results(source):
+    yield position, key, language, caption
 
 
 def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, str]]) -> None:
@@ -63,7 +143,10 @@ def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, st
 
 
 def check_predictions(
-  references: References, predictions: Predictions, languages: Sequence[str] | None = None
+  references: References,
+  predictions: Predictions,
+  languages: Sequence[str] | None = None,
+  missing: str = "refuse",
 ) -> tuple[str, ...]:
   """Checks that there is exactly one prediction for each image and language with references.
 
@@ -74,6 +157,7 @@ def check_predictions(
     references: image key -> language -> captions.
     predictions: image key -> language -> caption.
     languages: the codes to score, other predictions being left aside; None: all that have references.
+    missing: `refuse`, or `empty`: missing predictions are no error, and `fill_missing` makes them empty ones.
 
   Returns:
     The codes to score, in alphabetical order.
@@ -82,7 +166,9 @@ def check_predictions(
     UsageError: an unknown code, a language asked for without references, no references at all, or
       predictions that are missing or left over (counts and the first few).
   """
-  held = {language for captions in references.values() for language in captions}
+  if missing not in MISSING:
+    raise UsageError(f"--missing={missing}: choose {' or '.join(MISSING)}")
+  held = {language for captions in references.values() for language, texts in captions.items() if texts}
   if languages is None:
     scored = tuple(sorted(held))
     predicted = {language for captions in predictions.values() for language in captions}
@@ -95,21 +181,49 @@ def check_predictions(
     raise UsageError(
       f"no references in {', '.join(absent)}: score other languages with --languages, or add references"
     )
+  if missing == "refuse":
+    _refuse_missing(references, predictions, scored)
+  _refuse_extra(references, predictions, scored)
+  return scored
 
+
+def fill_missing(
+  references: References, predictions: Predictions, languages: Iterable[str]
+) -> tuple[Predictions, dict[str, int]]:
+  """Adds an empty caption wherever there are references in one of the languages but no prediction.
+
+  Returns:
+    The predictions, a new dictionary if any was missing; and language -> how many were, only of those with any.
+  """
+  filled, counts = dict(predictions), {}
+  for language, key in _missing(references, predictions, languages):
+    filled[key] = {**filled.get(key, {}), language: ""}
+    counts[language] = counts.get(language, 0) + 1
+  return (filled, dict(sorted(counts.items()))) if counts else (predictions, {})
+
+
+def _refuse_missing(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
+  missing = list(_missing(references, predictions, scored))
+  if not missing:
+    return
+  asked = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
+  lacking = sorted({language for language, _ in missing})
+  where = lacking[0] if len(lacking) == 1 else f"{len(lacking)} languages"
+  raise UsageError(
+    f"{len(missing):,} of {asked:,} predictions are missing, in {where} "
+    f"({_few([_shown(pair) for pair in missing])}); predict them, name the languages to score with "
+    "--languages, or score them as empty captions with --missing=empty"
+  )
+
+
+def _refuse_extra(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
   wanted = set(scored)
-  asked = [pair for pair in _pairs(references) if pair[0] in wanted]
-  given = {pair for pair in _pairs(predictions) if pair[0] in wanted}
-  missing = [pair for pair in asked if pair not in given]
-  if missing:
-    lacking = sorted({language for language, _ in missing})
-    where = lacking[0] if len(lacking) == 1 else f"{len(lacking)} languages"
-    raise UsageError(
-      f"{len(missing):,} of {len(asked):,} predictions are missing, in {where} "
-      f"({_few([_shown(pair) for pair in missing])}); predict them, or name the languages to "
-      "score with --languages"
-    )
-  extra = sorted(given.difference(asked))
+  extra = []
+  for key, captions in predictions.items():
+    asked = references.get(key, {})
+    extra.extend((code, key) for code in captions if code in wanted and not asked.get(code))
   if extra:
+    extra.sort()
     unknown = {key for _, key in extra if key not in references}
     raise UsageError(
       f"{_count(extra, 'prediction')} without references, {len(unknown):,} unknown "
@@ -117,15 +231,22 @@ def check_predictions(
       f"({_few([_shown(pair) for pair in extra])}); remove them, or give the references that "
       "belong to them"
     )
-  return scored
+
+
+def _missing(
+  references: References, predictions: Predictions, languages: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+  """Yields (language, image key) where there are references and no prediction, in the references' order."""
+  wanted = set(languages)
+  for key, captions in references.items():
+    given = predictions.get(key, {})
+    for language, texts in captions.items():
+      if texts and language in wanted and language not in given:
+        yield language, key
 
 
 def _count(items: Sequence, noun: str) -> str:
   return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
-
-
-def _pairs(captions: Mapping[str, Mapping[str, object]]) -> Iterator[tuple[str, str]]:
-  return ((language, key) for key, of_image in captions.items() for language in of_image)
 
 
 def _shown(pair: tuple[str, str]) -> str:

@@ -1,26 +1,44 @@
-"""Predictions and references in, a table of scores out."""
+"""Predictions and references in, scores with everything that stands behind them out."""
 
+import dataclasses
 import hashlib
-import json
-import os
-import pathlib
 from collections.abc import Mapping, Sequence
 
 import xmcap
 from xmcap.errors import UsageError
-from xmcap.scoring import metrics, tokenizers
+from xmcap.scoring import health as health_lib
+from xmcap.scoring import language, resampling, subsets, tables, tokenizers
+from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions as predictions_lib
+from xmcap.scoring import references as references_lib
+from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import References, read_references
-from xmcap.scoring.scores import Scores
-from xmcap.scoring.tables import Table
+from xmcap.scoring.references import References
+from xmcap.scoring.result import Result
+from xmcap.scoring.signature import METRIC, Signature
+from xmcap.scoring.workers import Workers
 
-_TOKENIZER = "default"
+METRICS = ("cider", "cider_d")
+"""What is measured unless a user says otherwise."""
 
 
 def score(
-  references: References, predictions: Predictions, languages: Sequence[str] | None = None, title: str = ""
-) -> Table:
+  references: Mapping[str, Mapping[str, Sequence[str]]],
+  predictions: Predictions,
+  languages: Sequence[str] | None = None,
+  *,
+  title: str = "",
+  metrics: Sequence[str] = METRICS,
+  tokenizer: str = "default",
+  document_frequencies: Mapping[str, DocumentFrequency] | None = None,
+  subset: str = "",
+  missing: str = "refuse",
+  bootstrap: int = 0,
+  seed: int = 0,
+  health: bool = False,
+  keep: Sequence[str] = (),
+  workers: Workers | None = None,
+) -> Result:
   """Scores captions of images against their references, language by language.
 
   Args:
@@ -28,138 +46,161 @@ def score(
     predictions: image key -> language -> caption, one for each pair that has references.
     languages: the codes to score; None: all that have references.
     title: what is scored, for people.
+    metrics: names of `xmcap.scoring.metrics.METRICS`.
+    tokenizer: a name of `xmcap.scoring.tokenizers.TOKENIZERS`.
+    document_frequencies: language code -> those that n-grams are weighed by (CIDEr only); None: those of the
+      references that are scored against.
+    subset: a file of image keys, or `xm600:SEED`; "": all images.
+    missing: `refuse`: a missing prediction is an error; `empty`: it is scored as an empty caption, and a note
+      of the table says how many were.
+    bootstrap: number of resamples of 95% intervals; 0: none.
+    seed: of the resamples.
+    health: whether to look at the captions' health.
+    keep: what the result shall hold beside the scores: `words`, `document_frequency`.
+    workers: processes that share the languages; None: this one alone.
 
   Raises:
-    UsageError: predictions are missing or left over, or there is nothing to score.
-    XmcapError: a word segmenter is not installed.
+    UsageError: predictions are missing or left over, an option has no such value, or there is nothing to score.
+    XmcapError: a word segmenter or another package is not installed.
   """
-  return table_of(score_images(references, predictions, languages), references, title)
+  metrics = metrics_lib.parse(",".join(metrics))
+  chosen = None
+  if subset:
+    chosen = subsets.choose(subset, references)
+    predictions = subsets.take_predictions(predictions, references, chosen.keys)
+    references = subsets.take(references, chosen.keys)
+  scored = predictions_lib.check_predictions(references, predictions, languages, missing)
+  predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
+  settings = {"metrics": metrics, "tokenizer": tokenizer, "health": health, "keep": frozenset(keep)}
+  jobs = _jobs(scored, references, predictions, document_frequencies, settings)
+  found = (workers or Workers()).map(language.score_language, jobs, language.cost)
+  of_language = dict(zip(scored, found, strict=True))
+  scores = {code: result.scores for code, result in of_language.items()}
 
-
-def score_images(
-  references: References, predictions: Predictions, languages: Sequence[str] | None = None
-) -> dict[str, Scores]:
-  """As `score`, but returns the scores of every image: language -> `Scores`, in the order of the codes."""
-  scores = {}
-  for language in predictions_lib.check_predictions(references, predictions, languages):
-    tokenize = tokenizers.get(_TOKENIZER, language)
-    keys = tuple(key for key, captions in references.items() if captions.get(language))
-    corpus = metrics.Corpus(
-      [tokenize(predictions[key][language]) for key in keys],
-      [[tokenize(text) for text in references[key][language]] for key in keys],
-    )
-    scores[language] = Scores(
-      keys, {metric.name: metric.statistics(corpus) for metric in metrics.METRICS.values()}
-    )
-  return scores
-
-
-def table_of(scores: Mapping[str, Scores], references: References, title: str = "") -> Table:
-  """Aggregates image scores (of `score_images`, with the same references) into the table."""
-  rows = {code: of_language.row() for code, of_language in scores.items()}
-  return Table.of_rows(_signature(references, tuple(scores)), rows, title)
-
-
-def score_files(
-  references: str | os.PathLike,
-  predictions: str | os.PathLike,
-  out: str | os.PathLike,
-  languages: Sequence[str] | None = None,
-  title: str = "",
-  images_dir: str | os.PathLike | None = None,
-  baselines: Mapping[str, Table] | None = None,
-) -> Table:
-  """Scores a file of predictions and writes everything there is to see about them.
-
-  Args:
-    references: JSONL in the XM3600 layout.
-    predictions: JSONL, a line a caption.
-    out: folder for `table.csv`, `.json`, `.md`, `.tex`, `report.html` and `predictions.jsonl`, the
-      predictions that were scored.
-    languages: the codes to score; None: all that have references.
-    title: what is scored, for people.
-    images_dir: folder with `KEY.jpg` or `KEY.png`, for the report's gallery.
-    baselines: name -> table of other predictions of the same images, to be shown beside.
-
-  Raises:
-    UsageError: input that cannot be read or does not fit together, in one line that says where.
-    XmcapError: `out` cannot be written, or a word segmenter is not installed.
-  """
-  if images_dir is not None and not pathlib.Path(images_dir).is_dir():
-    raise UsageError(f"{images_dir}: no such folder of images; name the folder that holds KEY.jpg or KEY.png")
-  held = read_references(references)
-  predicted = predictions_lib.read_predictions(predictions)
-  try:
-    table = score_and_write(held, predicted, out, languages, title, images_dir, baselines)
-  except UsageError as error:
-    raise UsageError(f"{predictions}, scored against {references}: {error}") from None
-  copy = pathlib.Path(out) / "predictions.jsonl"
-  # A user's own file may hold more than was scored now.
-  if not (copy.exists() and copy.samefile(predictions)):
-    predictions_lib.write_predictions(
-      copy,
-      (
-        (key, language, caption)
-        for key, captions in predicted.items()
-        for language, caption in captions.items()
-        if language in table.rows
-      ),
-    )
-  return table
-
-
-def score_and_write(
-  references: References,
-  predictions: Predictions,
-  out: str | os.PathLike,
-  languages: Sequence[str] | None = None,
-  title: str = "",
-  images_dir: str | os.PathLike | None = None,
-  baselines: Mapping[str, Table] | None = None,
-) -> Table:
-  """As `score_files`, from captions that are in memory: scores them and writes the tables and the report."""
-  # Imported here so that scoring alone does not load the pictures' library.
-  from xmcap.scoring import report
-
-  scores = score_images(references, predictions, languages)
-  table = table_of(scores, references, title)
-  table.write(out)
-  report.write_report(
-    pathlib.Path(out) / "report.html",
+  signature = _signature(
+    jobs,
+    of_language,
+    missing,
+    chosen.label if chosen else "all",
+    (bootstrap, seed),
+    bool(document_frequencies),
+  )
+  samples = resampling.bootstrap(scores, bootstrap, seed) if bootstrap else {}
+  table = tables.Table.of_rows(
+    str(signature),
+    {code: of_scores.row() for code, of_scores in scores.items()},
+    title,
+    intervals=resampling.intervals(samples),
+    notes=_notes(filled),
+  )
+  return Result(
     table,
     scores,
-    references,
+    references if isinstance(references, References) else References(references),
     predictions,
-    images_dir=images_dir,
-    baselines=baselines,
+    _health(of_language, predictions) if health else {},
+    {code: result.words for code, result in of_language.items() if result.words is not None},
+    {
+      code: result.document_frequency
+      for code, result in of_language.items()
+      if result.document_frequency is not None
+    },
   )
-  return table
 
 
-def _signature(references: References, scored: tuple[str, ...]) -> str:
-  used = {
-    key: {code: captions[code] for code in scored if captions.get(code)}
-    for key, captions in references.items()
-  }
-  used = {key: captions for key, captions in used.items() if captions}
-  # Document frequencies and the mean do not depend on the order of the images, so neither does the hash.
-  text = json.dumps(used, ensure_ascii=False, sort_keys=True).encode("utf-8")
-  num_references = sum(len(texts) for captions in used.values() for texts in captions.values())
-  versions: dict[str, list[str]] = {}
+def _jobs(
+  scored: Sequence[str],
+  references: Mapping[str, Mapping[str, Sequence[str]]],
+  predictions: Predictions,
+  document_frequencies: Mapping[str, DocumentFrequency] | None,
+  settings: Mapping[str, object],
+) -> list[language.Job]:
   for code in scored:
-    versions.setdefault(tokenizers.get(_TOKENIZER, code).version, []).append(code)
+    if document_frequencies is not None and code not in document_frequencies:
+      raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
+  tokenized = None
+  if tokenizers.get(str(settings["tokenizer"]), scored[0]).needs_tokenized:
+    tokenized = references_lib.tokenized_of(references)
+    if not tokenized:
+      raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
+  # Language by language, as they are scored, from image by image, as they are read.
+  rows: dict[str, list[tuple]] = {code: [] for code in scored}
+  for key, captions in references.items():
+    of_image = predictions.get(key, {})
+    for code, texts in captions.items():
+      if texts and code in rows:
+        rows[code].append((key, of_image[code], texts, tokenized[key][code] if tokenized else None))
+  jobs = []
+  for code in scored:
+    keys, hypotheses, texts, words = zip(*rows[code], strict=True)
+    frequencies = None if document_frequencies is None else document_frequencies[code]
+    jobs.append(
+      language.Job(
+        code,
+        keys,
+        hypotheses,
+        texts,
+        words if tokenized else None,
+        document_frequency=frequencies,
+        **settings,
+      )
+    )
+  return jobs
+
+
+def _notes(filled: Mapping[str, int]) -> tuple[str, ...]:
+  if not filled:
+    return ()
+  total = sum(filled.values())
+  where = ", ".join(f"{code} {count:,}" for code, count in filled.items())
+  return (f"{total:,} missing prediction{'' if total == 1 else 's'} scored as empty captions: {where}",)
+
+
+def _health(
+  of_language: Mapping[str, language.Scored], predictions: Predictions
+) -> dict[str, health_lib.Health]:
+  captions = {
+    code: {key: predictions[key][code] for key in result.scores.keys} for code, result in of_language.items()
+  }
+  copies = health_lib.copies(captions)
+  return {code: dataclasses.replace(result.health, copy=copies[code]) for code, result in of_language.items()}
+
+
+def _signature(
+  jobs: Sequence[language.Job],
+  of_language: Mapping[str, language.Scored],
+  missing: str,
+  subset: str,
+  bootstrap: tuple[int, int],
+  from_file: bool,
+) -> Signature:
+  scored, names, tokenizer = tuple(of_language), jobs[0].metrics, jobs[0].tokenizer
+  keys = sorted({key for job in jobs for key in job.keys})
+  num_references = sum(len(texts) for job in jobs for texts in job.references)
+  versions: dict[str, list[str]] = {}
+  for code, result in of_language.items():
+    versions.setdefault(result.tokenizer, []).append(code)
   words = ",".join(
     f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
     for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
   )
-  return "|".join(
-    [
-      "+".join(metric.signature for metric in metrics.METRICS.values()),
-      f"tokenizer:{_TOKENIZER}-{words}",
-      f"languages:{' '.join(scored)}",
-      f"images:{len(used)}",
-      f"references:{num_references}#{hashlib.sha256(text).hexdigest()[:16]}",
-      "missing:refused",
-      f"xmcap:{xmcap.__version__}",
-    ]
-  )
+  frequencies = "".join(f"{code}:{result.fingerprint}\n" for code, result in of_language.items())
+  references = "".join(f"{code}:{result.references}\n" for code, result in of_language.items())
+  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in names}
+  parts |= {
+    "document_frequency": f"{'file' if from_file else 'corpus'}#{_hash(frequencies)}",
+    "tokenizer": f"{tokenizer}-{words}",
+    "normalization": tokenizers.get(tokenizer, scored[0]).normalization,
+    "languages": " ".join(scored),
+    "images": f"{len(keys)}#{_hash(chr(10).join(keys))}",
+    "references": f"{num_references}#{_hash(references)}",
+    "subset": subset,
+    "missing": missing,
+  }
+  if bootstrap[0]:
+    parts["bootstrap"] = f"{bootstrap[0]},seed={bootstrap[1]},level=95%,document_frequency=fixed"
+  return Signature({**parts, "xmcap": xmcap.__version__})
+
+
+def _hash(text: str) -> str:
+  return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

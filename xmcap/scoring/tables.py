@@ -1,20 +1,18 @@
 """The table of scores: a row a language, then the means, with the signature that reproduces them."""
 
-import csv
 import dataclasses
-import io
 import json
 import os
-import pathlib
 from collections.abc import Mapping
 
 from xmcap import languages
-from xmcap.scoring import files
+from xmcap.scoring import files, grid, metrics
+from xmcap.scoring.signature import Signature
 
-COLUMNS: dict[str, str] = {"cider": "CIDEr", "cider_d": "CIDEr-D", "exact": "Exact"}
-"""Metric -> heading. `exact` is a share in [0, 1], shown in per cent; the others go from 0 to 10."""
+Interval = tuple[float, float]
 
-_BASELINE_COLUMN = "cider_d"
+COUNTS = ("images", "references")
+"""What a row holds beside scores."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,122 +21,88 @@ class Table:
 
   Attributes:
     signature: everything needed to get the same numbers from the same files.
-    rows: language code -> {"images": count, metric: score}.
+    metrics: their names, in the order of the columns; the first is the one that stands for all.
+    rows: language code -> {"images": count, "references": count, metric: score}.
     means: what is averaged over -> {metric: mean}. "35" are the trained languages and "36" is all; each is
       there only if all of its languages are. Any other choice is called by its number, such as "3 languages".
     title: what was scored, for people.
+    intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} without.
+    beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
+    notes: what a reader must know, such as predictions that were missing.
   """
 
   signature: str
+  metrics: tuple[str, ...]
   rows: dict[str, dict[str, float]]
   means: dict[str, dict[str, float]]
   title: str = ""
+  intervals: dict[str, dict[str, Interval]] = dataclasses.field(default_factory=dict)
+  beside: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+  notes: tuple[str, ...] = ()
 
   @classmethod
-  def of_rows(cls, signature: str, rows: Mapping[str, Mapping[str, float]], title: str = "") -> "Table":
-    """Makes a table of at least one language's scores, the means included."""
+  def of_rows(
+    cls, signature: str, rows: Mapping[str, Mapping[str, float]], title: str = "", **more
+  ) -> "Table":
+    """Makes a table of at least one language's scores, the means included; `more` are further attributes."""
     rows = {code: dict(rows[code]) for code in sorted(rows)}
-    return cls(signature, rows, _means(rows), title)
+    names = tuple(name for name in next(iter(rows.values())) if name not in COUNTS)
+    means = {
+      name: {metric: sum(rows[code][metric] for code in codes) / len(codes) for metric in names}
+      for name, codes in mean_groups(rows).items()
+    }
+    return cls(signature, names, rows, means, title, **more)
+
+  @property
+  def primary(self) -> str:
+    """The metric that stands for all where there is room for one: CIDEr-D, or else the first."""
+    return "cider_d" if "cider_d" in self.metrics else self.metrics[0]
 
   def as_json(self) -> str:
     """Returns `table.json`: signature, languages, means, with every digit of the numbers."""
-    value = {"signature": self.signature, "languages": self.rows, "means": self.means}
+    value = {
+      "title": self.title,
+      "signature": self.signature,
+      "signature_short": Signature.parse(self.signature).short,
+      "metrics": list(self.metrics),
+      "languages": {code: self._with_intervals(code, row) for code, row in self.rows.items()},
+      "means": {name: self._with_intervals(name, mean) for name, mean in self.means.items()},
+      "beside": self.beside,
+      "notes": list(self.notes),
+    }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
   def as_csv(self) -> str:
-    """Returns a header, a row a language and a row a mean (images empty), with every digit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["language", "images", *COLUMNS])
-    for code, row in self.rows.items():
-      writer.writerow([code, row["images"], *(repr(row[column]) for column in COLUMNS)])
-    for name, mean in self.means.items():
-      writer.writerow([_mean_code(name), "", *(repr(mean[column]) for column in COLUMNS)])
-    return text.getvalue()
+    """Returns a header, a row a language and a row a mean (counts empty), with every digit."""
+    ends = [("low", 0), ("high", 1)] if self.intervals else []
+    headings = ["language", *COUNTS]
+    for metric in self.metrics:
+      headings += [metric, *(f"{metric}_{end}" for end, _ in ends)]
+    rows = []
+    for name, scores in [*self.rows.items(), *self.means.items()]:
+      row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, COUNTS)]
+      for metric in self.metrics:
+        row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
+      rows.append([*row, *(column.get(name) for column in self.beside.values())])
+    return grid.write_csv([*headings, *self.beside], rows)
 
   def as_markdown(self) -> str:
-    """Returns a Markdown table, three decimals, with the signature below."""
-    lines = [f"### {_markdown(self.title)}", ""] if self.title else []
-    lines += [
-      "| language | | images | " + " | ".join(COLUMNS.values()) + " |",
-      "| --- | --- | ---: |" + " ---: |" * len(COLUMNS),
-    ]
-    for code, row in self.rows.items():
-      lines.append(
-        f"| {code} | {languages.get(code).english_name} | {row['images']:,} | "
-        + " | ".join(format_score(column, row[column]) for column in COLUMNS)
-        + " |"
-      )
-    for name, mean in self.means.items():
-      lines.append(
-        f"| **mean** | **{mean_label(name)}** | | "
-        + " | ".join(f"**{format_score(column, mean[column])}**" for column in COLUMNS)
-        + " |"
-      )
-    return "\n".join([*lines, "", f"Signature: `{self.signature}`", ""])
+    """Returns a Markdown table, with notes and signature below."""
+    lines = [f"### {grid.markdown_text(self.title)}\n\n"] if self.title else []
+    lines += [self._grid().markdown(), "\n"]
+    lines += [f"- {grid.markdown_text(note)}\n" for note in self.notes]
+    return "".join([*lines, "\n" if self.notes else "", f"Signature: `{self.signature}`\n"])
 
   def as_latex(self) -> str:
-    """Returns a LaTeX `tabular` (package booktabs), three decimals, with title and signature as comments."""
-    lines = [f"% {' '.join(self.title.split())}"] if self.title else []
-    lines += [
-      f"% {self.signature}",
-      "\\begin{tabular}{llr" + "r" * len(COLUMNS) + "}",
-      "\\toprule",
-      "Language & & Images & " + " & ".join(COLUMNS.values()) + " \\\\",
-      "\\midrule",
-    ]
-    for code, row in self.rows.items():
-      lines.append(
-        f"{languages.get(code).english_name} & {code} & {row['images']} & "
-        + " & ".join(_latex(column, row[column]) for column in COLUMNS)
-        + " \\\\"
-      )
-    lines.append("\\midrule")
-    for name, mean in self.means.items():
-      lines.append(
-        f"\\multicolumn{{3}}{{l}}{{Mean, {mean_label(name)}}} & "
-        + " & ".join(_latex(column, mean[column]) for column in COLUMNS)
-        + " \\\\"
-      )
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    """Returns a LaTeX `tabular` (package booktabs), with title, notes and signature as comments."""
+    comments = [*([self.title] if self.title else []), *self.notes, self.signature]
+    return "".join(f"% {' '.join(comment.split())}\n" for comment in comments) + self._grid().latex()
 
-  def terminal(self, baselines: Mapping[str, "Table"] | None = None) -> str:
-    """Returns the table as text for a terminal, each baseline's CIDEr-D beside it (`-` where it has none)."""
-    baselines = dict(baselines or {})
-    headings = ["", "language", "images", *COLUMNS.values(), *(f"{name} (CIDEr-D)" for name in baselines)]
-    body = [
-      [
-        code,
-        languages.get(code).english_name,
-        f"{row['images']:,}",
-        *(format_score(column, row[column]) for column in COLUMNS),
-        *(_cell(baseline.rows, code) for baseline in baselines.values()),
-      ]
-      for code, row in self.rows.items()
-    ]
-    foot = [
-      [
-        "",
-        f"mean, {mean_label(name)}",
-        "",
-        *(format_score(column, mean[column]) for column in COLUMNS),
-        *(_cell(baseline.means, name) for baseline in baselines.values()),
-      ]
-      for name, mean in self.means.items()
-    ]
-    widths = [max(map(len, column)) for column in zip(headings, *body, *foot, strict=True)]
-    rule = "  ".join("-" * width for width in widths)
-    lines = [self.title] if self.title else []
-    lines += [
-      _line(headings, widths),
-      rule,
-      *(_line(row, widths) for row in body),
-      rule,
-      *(_line(row, widths) for row in foot),
-      "",
-      f"signature: {self.signature}",
-    ]
-    return "\n".join(lines) + "\n"
+  def terminal(self) -> str:
+    """Returns the table as text for a terminal, with the short signature."""
+    title = f"{self.title}\n" if self.title else ""
+    notes = "".join(f"note: {note}\n" for note in self.notes)
+    return f"{title}{self._grid().text()}\n{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike) -> None:
     """Writes `table.csv`, `table.json`, `table.md` and `table.tex` into a folder, made if need be.
@@ -146,14 +110,49 @@ class Table:
     Raises:
       XmcapError: the folder cannot be written.
     """
-    out = pathlib.Path(out)
-    for suffix, text in (
-      ("csv", self.as_csv()),
-      ("json", self.as_json()),
-      ("md", self.as_markdown()),
-      ("tex", self.as_latex()),
-    ):
-      files.write_text(out / f"table.{suffix}", text)
+    files.write_forms(
+      out, "table", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
+    )
+
+  def cell(self, name: str, metric: str) -> str:
+    """Returns the score of a language or mean as people read it, with its interval if there is one."""
+    scores = self.rows.get(name) or self.means[name]
+    return format_cell(metric, scores[metric], self.intervals.get(name, {}).get(metric))
+
+  def _grid(self) -> grid.Grid:
+    def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
+      beside = (f"{column[name]:.3f}" if name in column else "-" for column in self.beside.values())
+      return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
+
+    return grid.Grid(
+      ("", "language", *COUNTS, *(metrics.METRICS[name].heading for name in self.metrics), *self.beside),
+      tuple(
+        row(code, code, languages.get(code).english_name, tuple(f"{scores[name]:,}" for name in COUNTS))
+        for code, scores in self.rows.items()
+      ),
+      tuple(row(name, "mean", mean_label(name), ("",) * len(COUNTS)) for name in self.means),
+      num_labels=2,
+    )
+
+  def _with_intervals(self, name: str, scores: Mapping[str, float]) -> dict:
+    intervals = self.intervals.get(name)
+    if intervals is None:
+      return dict(scores)
+    return {
+      metric: {"score": score, "low": intervals[metric][0], "high": intervals[metric][1]}
+      if metric in intervals
+      else score
+      for metric, score in scores.items()
+    }
+
+
+def mean_groups(codes: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+  """Returns the means that a table over these languages has: name -> the languages averaged over."""
+  groups = {"35": languages.TRAINED, "36": tuple(languages.LANGUAGES)}
+  groups = {name: members for name, members in groups.items() if codes.keys() >= set(members)}
+  if not any(len(members) == len(codes) for members in groups.values()):
+    groups = {f"{len(codes)} language{'' if len(codes) == 1 else 's'}": tuple(codes)}
+  return groups
 
 
 def mean_label(name: str) -> str:
@@ -161,40 +160,19 @@ def mean_label(name: str) -> str:
   return {"35": "35 trained languages", "36": "all 36 languages"}.get(name, name)
 
 
-def format_score(column: str, score: float) -> str:
-  """Returns a score as it is printed: three decimals, or per cent with one for a share."""
-  return f"{100 * score:.1f}%" if column == "exact" else f"{score:.3f}"
+def format_cell(metric: str, score: float, interval: Interval | None = None) -> str:
+  """Returns a score as it is printed, such as `0.584 [0.560, 0.610]`."""
+  text = metrics.METRICS[metric].format(score)
+  if interval is None:
+    return text
+  low, high = (metrics.METRICS[metric].format(end) for end in interval)
+  return f"{text} [{low}, {high}]"
 
 
-def _means(rows: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-  groups = {"35": languages.TRAINED, "36": tuple(languages.LANGUAGES)}
-  groups = {name: codes for name, codes in groups.items() if rows.keys() >= set(codes)}
-  if not any(len(codes) == len(rows) for codes in groups.values()):
-    groups = {f"{len(rows)} language{'' if len(rows) == 1 else 's'}": tuple(rows)}
-  return {
-    name: {column: sum(rows[code][column] for code in codes) / len(codes) for column in COLUMNS}
-    for name, codes in groups.items()
-  }
-
-
-def _mean_code(name: str) -> str:
-  return f"mean_{name.replace(' ', '_')}"
-
-
-def _cell(scores: Mapping[str, Mapping[str, float]], name: str) -> str:
-  return format_score(_BASELINE_COLUMN, scores[name][_BASELINE_COLUMN]) if name in scores else "-"
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-  return "  ".join(
-    cell.ljust(width) if i < 2 else cell.rjust(width)
-    for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-  ).rstrip()
-
-
-def _markdown(text: str) -> str:
-  return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in " ".join(text.split()))
-
-
-def _latex(column: str, score: float) -> str:
-  return format_score(column, score).replace("%", "\\%")
+def column(codes: Mapping[str, object], scores: Mapping[str, float]) -> dict[str, float]:
+  """Returns a column for `Table.beside`: scores of languages, and the means that they are enough for."""
+  held = {code: scores[code] for code in codes if code in scores}
+  for name, members in mean_groups(codes).items():
+    if all(code in scores for code in members):
+      held[name] = sum(scores[code] for code in members) / len(members)
+  return held

@@ -1,3 +1,5 @@
+import numpy as np
+
 from xmcap.scoring import metrics
 
 
@@ -7,4 +9,8 @@ def test_exact_is_equality_of_words_with_one_reference():
   )
   statistics = metrics.Exact().statistics(corpus)
   assert statistics.tolist() == [[1.0], [0.0], [0.0], [0.0]]
-  assert metrics.Exact().aggregate(statistics) == 0.25
+  assert metrics.Exact().aggregate(statistics.sum(axis=0), np.array(4.0)) == 0.25
+
+
+def test_tables_show_a_share_in_per_cent():
+  assert metrics.Exact().format(0.25) == "25.0%"

@@ -1,33 +1,11 @@
+import dataclasses
 import html.parser
-import json
-import re
-import shutil
 import subprocess
+import sys
 
 import pytest
-from PIL import Image
 
-from xmcap.scoring import Table, report, score_images, table_of
-from xmcap.scoring.report import chart, gallery, pictures
-
-_HOSTILE = '</script><script>alert("x")</script><!-- & \' "'
-_REFERENCES = {
-  "k1": {"ar": ["كلب يجري", "كلب"], "en": ["a dog runs", "a running dog"]},
-  "k2": {"en": [_HOSTILE]},
-  '"><img src=x>': {"ar": ["قط"], "en": ["a cat"]},
-}
-_PREDICTIONS = {
-  "k1": {"ar": "كلب يجري", "en": "a dog"},
-  "k2": {"en": _HOSTILE + " more"},
-  '"><img src=x>': {"ar": "", "en": "a cat"},
-}
-
-
-def _write(path, title="t", **options):
-  scores = score_images(_REFERENCES, _PREDICTIONS)
-  table = table_of(scores, _REFERENCES, title)
-  report.write_report(path, table, scores, _REFERENCES, _PREDICTIONS, **options)
-  return path.read_text(encoding="utf-8")
+from xmcap.scoring import report
 
 
 class _Parser(html.parser.HTMLParser):
@@ -35,7 +13,7 @@ class _Parser(html.parser.HTMLParser):
 
   def __init__(self, text):
     super().__init__()
-    self.tags, self.open, self.scripts = [], [], []
+    self.tags, self.open, self.text = [], [], ""
     self.feed(text)
     self.close()
 
@@ -43,8 +21,6 @@ class _Parser(html.parser.HTMLParser):
     self.tags.append((tag, dict(attrs)))
     if tag not in self._VOID:
       self.open.append(tag)
-    if tag == "script":
-      self.scripts.append("")
 
   def handle_startendtag(self, tag, attrs):
     self.tags.append((tag, dict(attrs)))
@@ -53,154 +29,109 @@ class _Parser(html.parser.HTMLParser):
     assert self.open.pop() == tag
 
   def handle_data(self, data):
-    if self.open and self.open[-1] == "script":
-      self.scripts[-1] += data
+    if self.open and self.open[-1] not in ("script", "style"):
+      self.text += data
 
 
-def test_everything_that_is_read_is_escaped(tmp_path):
-  table = Table.of_rows("<s>", {"en": {"images": 3, "cider": 1.0, "cider_d": 1.0, "exact": 0.0}})
-  page = _Parser(_write(tmp_path / "r.html", title=_HOSTILE, baselines={_HOSTILE: table}))
+@pytest.fixture
+def parsed(tmp_path):
+  """Writes a report; returns it parsed."""
+
+  def run(systems, **options):
+    report.write_report(tmp_path / "r.html", systems, **options)
+    return _Parser((tmp_path / "r.html").read_text(encoding="utf-8"))
+
+  return run
+
+
+def _retold(result, **changes):
+  return dataclasses.replace(result, table=dataclasses.replace(result.table, **changes))
+
+
+def test_everything_that_is_read_is_escaped(parsed, corpus, ours, theirs):
+  hostile = corpus.hostile
+  first = _retold(ours, title=hostile, notes=(hostile,), beside={hostile: {"en": 1.0}})
+  first.references.locales["k01"] = hostile
+  try:
+    page = parsed({hostile: first, f"{hostile}2": theirs}, baselines={hostile: theirs.table})
+  finally:
+    first.references.locales["k01"] = "de"
   assert page.open == []
-  assert len(page.scripts) == 2  # the gallery's data and the report's own
-  assert not [tag for tag, _ in page.tags if tag == "img"]
-  data = json.loads(page.scripts[0])
-  assert data["pictures"]["k2"]["en"]["references"] == [_HOSTILE]
+  # The page's own script, three of data for it, and one for each language.
+  assert [attrs.get("id") for tag, attrs in page.tags if tag == "script"] == [
+    "heat-data", "report-data", None, "captions-ar", "captions-de", "captions-en",
+  ]  # fmt: skip
+  assert page.text.count(hostile) >= 6
 
 
-def test_nothing_is_loaded_from_elsewhere(tmp_path):
-  page = _Parser(_write(tmp_path / "r.html"))
+def test_nothing_is_loaded_from_elsewhere(parsed, ours):
+  page = parsed({"ours": ours})
   policies = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
   assert policies == [
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    "default-src 'none'; img-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
   ]
   assert not [attrs for _, attrs in page.tags if "src" in attrs or attrs.get("href", "#")[0] != "#"]
-  assert not [tag for tag, _ in page.tags if tag in ("link", "iframe", "object")]
+  assert not [tag for tag, _ in page.tags if tag in ("link", "iframe", "object", "base")]
 
 
-def test_right_to_left_languages_are_marked(tmp_path, monkeypatch):
-  monkeypatch.setitem(_REFERENCES, "k2", {"ar": ["بيت"]})
-  references = {key: {"ar": captions["ar"]} for key, captions in _REFERENCES.items()}
-  predictions = {key: {"ar": "كلب"} for key in references}
-  scores = score_images(references, predictions)
-  report.write_report(tmp_path / "r.html", table_of(scores, references), scores, references, predictions)
-  page = _Parser((tmp_path / "r.html").read_text(encoding="utf-8"))
-  shown = [attrs for tag, attrs in page.tags if attrs.get("class") in ("prediction", "references")]
-  assert len(shown) == 6 and all(attrs["dir"] == "rtl" and attrs["lang"] == "ar" for attrs in shown)
+def test_links_of_the_page_lead_somewhere(parsed, ours):
+  page = parsed({"ours": ours})
+  ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+  assert len(ids) == len(set(ids))
+  assert {attrs["href"][1:] for tag, attrs in page.tags if tag == "a"} <= set(ids)
 
 
-def test_pictures_are_embedded_and_missing_ones_counted(tmp_path):
-  images = tmp_path / "images"
-  images.mkdir()
-  Image.new("RGB", (8, 8), "red").save(images / "k1.png")
-  (images / "k2.jpg").write_bytes(b"no picture")
-  text = _write(tmp_path / "r.html", images_dir=images)
-  assert text.count('<img src="data:image/png;base64,') == 1
-  assert "No readable picture in the folder for 2 of them: k2, " in text
+def test_signatures_and_notes_are_shown(parsed, ours, theirs):
+  note = "2 missing predictions scored as empty captions: en 2"
+  other = _retold(theirs, signature=theirs.table.signature.replace("missing:refuse", "missing:empty"))
+  page = parsed({"ours": _retold(ours, notes=(note,)), "theirs": other})
+  assert note in page.text
+  assert "missing: refuse against empty" in page.text
+  assert ours.table.signature in page.text and other.table.signature in page.text
+  assert "|miss:refuse|" in page.text  # of the short form
 
 
-def test_large_pictures_are_scaled_down(tmp_path):
-  path = tmp_path / "k.png"
-  Image.effect_noise((1200, 800), 90).convert("RGB").save(path)
-  uri = pictures.data_uri(path)
-  assert uri.startswith("data:image/jpeg;base64,") and len(uri) < 150_000 < path.stat().st_size
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "P", "L", "I;16", "CMYK"])
-def test_every_kind_of_picture_is_scaled_down(tmp_path, monkeypatch, mode):
-  monkeypatch.setattr(pictures, "_MAX_BYTES_AS_RELEASED", 0)
-  Image.new(mode, (500, 10)).save(tmp_path / "k.png" if mode != "CMYK" else tmp_path / "k.jpg")
-  assert pictures.data_uri(pictures.find(tmp_path, "k")).startswith("data:image/jpeg;base64,")
-
-
-def test_pictures_that_cannot_be_read_are_none(tmp_path, monkeypatch):
-  path = tmp_path / "k.png"
-  Image.new("RGB", (40, 40), "red").save(path)
-  monkeypatch.setattr(pictures, "_MAX_PIXELS", 1599)
-  assert pictures.data_uri(path) is None
-  monkeypatch.undo()
-  assert pictures.data_uri(path) is not None
-  path.write_bytes(path.read_bytes()[:60])
-  assert pictures.data_uri(path) is None
-
-
-@pytest.mark.parametrize("key", ["../k", "/k", "a/../../k", ".k", "", "k\x00", "k\n", "..", "é"])
-def test_keys_that_are_no_plain_names_are_never_paths(tmp_path, key):
-  (tmp_path / "images").mkdir()
-  Image.new("RGB", (8, 8)).save(tmp_path / "k.png")
-  assert pictures.find(tmp_path / "images", key) is None
-
-
-def test_at_most_sixty_pictures_spread_over_the_file():
-  keys = gallery._spread([str(i) for i in range(3600)])
-  assert len(keys) == len(set(keys)) == gallery.MAX_PICTURES and keys[0] == "0" and int(keys[-1]) >= 3500
-  assert gallery._spread(["a", "b"]) == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-  "highest, ticks",
-  [
-    (9.3, [0, 2, 4, 6, 8, 10]),
-    (1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-    (0.031, [0, 0.01, 0.02, 0.03, 0.04]),
-    (0.0, [0, 1]),
-  ],
-)
-def test_ticks_are_round_and_reach_the_highest(highest, ticks):
-  assert chart._ticks(highest) == pytest.approx(ticks)
-
-
-def test_chart_has_a_column_a_language_and_a_mark_a_baseline(tmp_path):
-  rows = {
-    code: {"images": 1, "cider": score, "cider_d": score, "exact": 0.5}
-    for code, score in (("ar", 1.0), ("en", 3.0), ("te", 2.0))
-  }
-  table = Table.of_rows("s", rows)
-  svg = chart.chart("cider", table, {"b": Table.of_rows("s", {"en": rows["ar"]})})
-  assert svg.count('class="column"') == 3 and svg.count("mark mark-0") == 1
-  places = {
-    by: [float(x) for x in re.findall(f'data-by-{by}="([0-9.]+)"', svg)] for by in ("code", "score", "group")
-  }
-  assert places["code"] == sorted(places["code"])
-  assert sorted(range(3), key=places["score"].__getitem__) == [1, 2, 0]  # en, te, ar
-  assert sorted(range(3), key=places["group"].__getitem__) == [1, 0, 2]  # English, web, low-resource
-
-
-def test_baselines_under_another_signature_are_pointed_out(tmp_path):
-  table = Table.of_rows("other", {"en": {"images": 3, "cider": 1.0, "cider_d": 1.0, "exact": 0.0}})
-  text = _write(tmp_path / "r.html", baselines={"most frequent": table})
-  assert "not strictly comparable: most frequent." in text
-  assert "not strictly comparable" not in _write(tmp_path / "r.html")
-
-
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(_CHROMIUM is None, reason="no chromium is installed")
-def test_a_browser_fills_the_gallery_in_the_chosen_language(tmp_path):
-  path = tmp_path / "r.html"
-  page = _write(path)
-  choices = (('"en" selected', '"en"'), ('"ar">', '"ar" selected>'), ('id="wrong"', 'id="wrong" checked'))
-  for before, after in choices:
-    page = page.replace(before, after)
-  path.write_text(page, encoding="utf-8")
-  result = subprocess.run(
-    [
-      _CHROMIUM,
-      "--headless",
-      "--no-sandbox",
-      "--disable-gpu",
-      f"--user-data-dir={tmp_path / 'profile'}",
-      "--dump-dom",
-      path.as_uri(),
-    ],
-    capture_output=True,
-    text=True,
-    check=True,
-    timeout=120,
+def test_tables_under_a_foreign_signature_are_pointed_out(parsed, ours, theirs):
+  page = parsed({"ours": ours}, baselines={"x": dataclasses.replace(theirs.table, signature="sacre")})
+  assert (
+    "x was scored in another way, so its scores do not compare: its signature is none of xmcap's" in page.text
   )
-  dom = result.stdout
-  assert "1 of 3 captions in Arabic are not exact." in dom
-  cards = dom[dom.index('id="cards"') : dom.index('id="gallery-data"')]
-  assert cards.count('lang="ar" dir="rtl"') >= 4
-  assert "Uncaught" not in result.stderr
+
+
+def test_the_same_systems_make_no_notice(parsed, ours, theirs):
+  assert "in another way" not in parsed({"ours": ours, "theirs": theirs}).text
+
+
+def test_what_was_not_asked_for_has_no_section(parsed, bare):
+  page = parsed({"bare": bare})
+  sections = [attrs["id"] for tag, attrs in page.tags if tag == "section" and "id" in attrs]
+  assert sections == ["languages", "table", "regions", "captions", "reading"]
+  assert "95%" not in page.text
+  assert not [attrs for _, attrs in page.tags if attrs.get("name") == "words"]
+
+
+def test_a_title_of_broken_bytes_is_written(parsed, ours):
+  assert "caf?" in parsed({"ours": _retold(ours, title="caf\udce9")}).text
+
+
+def test_no_system_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match="one system"):
+    report.write_report(tmp_path / "r.html", {})
+
+
+_SCRIPT = """
+import sys
+from xmcap.scoring import report
+from xmcap.scoring.score import score
+references = {"k1": {"en": ["a dog"], "ar": ["b"]}, "k2": {"en": ["a cat", "the cat"], "ar": ["c"]}}
+result = score(references, {"k1": {"en": "dog", "ar": "b"}, "k2": {"en": "cat", "ar": "d"}}, keep=("words",))
+report.write_report(sys.argv[1], {"a": result, "b": result})
+"""
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+  for seed in ("1", "2"):
+    subprocess.run(
+      [sys.executable, "-c", _SCRIPT, str(tmp_path / seed)], check=True, env={"PYTHONHASHSEED": seed}
+    )
+  assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()

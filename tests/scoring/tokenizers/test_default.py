@@ -123,3 +123,12 @@ def test_unknown_tokenizer_suggests_the_nearest():
 def test_whitespace_deletes_punctuation_only():
   words = tokenizers.get("whitespace", "zh")("A ski-doo, don't 银色的 + $5")
   assert words == ["a", "skidoo", "dont", "银色的", "+", "$5"]
+
+
+def test_dictionary_of_jieba_is_that_of_its_own_reader():
+  # jieba 0.42.1, Tokenizer.gen_pfdict.
+  jieba = pytest.importorskip("jieba")
+  tokenizer = jieba.Tokenizer()
+  frequencies, total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+  with tokenizer.get_dict_file() as file:
+    assert segmenters._prefix_dictionary(file.read().decode("utf-8")) == (frequencies, total)

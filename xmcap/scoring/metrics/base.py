@@ -5,22 +5,32 @@ The statistics are kept apart from the score so that resampling images needs no 
 
 import abc
 import functools
+import itertools
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from xmcap.scoring.metrics import ngrams
+from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.words import Words
+
+T = TypeVar("T")
 
 
 class Corpus:
   """The tokenised captions of one language, and what metrics share of the work on them.
 
   Attributes:
-    hypotheses: words of the predicted caption of each image.
-    references: words of the reference captions of each image, one or more.
+    document_frequency: of another corpus, to weigh n-grams by; None: that of these references.
   """
 
-  def __init__(self, hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]):
+  def __init__(
+    self,
+    hypotheses: Sequence[Sequence[str]],
+    references: Sequence[Sequence[Sequence[str]]],
+    document_frequency: DocumentFrequency | None = None,
+  ):
     """Holds the captions of the same images in the same order.
 
     Raises:
@@ -31,13 +41,56 @@ class Corpus:
         f"{len(hypotheses)} hypotheses and {len(references)} lists of references: there must "
         "be one hypothesis and one or more references for each of one or more images"
       )
-    self.hypotheses = hypotheses
-    self.references = references
+    self._captions = interleave(hypotheses, references)
+    self._words = None
+    self._num_references = np.fromiter(map(len, references), np.int64, len(references))
+    self.document_frequency = document_frequency
+
+  @classmethod
+  def of_words(
+    cls, words: Words, num_references: np.ndarray, document_frequency: DocumentFrequency | None = None
+  ) -> "Corpus":
+    """Holds captions whose words are numbered already.
+
+    Args:
+      words: of all captions, those of an image together, its hypothesis first.
+      num_references: int64 [images], how many references each image has, one or more.
+      document_frequency: as in the constructor.
+    """
+    corpus = cls.__new__(cls)
+    corpus._captions, corpus._words, corpus._num_references = None, words, num_references
+    corpus.document_frequency = document_frequency
+    return corpus
 
   @functools.cached_property
   def ngrams(self) -> ngrams.Ngrams:
     """The counts of the n-grams of all captions."""
-    return ngrams.count(self.hypotheses, self.references)
+    words = Words.of(self._captions) if self._words is None else self._words
+    return ngrams.count(words, self._num_references)
+
+  @functools.cached_property
+  def hypotheses(self) -> list[Sequence[str]]:
+    """The words of the predicted caption of each image."""
+    return [of_image[0] for of_image in self._of_images]
+
+  @functools.cached_property
+  def references(self) -> list[Sequence[Sequence[str]]]:
+    """The words of the reference captions of each image."""
+    return [of_image[1:] for of_image in self._of_images]
+
+  @functools.cached_property
+  def _of_images(self) -> list[list[Sequence[str]]]:
+    captions = iter(self._words.captions() if self._captions is None else self._captions)
+    return [list(itertools.islice(captions, 1 + count)) for count in self._num_references.tolist()]
+
+
+def interleave(hypotheses: Sequence[T], references: Sequence[Sequence[T]]) -> list[T]:
+  """Returns captions, or their words, in the order of a corpus: each hypothesis, then its references."""
+  captions: list[T] = []
+  for hypothesis, of_image in zip(hypotheses, references, strict=True):
+    captions.append(hypothesis)
+    captions += of_image
+  return captions
 
 
 class Metric(abc.ABC):

@@ -16,10 +16,11 @@ class Cider(base.Metric):
   """Plain CIDEr: mean over n of the mean cosine of tf-idf vectors of n-grams with each reference, times 10.
 
   A document is an image; document frequencies are those of the references that are scored against, so that
-  one image alone scores 0. A caption shorter than n words adds 0 for that n.
+  one image alone scores 0, unless the corpus brings others. A caption shorter than n words adds 0 for that n.
   """
 
   name = "cider"
+  heading = "CIDEr"
 
   def __init__(self, n: int = 4):
     """Takes the longest n-gram in words."""
@@ -27,7 +28,7 @@ class Cider(base.Metric):
 
   @property
   def signature(self) -> str:
-    return f"{self.name}(n={self.n},df=references,stem=no,scale={_SCALE:g})"
+    return f"n={self.n},stem=no,scale={_SCALE:g}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1]: the score of each image, in [0, 10]; its mean is the score."""
@@ -35,13 +36,21 @@ class Cider(base.Metric):
     num_captions, num_images = len(counts.length), counts.num_images
     hypothesis = np.flatnonzero(~counts.is_reference)[counts.image]
     similarity = np.zeros(num_captions)
-    for order in counts.orders(self.n):
-      inverse_document_frequency = np.log(num_images) - np.log(np.maximum(1.0, order.document_frequency))
+    for n, order in enumerate(counts.orders(self.n), 1):
+      documents, frequency = num_images, order.document_frequency
+      if corpus.document_frequency is not None:
+        documents, frequency = (
+          corpus.document_frequency.num_images,
+          corpus.document_frequency.frequencies(counts, n),
+        )
+      inverse_document_frequency = np.log(documents) - np.log(np.maximum(1.0, frequency))
       weight = order.count * inverse_document_frequency[order.ngram]
-      norm = np.sqrt(np.bincount(order.caption, weight**2, minlength=num_captions))
-      shared = np.flatnonzero((order.matched >= 0) & counts.is_reference[order.caption])
-      product = self._product(weight[order.matched[shared]], weight[shared])
-      dot = np.bincount(order.caption[shared], product, minlength=num_captions)
+      squares = np.bincount(order.caption, weight**2, minlength=num_captions)
+      singles = inverse_document_frequency[len(frequency) - len(order.single_caption) :]
+      squares = squares + np.bincount(order.single_caption, singles**2, minlength=num_captions)
+      norm = np.sqrt(squares)
+      product = self._product(weight[order.hypothesis], weight[order.reference])
+      dot = np.bincount(order.caption[order.reference], product, minlength=num_captions)
       norms = norm * norm[hypothesis]
       similarity += np.divide(dot, norms, out=np.zeros(num_captions), where=norms > 0)
     similarity *= self._length_factor(counts, hypothesis) / self.n
@@ -65,6 +74,7 @@ class CiderD(Cider):
   """
 
   name = "cider_d"
+  heading = "CIDEr-D"
 
   def __init__(self, n: int = 4, sigma: float = 6.0):
     """Takes the longest n-gram and the width of the length penalty, both in words."""
@@ -73,7 +83,7 @@ class CiderD(Cider):
 
   @property
   def signature(self) -> str:
-    return f"{self.name}(n={self.n},sigma={self.sigma:g},df=references,stem=no,scale={_SCALE:g})"
+    return f"n={self.n},sigma={self.sigma:g},stem=no,scale={_SCALE:g}"
 
   def _product(self, hypothesis: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.minimum(hypothesis, reference) * reference

@@ -9,10 +9,12 @@ class Exact(base.Metric):
   """Share of captions with exactly the words of one of the references; a caption without words is wrong."""
 
   name = "exact"
+  heading = "Exact"
+  percent = True
 
   @property
   def signature(self) -> str:
-    return f"{self.name}(words)"
+    return "unit=words"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1]: 1 where the caption is right, else 0."""

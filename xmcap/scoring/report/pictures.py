@@ -1,11 +1,27 @@
-"""Pictures for the gallery of a report, as `data:` URIs small enough for one file."""
+"""The pictures of a report: small ones held in the file, or links to the files that there are."""
 
 import base64
+import concurrent.futures
+import dataclasses
 import io
+import itertools
+import os
 import pathlib
 import re
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any
 
 from PIL import Image, ImageOps
+
+from xmcap.errors import UsageError
+from xmcap.scoring import workers
+
+BUDGET = 24 * 2**20
+"""The most characters of base64 that the embedded pictures of a report take."""
+
+MODES = ("embed", "link", "none")
+"""How a report can show pictures."""
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -13,6 +29,56 @@ _MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png"}
 _MAX_BYTES_AS_RELEASED = 24_000
 _MAX_PIXELS = 50_000_000
 _MAX_SIDE = 400
+_FEW, _SIDE_OF_FEW, _SIDE_OF_MANY = 800, 320, 176  # few pictures can be larger within the budget
+_PER_BLOCK = 100
+_SCALED_MODES = ("L", "RGB", "CMYK")  # all that a JPEG has; of others not all can be scaled
+_NOT_EMBEDDED, _NONE = -1, -2
+_FIRST_FEW = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures:
+  """The pictures of a report.
+
+  Attributes:
+    data: what the page's script needs to know: `kind`, and `of`, for each image a number that says where its
+      picture is. `embed`: the place among the embedded ones, -1 if it is not embedded, -2 if there is none.
+      `link`: which of `suffixes` the file has, beside the `folder`; -2 if there is none.
+    sources: what the policy of the page lets pictures be loaded from.
+    blocks: of embedded pictures, `perBlock` lines of base64 each.
+    note: what is missing, for people.
+  """
+
+  data: dict[str, Any]
+  sources: str
+  blocks: tuple[str, ...] = ()
+  note: str = ""
+
+
+def choose(
+  mode: str, keys: Sequence[str], images_dir: str | os.PathLike | None, report: str | os.PathLike
+) -> Pictures:
+  """Finds the pictures of images.
+
+  Args:
+    mode: `embed`, `link` or `none`.
+    keys: of the images.
+    images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures.
+    report: the file that shows them, from whose folder links lead.
+
+  Raises:
+    UsageError: there is no such mode, or links are wanted and no folder is given.
+  """
+  if mode not in MODES:
+    raise UsageError(f"pictures '{mode}': there are {', '.join(MODES)}")
+  if mode == "link" and images_dir is None:
+    raise UsageError("pictures 'link': name the folder of the pictures too, or choose 'none'")
+  if mode == "none" or images_dir is None:
+    return Pictures({"kind": "none"}, "'none'")
+  paths = [find(pathlib.Path(images_dir), key) for key in keys]
+  if mode == "link":
+    return _linked(keys, paths, pathlib.Path(images_dir), pathlib.Path(report).parent)
+  return _embedded(keys, paths)
 
 
 def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
@@ -37,11 +103,91 @@ def data_uri(path: pathlib.Path) -> str | None:
       image.load()
       content, media_type = path.read_bytes(), _MEDIA_TYPES[image.format]
       if len(content) > _MAX_BYTES_AS_RELEASED:
-        small = ImageOps.exif_transpose(image)
-        small.thumbnail((_MAX_SIDE, _MAX_SIDE))
-        buffer = io.BytesIO()
-        small.convert("RGB").save(buffer, "JPEG", quality=82)
-        content, media_type = buffer.getvalue(), "image/jpeg"
+        content, media_type = _jpeg(image, _MAX_SIDE, 82), "image/jpeg"
   except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError):
     return None
   return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def thumbnail(path: pathlib.Path, side: int) -> bytes | None:
+  """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read, as in `data_uri`."""
+  try:
+    with Image.open(path, formats=list(_MEDIA_TYPES)) as image:
+      if image.width * image.height > _MAX_PIXELS:
+        return None
+      return _jpeg(image, side, 74)
+  except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError):
+    return None
+
+
+def _jpeg(image: Image.Image, side: int, quality: int) -> bytes:
+  if image.mode not in _SCALED_MODES:
+    image = image.convert("RGB")
+  # First scaled down, which for a JPEG saves decoding most of it, and then turned as its EXIF says.
+  image.thumbnail((side, side), reducing_gap=1.0)
+  buffer = io.BytesIO()
+  ImageOps.exif_transpose(image).convert("RGB").save(buffer, "JPEG", quality=quality, optimize=True)
+  return buffer.getvalue()
+
+
+def _linked(
+  keys: Sequence[str], paths: Sequence[pathlib.Path | None], images_dir: pathlib.Path, folder: pathlib.Path
+) -> Pictures:
+  try:
+    address = urllib.parse.quote(pathlib.PurePath(os.path.relpath(images_dir, folder)).as_posix())
+  except ValueError:  # on another drive
+    address = images_dir.absolute().as_uri()
+  of = [_NONE if path is None else _SUFFIXES.index(path.suffix) for path in paths]
+  data = {"kind": "link", "folder": f"{address}/", "suffixes": _SUFFIXES, "of": of}
+  # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
+  return Pictures(data, "'self' file:", note=_missing_note(keys, of))
+
+
+def _embedded(keys: Sequence[str], paths: Sequence[pathlib.Path | None]) -> Pictures:
+  side = _SIDE_OF_FEW if len(keys) <= _FEW else _SIDE_OF_MANY
+  of = [_NONE if path is None else _NOT_EMBEDDED for path in paths]
+  held: dict[int, str] = {}
+  size, order = 0, iter([place for place in _spread(len(keys)) if paths[place] is not None])
+  with concurrent.futures.ThreadPoolExecutor(workers.available()) as pool:
+    # A batch at a time: what is decoded and not held in the end is little.
+    while size < BUDGET and (batch := list(itertools.islice(order, 64))):
+      contents = pool.map(lambda place: thumbnail(paths[place], side), batch)
+      for place, content in zip(batch, contents, strict=True):
+        if content is None:
+          of[place] = _NONE
+        elif size < BUDGET:
+          text = base64.b64encode(content).decode("ascii")
+          size += len(text)
+          if size <= BUDGET:
+            held[place] = text
+  embedded = sorted(held)
+  for number, place in enumerate(embedded):
+    of[place] = number
+  blocks = tuple(
+    "\n".join(held[place] for place in embedded[start : start + _PER_BLOCK])
+    for start in range(0, len(embedded), _PER_BLOCK)
+  )
+  notes = []
+  if left_out := of.count(_NOT_EMBEDDED):
+    notes.append(
+      f"{len(embedded):,} pictures are in this file, spread evenly; {left_out:,} are left out, since all together "
+      f"would take more than {BUDGET // 2**20} MB."
+    )
+  notes.append(_missing_note(keys, of))
+  return Pictures(
+    {"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, " ".join(filter(None, notes))
+  )
+
+
+def _missing_note(keys: Sequence[str], of: Sequence[int]) -> str:
+  missing = [key for key, number in zip(keys, of, strict=True) if number == _NONE]
+  if not missing:
+    return ""
+  few = ", ".join(missing[:_FIRST_FEW]) + (" and so on" if len(missing) > _FIRST_FEW else "")
+  return f"No readable picture in the folder for {len(missing):,} of {len(keys):,} images: {few}."
+
+
+def _spread(count: int) -> list[int]:
+  """Returns 0 to count - 1 in an order whose every beginning is spread evenly: by their bits, turned round."""
+  bits = max(1, (count - 1).bit_length())
+  return [place for i in range(1 << bits) if (place := int(f"{i:0{bits}b}"[::-1], 2)) < count]

@@ -5,11 +5,17 @@ import functools
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.scoring import files
 from xmcap.scoring.tokenizers.base import Tokenizer
+from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default
+from xmcap.scoring.tokenizers.given import Given
+from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
-TOKENIZERS: dict[str, type[Tokenizer]] = {tokenizer.name: tokenizer for tokenizer in (Default, Whitespace)}
+TOKENIZERS: dict[str, type[Tokenizer]] = {
+  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Whitespace)
+}
 """Name -> class."""
 
 
@@ -18,10 +24,13 @@ def get(name: str, language: str) -> Tokenizer:
   """Returns the tokeniser of a name for a language; each is made once, since segmenters are slow to load.
 
   Raises:
-    UsageError: there is no such tokeniser or language.
+    UsageError: there is no such tokeniser or language, or the tokeniser does not know the language.
   """
   if name not in TOKENIZERS:
-    nearest = difflib.get_close_matches(name, TOKENIZERS, n=1)
-    hint = f"; did you mean '{nearest[0]}'?" if nearest else ";"
-    raise UsageError(f"unknown tokeniser '{name}'{hint} There are: {', '.join(TOKENIZERS)}")
+    nearest = difflib.get_close_matches(name.lower(), TOKENIZERS, n=1)
+    hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
+    raise UsageError(f"unknown tokeniser '{files.shown(name)}'; {hint}: {', '.join(TOKENIZERS)}")
   return TOKENIZERS[name](languages.get(language).code)
+
+
+__all__ = ["TOKENIZERS", "Tokenizer", "get"]

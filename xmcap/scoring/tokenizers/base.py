@@ -1,23 +1,34 @@
 """What a tokeniser is: captions in, words out, and a version that changes whenever a word could."""
 
 import abc
+from collections.abc import Sequence
+
+from xmcap.scoring.words import Words
 
 
 class Tokenizer(abc.ABC):
-  """Splits a caption of one language into words.
+  """Splits captions of one language into words.
 
   To add one, write a subclass in a file of its own and name it in `xmcap.scoring.tokenizers.TOKENIZERS`.
 
   Attributes:
     name: how options and signatures call it.
+    normalization: what is done to the characters before words are found, for signatures.
     rules: number of this tokeniser's own rules; raise it with each change that could change a word.
+    needs_tokenized: whether `tokenize_references` needs the words that the release itself gives.
   """
 
   name: str
+  normalization: str
   rules: int = 1
+  needs_tokenized: bool = False
 
   def __init__(self, language: str):
-    """Prepares for captions of one language, given by its code."""
+    """Prepares for captions of one language, given by its code.
+
+    Raises:
+      UsageError: the tokeniser does not know the language.
+    """
     self.language = language
 
   @property
@@ -26,5 +37,33 @@ class Tokenizer(abc.ABC):
     return str(self.rules)
 
   @abc.abstractmethod
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    """Returns the words of each caption, in order; an empty list for a caption of which nothing is left.
+
+    The words of a caption depend on that caption alone. Captions come many at a time since some tokenisers
+    are slow to start.
+    """
+
+  def words(self, texts: Sequence[str]) -> Words:
+    """Returns the same as `tokenize`, as numbers; for tokenisers that are faster that way."""
+    return Words.of(self.tokenize(texts))
+
+  def tokenize_references(
+    self, texts: Sequence[str], tokenized: Sequence[str] | None = None
+  ) -> list[list[str]]:
+    """Returns the words of reference captions; unless a subclass says otherwise, those of `tokenize`.
+
+    Args:
+      texts: the captions as people wrote them.
+      tokenized: the same captions as the release splits them (`caption/tokenized`), words separated by
+        spaces; None where they were not read. Only used where `needs_tokenized` is true.
+
+    Raises:
+      UsageError: `tokenized` is needed, and is missing or has another length than `texts`.
+    """
+    del tokenized
+    return self.tokenize(texts)
+
   def __call__(self, text: str) -> list[str]:
-    """Returns the words of a caption, in order; an empty list if nothing is left."""
+    """Returns the words of one caption."""
+    return self.tokenize([text])[0]

@@ -6,9 +6,14 @@ used here are named, with their versions, in every signature.
 
 import functools
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from xmcap.scoring.tokenizers import base, normalization, segmenters
+from xmcap.scoring.words import Words, number
+
+_END = "\0"
 
 
 class Default(base.Tokenizer):
@@ -19,14 +24,38 @@ class Default(base.Tokenizer):
   """
 
   name = "default"
+  normalization = "nfkc,lower,words"
 
   def __init__(self, language: str):
     super().__init__(language)
     self._normalize = normalization.Normalizer(language)
 
-  def __call__(self, text: str) -> list[str]:
-    text = self._normalize(text)
-    return self._segment(text) if self.language in segmenters.SEGMENTERS else text.split()
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    if self.language in segmenters.SEGMENTERS:
+      return [self._segment(text) for text in self._normalize(texts)]
+    return self.words(texts).captions()
+
+  def words(self, texts: Sequence[str]) -> Words:
+    if self.language in segmenters.SEGMENTERS:
+      return super().words(texts)
+    if not texts:
+      return Words.of([])
+    # What stands between white space recurs, so only what is distinct is normalised: nothing that the
+    # normaliser does looks beyond white space. A caption ends in a token of its own, which has no words.
+    joined = f" {_END} ".join([*texts, ""])
+    if joined.count(_END) > len(texts):
+      joined = f" {_END} ".join([*(text.replace(_END, " ") for text in texts), ""])
+    distinct, token = number(joined.split())
+    found = Words.of([text.split() for text in self._normalize(distinct)])
+    # Each token gives way to its words: mostly one, none for a dash by itself, two for "ski-doo".
+    lengths = found.lengths[token]
+    ends = np.cumsum(lengths)
+    places = np.repeat((np.cumsum(found.lengths) - found.lengths)[token] - (ends - lengths), lengths)
+    return Words(
+      found.vocabulary,
+      found.numbers[places + np.arange(len(places))],
+      np.diff(ends[token == distinct.index(_END)], prepend=0),
+    )
 
   @property
   def version(self) -> str:

@@ -1,6 +1,10 @@
-"""Character classes that a caption is normalised by before its words are found."""
+"""Character classes that captions are normalised by before their words are found."""
 
+import functools
 import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
 
 SPACE = " "
 _APOSTROPHES = frozenset("'\u2018\u2019\u02bc\u05f3\u05f4\"")
@@ -9,20 +13,9 @@ _APOSTROPHE_IS_A_LETTER = frozenset({"he", "quz", "uk"})
 # Lower case of I and of dotted I in Turkish, which Unicode's default mapping would confuse.
 _LOWER_CASE = {"tr": {ord("I"): "ı", ord("İ"): "i"}}
 
-
-class _Words(dict):
-  """Table for `str.translate` that learns a character's class the first time it is met."""
-
-  def __missing__(self, code_point: int) -> str | None:
-    category = unicodedata.category(chr(code_point))
-    if category == "Cf" or 0xFE00 <= code_point <= 0xFE0F or 0xE0100 <= code_point <= 0xE01EF:
-      value = None
-    elif category[0] in "PSZ" or category == "Cc":
-      value = SPACE
-    else:
-      value = chr(code_point)
-    self[code_point] = value
-    return value
+_SEPARATOR = "\n"
+_DELETED = 0
+_UNKNOWN = 2**32 - 1
 
 
 class Normalizer:
@@ -36,13 +29,41 @@ class Normalizer:
 
   def __init__(self, language: str):
     self._lower = _LOWER_CASE.get(language)
-    self._words = _Words()
-    if language in _APOSTROPHE_IS_A_LETTER:
-      self._words.update((ord(character), None) for character in _APOSTROPHES)
+    self._table = _table(language in _APOSTROPHE_IS_A_LETTER)
 
-  def __call__(self, text: str) -> str:
-    """Returns the text with single characters to split at, which may stand in a row or at the ends."""
-    text = unicodedata.normalize("NFKC", text)
+  def __call__(self, texts: Sequence[str]) -> list[str]:
+    """Returns the texts with single characters to split at, which may stand in a row or at the ends."""
+    if not texts:
+      return []
+    # All at once, as one array of code points: several times faster than text by text.
+    joined = _SEPARATOR.join(texts)
+    if joined.count(_SEPARATOR) >= len(texts):
+      joined = _SEPARATOR.join(text.replace(_SEPARATOR, SPACE) for text in texts)
+    joined = unicodedata.normalize("NFKC", joined)
     if self._lower:
-      text = text.translate(self._lower)
-    return text.lower().translate(self._words)
+      joined = joined.translate(self._lower)
+    code_points = np.frombuffer(joined.lower().encode("utf-32-le", "surrogatepass"), np.uint32)
+    kept = self._table[code_points]
+    if (unknown := kept == _UNKNOWN).any():
+      self._learn(np.unique(code_points[unknown]))
+      kept = self._table[code_points]
+    return kept[kept != _DELETED].tobytes().decode("utf-32-le", "surrogatepass").split(_SEPARATOR)
+
+  def _learn(self, code_points: np.ndarray) -> None:
+    for code_point in code_points.tolist():
+      category = unicodedata.category(chr(code_point))
+      if category == "Cf" or 0xFE00 <= code_point <= 0xFE0F or 0xE0100 <= code_point <= 0xE01EF:
+        self._table[code_point] = _DELETED
+      else:
+        to_space = category[0] in "PSZ" or category == "Cc"
+        self._table[code_point] = ord(SPACE) if to_space else code_point
+
+
+@functools.cache
+def _table(apostrophe_is_a_letter: bool) -> np.ndarray:
+  """Returns code point -> what it becomes, to be learnt when a code point is first met."""
+  table = np.full(0x110000, _UNKNOWN, np.uint32)
+  table[ord(_SEPARATOR)] = ord(_SEPARATOR)
+  if apostrophe_is_a_letter:
+    table[[ord(character) for character in _APOSTROPHES]] = _DELETED
+  return table

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import operator
 import os
 import warnings
 from collections.abc import Callable
@@ -66,9 +67,25 @@ def _chinese() -> Segment:
 
   tokenizer = jieba.Tokenizer()
   # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
-  tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+  with tokenizer.get_dict_file() as file:
+    tokenizer.FREQ, tokenizer.total = _prefix_dictionary(file.read().decode("utf-8"))
   tokenizer.initialized = True
   return lambda text: [word for word in tokenizer.cut(text) if not word.isspace()]
+
+
+def _prefix_dictionary(text: str) -> tuple[dict[str, int], int]:
+  """Returns what jieba's `gen_pfdict` does, in half of its time: prefix -> frequency (0: no word), and their sum.
+
+  Lines are `word frequency tag`.
+  """
+  fields = text.split()
+  words, frequencies = fields[::3], list(map(int, fields[1::3]))
+  prefixes: dict[str, int] = {}
+  longer = words
+  for length in range(1, max(map(len, words))):
+    longer = [word for word in longer if len(word) > length]
+    prefixes |= dict.fromkeys(map(operator.itemgetter(slice(length)), longer), 0)
+  return {**prefixes, **dict(zip(words, frequencies, strict=True))}, sum(frequencies)
 
 
 def _japanese() -> Segment:

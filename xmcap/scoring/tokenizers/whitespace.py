@@ -1,18 +1,33 @@
 """The plainest tokeniser, for comparison with scores that were made without segmenters."""
 
 import unicodedata
+from collections.abc import Sequence
 
 from xmcap.scoring.tokenizers import base
+
+
+class _Kept(dict):
+  """Table for `str.translate` that learns a character's class the first time it is met."""
+
+  def __missing__(self, code_point: int) -> str | None:
+    character = chr(code_point)
+    value = None if unicodedata.category(character)[0] == "P" else character
+    self[code_point] = value
+    return value
+
+
+_KEPT = _Kept()
 
 
 class Whitespace(base.Tokenizer):
   """Lower case, punctuation (category P) deleted, split at white space; the same for every language."""
 
   name = "whitespace"
+  normalization = "lower,no-punctuation"
 
   @property
   def version(self) -> str:
     return f"{self.rules}.unicode-{unicodedata.unidata_version}"
 
-  def __call__(self, text: str) -> list[str]:
-    return "".join(c for c in text.lower() if unicodedata.category(c)[0] != "P").split()
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    return [text.lower().translate(_KEPT).split() for text in texts]

@@ -1,0 +1,123 @@
+"""Scoring XM3600's size, from files to a written table, against pycocoevalcap's PTBTokenizer and Cider.
+
+36 languages x 3,600 images x (1 prediction + 2 references). Each side runs as a process of its own, which reads
+the files, finds words, scores and writes the table; pycocoevalcap needs Java. Prints the ratio of the median
+times, the memory that xmcap and its workers hold at most, and what 1,000 bootstrap resamples add.
+
+usage: python benchmarks/scoring.py [repeats]
+"""
+
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import captions
+
+_PEER = """
+import csv, json, sys
+from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+references, hypotheses = {}, {}
+for line in open(sys.argv[1], encoding="utf-8"):
+  row = json.loads(line)
+  for code, value in row.items():
+    if not code.startswith("image/"):
+      texts = [{"caption": text} for text in value["caption"]]
+      references.setdefault(code, {})[row["image/key"]] = texts
+for line in open(sys.argv[2], encoding="utf-8"):
+  row = json.loads(line)
+  hypotheses.setdefault(row["language"], {})[row["image/key"]] = [{"caption": row["caption"]}]
+with open(sys.argv[3], "w") as file:
+  for code in references:
+    tokenizer = PTBTokenizer()
+    words = tokenizer.tokenize(references[code]), tokenizer.tokenize(hypotheses[code])
+    csv.writer(file).writerow([code, Cider().compute_score(*words)[0]])
+"""
+
+
+def main() -> None:
+  """Prints what the docstring says."""
+  repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+  files = [str(path) for path in captions.release()]
+  with tempfile.TemporaryDirectory() as folder:
+    score = [
+      sys.executable,
+      "-m",
+      "xmcap.cli",
+      "score",
+      f"--references={files[0]}",
+      f"--predictions={files[1]}",
+    ]
+    table = [*score, f"--out={folder}/table", "--metrics=cider_d", "--only_tables", "--no_health"]
+    peer = [sys.executable, "-c", _PEER, *files, f"{folder}/peer.csv"]
+    runs = {
+      "pycocoevalcap (PTBTokenizer + Cider)": peer,
+      "xmcap score --metrics=cider_d --only_tables --no_health": table,
+      "the same with --processes=1": [*table, "--processes=1"],
+      "the same with --bootstrap=1000": [*table, "--bootstrap=1000"],
+      "xmcap score, everything (CIDEr, CIDEr-D, health, slices, report)": [*score, f"--out={folder}/all"],
+    }
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    memory = dict.fromkeys(runs, 0.0)
+    # In turns, so that a slow minute of the machine is everybody's.
+    for _ in range(repeats):
+      for name, command in runs.items():
+        seconds, held = _run(command)
+        times[name].append(seconds)
+        memory[name] = max(memory[name], held)
+  medians = {name: statistics.median(of_name) for name, of_name in times.items()}
+  base = next(iter(medians.values()))
+  print(f"medians of {repeats}, in turns; {os.cpu_count()} cores; memory of all processes of a run together")
+  for name, median in medians.items():
+    print(f"{median:8.2f} s  {base / median:6.1f} x  {memory[name]:8.0f} MB  {name}")
+
+
+def _run(command: list[str]) -> tuple[float, float]:
+  """Returns seconds, and the most memory (MB, shared pages counted once) that the processes held."""
+  # A new environment may not have compiled its modules yet; the second run of anything has.
+  environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+  began = time.perf_counter()
+  process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+  peak = [0.0]
+  watcher = threading.Thread(target=_watch, args=(process, peak))
+  watcher.start()
+  if process.wait() != 0:
+    raise SystemExit(f"failed: {' '.join(command[:4])} ...")
+  seconds = time.perf_counter() - began
+  watcher.join()
+  return seconds, peak[0]
+
+
+def _watch(process: subprocess.Popen, peak: list[float]) -> None:
+  while process.poll() is None:
+    peak[0] = max(peak[0], sum(_proportional(pid) for pid in _family(process.pid)))
+    time.sleep(0.1)
+
+
+def _family(pid: int) -> list[int]:
+  try:
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+  except OSError:
+    return []
+  return [pid, *(member for child in children for member in _family(int(child)))]
+
+
+def _proportional(pid: int) -> float:
+  try:
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+      if line.startswith("Pss:"):
+        return int(line.split()[1]) / 1024
+  except OSError:
+    pass
+  return 0.0
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,93 @@
+"""`xmcap human rate`: makes a page, joins what was saved on it, and words what is wrong in one line."""
+
+import json
+
+import pytest
+
+from xmcap import cli
+
+_CAPTIONS = {"base": ("a dog", "ein Hund"), "large": ("a dog", "der Hund")}
+
+
+@pytest.fixture
+def rate(tmp_path, monkeypatch):
+  """Runs the command in a folder with the predictions of two systems, base.jsonl and large.jsonl."""
+  monkeypatch.chdir(tmp_path)
+  for name, (english, german) in _CAPTIONS.items():
+    with open(f"{name}.jsonl", "w", encoding="utf-8") as file:
+      for key in ("k1", "k2"):
+        for language, caption in (("en", english), ("de", german)):
+          file.write(json.dumps({"image/key": key, "language": language, "caption": caption}) + "\n")
+  with open("references.jsonl", "w", encoding="utf-8") as file:
+    file.write(json.dumps({"image/key": "k1", "image/locale": "", "en": {"caption": ["A dog."]}}) + "\n")
+  return lambda *arguments: cli.main(["human", "rate", *arguments])
+
+
+_SYSTEMS = ("--predictions=base=base.jsonl", "--predictions=large=large.jsonl")
+
+
+def test_a_side_by_side_page_is_made_and_summed_up(rate, capsys, tmp_path):
+  assert rate("--protocol=sxs", *_SYSTEMS, "--out=page.html", "--references=references.jsonl") == 0
+  assert capsys.readouterr().out.splitlines() == [
+    "page.html: 4 comparisons, 2 systems, 2 pictures, 2 languages, seed 0",
+    "the same caption twice: 2 comparisons; kept, as ties count",
+    "3 of 4 items have no reference in references.jsonl",
+    "page.key.jsonl: what system wrote what; keep it from the raters",
+    "when they have rated: xmcap human rate --join=page.key.jsonl RATINGS.jsonl --out=joined.jsonl",
+  ]
+  assert (tmp_path / "page.html").exists() and (tmp_path / "page.key.jsonl").exists()
+
+
+def test_a_thumb_page_is_made_of_systems_named_in_one_option(rate, capsys):
+  systems = ("--predictions", "base=base.jsonl", "large=large.jsonl")
+  assert rate(*systems, "--protocol", "thumb", "--out", "page.html", "--limit=1", "--languages=en,de") == 0
+  assert capsys.readouterr().out.splitlines()[:2] == [
+    "page.html: 3 captions, 2 systems, 1 picture, 2 languages, seed 0",
+    "equal to another system's caption of the picture, and rated with it: 1 caption",
+  ]
+
+
+def test_ratings_are_joined(rate, capsys, tmp_path):
+  rate("--protocol=sxs", *_SYSTEMS, "--out=page.html", "--languages=de")
+  items = [json.loads(line)["item"] for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
+  for rater, rated in (("anna", items), ("bo", items[:1])):
+    lines = [json.dumps({"item": item, "rater": rater, "rating": -2}) for item in rated]
+    (tmp_path / f"{rater}.jsonl").write_text("\n".join(lines))
+  capsys.readouterr()
+  assert rate("--join=page.key.jsonl", "anna.jsonl", "bo.jsonl", "--out=joined.jsonl") == 0
+  assert capsys.readouterr().out.splitlines() == [
+    "anna: 2 of 2 items rated",
+    "bo: 1 of 2 items rated",
+    "joined.jsonl: 3 ratings; next: xmcap human sxs --ratings=joined.jsonl",
+  ]
+  rows = [json.loads(line) for line in (tmp_path / "joined.jsonl").read_text().splitlines()]
+  assert [row["rater"] for row in rows] == ["anna", "anna", "bo"]
+  assert cli.main(["human", "sxs", "--ratings=joined.jsonl", "--resamples=0"]) == 0
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    (["--out=p.html"], "needs --protocol=sxs or --protocol=thumb, and --predictions=NAME=FILE"),
+    (["--protocol=sxs", "--out=p.html"], "needs --protocol"),
+    (["--protocol=stars", *_SYSTEMS, "--out=p.html"], "invalid choice: 'stars'"),
+    (["--protocol=sxs", *_SYSTEMS], "required: --out"),
+    (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "side by side needs two systems"),
+    (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "give each system a name"),
+    (["--protocol=sxs", *_SYSTEMS, _SYSTEMS[0], "--out=p.html"], "the name 'base' is given twice"),
+    (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings go with --join"),
+    (["--protocol=sxs", *_SYSTEMS, "--pictures=link", "--out=p.html"], "say where the pictures are"),
+    (["--protocol=sxs", *_SYSTEMS, "--images=nowhere", "--out=p.html"], "2 of 2 pictures are missing"),
+    (["--protocol=sxs", *_SYSTEMS, "--languages=th", "--out=p.html"], "no prediction in th"),
+    (["--protocol=sxs", "--predictions=a=no.jsonl", "--out=p.html"], "no.jsonl"),
+    (["--join=no.jsonl", "--out=j.jsonl"], "name the files that raters saved"),
+    (["--join=no.jsonl", "x.jsonl", "--out=j.jsonl"], "no.jsonl"),
+    (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "this file is read too"),
+    (["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"], "leave --predictions and --protocol out"),
+  ],
+)
+def test_bad_usage_is_one_line_and_exits_2(rate, capsys, tmp_path, arguments, message):
+  assert rate(*arguments) == 2
+  error = capsys.readouterr().err
+  assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error
+  assert not list(tmp_path.glob("p.*"))

@@ -1,0 +1,154 @@
+"""The commands score and compare, as a user types them."""
+
+import json
+import zipfile
+
+import pytest
+
+from xmcap import cli
+
+_TEXTS = {
+  "en": ["a red ball", "two green cars", "a dog on the beach", "the sea at night"],
+  "de": ["ein roter Ball", "zwei grüne Autos", "ein Hund am Strand", "das Meer bei Nacht"],
+}
+_KEYS = ["a1", "b2", "c3", "d4"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  _write_references("references.jsonl", _TEXTS)
+  _write_predictions("good.jsonl", _TEXTS)
+  _write_predictions("bad.jsonl", {"en": ["a ball", *_TEXTS["en"][:3]], "de": ["", *_TEXTS["de"][1:]]})
+  return tmp_path
+
+
+def _write_references(path, texts):
+  with open(path, "w", encoding="utf-8") as file:
+    for place, key in enumerate(_KEYS):
+      captions = {code: {"caption": [of_language[place]]} for code, of_language in texts.items()}
+      file.write(json.dumps({"image/key": key, "image/locale": "de", **captions}) + "\n")
+
+
+def _write_predictions(path, texts):
+  with open(path, "w", encoding="utf-8") as file:
+    for code, of_language in texts.items():
+      for key, text in zip(_KEYS, of_language, strict=True):
+        file.write(json.dumps({"image/key": key, "language": code, "caption": text}) + "\n")
+
+
+def _score(name, *options):
+  return cli.main(
+    ["score", "--references=references.jsonl", f"--predictions={name}.jsonl", f"--out={name}", *options]
+  )
+
+
+def _fails(capsys, message):
+  error = capsys.readouterr().err
+  assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error, error
+
+
+def test_score_prints_table_health_and_signature(folder, capsys):
+  assert _score("bad", "--bootstrap=20", "--only_tables") == 0
+  printed = capsys.readouterr().out
+  assert "CIDEr-D" in printed and "German" in printed and "signature: cider+cider_d#" in printed
+  assert "[" in printed and "Wrong script" in printed
+
+
+def test_references_in_a_zip_archive(folder, capsys):
+  with zipfile.ZipFile("captions.zip", "w") as archive:
+    archive.write("references.jsonl", "captions.jsonl")
+  arguments = ["--references=captions.zip", "--predictions=good.jsonl", "--out=zipped", "--only_tables"]
+  assert cli.main(["score", *arguments]) == 0
+  assert _score("good", "--only_tables") == 0
+  assert (folder / "zipped/table.json").read_bytes() == (folder / "good/table.json").read_bytes()
+
+
+def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
+  annotations = {
+    "images": [{"id": place} for place in range(4)],
+    "annotations": [{"image_id": place, "caption": text} for place, text in enumerate(_TEXTS["en"])],
+  }
+  results = [{"image_id": place, "caption": text} for place, text in enumerate(_TEXTS["en"])]
+  (folder / "annotations.json").write_text(json.dumps(annotations))
+  (folder / "results.json").write_text(json.dumps(results))
+  arguments = [
+    "score",
+    "--references=annotations.json",
+    "--predictions=results.json",
+    "--out=coco",
+    "--only_tables",
+  ]
+  assert cli.main([*arguments, "--language=en"]) == 0
+  assert json.loads((folder / "coco/table.json").read_text())["languages"]["en"]["cider"] == 8.75
+  capsys.readouterr()
+  assert cli.main(arguments) == 2
+  _fails(capsys, "--language=CODE")
+
+
+@pytest.mark.parametrize(
+  "option, message",
+  [
+    ("--metrics=cidr", "did you mean 'cider'"),
+    ("--tokenizer=defalt", "did you mean 'default'"),
+    ("--tokenizer=given", "caption/tokenized"),
+    ("--missing=drop", "choose refuse or empty"),
+    ("--subset=xm600:1", "draws 600 images"),
+    ("--bootstrap=-1", "must be 0 or more"),
+    ("--df=absent.gz", "cannot be read"),
+    ("--baseline=absent", "cannot be read"),
+    ("--languages=fr", "no references in fr"),
+    ("--pictures=some", "--pictures"),
+  ],
+)
+def test_an_option_that_cannot_be_carried_out_is_one_line(folder, capsys, option, message):
+  assert _score("good", option) == 2
+  _fails(capsys, message)
+
+
+def test_compare_says_which_is_better(folder, capsys):
+  assert _score("bad") == 0 and _score("good") == 0
+  capsys.readouterr()
+  arguments = ["compare", "bad", "ours=good", "--metrics=cider,cider_d", "--resamples=50", "--out=compared"]
+  assert cli.main([*arguments, "--references=references.jsonl"]) == 0
+  printed = capsys.readouterr().out
+  assert "CIDEr: ours against bad" in printed and "few: fewer than 1.5 references an image" in printed
+  assert {path.name for path in (folder / "compared").iterdir()} == {
+    "comparison.csv", "comparison.json", "comparison.md", "comparison.tex", "report.html",
+  }  # fmt: skip
+  differences = json.loads((folder / "compared/comparison.json").read_text())["differences"]
+  assert [row["name"] for row in differences] == ["de", "en", "2 languages"] * 2
+  assert all(row["difference"] > 0 for row in differences)
+
+
+def test_compare_refuses_other_words(folder, capsys):
+  assert _score("bad") == 0 and _score("good", "--tokenizer=char") == 0
+  capsys.readouterr()
+  assert cli.main(["compare", "bad", "good"]) == 2
+  _fails(capsys, "tokenizer: default-")
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    (["good"], "needs two systems"),
+    (["good", "good"], "two systems would be called 'good'"),
+    (["good", "absent"], "cannot be read"),
+    (["good", "b=good", "--resamples=0"], "must be 1 or more"),
+    (["good", "b=good", "--references=references.jsonl"], "give --out=DIR"),
+    (["good", "b=good", "--metrics=chrf"], "was not scored in chrf"),
+  ],
+)
+def test_compare_of_what_cannot_be_is_one_line(folder, capsys, arguments, message):
+  assert _score("good") == 0
+  capsys.readouterr()
+  assert cli.main(["compare", *arguments]) == 2
+  _fails(capsys, message)
+
+
+def test_compare_refuses_references_of_something_else(folder, capsys):
+  assert _score("bad") == 0 and _score("good") == 0
+  _write_references("other.jsonl", {"en": _TEXTS["en"]})
+  capsys.readouterr()
+  assert cli.main(["compare", "bad", "good", "--references=other.jsonl", "--out=compared"]) == 2
+  _fails(capsys, "no de reference of a1")

@@ -1,0 +1,144 @@
+import dataclasses
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import health
+from xmcap.scoring.health import identifier, measures
+
+_ENGLISH = [
+  "a black dog runs on the beach",
+  "two cats sleep on a red sofa",
+  "a man rides his horse",
+  "the sea",
+]
+
+
+def _measure(language, hypotheses, references=None):
+  references = [["a reference"]] * len(hypotheses) if references is None else references
+  return health.measure(
+    language,
+    hypotheses,
+    [text.split() for text in hypotheses],
+    [[text.split() for text in texts] for texts in references],
+    references,
+  )
+
+
+def test_healthy_captions():
+  found = _measure("en", _ENGLISH, [[text, text] for text in _ENGLISH])
+  assert found == health.Health(
+    wrong_script=0.0,
+    wrong_language=0.0,
+    wrong_language_references=0.0,
+    empty=0.0,
+    repetitive=0.0,
+    truncated=None,
+    truncated_references=None,
+    copy=None,
+    words=21 / 4,
+    length_ratio=1.0,
+  )
+
+
+def test_wrong_script_is_of_captions_with_letters():
+  captions = ["чёрный щенок", "a black dog", "пёс dog и", "пёс dogs", "42", ""]
+  assert _measure("ru", captions).wrong_script == 2 / 4
+
+
+def test_half_of_the_letters_is_enough():
+  assert _measure("ru", ["пёс dog"]).wrong_script == 0.0
+
+
+def test_wrong_language():
+  captions = ["Ein schwarzer Hund läuft am Strand entlang", *_ENGLISH[:3], "42", ""]
+  found = _measure("de", captions, [["Zwei Katzen schlafen auf einem Sofa", _ENGLISH[0]]] * len(captions))
+  assert (found.wrong_language, found.wrong_language_references) == (3 / 4, 1 / 2)
+
+
+def test_wrong_language_of_a_language_that_the_identifier_does_not_know():
+  found = _measure("mi", ["Etahi motuka tawhito kei roto i tetahi whare"])
+  assert (found.wrong_language, found.wrong_language_references) == (None, None)
+
+
+def test_identifier_reads_a_sample_evenly_spaced(monkeypatch):
+  read = []
+  monkeypatch.setattr(measures, "SAMPLE", 3)
+  monkeypatch.setattr(identifier, "identify", lambda captions: read.extend(captions) or ["en"] * 3)
+  _measure("en", ["1", *"abcdefg"], [["x", "y", "z"]] + [["x"]] * 7)
+  assert read == ["a", "c", "e", "x", "x", "x"]
+
+
+def test_empty():
+  found = _measure("en", ["", "a dog", " ", "a cat"])
+  assert found.empty == 1 / 2
+
+
+def test_nothing_but_empty_captions():
+  found = _measure("en", ["", ""])
+  assert (found.wrong_script, found.wrong_language, found.repetitive, found.truncated) == (None,) * 4
+  assert (found.empty, found.words, found.length_ratio) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+  ("caption", "expected"),
+  [
+    ("a man on a horse and a man on a horse", True),
+    ("dog dog dog dog dog", True),
+    ("dog dog dog dog", False),
+    ("a man on a horse and a man on the horse", False),
+    ("b c d a a b c d", False),
+    ("", False),
+  ],
+)
+def test_repeats(caption, expected):
+  assert measures.repeats(caption.split()) == expected
+
+
+def test_repetitive_is_of_captions_with_words():
+  assert _measure("en", ["dog " * 9, "a dog", ""]).repetitive == 1 / 2
+
+
+def test_truncated_and_its_floor():
+  references = [["the dog runs"]] * 30 + [["the dog runs,"]]
+  found = _measure("en", ["a dog and the", "a dog,", ""] + ["the dog runs"] * 28, references)
+  assert (found.truncated, found.truncated_references) == (2 / 30, 1 / 31)
+
+
+def test_length_ratio():
+  found = _measure("en", ["a b c", "", "a b c"], [["a b", "a b c d"], ["a b c d"], ["a b c d e f"]])
+  assert (found.words, found.length_ratio) == (2.0, 2 / 4)
+
+
+def test_dictionary_has_the_names_of_the_table():
+  found = _measure("en", _ENGLISH)
+  assert list(found.as_dict()) == list(health.MEASURES)
+  assert dataclasses.replace(found, copy=0.5).as_dict()["copy"] == 0.5
+
+
+def test_values_are_plain_numbers():
+  assert {type(value) for value in _measure("en", _ENGLISH).as_dict().values()} == {float, type(None)}
+
+
+def test_format():
+  shown = {name: health.MEASURES[name].format(0.125) for name in ("copy", "words", "length_ratio")}
+  assert shown == {"copy": "12.5%", "words": "0.1", "length_ratio": "0.12"}
+  assert health.MEASURES["copy"].format(None) == "-"
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (([], [], [], []), "one or more images"),
+    ((["a"], [], [[["a"]]], [["a"]]), "words of 0"),
+    ((["a"], [["a"]], [[["a"]]], [["a", "b"]]), "2 references, but words of 1"),
+  ],
+)
+def test_arguments_that_do_not_fit(arguments, message):
+  with pytest.raises(ValueError, match=message):
+    health.measure("en", *arguments)
+
+
+def test_unknown_language():
+  with pytest.raises(UsageError, match="unknown language 'xx'"):
+    _measure("xx", ["a"])

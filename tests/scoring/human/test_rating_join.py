@@ -1,0 +1,167 @@
+import json
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring.human import rating_join, sxs_ratings, thumb_ratings
+from xmcap.scoring.human.rating_items import Item
+
+_SXS = [
+  Item("a1", "k1", "en", ("x", "y"), ("base", "large")),
+  Item("a2", "k2", "th", ("u", "v"), ("large", "base")),
+]
+_THUMB = [
+  Item("b1", "k1", "en", ("a dog",), ("base", "large")),
+  Item("b2", "k2", "en", ("",), ("base",)),
+  Item("b3", "k2", "en", ("a cat",), ("large",)),
+]
+_POOR = {"P": 2, "R": 1, "Fl": -0.3, "Con": -0.1, "Inc": 0}
+
+
+@pytest.fixture
+def join(tmp_path):
+  """Joins the lines of each ratings file with the key of a page."""
+
+  def run(protocol, *ratings):
+    key = tmp_path / "key.jsonl"
+    rating_join.write_rows(key, rating_join.key_rows(protocol, _SXS if protocol == "sxs" else _THUMB))
+    paths = [tmp_path / f"ratings{number}.jsonl" for number in range(len(ratings))]
+    for path, lines in zip(paths, ratings, strict=True):
+      path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return rating_join.join(key, paths)
+
+  return run
+
+
+def _sxs(item, rating, rater="anna"):
+  return {"item": item, "protocol": "sxs", "rater": rater, "rating": rating}
+
+
+def _thumb(item, rater="anna", **scores):
+  return {
+    "item": item,
+    "protocol": "thumb",
+    "rater": rater,
+    "P": 4,
+    "R": 3,
+    "Fl": 0,
+    "Con": 0,
+    "Inc": 0,
+    **scores,
+  }
+
+
+def test_side_by_side_ratings_get_their_systems(join):
+  joined = join("sxs", [_sxs("a2", -3), _sxs("a1", 1)], [_sxs("a1", 0, "bo")])
+  assert joined.rows == [
+    {"image/key": "k2", "language": "th", "rater": "anna", "left": "large", "right": "base", "rating": -3},
+    {"image/key": "k1", "language": "en", "rater": "anna", "left": "base", "right": "large", "rating": 1},
+    {"image/key": "k1", "language": "en", "rater": "bo", "left": "base", "right": "large", "rating": 0},
+  ]
+  assert (joined.rated, joined.items, joined.unrated) == ({"anna": 2, "bo": 1}, 2, 0)
+
+
+def test_what_nobody_rated_is_counted(join):
+  assert join("thumb", [_thumb("b2")]).unrated == 2
+
+
+def test_a_caption_of_two_systems_counts_for_both(join):
+  rows = join("thumb", [_thumb("b1", **_POOR)]).rows
+  assert [row["SYS"] for row in rows] == ["base", "large"]
+  assert {key: value for key, value in rows[1].items() if key != "SYS"} == {
+    "seg_id": "k1", "hyp": "a dog", "image": "k1", "language": "en", "annotator": "anna",
+    "P": 2.0, "R": 1.0, "Fl": -0.3, "Inc": 0.0, "Con": -0.1, "human_score": 1.1,
+  }  # fmt: skip
+
+
+def test_human_sxs_reads_what_is_joined(join, tmp_path):
+  rating_join.write_rows(tmp_path / "joined.jsonl", join("sxs", [_sxs("a1", 2), _sxs("a2", 2)]).rows)
+  ratings = sxs_ratings.read(tmp_path / "joined.jsonl")
+  assert [(rating.left, rating.right, rating.rating) for rating in ratings] == [
+    ("base", "large", 2),
+    ("large", "base", 2),
+  ]
+
+
+def test_human_thumb_reads_what_is_joined(join, tmp_path):
+  rows = join("thumb", [_thumb("b1"), _thumb("b2", **_POOR), _thumb("b3")]).rows
+  rating_join.write_rows(tmp_path / "joined.jsonl", rows)
+  ratings = thumb_ratings.read(tmp_path / "joined.jsonl")
+  assert ratings.systems == ("base", "large") and ratings.keys == ("k1", "k2")
+  assert ratings.measures["total"].tolist() == [[3.5, pytest.approx(1.1)], [3.5, 3.5]]
+
+
+def test_penalties_that_are_left_out_are_none(join):
+  line = _thumb("b2")
+  for name in ("Fl", "Con", "Inc"):
+    del line[name]
+  assert join("thumb", [line]).rows[0]["human_score"] == 3.5
+
+
+@pytest.mark.parametrize(
+  "protocol, files, message",
+  [
+    (
+      "sxs",
+      [[_sxs("zz", 1)]],
+      r"ratings0\.jsonl, line 1: item 'zz' is not in .*key\.jsonl; join ratings with",
+    ),
+    ("sxs", [[_sxs("b1", 1)]], "item 'b1' is not in"),
+    ("sxs", [[_sxs("a1", 1), _sxs("a2", 4)]], "line 2: 'rating' is 4, not one of -3, -2, -1, 0, 1, 2, 3"),
+    ("sxs", [[_sxs("a1", 0.5)]], "'rating' is 0.5, not one of"),
+    ("sxs", [[_sxs("a1", True)]], "'rating' is true, not one of"),
+    ("sxs", [[_sxs("a1", "1")]], "'rating' is \"1\", not one of"),
+    ("sxs", [[_sxs("a1", None)]], "'rating' is missing"),
+    ("sxs", [[_sxs("a1", [1])]], r"'rating' is \[1\], not one of"),
+    ("sxs", [[_sxs("a1", 1, "")]], "line 1: 'rater' is empty"),
+    ("sxs", [[{"rater": "anna", "rating": 1}]], "line 1: no 'item'"),
+    (
+      "sxs",
+      [[_sxs("a1", 1)], [_sxs("a2", 1), _sxs("a1", 1)]],
+      r"ratings1\.jsonl, line 2: item 'a1' was rated by 'anna' already, on .*ratings0\.jsonl, line 1; keep one",
+    ),
+    ("sxs", [[], []], "no rating in it"),
+    ("thumb", [[_thumb("b1", P=0)]], "'P' is 0, not one of 1, 2, 3, 4, 5"),
+    ("thumb", [[_thumb("b1", R=6)]], "'R' is 6, not one of"),
+    ("thumb", [[_thumb("b1", Fl=0.1)]], r"'Fl' is 0\.1, not one of 0, -0\.1, -0\.2, -0\.3, -0\.4, -0\.5"),
+    ("thumb", [[_thumb("b1", Con=-0.6)]], r"'Con' is -0\.6, not one of"),
+    ("thumb", [[_sxs("b1", 1)]], "'P' is missing, not one of"),
+  ],
+)
+def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, message):
+  with pytest.raises(UsageError, match=message) as error:
+    join(protocol, *files)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"item": None}, "line 1: 'item' is null"),
+    ({"language": "xx"}, "line 1: unknown language 'xx'"),
+    ({"protocol": "stars"}, "line 1: protocol 'stars'"),
+    ({"protocol": "thumb"}, "line 1: no 'caption'"),
+    ({"protocol": "thumb", "caption": "", "systems": []}, "line 1: 'systems' must be a list of names"),
+    ({"left": 3}, "line 1: 'left' is a number"),
+    ({"item": "a2"}, "line 2: item 'a2' is in the key already"),
+  ],
+)
+def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
+  rows = list(rating_join.key_rows("sxs", _SXS))
+  rows[0].update(change)
+  (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  with pytest.raises(UsageError, match=message):
+    rating_join.join(tmp_path / "key.jsonl", [])
+
+
+def test_a_key_of_two_protocols_is_refused(tmp_path):
+  rows = [*rating_join.key_rows("sxs", _SXS), *rating_join.key_rows("thumb", _THUMB)]
+  (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be of sxs"):
+    rating_join.join(tmp_path / "key.jsonl", [])
+
+
+def test_an_empty_key_is_refused(tmp_path):
+  (tmp_path / "key.jsonl").write_text("\n")
+  with pytest.raises(UsageError, match="no item in it"):
+    rating_join.join(tmp_path / "key.jsonl", [])

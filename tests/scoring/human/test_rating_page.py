@@ -1,0 +1,423 @@
+"""The rating page: its source, and what a rater with a keyboard gets out of it in a real Chromium."""
+
+import html.parser
+import json
+
+import pytest
+from PIL import Image
+
+from xmcap.errors import UsageError
+from xmcap.scoring.human import rating_join, rating_page, sxs_ratings, thumb_ratings
+
+_HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b> \u2028 \u202eend"
+_ARABIC = "سيارة قديمة في معرض"
+_THAI = "รถเปิดประทุนหลายสีจอดเรียงกัน"
+_SYSTEMS = {
+  "system-secret-1": {
+    "k1": {"en": _HOSTILE, "ar": _ARABIC, "th": ""},
+    "k2": {"en": "a", "ar": "b", "th": "c"},
+  },
+  "system-secret-2": {
+    "k1": {"en": "A car.", "ar": "سيارة", "th": _THAI},
+    "k2": {"en": "a", "ar": "d", "th": "e"},
+  },
+}
+_REFERENCES = {"k1": {"en": ["A row of cars."], "ar": ["سيارات"]}}
+
+
+@pytest.fixture
+def images(tmp_path):
+  folder = tmp_path / "images of cars"
+  folder.mkdir()
+  for key, color in (("k1", "red"), ("k2", "blue")):
+    Image.new("RGB", (60, 40), color).save(folder / f"{key}.png")
+  return folder
+
+
+@pytest.fixture
+def write(tmp_path):
+  """Writes a page; returns its path."""
+
+  def run(protocol="sxs", systems=_SYSTEMS, **options):
+    path = tmp_path / "page.html"
+    rating_page.write_rating_page(path, protocol, systems, **options)
+    return path
+
+  return run
+
+
+@pytest.fixture
+def rate(page, write):
+  """Opens a page as a rater; returns (page, its items, which the script also has)."""
+
+  def run(*options, rater="anna", **named):
+    path = write(*options, **named)
+    page.goto(path.as_uri())
+    if rater:
+      page.keyboard.type(rater)
+      page.keyboard.press("Enter")
+    return page, json.loads(page.locator("#data").text_content())["items"]
+
+  return run
+
+
+def _save(page, tmp_path, name="saved.jsonl"):
+  with page.expect_download() as download:
+    page.keyboard.press("s")
+  download.value.save_as(tmp_path / name)
+  return [json.loads(line) for line in (tmp_path / name).read_text(encoding="utf-8").splitlines()]
+
+
+def _press(page, keys):
+  for key in keys.split():
+    page.keyboard.press(key)
+
+
+# The source
+
+
+class _Parser(html.parser.HTMLParser):
+  """The start tags of a page, and the texts of its scripts."""
+
+  def __init__(self, path):
+    super().__init__()
+    self.tags, self.scripts, self.inside = [], [], False
+    self.feed(path.read_text(encoding="utf-8"))
+
+  def handle_starttag(self, tag, attrs):
+    self.tags.append((tag, dict(attrs)))
+    self.inside = tag == "script"
+    if self.inside:
+      self.scripts.append("")
+
+  def handle_endtag(self, tag):
+    self.inside = False
+
+  def handle_data(self, data):
+    if self.inside:
+      self.scripts[-1] += data
+
+
+def test_captions_do_not_end_the_script_that_holds_them(write):
+  page = _Parser(write())
+  assert len(page.scripts) == 2
+  assert any(_HOSTILE in item["captions"] for item in json.loads(page.scripts[0])["items"])
+
+
+@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
+def test_the_page_names_no_system(write, images, protocol):
+  text = write(protocol, images_dir=images, references=_REFERENCES).read_text(encoding="utf-8")
+  assert "secret" not in text
+
+
+def test_the_key_names_the_systems(write):
+  key = rating_page.key_path(write("thumb"))
+  rows = [json.loads(line) for line in key.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+  assert key.name == "page.key.jsonl"
+  assert {name for row in rows for name in row["systems"]} == set(_SYSTEMS)
+
+
+@pytest.mark.parametrize("link, policy", [(False, "img-src data:;"), (True, "img-src 'self' file:;")])
+def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
+  page = _Parser(write(images_dir=images, link=link))
+  (content,) = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
+  assert content == f"default-src 'none'; {policy} style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+  assert not [tag for tag, attrs in page.tags if "src" in attrs or "href" in attrs]
+
+
+def test_a_picture_is_held_once_for_all_its_items(write, images):
+  data = json.loads(_Parser(write("thumb", images_dir=images)).scripts[0])
+  assert len(data["pictures"]) == 2 and all(
+    uri.startswith("data:image/png;base64,") for uri in data["pictures"]
+  )
+
+
+def test_linked_pictures_are_found_from_where_the_page_lies(write, images):
+  data = json.loads(_Parser(write(images_dir=images, link=True)).scripts[0])
+  assert sorted(data["pictures"]) == ["images%20of%20cars/k1.png", "images%20of%20cars/k2.png"]
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_missing_picture_is_refused(write, images, link):
+  (images / "k2.png").unlink()
+  with pytest.raises(
+    UsageError, match=r"images of cars: 1 of 2 pictures are missing or cannot be read \(k2\)"
+  ):
+    write(images_dir=images, link=link)
+
+
+def test_an_unknown_protocol_is_refused(write):
+  with pytest.raises(UsageError, match="protocol 'stars': there are sxs and thumb"):
+    write("stars")
+
+
+@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
+def test_the_same_input_gives_the_same_bytes(tmp_path, images, protocol):
+  turned = {name: dict(reversed(_SYSTEMS[name].items())) for name in reversed(_SYSTEMS)}
+  for folder, systems in (("one", _SYSTEMS), ("two", turned)):
+    rating_page.write_rating_page(tmp_path / folder / "p.html", protocol, systems, images_dir=images, seed=5)
+  for name in ("p.html", "p.key.jsonl"):
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+# In a browser
+
+
+def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
+  page, items = rate("sxs", images_dir=images)
+  _press(page, "1 Enter 7 Enter 4 Enter 2 3 Enter 5 ArrowLeft 6 End 5")
+  saved = _save(page, tmp_path)
+  ratings = [-3, 3, 0, 2, 1, 1]
+  assert saved == [
+    {"item": item["id"], "protocol": "sxs", "rater": "anna", "rating": rating}
+    for item, rating in zip(items, ratings, strict=True)
+  ]
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
+  for item, rating in zip(items, sxs_ratings.read(tmp_path / "joined.jsonl"), strict=True):
+    shown = tuple(_SYSTEMS[system][rating.key][rating.language] for system in (rating.left, rating.right))
+    assert shown == tuple(item["captions"])
+  assert joined.unrated == 0 and [row["rating"] for row in joined.rows] == ratings
+
+
+def test_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
+  page, items = rate("thumb", languages=["en"])
+  assert len(items) == 3  # k2 has one and the same caption by both systems
+  _press(page, "5 4 Enter")
+  _press(page, "3 2 1 5 0 ArrowUp ArrowUp 2 Enter")
+  _press(page, "4 4 3")
+  saved = _save(page, tmp_path)
+  assert [[line[name] for name in ("P", "R", "Fl", "Con", "Inc")] for line in saved] == [
+    [5, 4, 0, 0, 0],
+    [3, 2, -0.2, -0.5, 0],
+    [4, 4, -0.3, 0, 0],
+  ]
+  assert page.locator("#total").inner_text() == "3.70"
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
+  ratings = thumb_ratings.read(tmp_path / "joined.jsonl")
+  totals = {4.5, 1.8, 3.7}
+  assert len(joined.rows) == 4 and {round(t, 6) for t in ratings.measures["total"].ravel()} == totals
+
+
+def test_a_mouse_does_as_well(rate, tmp_path):
+  page, items = rate("sxs", languages=["ar"], rater="")
+  page.get_by_label("Your name or number").fill("Ana María / 3")
+  page.get_by_role("button", name="Start").click()
+  page.get_by_role("button", name="7 Right is much better").click()
+  page.get_by_role("button", name="Next Enter").click()
+  page.get_by_role("button", name="4 About the same").click()
+  with page.expect_download() as download:
+    page.get_by_role("button", name="Save").click()
+  assert download.value.suggested_filename.endswith("-Ana-María-3.jsonl")
+  lines = [json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()]
+  assert [(line["rater"], line["rating"]) for line in lines] == [("Ana María / 3", 3), ("Ana María / 3", 0)]
+
+
+def test_after_a_click_enter_is_for_the_item_again(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Enter 4")
+  page.locator("#back").click()
+  page.keyboard.press("Enter")
+  assert page.locator("#place").inner_text().startswith("Item 2 of 6")
+
+
+def test_captions_are_shown_as_text_in_their_language_and_direction(rate):
+  page, items = rate("sxs")
+  for item in items:
+    for side, text in enumerate(item["captions"]):
+      caption = page.locator(".caption > p").nth(side)
+      if text:
+        assert caption.text_content() == text
+        assert caption.get_attribute("lang") == item["language"]
+        assert caption.get_attribute("dir") == ("rtl" if item["language"] == "ar" else "ltr")
+      else:
+        assert caption.text_content() == "The caption is empty." and caption.get_attribute("lang") == "en"
+    page.keyboard.press("ArrowRight")
+  assert page.locator("b").count() == 0
+
+
+def test_equal_captions_are_said_to_be_equal(rate):
+  page, items = rate("sxs", languages=["en"])
+  page.keyboard.press("Home" if items[0]["captions"] == ["a", "a"] else "End")
+  assert page.get_by_text("The two captions are the same.").is_visible()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_the_picture_of_each_item_is_seen(rate, images, link):
+  page, items = rate("thumb", images_dir=images, link=link, languages=["th"])
+  sources = set()
+  for _ in items:
+    page.wait_for_function("document.getElementById('picture').naturalWidth === 60")
+    sources.add(page.locator("#picture").get_attribute("src"))
+    page.keyboard.press("ArrowRight")
+  assert len(sources) == 2
+
+
+def test_without_pictures_the_key_is_shown(rate):
+  page, items = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
+  assert page.locator("#no-picture").inner_text() == "Picture k<i>"
+
+
+def test_references_unfold(rate):
+  page, items = rate("thumb", references=_REFERENCES, languages=["ar"])
+  place = next(place for place, item in enumerate(items) if item["references"])
+  _press(page, "ArrowRight " * place + "r")
+  reference = page.get_by_text("سيارات", exact=True)
+  assert reference.is_visible() and reference.get_attribute("dir") == "rtl"
+  page.keyboard.press("r")
+  assert not reference.is_visible()
+
+
+def test_a_reload_loses_nothing(rate, tmp_path):
+  page, items = rate("thumb")
+  page.on("dialog", lambda dialog: dialog.accept())
+  _press(page, "5 4 1 Enter 2")
+  page.reload()
+  assert page.locator("#place").inner_text().startswith("Item 2 of")
+  assert page.locator(".choice[aria-pressed=true] .value").all_inner_texts() == ["2", "0", "0", "0"]
+  saved = _save(page, tmp_path)
+  assert [(line["item"], line["P"], line["R"], line["Fl"]) for line in saved] == [
+    (items[0]["id"], 5, 4, -0.1)
+  ]
+
+
+def test_another_page_starts_afresh(rate, tmp_path):
+  page, _ = rate("sxs")
+  page.keyboard.press("4")
+  rating_page.write_rating_page(tmp_path / "other.html", "sxs", _SYSTEMS, seed=1)
+  page.on("dialog", lambda dialog: dialog.accept())
+  page.goto((tmp_path / "other.html").as_uri())
+  assert page.get_by_label("Your name or number").input_value() == ""
+
+
+def test_each_rater_has_answers_of_their_own(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Enter 4")
+  page.get_by_role("button", name="anna", exact=True).click()
+  _press(page, "b o Enter")
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  page.get_by_role("button", name="bo", exact=True).click()
+  page.keyboard.type("anna")
+  page.keyboard.press("Enter")
+  assert page.locator("#rated").inner_text() == "2 of 6 rated"
+
+
+def test_the_name_on_the_page_may_be_given(rate, tmp_path):
+  page, _ = rate("sxs", rater="", **{"languages": ["en"]})
+  assert page.get_by_label("Your name or number").input_value() == ""
+  rating_page.write_rating_page(tmp_path / "named.html", "sxs", _SYSTEMS, rater='r "1" <b>')
+  page.goto((tmp_path / "named.html").as_uri())
+  page.keyboard.press("Enter")
+  assert page.locator("#rater-shown").inner_text() == 'r "1" <b>'
+
+
+def test_a_browser_that_keeps_nothing_is_told_of_and_saves_all_the_same(page, rate, tmp_path):
+  page.add_init_script(
+    "Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error(); };"
+  )
+  rate("sxs")
+  _press(page, "4 Enter 5")
+  assert "does not keep answers" in page.get_by_role("alert").inner_text()
+  assert [line["rating"] for line in _save(page, tmp_path)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+  "kept", ["{", "null", "[]", '{"answers": {"x": {"rating": 1}, "ID": {"rating": 9}}, "place": 99}']
+)
+def test_what_is_kept_is_not_trusted(page, rate, kept):
+  _, items = rate("sxs")
+  page.evaluate(
+    "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
+    kept.replace("ID", items[0]["id"]),
+  )
+  page.reload()
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  assert page.locator("#place").inner_text().startswith("Item 1 of 6")
+
+
+def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
+  page, _ = rate("sxs")
+  asked = []
+  page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+  page.keyboard.press("4")
+  page.reload()
+  assert asked == ["beforeunload"]
+  page.keyboard.press("ArrowRight")
+  _save(page, tmp_path)
+  page.reload()
+  assert asked == ["beforeunload"]
+
+
+def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
+  page, _ = rate("thumb")
+  _press(page, "5 Enter")
+  assert page.locator("#place").inner_text().startswith("Item 1 of")
+  assert page.get_by_role("status").filter(has_text="Recall is not rated: press 1 to 5").is_visible()
+  _press(page, "4 Enter")
+  assert page.locator("#place").inner_text().startswith("Item 2 of")
+
+
+def test_what_is_begun_is_left_out_of_the_file_and_said(rate, tmp_path):
+  page, _ = rate("thumb")
+  _press(page, "5 4 Enter 3")
+  assert len(_save(page, tmp_path)) == 1
+  assert "Not in it: 1 begun but not finished." in page.locator("#message").inner_text()
+
+
+def test_a_rating_is_taken_back(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Delete")
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  assert page.locator(".choice[aria-pressed=true]").count() == 0
+  page.keyboard.press("s")
+  assert page.locator("#message").inner_text() == "Nothing is rated yet."
+
+
+def test_u_goes_to_what_is_not_rated(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Enter 4 ArrowRight ArrowRight 4 Enter 4 Enter 4 Enter")
+  assert page.locator("#place").inner_text().startswith("Item 3 of 6")
+  _press(page, "4 u")
+  assert page.locator("#message").inner_text() == "All items are rated. Press S to save them."
+
+
+def test_keys_of_other_layouts_rate_too(rate):
+  page, _ = rate("sxs")
+  page.evaluate("""() => {
+    const press = (key, code) => document.body.dispatchEvent(
+      new KeyboardEvent("keydown", { key, code, bubbles: true, cancelable: true }));
+    press("(", "Digit5");     // French
+    press("Enter", "Enter");
+    press("٦", "Digit6");     // Arabic
+    press("ArrowLeft", "Numpad4");
+  }""")
+  assert page.locator("#place").inner_text().startswith("Item 1 of 6")
+  assert page.locator(".choice[aria-pressed=true]").get_attribute("data-key") == "5"
+  page.keyboard.press("ArrowRight")
+  assert page.locator(".choice[aria-pressed=true]").get_attribute("data-key") == "6"
+
+
+def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
+  page, _ = rate("sxs")
+  page.keyboard.press("?")
+  assert page.get_by_role("dialog", name="Keys").is_visible()
+  _press(page, "4 Escape")
+  assert not page.get_by_role("dialog").is_visible()
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+
+
+@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
+def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
+  page.set_viewport_size({"width": 360, "height": 740})
+  wide = "fits?" * 60
+  systems = {name: {"k1": {"en": wide + name, "ar": _ARABIC, "th": _THAI}} for name in "AB"}
+  _, items = rate(protocol, systems=systems, images_dir=images, references={"k1": {"en": [wide]}}, rater="")
+  width = "document.documentElement.scrollWidth"
+  assert page.evaluate(width) <= 360
+  page.keyboard.type("a rater with quite a long name, who has another one too")
+  page.keyboard.press("Enter")
+  page.keyboard.press("r")
+  for _ in items:
+    assert page.evaluate(width) <= 360
+    page.keyboard.press("ArrowRight")

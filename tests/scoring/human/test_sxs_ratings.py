@@ -1,0 +1,82 @@
+"""Side-by-side ratings as they are read."""
+
+import csv
+import json
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring.human import sxs_ratings
+
+_ROW = {"image/key": "k1", "language": "en", "rater": "r1", "left": "A", "right": "B", "rating": 2}
+
+
+def _read(tmp_path, *rows, name="ratings.jsonl"):
+  path = tmp_path / name
+  lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+  path.write_bytes(b"\n".join(lines) + b"\n")
+  return sxs_ratings.read(path)
+
+
+def test_csv_and_jsonl_say_the_same(tmp_path):
+  with open(tmp_path / "ratings.csv", "w", newline="", encoding="utf-8") as file:
+    writer = csv.DictWriter(file, [*_ROW, "comment"])
+    writer.writeheader()
+    writer.writerow({**_ROW, "comment": "blurred, dark"})
+  assert sxs_ratings.read(tmp_path / "ratings.csv") == _read(tmp_path, {**_ROW, "seconds": 12})
+  assert sxs_ratings.read(tmp_path / "ratings.csv")[0] == sxs_ratings.Rating("k1", "en", "r1", "A", "B", 2)
+
+
+@pytest.mark.parametrize(
+  "given, rating",
+  [(-3, -3), (0, 0), (1.0, 1), ("2", 2), ("much better", 3), ("Slightly_worse", -1), ("similar", 0)],
+)
+def test_ratings_are_points_or_words(tmp_path, given, rating):
+  assert _read(tmp_path, {**_ROW, "rating": given})[0].rating == rating
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"rating": 4}, "'rating' is 4; it must be a whole number from -3 to 3"),
+    ({"rating": 1.5}, "'rating' is 1.5"),
+    ({"rating": True}, "'rating' is true or false; it must be a number"),
+    ({"rating": float("nan")}, "NaN at column"),
+    ({"rating": "nan"}, "'rating' is 'nan'"),
+    ({"rating": 10**400}, "'rating' is not a finite number"),
+    ({"rating": None}, "'rating' is null"),
+    ({"rating": [1]}, "'rating' is a list"),
+    ({"rating": "good"}, "'rating' is 'good'"),
+    ({"language": "xx"}, "unknown language 'xx'"),
+    ({"language": 7}, "'language' is a number"),
+    ({"right": "A"}, "'A' is on both sides"),
+    ({"right": " A"}, "'A' is on both sides"),
+    ({"rater": ""}, "'rater' is empty"),
+    ({"left": {"a": 1}}, "'left' is an object"),
+    ({"image/key": "k" * 20_000}, "'image/key' has 20,000 characters"),
+  ],
+)
+def test_bad_values_name_the_line(tmp_path, change, message):
+  with pytest.raises(UsageError) as caught:
+    _read(tmp_path, {**_ROW, "rater": "r0"}, {**_ROW, **change})
+  assert str(caught.value).startswith(f"{tmp_path}/ratings.jsonl, line 2: {message}")
+  assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", _ROW)
+def test_each_member_is_needed(tmp_path, name):
+  with pytest.raises(UsageError, match=f"line 1: no '{name}'"):
+    _read(tmp_path, {key: value for key, value in _ROW.items() if key != name})
+
+
+def test_a_rater_rates_a_pair_once_whatever_the_sides(tmp_path):
+  with pytest.raises(
+    UsageError, match=r"line 3: 'r1' rated 'B' against 'A' in en on image 'k1' before \(line 1\)"
+  ):
+    _read(tmp_path, _ROW, {**_ROW, "language": "de"}, {**_ROW, "left": "B", "right": "A"})
+
+
+@pytest.mark.parametrize("rows, message", [((), "no rating"), ((b'{"image/key": ',), "line 1: broken JSON")])
+def test_files_that_hold_nothing_are_refused(tmp_path, rows, message):
+  with pytest.raises(UsageError, match=message):
+    _read(tmp_path, *rows)

@@ -1,0 +1,55 @@
+"""The options of `xmcap.scoring.metrics` itself."""
+
+import subprocess
+import sys
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import metrics
+
+
+@pytest.mark.parametrize(
+  "text, names",
+  [
+    ("cider", ("cider",)),
+    ("chrf, cider", ("cider", "chrf")),
+    ("bleu,rouge_l", ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l")),
+    ("all", ("cider", "cider_d", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf", "rouge_l", "exact")),
+  ],
+)
+def test_names_come_in_the_order_of_columns(text, names):
+  assert metrics.parse(text) == names
+
+
+@pytest.mark.parametrize("text, nearest", [("cidr", "cider"), ("BLEU", "bleu"), ("rouge", "rouge_l")])
+def test_an_unknown_metric_suggests_the_nearest(text, nearest):
+  with pytest.raises(UsageError, match=f"unknown metric '{text}'; did you mean '{nearest}'"):
+    metrics.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "cider,", "spice"])
+def test_an_unknown_metric_without_a_near_one_lists_all(text):
+  with pytest.raises(UsageError, match="unknown metric '.*'; there are: cider, cider_d, .*, bleu, all$"):
+    metrics.parse(text)
+
+
+@pytest.mark.parametrize("text", ["cider,cider", "bleu,bleu_4", "all,exact"])
+def test_a_repeated_metric_is_an_error(text):
+  with pytest.raises(UsageError, match="is named twice"):
+    metrics.parse(text)
+
+
+def test_the_libraries_are_imported_when_a_metric_needs_them():
+  script = (
+    "import sys\nfrom xmcap.scoring import metrics\n"
+    "print([name for name in ('sacrebleu', 'rapidfuzz', 'jax') if name in sys.modules])"
+  )
+  result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+  assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", metrics.METRICS)
+def test_each_metric_has_what_tables_need(name):
+  assert metrics.METRICS[name].heading
+  assert metrics.METRICS[name].signature

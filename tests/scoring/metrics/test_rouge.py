@@ -1,0 +1,53 @@
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from xmcap.scoring import metrics
+
+_caption = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
+_corpora = st.lists(st.tuples(_caption, st.lists(_caption, min_size=1, max_size=4)), min_size=1, max_size=8)
+
+
+def _scores(hypotheses, references):
+  corpus = metrics.Corpus(
+    [text.split() for text in hypotheses], [[text.split() for text in texts] for texts in references]
+  )
+  return metrics.RougeL().statistics(corpus)[:, 0]
+
+
+def test_golden():
+  # pycocoevalcap 1.2, Rouge().compute_score on these captions.
+  scores = _scores(
+    ["a dog runs on the beach at night", "cats sleep", "a man rides a horse", ""],
+    [
+      ["a dog runs on the beach", "the dog runs on a beach at night"],
+      ["two cats sleep on a red sofa"],
+      ["man on horse riding", "a horse"],
+      ["red"],
+    ],
+  )
+  expected = [0.8798076923076923, 0.40397350993377484, 0.6192893401015228, 0.0]
+  np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+@hypothesis.settings(max_examples=150, deadline=None, database=None)
+@hypothesis.given(_corpora)
+def test_equals_pycocoevalcap(corpus):
+  # pycocoevalcap 1.2; an empty caption and an empty reference are equal there, which the next test is about.
+  rouge = pytest.importorskip("pycocoevalcap.rouge.rouge", reason="pip install pycocoevalcap")
+  hypotheses, references = zip(*corpus, strict=True)
+  _, expected = rouge.Rouge().compute_score(
+    dict(enumerate(references)), {i: [text] for i, text in enumerate(hypotheses)}
+  )
+  both_empty = [text == "" and "" in texts for text, texts in corpus]
+  scores = _scores(hypotheses, references)
+  np.testing.assert_allclose(scores, np.where(both_empty, 0, expected), atol=1e-12)
+
+
+def test_an_empty_caption_scores_zero():
+  assert _scores(["", ""], [[""], ["a", ""]]).tolist() == [0.0, 0.0]
+
+
+def test_signature_tells_beta():
+  assert metrics.RougeL(beta=1).signature == "beta=1,precision=max,recall=max"

@@ -1,0 +1,256 @@
+"""The report in a real Chromium, as a reader sees and uses it. The fixture `page` fails on errors in the console."""
+
+import pytest
+from PIL import Image
+
+from xmcap.scoring import compare, report
+
+
+@pytest.fixture
+def opened(page, tmp_path):
+  """Writes a report and opens it, at an address; returns the page once its captions are shown."""
+
+  def run(systems, address="", **options):
+    report.write_report(tmp_path / "r.html", systems, **options)
+    page.goto((tmp_path / "r.html").as_uri() + address)
+    page.locator(".card").first.wait_for()
+    return page
+
+  return run
+
+
+def _choose(page, name, value):
+  """Chooses from a list, and waits until the captions are shown, after which the address says so."""
+  page.locator(f"#captions [name={name}]").select_option(value)
+  page.wait_for_function(f"location.hash.includes('{name}={value}')")
+
+
+def _keys(page):
+  return page.locator("#cards .image-key").all_inner_texts()
+
+
+def _scores(page):
+  texts = page.locator("#cards .system:first-child .score").all_inner_texts()
+  return [float(text.split()[0]) for text in texts]
+
+
+@pytest.fixture
+def shown(page):
+  """Waits for the line that says what is shown to hold a text."""
+
+  def run(text):
+    page.locator("#shown", has_text=text).wait_for()
+
+  return run
+
+
+def test_a_page_of_captions_is_shown_and_turned(opened, shown, ours):
+  page = opened({"ours": ours})
+  assert _keys(page) == [f"k{i:02}" for i in range(24)]
+  page.locator(".pager >> text=Next").first.click()
+  shown("Shown: 25 to 30.")
+  assert _keys(page) == [f"k{i:02}" for i in range(24, 30)]
+  assert "page=2" in page.url
+
+
+def test_captions_are_text_whatever_they_hold(opened, corpus, ours):
+  card = opened({"ours": ours}).locator(".card").nth(5)
+  assert card.locator(".caption").text_content() == f"{corpus.hostile} more"
+  assert card.locator(".references li").text_content() == corpus.hostile
+  assert card.locator("b, script").count() == 0
+
+
+def test_an_empty_caption_says_so(opened, ours):
+  assert opened({"ours": ours}).locator(".card").nth(4).locator(".caption").inner_text() == "empty caption"
+
+
+def test_another_language_is_unpacked_and_runs_its_own_way(opened, shown, corpus, ours):
+  page = opened({"ours": ours})
+  _choose(page, "language", "ar")
+  shown("27 images in Arabic")
+  caption = page.locator(".card .caption").first
+  assert caption.inner_text() == corpus.ours["k00"]["ar"]
+  assert (caption.get_attribute("dir"), caption.get_attribute("lang")) == ("rtl", "ar")
+  assert page.locator(".card .references li").first.get_attribute("dir") == "rtl"
+
+
+def test_the_lowest_and_the_highest_scores_come_first(opened, ours):
+  page = opened({"ours": ours})
+  _choose(page, "order", "worst")
+  assert _scores(page) == sorted(_scores(page)) and _scores(page)[0] == 0
+  _choose(page, "order", "best")
+  assert _scores(page) == sorted(_scores(page), reverse=True)
+  assert _scores(page)[0] == pytest.approx(max(ours.scores["en"].image_scores("cider_d")), abs=6e-4)
+
+
+def test_the_score_of_another_metric_is_shown(opened, ours):
+  page = opened({"ours": ours})
+  _choose(page, "metric", "2")
+  assert page.locator(".card .score").nth(7).inner_text() == "100.0%"
+
+
+def test_captions_are_found_by_text_and_by_region(opened, shown, ours):
+  page = opened({"ours": ours})
+  page.locator("#captions [name=text]").fill("DOG beside CAT")
+  shown("11 of 30 images in English")
+  assert page.evaluate("CSS.highlights.get('found').size") >= 11
+  _choose(page, "region", "mi")
+  shown("3 of 30 images in English")
+  assert _keys(page) == ["k14", "k20", "k29"]
+  assert page.locator(".card .region").all_inner_texts() == ["Maori"] * 3
+  page.locator("#captions [name=text]").fill("K20")
+  shown("1 of 30 images")
+  page.locator("#captions [name=text]").fill("zebra")
+  shown("None of 30 images in English.")
+
+
+def test_two_systems_stand_side_by_side(opened, corpus, ours, theirs):
+  page = opened({"ours": ours, "theirs": theirs})
+  card = page.locator(".card").nth(3)
+  assert card.locator(".system-name").all_inner_texts() == ["ours", "theirs"]
+  assert card.locator(".caption").all_inner_texts() == [corpus.ours["k03"]["en"], corpus.theirs["k03"]["en"]]
+  ours_at, theirs_at = (card.locator(".system").nth(i).bounding_box() for i in range(2))
+  assert ours_at["y"] == theirs_at["y"] and ours_at["x"] + ours_at["width"] < theirs_at["x"]
+
+
+def test_the_largest_differences_of_two_systems_come_first(opened, ours, theirs):
+  page = opened({"ours": ours, "theirs": theirs})
+  lead = dict(zip(ours.scores["en"].keys, ours.scores["en"].image_scores("cider_d"), strict=True))
+  for key, score in zip(theirs.scores["en"].keys, theirs.scores["en"].image_scores("cider_d"), strict=True):
+    lead[key] -= score
+  _choose(page, "order", "ahead-1")
+  assert _keys(page)[0] == max(lead, key=lead.get)
+  _choose(page, "order", "behind-1")
+  assert _keys(page)[0] == min(lead, key=lead.get)
+  _choose(page, "order", "differ-1")
+  assert _keys(page)[0] == max(lead, key=lambda key: abs(lead[key]))
+
+
+def test_words_are_shown_and_those_of_references_marked(opened, corpus, ours):
+  page = opened({"ours": ours})
+  page.locator("#captions [name=words]").check()
+  card = page.locator(".card").nth(1)
+  card.locator(".word").first.wait_for()
+  assert card.locator(".caption .word").all_inner_texts() == ["cat", "beside", "house"]
+  assert card.locator(".caption .word.shared").count() == 3
+  assert page.locator(".card").nth(4).locator(".caption").inner_text() == "empty caption"
+
+
+def test_the_address_keeps_the_place(opened, shown, ours):
+  page = opened({"ours": ours}, "#language=de&order=best&page=2&words=1")
+  shown("30 images in German")
+  assert len(_keys(page)) == 6 and page.locator(".card .word").count() > 6
+  assert page.locator("#captions [name=order]").input_value() == "best"
+  page.reload()
+  shown("30 images in German")
+  page.evaluate("location.hash = 'language=xx&page=-3&order=none&region=zz'")
+  shown("30 images in English")
+
+
+def test_headings_sort_the_table(opened, ours):
+  page = opened({"ours": ours})
+  codes = page.locator("#scores tbody code")
+  heading = page.locator("#scores th", has_text="CIDEr-D")
+  heading.locator("button").press("Enter")
+  rows = ours.table.rows
+  assert codes.all_inner_texts() == sorted(rows, key=lambda code: -rows[code]["cider_d"])
+  assert heading.get_attribute("aria-sort") == "descending"
+  page.locator("#scores th", has_text="Language").locator("button").click()
+  assert codes.all_inner_texts() == ["ar", "en", "de"]  # Arabic, English, German
+
+
+def test_the_chart_changes_metric_and_order(opened, ours):
+  page = opened({"ours": ours})
+  page.locator("#languages label", has_text="Exact").click()
+  assert page.locator("#languages .panel:visible").get_attribute("data-metric") == "exact"
+  page.locator("#languages label", has_text="Score").click()
+  column = page.locator("#languages .panel:visible .column").nth(
+    2
+  )  # English, the only one with exact captions
+  place = float(column.get_attribute("data-by-score"))
+  assert column.evaluate("e => e.style.transform") == f"translateX({place:g}px)"
+
+
+def test_the_heat_map_has_a_cell_a_region_and_language(opened, ours, theirs):
+  page = opened({"ours": ours, "theirs": theirs})
+  cells = page.locator("#heat tbody td")
+  assert cells.count() == 4 * 4  # "all" and three regions, three languages and the mean
+  cell = page.locator("#heat td[data-row='2'][data-column='1']")
+  score = ours.slices.regions["mi"]["de"]["cider_d"]
+  assert cell.get_attribute("aria-label") == f"{score:.3f}"
+  cell.hover()
+  page.locator("#tip").wait_for()
+  assert page.locator("#tip").inner_text().split("\n")[:2] == [
+    "German (de) captions",
+    "region Maori (mi), 10 images",
+  ]
+  page.locator("[name=heat-view]").select_option("system-1")
+  difference = score - theirs.slices.regions["mi"]["de"]["cider_d"]
+  assert cell.get_attribute("aria-label") == f"{difference:+.3f}".replace("-", "\u2212")
+
+
+def test_the_heat_map_is_walked_by_keys_and_leads_to_captions(opened, shown, ours):
+  page = opened({"ours": ours})
+  page.locator("#heat td[tabindex='0']").focus()
+  for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+    page.keyboard.press(key)
+  assert page.evaluate("[document.activeElement.dataset.row, document.activeElement.dataset.column]") == [
+    "2",
+    "1",
+  ]
+  assert "region Maori (mi)" in page.locator("#tip").inner_text()
+  page.keyboard.press("Enter")
+  shown("10 of 30 images in German")
+
+
+def test_differences_of_each_metric_can_be_chosen(opened, ours, theirs):
+  comparison = compare({"ours": ours, "theirs": theirs}, ["cider", "cider_d"], resamples=20)
+  page = opened({"ours": ours, "theirs": theirs}, comparison=comparison)
+  page.locator("[name=difference-pair]").select_option("1")
+  assert (
+    page.locator("#differences .panel:visible .panel-title")
+    .inner_text()
+    .startswith("CIDEr-D: theirs less ours.")
+  )
+
+
+@pytest.mark.parametrize("mode", ["embed", "link"])
+def test_pictures_are_seen_from_the_disk(opened, tmp_path, ours, mode):
+  folder = tmp_path / "pictures 100%"
+  folder.mkdir()
+  for i in range(30):
+    if i not in (1, 2):
+      Image.new("RGB", (64, 48), (8 * i, 90, 90)).save(folder / f"k{i:02}.jpg")
+  (folder / "k01.jpg").write_bytes(b"no picture")
+  page = opened({"ours": ours}, images_dir=folder, pictures=mode)
+  page.wait_for_function("document.querySelectorAll('#cards img').length === 22")
+  page.wait_for_function(
+    "[...document.querySelectorAll('#cards img')].every((img) => img.naturalWidth === 64)"
+  )
+  assert page.locator(".card .picture").nth(2).inner_text() == "no picture"
+  said = page.locator(".card .picture").nth(1).inner_text()
+  assert said == ("no picture" if mode == "embed" else "picture not found")
+  assert "No readable picture in the folder" in page.locator("#captions .note").inner_text()
+
+
+def test_a_result_with_little_in_it_is_shown(opened, shown, bare):
+  page = opened({"bare": bare})
+  shown("30 images in English. Mean CIDEr-D of an image")
+  assert page.locator("#heat").count() == 0
+
+
+def test_a_torn_file_says_so(page, tmp_path, ours):
+  report.write_report(tmp_path / "r.html", {"ours": ours})
+  text = (tmp_path / "r.html").read_text(encoding="utf-8")
+  place = text.index('id="captions-en">') + 400
+  (tmp_path / "torn.html").write_text(text[:place], encoding="utf-8")
+  page.goto((tmp_path / "torn.html").as_uri())
+  page.locator("#shown", has_text="could not be unpacked").wait_for()
+  assert page.errors
+  page.errors.clear()
+
+
+def test_a_phone_shows_everything_without_scrolling_the_page_sideways(opened, page, ours, theirs):
+  page.set_viewport_size({"width": 360, "height": 740})
+  opened({"ours": ours, "theirs": theirs})
+  assert page.evaluate("document.documentElement.scrollWidth") <= 360

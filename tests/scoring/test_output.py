@@ -1,0 +1,150 @@
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import (
+  output,
+  published,
+  read_predictions,
+  read_system,
+  score,
+  score_files,
+  write_predictions,
+)
+
+_REFERENCES = {
+  "k1": {"en": ["A dog runs.", "the dog is running"], "th": ["สุนัขวิ่ง"]},
+  "k2": {"en": ["two red cats"], "th": ["แมวสองตัว"]},
+  "k3": {"en": ["a house by the sea"]},
+}
+_PREDICTIONS = {
+  "k1": {"en": "a DOG runs", "th": "สุนัขวิ่ง"},
+  "k2": {"en": "a red cat", "th": ""},
+  "k3": {"en": "a house by the sea"},
+}
+_FILES = [
+  "health.csv", "health.md", "predictions.jsonl", "report.html", "scores.npz", "slices.csv",
+  "table.csv", "table.json", "table.md", "table.tex",
+]  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path):
+  references, predictions = tmp_path / "captions.jsonl", tmp_path / "given.jsonl"
+  references.write_text(
+    "".join(
+      json.dumps(
+        {"image/key": key, "image/locale": "th"}
+        | {code: {"caption": texts} for code, texts in captions.items()}
+      )
+      + "\n"
+      for key, captions in _REFERENCES.items()
+    )
+  )
+  write_predictions(
+    predictions,
+    ((key, code, text) for key, captions in _PREDICTIONS.items() for code, text in captions.items()),
+  )
+  return references, predictions
+
+
+def test_files_in_and_out(files, tmp_path):
+  result = score_files(*files, tmp_path / "out", title="t", health=True)
+  assert sorted(os.listdir(tmp_path / "out")) == _FILES
+  assert result.table == score(_REFERENCES, _PREDICTIONS, title="t").table
+  assert json.loads((tmp_path / "out" / "table.json").read_text())["languages"] == result.table.rows
+  assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _PREDICTIONS
+  assert read_system(tmp_path / "out").table.rows == result.table.rows
+
+
+def test_only_tables(files, tmp_path):
+  score_files(*files, tmp_path / "out", only_tables=True)
+  assert sorted(os.listdir(tmp_path / "out")) == [f"table.{end}" for end in ("csv", "json", "md", "tex")]
+
+
+def test_slices_know_the_locales(files, tmp_path):
+  score_files(*files, tmp_path / "out")
+  rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "slices.csv").read_text())))
+  assert {row["slice"] for row in rows} >= {"group:english", "script:Thai", "locale:th"}
+
+
+def test_predictions_in_the_output_folder_stay_whole(files, tmp_path):
+  references, predictions = files
+  predictions.rename(tmp_path / "mine.jsonl")
+  score_files(references, tmp_path / "mine.jsonl", tmp_path, languages=["en"])
+  assert read_predictions(tmp_path / "mine.jsonl") == _PREDICTIONS
+
+
+def test_what_does_not_fit_names_both_files(files, tmp_path):
+  references, predictions = files
+  write_predictions(predictions, [("k1", "en", "a")])
+  with pytest.raises(UsageError, match=r"given.jsonl, scored against .*captions.jsonl: 4 of 5 predictions"):
+    score_files(references, predictions, tmp_path / "out")
+  assert not (tmp_path / "out").exists()
+
+
+def test_missing_folder_of_images_is_refused(files, tmp_path):
+  with pytest.raises(UsageError, match="no such folder of images"):
+    score_files(*files, tmp_path / "out", images_dir=tmp_path / "absent")
+
+
+def test_a_language_given_for_coco_is_scored_alone(files, tmp_path):
+  (tmp_path / "en.json").write_text(
+    json.dumps([{"image_id": key, "caption": captions["en"]} for key, captions in _PREDICTIONS.items()])
+  )
+  result = score_files(files[0], tmp_path / "en.json", tmp_path / "out", language="en", only_tables=True)
+  assert result.table.rows == {"en": score(_REFERENCES, _PREDICTIONS).table.rows["en"]}
+
+
+def test_document_frequencies_are_saved_and_used(files, tmp_path):
+  first = score_files(*files, tmp_path / "1", save_document_frequencies=tmp_path / "df.gz", only_tables=True)
+  second = score_files(*files, tmp_path / "2", document_frequencies=tmp_path / "df.gz", only_tables=True)
+  assert second.table.rows == first.table.rows
+  assert "document_frequency:file#" in second.table.signature
+
+
+def test_the_paper_stands_beside(files, tmp_path):
+  table = score_files(*files, tmp_path / "out", baseline="paper", only_tables=True).table
+  assert list(table.beside) == [f"{model} (paper)" for model in published.MODELS]
+  # Thapliyal et al. (2022), Table 8.
+  assert table.beside["BB+CC (paper)"]["en"] == 0.584
+  assert "were not published" in table.notes[0]
+
+
+def test_another_folder_stands_beside(files, tmp_path):
+  first = score_files(*files, tmp_path / "first")
+  table = score_files(*files, tmp_path / "second", baseline=tmp_path / "first", only_tables=True).table
+  assert table.beside["first"]["en"] == first.table.rows["en"]["cider_d"]
+  assert table.beside["first"]["2 languages"] == pytest.approx(first.table.means["2 languages"]["cider_d"])
+
+
+def test_health_is_empty_where_it_cannot_be_said():
+  health = score({"k": {"mi": ["he kurī"]}}, {"k": {"mi": "he kurī"}}, health=True).health
+  (row,) = csv.DictReader(io.StringIO(output.health_csv(health)))
+  assert row["language"] == "mi" and row["wrong_language"] == "" and row["empty"] == "0.0"
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_same_bytes_whatever_the_hash_seed_and_the_processes(files, tmp_path, processes):
+  script = (
+    "import sys\nfrom xmcap.scoring import score_files\n"
+    "score_files(*sys.argv[1:4], processes=int(sys.argv[4]), metrics=('all',), bootstrap=30, health=True,"
+    " save_document_frequencies=sys.argv[3] + '/df.gz')"
+  )
+  outputs = []
+  for seed, number in (("1", processes), ("2", "1")):
+    out = tmp_path / f"{seed}-{number}"
+    subprocess.run(
+      [sys.executable, "-c", script, *files, out, number],
+      check=True,
+      env={**os.environ, "PYTHONHASHSEED": seed},
+    )
+    outputs.append({file.name: file.read_bytes() for file in out.iterdir()})
+  assert outputs[0].keys() == {*_FILES, "df.gz"}
+  assert outputs[0] == outputs[1]

@@ -1,0 +1,45 @@
+"""The tables of the XM3600 paper."""
+
+import pathlib
+
+import pytest
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import published
+
+_PAPER = pathlib.Path(__file__).parents[3] / "shared" / "paper"
+
+
+@pytest.mark.parametrize("name", published.TABLES)
+def test_tables_equal_the_transcription(name):
+  if not _PAPER.is_dir():
+    pytest.skip("the transcribed tables are not beside this checkout (../shared/paper)")
+  assert published.text(name) == (_PAPER / f"{name}.csv").read_text(encoding="utf-8")
+
+
+def test_rows_keep_the_printed_digits():
+  rows = published.read("xm3600_table6_correlations")
+  assert rows[1] == {"coefficient": "Spearman", "langs": "ALL", "n": "130", "xm600": "0.87", "xm3600": "0.92",
+                     "coco_dev": "0.30"}  # fmt: skip
+
+
+@pytest.mark.parametrize("model, english", [("BB+CC", 0.584), ("BB", 0.297), ("Bg", 0.337), ("Lg", 0.343)])
+def test_each_model_has_the_35_trained_languages(model, english):
+  # Table 4 of the paper prints the English values once more.
+  rows = published.table_rows(model)
+  assert set(rows) == set(languages.TRAINED)
+  assert rows["en"] == english
+
+
+def test_coco_dev_is_the_other_split():
+  assert published.table_rows("BB+CC", "coco_dev")["en"] == 0.980
+
+
+def test_unknown_names_are_errors():
+  with pytest.raises(UsageError, match="no published model 'XL'; there are: BB"):
+    published.table_rows("XL")
+  with pytest.raises(UsageError, match="no published split 'xm600'"):
+    published.table_rows("BB", "xm600")
+  with pytest.raises(ValueError, match="no published table '../setup'"):
+    published.read("../setup")

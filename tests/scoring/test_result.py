@@ -1,0 +1,92 @@
+import json
+
+import numpy as np
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import read_system, score
+from xmcap.scoring.result import read_scores, read_table, write_scores
+
+_REFERENCES = {"b": {"en": ["a dog", "dogs"], "de": ["ein Hund"]}, "a": {"en": ["two cats"]}}
+_PREDICTIONS = {"b": {"en": "a dog", "de": "Hund"}, "a": {"en": "a cat"}}
+
+
+@pytest.fixture
+def result():
+  return score(_REFERENCES, _PREDICTIONS, metrics=("cider_d", "bleu"), bootstrap=10)
+
+
+def test_scores_are_read_back(result, tmp_path):
+  write_scores(tmp_path / "scores.npz", result.scores)
+  scores = read_scores(tmp_path / "scores.npz")
+  assert scores.keys() == result.scores.keys()
+  for code, held in result.scores.items():
+    assert (scores[code].keys, scores[code].num_references) == (held.keys, held.num_references)
+    for name, values in held.statistics.items():
+      np.testing.assert_array_equal(scores[code].statistics[name], values)
+
+
+def test_scores_are_the_same_bytes_each_time(result, tmp_path):
+  write_scores(tmp_path / "1", result.scores)
+  write_scores(tmp_path / "2", result.scores)
+  assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+def test_table_is_read_back(result, tmp_path):
+  result.table.write(tmp_path)
+  table = read_table(tmp_path / "table.json")
+  assert (table.rows, table.means, table.signature) == (
+    result.table.rows,
+    result.table.means,
+    result.table.signature,
+  )
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nonsense", b"\x93NUMPY"])
+def test_what_holds_no_scores_is_refused(content, tmp_path):
+  (tmp_path / "scores.npz").write_bytes(content)
+  with pytest.raises(UsageError, match="no scores of xmcap in it.*write them with xmcap score"):
+    read_scores(tmp_path / "scores.npz")
+
+
+def test_objects_in_an_archive_are_never_unpickled(tmp_path):
+  np.savez(tmp_path / "scores.npz", keys=np.array([{}], object))
+  with pytest.raises(UsageError, match="no scores of xmcap"):
+    read_scores(tmp_path / "scores.npz")
+
+
+def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
+  write_scores(tmp_path / "scores.npz", result.scores)
+  arrays = dict(np.load(tmp_path / "scores.npz"))
+  arrays["en/cider_d"] = arrays["en/cider_d"][:1]
+  np.savez(tmp_path / "scores.npz", **arrays)
+  with pytest.raises(UsageError, match="do not fit together"):
+    read_scores(tmp_path / "scores.npz")
+
+
+@pytest.mark.parametrize(
+  "content, message",
+  [
+    ("", "broken JSON"),
+    ("[]", "no object 'languages'"),
+    ('{"signature": "s", "languages": {"en": {"cider": 1}, "de": {"chrf": 1}}}', "no table of xmcap score"),
+    ('{"languages": {"en": {"cider": 1}}}', "no table of xmcap score"),
+    ('{"signature": "s", "languages": {"en": {"images": 1}}}', "no table of xmcap score"),
+    ('{"signature": "s", "languages": {"en": {"images": 1, "spice": 2}}}', "a metric that this version"),
+  ],
+)
+def test_what_holds_no_table_is_refused(content, message, tmp_path):
+  (tmp_path / "table.json").write_text(content)
+  with pytest.raises(UsageError, match=message):
+    read_table(tmp_path / "table.json")
+
+
+def test_table_and_scores_must_belong_together(result, tmp_path):
+  result.table.write(tmp_path)
+  write_scores(tmp_path / "scores.npz", score(_REFERENCES, _PREDICTIONS).scores)
+  with pytest.raises(UsageError, match="are of different runs"):
+    read_system(tmp_path)
+
+
+def test_json_of_a_table_is_strict(result):
+  json.loads(result.table.as_json(), parse_constant=lambda name: pytest.fail(name))

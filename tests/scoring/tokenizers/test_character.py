@@ -1,0 +1,24 @@
+import pytest
+
+from xmcap.scoring import tokenizers
+
+
+@pytest.mark.parametrize(
+  "language, text, words",
+  [
+    ("zh", "银色的 跑车。", ["银", "色", "的", "跑", "车", "。"]),
+    ("en", "A\u3000b\u00a0\n\tC", ["a", "b", "c"]),
+    ("en", "ﬁ½", ["f", "i", "1", "\u2044", "2"]),  # NFKC
+    ("th", "รถ", ["ร", "ถ"]),
+    ("hi", "की", ["क", "ी"]),  # a letter and its mark are two code points
+    ("ja", "ガ", ["ガ"]),  # composed by NFKC
+    ("en", "😀", ["😀"]),
+    ("en", " ", []),
+  ],
+)
+def test_each_code_point_is_a_word(language, text, words):
+  assert tokenizers.get("char", language)(text) == words
+
+
+def test_a_batch_is_its_captions():
+  assert tokenizers.get("char", "en").tokenize(["ab", "", "c"]) == [["a", "b"], [], ["c"]]

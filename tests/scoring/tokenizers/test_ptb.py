@@ -1,0 +1,108 @@
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring import tokenizers
+
+_MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
+_ODD = [
+  "",
+  " ",
+  "\n",
+  "A dog\non two\n\nlines.",
+  'She said "Don\'t!" and left…',
+  "It’s a ‘quoted’ “word”",
+  "cost: $5.50 (50%) -- half; [half] {half}",
+  "1\u00a01/2 cups\u00a0of milk",
+  "at 5 p.m. in the U.S.",
+  "caf\u00e9 \u00df \u4e2d\u6587 \U0001f600",
+  "soft\u00adhyphen zero\u200bwidth \ufefffirst",
+  "NUL \x00 and \x1a and \x85",
+  "AT&T &amp; http://example.com/a?b=c a@b.com",
+  "the dogs' o'clock gonna can't 'tis",
+  "last",
+]
+
+
+@pytest.fixture
+def ptb():
+  pytest.importorskip("pycocoevalcap.tokenizer.ptbtokenizer", reason="pip install pycocoevalcap")
+  if not shutil.which("java"):
+    pytest.skip("no Java")
+  return tokenizers.get("ptb", "en")
+
+
+def _expected(texts):
+  """pycocoevalcap 1.2: `PTBTokenizer`, which writes into its package's folder."""
+  from pycocoevalcap.tokenizer import ptbtokenizer
+
+  try:
+    words = ptbtokenizer.PTBTokenizer().tokenize({0: [{"caption": text} for text in [*texts, "end"]]})[0]
+  except PermissionError:
+    pytest.skip("pycocoevalcap's folder cannot be written")
+  return [caption.split() for caption in words[:-1]]
+
+
+def test_odd_captions_equal_pycocoevalcap(ptb):
+  assert ptb.tokenize(_ODD) == _expected(_ODD)
+
+
+@pytest.mark.skipif(not _MULTI30K.exists(), reason="needs shared/multi30k")
+def test_real_captions_equal_pycocoevalcap(ptb):
+  texts = [
+    line
+    for number in range(1, 6)
+    for line in (_MULTI30K / f"task2_test_2016.{number}.en").read_text(encoding="utf-8").splitlines()
+  ]
+  assert ptb.tokenize(texts) == _expected(texts)
+
+
+def test_every_character_keeps_captions_apart(ptb):
+  texts = [f"a{chr(code)}b" for code in (*range(0xD800), *range(0xE000, 0x10000), 0x1F600, 0x10FFFF)]
+  words = ptb.tokenize(texts)
+  assert len(words) == len(texts)
+  assert words[ord(",")] == words[ord("\r")] == words[0x2028] == ["a", "b"]
+
+
+def test_a_caption_does_not_depend_on_the_next(ptb):
+  first, _, second, _ = ptb.tokenize(["in group B.", "The dog", "in group B.", "two dogs"])
+  assert first == second == ["in", "group", "b"]
+
+
+def test_no_captions_need_no_java(monkeypatch):
+  monkeypatch.setenv("PATH", "")
+  assert tokenizers.get("ptb", "en").tokenize([]) == []
+
+
+def test_the_version_names_jar_and_package(ptb):
+  assert ptb.version == "1.stanford-corenlp-3.4.1.pycocoevalcap-1.2"
+
+
+def test_english_only():
+  with pytest.raises(UsageError, match="'ptb' is for English only, not for 'de'"):
+    tokenizers.get("ptb", "de")
+
+
+def test_missing_java_says_what_to_install(ptb, monkeypatch):
+  monkeypatch.setenv("PATH", "")
+  with pytest.raises(XmcapError, match="needs Java.*install a Java runtime"):
+    ptb.tokenize(["a"])
+
+
+def test_missing_package_says_what_to_install(monkeypatch):
+  monkeypatch.setitem(sys.modules, "pycocoevalcap.tokenizer", None)
+  with pytest.raises(XmcapError, match=r"pip install 'xmcap\[ptb\]'"):
+    tokenizers.get("ptb", "en").tokenize(["a"])
+
+
+def test_java_that_fails_is_one_line(ptb, monkeypatch):
+  def fail(command, **_):
+    raise subprocess.CalledProcessError(1, command, stderr=b"Error: no main class\nCaused by: x\n")
+
+  monkeypatch.setattr(subprocess, "run", fail)
+  with pytest.raises(XmcapError, match=r"^[^\n]*status 1 \(Error: no main class Caused by: x\)[^\n]*$"):
+    ptb.tokenize(["a"])

@@ -1,0 +1,20 @@
+import pytest
+
+from xmcap.scoring import tokenizers
+
+
+@pytest.mark.parametrize(
+  "text, words",
+  [
+    ("A ski-doo, don't 银色的 + $5", ["a", "skidoo", "dont", "银色的", "+", "$5"]),
+    ("a\u00a0b\nc ... d", ["a", "b", "c", "d"]),
+    ("...", []),
+    ("", []),
+  ],
+)
+def test_punctuation_is_deleted_and_nothing_else(text, words):
+  assert tokenizers.get("whitespace", "zh")(text) == words
+
+
+def test_a_batch_is_its_captions():
+  assert tokenizers.get("whitespace", "en").tokenize(["A b", "", "c."]) == [["a", "b"], [], ["c"]]

@@ -1,0 +1,146 @@
+"""The command by which people rate captions: makes the page, and joins what they saved with its key."""
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+
+
+def add(actions) -> None:
+  """Declares the command among the actions of `xmcap human`."""
+  command = base.add_command(
+    actions,
+    "rate",
+    _rate,
+    "make a page on which people rate captions, blind, with the keyboard",
+    "Writes PAGE.html, which is sent to raters, and PAGE.key.jsonl, which is not: it says what system wrote what. "
+    "Raters save a file; --join puts systems into it, for xmcap human sxs or thumb. For another order and other "
+    "sides for each rater, make a page each with its own --seed. Side by side, equal captions are compared too, as "
+    "ties count; in thumb a caption that several systems give is rated once for all of them.",
+  )
+  command.add_argument(
+    "--protocol",
+    choices=("sxs", "thumb"),
+    help="sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)",
+  )
+  command.add_argument(
+    "--predictions",
+    action="extend",
+    nargs="+",
+    metavar="NAME=FILE",
+    help='a system and its JSONL of {"image/key", "language", "caption"} (repeatable)',
+  )
+  command.add_argument("--out", required=True, metavar="FILE", help="the page, or the joined ratings")
+  command.add_argument("--images", metavar="DIR", help="KEY.jpg or KEY.png of the pictures")
+  command.add_argument(
+    "--pictures", choices=("embed", "link"), default="embed", help="hold the pictures, or point to them"
+  )
+  command.add_argument("--references", metavar="FILE", help="captions by people, which raters can unfold")
+  command.add_argument("--languages", metavar="CODES", help="only these; default: all in the files")
+  command.add_argument("--limit", type=int, metavar="N", help="draw N pictures, each with all its captions")
+  command.add_argument("--seed", type=int, default=0, metavar="N", help="of order, sides and drawn pictures")
+  command.add_argument("--rater", default="", metavar="NAME", help="the name that the page proposes")
+  command.add_argument("--join", metavar="KEY", help="the key of a page: join it with the RATINGS")
+  command.add_argument("ratings", nargs="*", metavar="RATINGS", help="with --join: files that raters saved")
+
+
+def _rate(arguments) -> None:
+  if arguments.join is not None:
+    _join(arguments)
+  else:
+    _make_page(arguments)
+
+
+def _join(arguments) -> None:
+  if arguments.predictions or arguments.protocol:
+    raise UsageError("--join takes a key and ratings; leave --predictions and --protocol out")
+  if not arguments.ratings:
+    raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
+  if arguments.out in (arguments.join, *arguments.ratings):
+    raise UsageError(f"--out={arguments.out}: this file is read too; give the joined ratings another name")
+  from xmcap.scoring.human import rating_join
+
+  joined = rating_join.join(arguments.join, arguments.ratings)
+  rating_join.write_rows(arguments.out, joined.rows)
+  for rater, count in joined.rated.items():
+    print(f"{rater}: {count:,} of {joined.items:,} items rated")
+  if joined.unrated:
+    print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
+  print(
+    f"{arguments.out}: {len(joined.rows):,} ratings; next: xmcap human {joined.protocol} --ratings={arguments.out}"
+  )
+
+
+def _make_page(arguments) -> None:
+  if arguments.ratings:
+    raise UsageError(f"'{arguments.ratings[0]}': ratings go with --join; a system is --predictions=NAME=FILE")
+  if arguments.protocol is None or not arguments.predictions:
+    raise UsageError(
+      "xmcap human rate needs --protocol=sxs or --protocol=thumb, and --predictions=NAME=FILE for each system; or "
+      "--join=KEY and ratings"
+    )
+  if arguments.pictures == "link" and not arguments.images:
+    raise UsageError("--pictures=link: say where the pictures are with --images=DIR")
+  from xmcap import languages
+  from xmcap.scoring.human import rating_page
+  from xmcap.scoring.references import read_references
+
+  codes = languages.parse(arguments.languages) if arguments.languages else None
+  systems = _read_systems(arguments.predictions)
+  references = read_references(arguments.references) if arguments.references else None
+  items = rating_page.write_rating_page(
+    arguments.out,
+    arguments.protocol,
+    systems,
+    images_dir=arguments.images,
+    references=references,
+    languages=codes,
+    limit=arguments.limit,
+    seed=arguments.seed,
+    rater=arguments.rater,
+    link=arguments.pictures == "link",
+  )
+  noun = "comparison" if arguments.protocol == "sxs" else "caption"
+  print(
+    f"{arguments.out}: {_count(len(items), noun)}, {_count(len(systems), 'system')}, "
+    f"{_count(len({item.key for item in items}), 'picture')}, "
+    f"{_count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
+  )
+  _print_equal_captions(items, arguments.protocol)
+  if references is not None:
+    lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
+    if lacking:
+      print(f"{lacking:,} of {len(items):,} items have no reference in {arguments.references}")
+  key = rating_page.key_path(arguments.out)
+  print(f"{key}: what system wrote what; keep it from the raters")
+  print(f"when they have rated: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")
+
+
+def _print_equal_captions(items, protocol: str) -> None:
+  if protocol == "sxs":
+    same = sum(item.captions[0] == item.captions[1] for item in items)
+    if same:
+      print(f"the same caption twice: {_count(same, 'comparison')}; kept, as ties count")
+  else:
+    shared = sum(len(item.systems) - 1 for item in items)
+    if shared:
+      print(
+        f"equal to another system's caption of the picture, and rated with it: {_count(shared, 'caption')}"
+      )
+
+
+def _count(number: int, noun: str) -> str:
+  return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _read_systems(options: list[str]) -> dict:
+  from xmcap.scoring.predictions import read_predictions
+
+  systems = {}
+  for option in options:
+    name, equals, path = option.partition("=")
+    name = name.strip()
+    if not (name and equals and path):
+      raise UsageError(f"--predictions={option}: give each system a name, as --predictions=NAME=FILE")
+    if name in systems:
+      raise UsageError(f"--predictions={option}: the name '{name}' is given twice; names must differ")
+    systems[name] = read_predictions(path)
+  return systems

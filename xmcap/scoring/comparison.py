@@ -1,0 +1,160 @@
+"""The differences of systems from a baseline, as they are told to people and written to files."""
+
+import dataclasses
+import json
+import os
+
+from xmcap import languages
+from xmcap.scoring import files, grid, tables
+from xmcap.scoring import metrics as metrics_lib
+
+SIGNIFICANCE = 0.05
+FEW_REFERENCES = 1.5
+"""References an image below which a language is flagged: bn (1.0) and mi (1.3) in XM3600."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """One system against the baseline, in one language (or mean) and metric.
+
+  Attributes:
+    system: its name.
+    metric: its name.
+    name: language code or mean.
+    baseline, score: the two scores.
+    low, high: 95% interval of the difference `score - baseline`.
+    p_bootstrap, p_randomization: of the two tests.
+    p_holm: of the randomisation, corrected for the number of languages; that of a mean is not corrected.
+    few_references: whether the language has too few references an image to trust it as much.
+  """
+
+  system: str
+  metric: str
+  name: str
+  baseline: float
+  score: float
+  low: float
+  high: float
+  p_bootstrap: float
+  p_randomization: float
+  p_holm: float
+  few_references: bool
+
+  @property
+  def difference(self) -> float:
+    """The score less the baseline's."""
+    return self.score - self.baseline
+
+  @property
+  def significant(self) -> bool:
+    """Whether the corrected p-value is below `SIGNIFICANCE`."""
+    return self.p_holm < SIGNIFICANCE
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+  """Systems against a baseline.
+
+  Attributes:
+    baseline: its name.
+    signature: of the baseline's table; the others' is the same in all that matters.
+    rows: systems, then metrics, then languages and means in order.
+    resamples, seed: of the tests.
+  """
+
+  baseline: str
+  signature: str
+  rows: tuple[Difference, ...]
+  resamples: int
+  seed: int
+
+  def terminal(self) -> str:
+    """Returns the differences as text for a terminal."""
+    parts = [f"{title}\n{held.text()}" for title, held in self._grids()]
+    return "\n".join([*parts, self._explanation()])
+
+  def as_markdown(self) -> str:
+    """Returns the differences as Markdown."""
+    parts = [f"### {grid.markdown_text(title)}\n\n{held.markdown()}" for title, held in self._grids()]
+    return "\n".join([*parts, self._explanation(), f"Signature: `{self.signature}`\n"])
+
+  def as_latex(self) -> str:
+    """Returns the differences as LaTeX tables."""
+    comments = "".join(f"% {line}\n" for line in [*self._explanation().splitlines(), self.signature])
+    return comments + "\n".join(f"% {title}\n{held.latex()}" for title, held in self._grids())
+
+  def as_csv(self) -> str:
+    """Returns a row a difference, with every digit."""
+    names = [field.name for field in dataclasses.fields(Difference)] + ["difference", "significant"]
+    return grid.write_csv(names, [[getattr(row, name) for name in names] for row in self.rows])
+
+  def as_json(self) -> str:
+    """Returns everything, with every digit."""
+    value = {
+      "baseline": self.baseline,
+      "signature": self.signature,
+      "resamples": self.resamples,
+      "seed": self.seed,
+      "differences": [
+        {**dataclasses.asdict(row), "difference": row.difference, "significant": row.significant}
+        for row in self.rows
+      ],
+    }
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+  def write(self, out: str | os.PathLike) -> None:
+    """Writes `comparison.csv`, `.json`, `.md` and `.tex` into a folder, made if need be."""
+    files.write_forms(
+      out, "comparison", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
+    )
+
+  def _grids(self) -> list[tuple[str, grid.Grid]]:
+    held = []
+    for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
+      rows = [row for row in self.rows if (row.system, row.metric) == (system, metric)]
+      headings = ("", "language", self.baseline, system, "difference", "95% interval")
+      held.append(
+        (
+          f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}",
+          grid.Grid(
+            (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
+            tuple(_cells(row) for row in rows if row.name in languages.LANGUAGES),
+            tuple(_cells(row) for row in rows if row.name not in languages.LANGUAGES),
+            num_labels=2,
+          ),
+        )
+      )
+    return held
+
+  def _explanation(self) -> str:
+    few = sorted({row.name for row in self.rows if row.few_references})
+    lines = [
+      f"{self.resamples:,} resamples of the images in all languages together, seed {self.seed}; document "
+      "frequencies held fixed.",
+      f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}.",
+    ]
+    if few:
+      lines.append(f"few: fewer than {FEW_REFERENCES:g} references an image, so less sure: {', '.join(few)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Difference) -> tuple[str, ...]:
+  known = row.name in languages.LANGUAGES
+  metric = metrics_lib.METRICS[row.metric]
+  return (
+    row.name if known else "mean",
+    languages.get(row.name).english_name if known else tables.mean_label(row.name),
+    metric.format(row.baseline),
+    metric.format(row.score),
+    _signed(metric, row.difference),
+    f"[{_signed(metric, row.low)}, {_signed(metric, row.high)}]",
+    f"{row.p_bootstrap:.3f}",
+    f"{row.p_randomization:.3f}",
+    f"{row.p_holm:.3f}" if known else "",
+    " ".join(["*"] * row.significant + ["few"] * row.few_references),
+  )
+
+
+def _signed(metric: metrics_lib.Metric, difference: float) -> str:
+  text = metric.format(abs(difference))
+  return f"{'-' if difference < 0 else '+'}{text}"

@@ -1,0 +1,113 @@
+"""Files of document frequencies, so that scores of different corpora can be weighed alike.
+
+Gzip-compressed JSONL: a line a language, `{"language", "tokenizer", "images", "vocabulary", "orders"}`; an order
+holds `prefix`, `word` and `frequency`, lists as in `DocumentFrequency`.
+"""
+
+import gzip
+import io
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files, strict_json, tokenizers
+from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+
+_MAX_UNPACKED = 1 << 30
+
+
+def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str) -> None:
+  """Writes the document frequencies of languages, found with a tokeniser of the given name."""
+  buffer = io.BytesIO()
+  # No time and no name in the header: the same frequencies are the same bytes.
+  with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0, filename="") as packed:
+    for language, held in frequencies.items():
+      line = {
+        "language": language,
+        "tokenizer": _version(tokenizer, language),
+        "images": held.num_images,
+        "vocabulary": held.vocabulary,
+        "orders": [
+          {"prefix": prefix.tolist(), "word": word.tolist(), "frequency": frequency.tolist()}
+          for prefix, word, frequency in zip(held.prefix, held.word, held.frequency, strict=True)
+        ],
+      }
+      packed.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+  files.write_binary(path, lambda file: file.write(buffer.getvalue()))
+
+
+def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency]:
+  """Reads document frequencies for use with a tokeniser.
+
+  Raises:
+    UsageError: the file cannot be read, holds something else, or its words were found by another tokeniser.
+  """
+  frequencies = {}
+  try:
+    with gzip.open(path) as packed:
+      content = packed.read(_MAX_UNPACKED + 1)
+  except OSError as error:
+    raise UsageError(
+      f"{path}: cannot be read ({error.strerror or error}); make it with xmcap score --save_df"
+    ) from None
+  except (EOFError, zlib.error):
+    raise UsageError(f"{path}: cut off or damaged; make it again with xmcap score --save_df") from None
+  if len(content) > _MAX_UNPACKED:
+    raise UsageError(f"{path}: unpacks to more than {_MAX_UNPACKED:,} bytes; make it from fewer images")
+  for number, row in strict_json.parse_lines(content, str(path), 0):
+    where = f"{path}, line {number}"
+    language, version = row.get("language"), row.get("tokenizer")
+    if not isinstance(language, str) or not isinstance(version, str) or language in frequencies:
+      raise UsageError(f"{where}: no document frequencies of a language; make the file with --save_df")
+    files.check_language(language, where)
+    wanted = _version(tokenizer, language)
+    if version != wanted:
+      raise UsageError(
+        f"{where}: words of {language} were found by {files.shown(version)}, and would now be by {wanted}; "
+        "make the file again"
+      )
+    try:
+      frequencies[language] = _parse(row)
+    except (KeyError, TypeError, ValueError, OverflowError):
+      raise UsageError(f"{where}: damaged; make the file again with xmcap score --save_df") from None
+  if not frequencies:
+    raise UsageError(f"{path}: no language in it; make it with xmcap score --save_df")
+  return frequencies
+
+
+def _parse(row: dict[str, Any]) -> DocumentFrequency:
+  """Returns the frequencies of a line; ValueError, KeyError or TypeError if it does not hold them."""
+  vocabulary, images = row["vocabulary"], row["images"]
+  if not isinstance(images, int) or images < 1 or not all(isinstance(word, str) for word in vocabulary):
+    raise ValueError("types")
+  if sorted(set(vocabulary)) != vocabulary:
+    raise ValueError("vocabulary")
+  orders, before = [], 1
+  for order in row["orders"]:
+    prefix, word, frequency = (
+      np.array(order[name], np.int64).reshape(-1) for name in ("prefix", "word", "frequency")
+    )
+    keys = prefix * len(vocabulary) + word
+    if not (len(prefix) == len(word) == len(frequency)) or (np.diff(keys) <= 0).any():
+      raise ValueError("order")
+    for values, low, high in (
+      (prefix, 0, before - 1),
+      (word, 0, len(vocabulary) - 1),
+      (frequency, 1, images),
+    ):
+      if len(values) and (values.min() < low or values.max() > high):
+        raise ValueError("range")
+    orders.append((prefix, word, frequency))
+    before = len(prefix)
+  if not orders:
+    raise ValueError("no order")
+  return DocumentFrequency(images, tuple(vocabulary), *zip(*orders, strict=True))
+
+
+def _version(tokenizer: str, language: str) -> str:
+  return f"{tokenizer}-{tokenizers.get(tokenizer, language).version}"

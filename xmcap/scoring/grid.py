@@ -1,0 +1,85 @@
+"""A grid of cells, written as text, Markdown, LaTeX or CSV; what a cell says is decided elsewhere."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+  """Cells of a table, as text.
+
+  Attributes:
+    headings: of the columns.
+    body: rows.
+    foot: rows below a rule, such as means.
+    num_labels: how many columns from the left hold labels; the others hold numbers, and stand to the right.
+  """
+
+  headings: tuple[str, ...]
+  body: tuple[tuple[str, ...], ...]
+  foot: tuple[tuple[str, ...], ...] = ()
+  num_labels: int = 1
+
+  def text(self) -> str:
+    """Returns the grid for a terminal, columns aligned."""
+    rows = [self.headings, *self.body, *self.foot]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = "  ".join("-" * width for width in widths)
+    lines = [self._line(self.headings, widths), rule, *(self._line(row, widths) for row in self.body)]
+    if self.foot:
+      lines += [rule, *(self._line(row, widths) for row in self.foot)]
+    return "\n".join(lines) + "\n"
+
+  def markdown(self) -> str:
+    """Returns a Markdown table; the foot is bold."""
+    marks = ["---" if i < self.num_labels else "---:" for i in range(len(self.headings))]
+    lines = [_row(self.headings), "| " + " | ".join(marks) + " |", *(_row(row) for row in self.body)]
+    lines += [_row(row, bold=True) for row in self.foot]
+    return "\n".join(lines) + "\n"
+
+  def latex(self) -> str:
+    """Returns a LaTeX `tabular` (package booktabs)."""
+    columns = "l" * self.num_labels + "r" * (len(self.headings) - self.num_labels)
+    lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", _latex_row(self.headings), "\\midrule"]
+    lines += [_latex_row(row) for row in self.body]
+    if self.foot:
+      lines += ["\\midrule", *(_latex_row(row) for row in self.foot)]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+  def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(
+      cell.ljust(width) if i < self.num_labels else cell.rjust(width)
+      for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ).rstrip()
+
+
+def write_csv(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+  """Returns CSV with a header; numbers keep every digit, and None is an empty field."""
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator="\n")
+  writer.writerow(headings)
+  writer.writerows([repr(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
+  return text.getvalue()
+
+
+def markdown_text(text: str) -> str:
+  """Returns a text on one line, so that Markdown shows it as it is."""
+  return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in " ".join(text.split()))
+
+
+def _row(cells: Sequence[str], bold: bool = False) -> str:
+  shown = [markdown_text(cell) for cell in cells]
+  return "| " + " | ".join(f"**{cell}**" if bold and cell else cell for cell in shown) + " |"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+  special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+  return (
+    " & ".join(
+      "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in " ".join(cell.split()))
+      for cell in cells
+    )
+    + r" \\"
+  )

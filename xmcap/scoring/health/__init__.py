@@ -1,0 +1,9 @@
+"""Language health: what is wrong with captions that no overlap with references would tell.
+
+`measure` looks at one language's captions; `copies` at the captions of one image in several languages.
+"""
+
+from xmcap.scoring.health.copies import copies
+from xmcap.scoring.health.measures import MEASURES, Health, Measure, measure
+
+__all__ = ["MEASURES", "Health", "Measure", "copies", "measure"]

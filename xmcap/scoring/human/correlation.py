@@ -1,0 +1,107 @@
+"""Correlation of two series of numbers, with the bootstrap interval of each coefficient."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+
+COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
+"""Name -> heading. Kendall's is tau-b, which counts ties."""
+
+# Numbers resampled at a time: what the three coefficients then need stays below 100 MB.
+_CHUNK = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Correlation:
+  """A coefficient of correlation.
+
+  Attributes:
+    value: in [-1, 1]; None where it is not defined, since a series is constant or has fewer than two points.
+    low: lower end of its bootstrap interval; None where there is no interval.
+    high: upper end.
+    undefined: how many resamples had no coefficient and are left out of the interval.
+  """
+
+  value: float | None
+  low: float | None = None
+  high: float | None = None
+  undefined: int = 0
+
+  def as_json(self) -> dict[str, float | None]:
+    """Returns `score`, `low` and `high`, the last two only where there is an interval."""
+    interval = {} if self.low is None else {"low": self.low, "high": self.high}
+    return {"score": self.value, **interval}
+
+
+def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  """Returns a coefficient of each pair of series, by scipy.stats; NaN where it is not defined.
+
+  Args:
+    name: one of `COEFFICIENTS`.
+    x: float64 [..., points].
+    y: float64 [..., points].
+
+  Returns:
+    float64 [...].
+  """
+  # Imported here: it takes longer than everything else that scoring imports.
+  from scipy import stats
+
+  if x.shape[-1] < 2:
+    return np.full(x.shape[:-1], np.nan)
+  with warnings.catch_warnings():
+    # A constant series; the caller counts the NaN.
+    warnings.simplefilter("ignore")
+    if name == "kendall":
+      return np.asarray(stats.kendalltau(x, y, axis=-1).statistic)
+    if name == "spearman":
+      x, y = stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1)
+    return np.asarray(stats.pearsonr(x, y, axis=-1).statistic)
+
+
+def correlate(
+  x: np.ndarray,
+  y: np.ndarray,
+  units: np.ndarray | None = None,
+  resamples: int = 0,
+  seed: int = 0,
+  level: float = 0.95,
+) -> dict[str, Correlation]:
+  """Correlates two series.
+
+  Args:
+    x: float64 [points].
+    y: float64 [points].
+    units: int [units, points of a unit]: what is resampled as a whole, such as the captions of one image;
+      None: each point alone.
+    resamples: how often the units are drawn with replacement; 0 for no intervals.
+    seed: of the draws. Equal seeds draw the same units, whatever x and y.
+    level: share of the resamples that the percentile interval holds.
+
+  Returns:
+    name of the coefficient -> coefficient.
+  """
+  units = np.arange(len(x))[:, None] if units is None else units
+  rng = np.random.default_rng(seed)
+  drawn: dict[str, list[np.ndarray]] = {name: [] for name in COEFFICIENTS}
+  step = max(1, _CHUNK // max(1, len(x)))
+  for start in range(0, resamples, step):
+    count = min(step, resamples - start)
+    points = units[rng.integers(len(units), size=(count, len(units)))].reshape(count, -1)
+    for name in COEFFICIENTS:
+      drawn[name].append(coefficient(name, x[points], y[points]))
+  return {
+    name: _with_interval(float(coefficient(name, x, y)), np.concatenate([np.empty(0), *drawn[name]]), level)
+    for name in COEFFICIENTS
+  }
+
+
+def _with_interval(value: float, drawn: np.ndarray, level: float) -> Correlation:
+  if np.isnan(value):
+    return Correlation(None)
+  defined = drawn[~np.isnan(drawn)]
+  if not len(defined):
+    return Correlation(value, undefined=len(drawn))
+  low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+  return Correlation(value, float(low), float(high), len(drawn) - len(defined))

@@ -1,0 +1,342 @@
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
+const items = data.items;
+const places = new Map(items.map((item, place) => [item.id, place]));
+const criteria = [...document.querySelectorAll(".criterion")].map((fieldset) => ({
+  fieldset,
+  name: fieldset.dataset.name,
+  heading: fieldset.querySelector("legend").textContent,
+  fallback: "default" in fieldset.dataset ? Number(fieldset.dataset.default) : null,
+  choices: [...fieldset.querySelectorAll(".choice")],
+}));
+const captions = [...document.querySelectorAll(".caption > p")];
+
+// Answers: item id -> {name of the criterion: value}. `current` is the criterion that number keys answer.
+let rater = "";
+let answers = {};
+let place = 0;
+let current = 0;
+let unsaved = false;
+
+// ---- What the browser keeps: one entry a rater, one for who rated last.
+
+const lastRater = `xmcap-rating-${data.page}`;
+const kept = (name) => `${lastRater}-${name}`;
+
+function keep() {
+  try {
+    localStorage.setItem(lastRater, rater);
+    localStorage.setItem(kept(rater), JSON.stringify({ answers, place, unsaved }));
+    byId("trouble").hidden = true;
+  } catch {
+    byId("trouble").textContent =
+      "This browser does not keep answers. Save them to a file before you close or reload the page.";
+    byId("trouble").hidden = false;
+  }
+}
+
+function recall(name) {
+  let state = null;
+  try {
+    state = JSON.parse(localStorage.getItem(kept(name)));
+  } catch {
+    // Not kept, or not by this page: start afresh.
+  }
+  answers = {};
+  for (const [id, answer] of Object.entries(state?.answers ?? {})) {
+    const offered = criteria.filter(({ name, choices }) => choices.some((choice) => valueOf(choice) === answer?.[name]));
+    if (places.has(id) && offered.length) {
+      answers[id] = Object.fromEntries(offered.map(({ name }) => [name, answer[name]]));
+    }
+  }
+  place = Number.isInteger(state?.place) && state.place in items ? state.place : 0;
+  unsaved = Boolean(state?.unsaved);
+}
+
+function recallRater() {
+  try {
+    return localStorage.getItem(lastRater) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+// ---- Answers
+
+const valueOf = (choice) => Number(choice.dataset.value);
+const answerOf = (item, criterion) => answers[item.id]?.[criterion.name] ?? null;
+const isRated = (item) => criteria.every((one) => one.fallback !== null || answerOf(item, one) !== null);
+const isBegun = (item) => item.id in answers && !isRated(item);
+
+function rate(criterion, choice) {
+  const item = items[place];
+  answers[item.id] = { ...answers[item.id], [criterion.name]: valueOf(choice) };
+  unsaved = true;
+  current = Math.min(criteria.indexOf(criterion) + 1, criteria.length - 1);
+  keep();
+  show();
+  say(`${criterion.heading}: ${choice.textContent.trim()}`);
+  if (criteria.length > 1) criteria[current].fieldset.scrollIntoView({ block: "nearest" });
+}
+
+function takeBack() {
+  if (!(items[place].id in answers)) return;
+  delete answers[items[place].id];
+  unsaved = true;
+  current = 0;
+  keep();
+  show();
+  say("Rating taken back");
+}
+
+// ---- Going through the items
+
+function go(to) {
+  if (to < 0 || to >= items.length) {
+    say(to < 0 ? "This is the first item." : "This is the last item.");
+    return;
+  }
+  place = to;
+  current = 0;
+  keep();
+  show();
+  window.scrollTo(0, 0);
+  // So that Enter never presses a button of the item before, and a screen reader starts at the new one.
+  byId("place").focus({ preventScroll: true });
+}
+
+function goOn() {
+  const item = items[place];
+  if (!isRated(item)) {
+    const open = criteria.findIndex((one) => one.fallback === null && answerOf(item, one) === null);
+    const { fieldset, heading, choices } = criteria[open];
+    current = open;
+    show();
+    fieldset.scrollIntoView({ block: "nearest" });
+    say(`${heading} is not rated: press ${choices[0].dataset.key} to ${choices.at(-1).dataset.key}, ` +
+      "or → to leave the item for later.");
+  } else if (place + 1 < items.length) {
+    go(place + 1);
+  } else {
+    goToUnrated();
+  }
+}
+
+function goToUnrated() {
+  for (let step = 1; step <= items.length; step++) {
+    const to = (place + step) % items.length;
+    if (!isRated(items[to])) {
+      go(to);
+      return;
+    }
+  }
+  say(unsaved ? "All items are rated. Press S to save them." : "All items are rated and saved.");
+}
+
+// ---- Saving
+
+function save() {
+  const rated = items.filter(isRated);
+  if (!rated.length) {
+    say("Nothing is rated yet.");
+    return;
+  }
+  const lines = rated.map((item) => JSON.stringify({
+    item: item.id,
+    protocol: data.protocol,
+    rater,
+    ...Object.fromEntries(criteria.map((one) => [one.name, answerOf(item, one) ?? one.fallback])),
+  }));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([lines.join("\n"), "\n"], { type: "application/jsonl" }));
+  link.download = `ratings-${data.page}-${rater.replace(/[^\p{L}\p{M}\p{N}_-]+/gu, "-")}.jsonl`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  unsaved = false;
+  keep();
+  show();
+  const begun = items.filter(isBegun).length;
+  say(`Saved ${rated.length} of ${items.length} items to ${link.download}.` +
+    (begun ? ` Not in it: ${begun} begun but not finished.` : ""));
+}
+
+// ---- Showing
+
+const say = (text) => { byId("message").textContent = text; };
+
+function show() {
+  const item = items[place];
+  const language = data.languages[item.language];
+  byId("place").textContent = `Item ${place + 1} of ${items.length}`;
+  byId("place").append(Object.assign(document.createElement("span"), { className: "language", textContent: language.name }));
+  showPicture(item);
+  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, language.dir));
+  byId("same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
+  showReferences(item, language.dir);
+  criteria.forEach((criterion, number) => {
+    const given = answerOf(item, criterion) ?? criterion.fallback;
+    for (const choice of criterion.choices) choice.setAttribute("aria-pressed", String(valueOf(choice) === given));
+    criterion.fieldset.classList.toggle("current", criteria.length > 1 && number === current);
+  });
+  showTotal(item);
+  const count = items.filter(isRated).length;
+  byId("progress").value = count;
+  byId("rated").textContent = `${count} of ${items.length} rated`;
+  byId("save").classList.toggle("due", unsaved);
+  byId("save").title = unsaved ? "There are answers that are in no file yet" : "No answer is unsaved";
+  byId("rater-shown").textContent = rater;
+  byId("back").disabled = place === 0;
+  say("");
+}
+
+function showPicture(item) {
+  const source = data.pictures[item.picture];
+  byId("picture").hidden = !source;
+  byId("no-picture").hidden = Boolean(source);
+  if (!source) {
+    byId("picture-key").textContent = data.keys[item.picture];
+  } else if (byId("picture").getAttribute("src") !== source) {
+    byId("picture").src = source;
+  }
+}
+
+function showCaption(element, text, code, direction) {
+  const empty = !text.trim();
+  element.textContent = empty ? "The caption is empty." : text;
+  element.classList.toggle("empty", empty);
+  element.lang = empty ? "en" : code;
+  element.dir = empty ? "ltr" : direction;
+}
+
+function showReferences(item, direction) {
+  byId("references").hidden = !item.references.length;
+  byId("references").querySelector("ul").replaceChildren(...item.references.map((text) =>
+    Object.assign(document.createElement("li"), { textContent: text, lang: item.language, dir: direction })));
+}
+
+function showTotal(item) {
+  if (!byId("total")) return;
+  const [precision, recall, ...penalties] = criteria.map((one) => answerOf(item, one) ?? one.fallback);
+  byId("total").textContent = isRated(item)
+    ? penalties.reduce((sum, penalty) => sum + penalty, (precision + recall) / 2).toFixed(2) : "–";
+}
+
+function showStart() {
+  for (const id of ["rating", "nav"]) byId(id).hidden = true;
+  byId("start").hidden = false;
+  document.body.classList.add("starting");
+  byId("extent").textContent = `${items.length} item${items.length === 1 ? "" : "s"}, ` +
+    Object.values(data.languages).map(({ name }) => name).join(", ");
+  byId("rater").value = rater || data.rater;
+  byId("rater").focus();
+  byId("rater").select();
+}
+
+function start(name) {
+  rater = name;
+  recall(rater);
+  byId("start").hidden = true;
+  for (const id of ["rating", "nav"]) byId(id).hidden = false;
+  document.body.classList.remove("starting");
+  go(place);
+}
+
+// ---- Keys
+
+// The row of digits is told by its place too: on some layouts it types digits only with shift, or other digits.
+function digitOf(event) {
+  if (/^[0-9]$/.test(event.key)) return event.key;
+  const row = /^Digit([0-9])$/.exec(event.code);
+  return row && !event.shiftKey ? row[1] : null;
+}
+
+// Letters likewise: a rater of Greek types Greek.
+function letterOf(event) {
+  if (/^[a-z?]$/i.test(event.key)) return event.key.toLowerCase();
+  if (event.key === "؟") return "?";
+  return /^Key[A-Z]$/.test(event.code) ? event.code[3].toLowerCase() : null;
+}
+
+const actions = {
+  ArrowLeft: () => go(place - 1),
+  ArrowRight: () => go(place + 1),
+  Home: () => go(0),
+  End: () => go(items.length - 1),
+  Enter: goOn,
+  Delete: takeBack,
+  Backspace: takeBack,
+  r: () => { byId("references").open = !byId("references").open; },
+  s: save,
+  u: goToUnrated,
+  "?": () => byId("help-dialog").showModal(),
+};
+
+function moveMark(by) {
+  current = Math.min(Math.max(current + by, 0), criteria.length - 1);
+  show();
+  criteria[current].fieldset.scrollIntoView({ block: "nearest" });
+  say(criteria[current].heading);
+}
+
+function onKey(event) {
+  if (byId("rating").hidden || byId("help-dialog").open || event.isComposing) return;
+  if (event.altKey || ((event.ctrlKey || event.metaKey) && letterOf(event) !== "s")) return;
+  const onControl = event.target.closest("button:not(.choice), summary");
+  if (event.key === "Enter" && (onControl || event.repeat)) return;
+  const digit = digitOf(event);
+  const choice = digit && criteria[current].choices.find(({ dataset }) => dataset.key === digit);
+  const action = actions[event.key] ?? actions[letterOf(event)];
+  if (choice) {
+    rate(criteria[current], choice);
+  } else if (criteria.length > 1 && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
+    moveMark(event.key === "ArrowUp" ? -1 : 1);
+  } else if (action) {
+    action();
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
+document.addEventListener("keydown", onKey);
+for (const criterion of criteria) {
+  for (const choice of criterion.choices) choice.addEventListener("click", () => rate(criterion, choice));
+  criterion.fieldset.addEventListener("focusin", () => {
+    current = criteria.indexOf(criterion);
+    for (const other of criteria) other.fieldset.classList.toggle("current", criteria.length > 1 && other === criterion);
+  });
+}
+for (const [id, action] of [
+  ["back", () => go(place - 1)], ["next", goOn], ["unrated", goToUnrated], ["save", save],
+  ["help", actions["?"]], ["rater-shown", showStart],
+]) {
+  byId(id).addEventListener("click", (event) => {
+    action();
+    // After a click of the mouse, Enter is for the item again, not for the button.
+    if (event.detail && !["help", "rater-shown"].includes(id)) byId("place").focus({ preventScroll: true });
+  });
+}
+byId("start-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const name = byId("rater").value.trim();
+  if (name) start(name);
+});
+window.addEventListener("beforeunload", (event) => {
+  if (!unsaved) return;
+  event.preventDefault();
+  event.returnValue = true;  // what older browsers ask for
+});
+// The same page in another tab: its answers count here too, so that neither tab writes over the other.
+window.addEventListener("storage", (event) => {
+  if (!rater || event.key !== kept(rater) || !event.newValue) return;
+  const here = place;
+  recall(rater);
+  place = here;
+  show();
+});
+
+rater = recallRater();
+if (rater) start(rater);
+else showStart();

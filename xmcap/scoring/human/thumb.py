@@ -1,0 +1,253 @@
+"""THumB 1.0: system means, how often a system is best, agreement of annotators.
+
+Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Tables 2 and 3.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xmcap.scoring.human import agreement, sheets
+from xmcap.scoring.human.thumb_correlations import MetricResult
+from xmcap.scoring.human.thumb_ratings import MEASURES, Ratings
+
+LEVEL = 0.90
+"""Share of the resamples that the intervals of the means hold, as in the paper."""
+
+# Numbers drawn at a time.
+_CHUNK = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+  """A system of Tables 2 and 3.
+
+  Attributes:
+    name: of the system.
+    means: name of a measure, or `total` -> mean over the images. Penalties are 0 or less.
+    intervals: the same names -> ends of the 90% bootstrap interval over images; empty without resamples.
+    best: images where both its precision and its recall are the highest of all systems. Ties count for each.
+      The paper calls this "strictly"; on its data this rule gives its numbers.
+    strictly_best: images where both are higher than those of every other system.
+    worst: images where both are the lowest, ties counted. The paper's counts of worst captions do not follow
+      from its data by this rule, nor by any that was tried.
+    strictly_worst: images where both are lower than those of every other system.
+  """
+
+  name: str
+  means: dict[str, float]
+  intervals: dict[str, tuple[float, float]]
+  best: int
+  strictly_best: int
+  worst: int
+  strictly_worst: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Kappa:
+  """Agreement of two annotators on one measure.
+
+  Attributes:
+    first: an annotator.
+    second: another.
+    measure: what they rated.
+    captions: how many both rated.
+    kappa: Cohen's; None if both gave one rating to all.
+    weighted: Cohen's with quadratic weights.
+  """
+
+  first: str
+  second: str
+  measure: str
+  captions: int
+  kappa: float | None
+  weighted: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Thumb(sheets.Result):
+  """What THumB ratings say.
+
+  Attributes:
+    systems: in the order of the file.
+    images: how many were rated.
+    agreement: for each two annotators with captions in common and each measure; empty if there are none.
+    metrics: what automatic metrics say of the same captions; empty if none was asked for.
+    resamples: bootstrap resamples of the images behind each interval.
+    seed: of the resamples.
+    notes: what a reader should know.
+  """
+
+  systems: tuple[System, ...]
+  images: int
+  agreement: tuple[Kappa, ...]
+  metrics: tuple[MetricResult, ...]
+  resamples: int
+  seed: int
+  notes: tuple[str, ...] = ()
+  stem = "thumb"
+
+  def tables(self) -> tuple[sheets.Sheet, ...]:
+    """Returns means, best and worst, and, where there are any, agreement, metric scores and correlations."""
+    result = [self._means(), self._best()]
+    if self.agreement:
+      result.append(self._agreement())
+    if self.metrics:
+      from xmcap.scoring.human import thumb_correlations
+
+      result += thumb_correlations.sheets_of(self.metrics)
+    return tuple(result)
+
+  def as_json(self) -> dict[str, Any]:
+    """Returns systems, agreement, metrics and notes."""
+    return {
+      "images": self.images,
+      "systems": [dataclasses.asdict(system) for system in self.systems],
+      "agreement": [dataclasses.asdict(kappa) for kappa in self.agreement],
+      "metrics": [metric.as_json() for metric in self.metrics],
+      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": LEVEL},
+      "notes": list(self.notes),
+    }
+
+  def _means(self) -> sheets.Sheet:
+    columns = [sheets.Column("system")]
+    columns += [sheets.Column(name, format=".2f" if name in ("P", "R") else ".3f") for name in MEASURES]
+    ends = ("low", "high") if self.resamples else ()
+    columns += [sheets.Column(name, format=".2f") for name in ("total", *ends)]
+    rows = tuple(
+      (system.name, *system.means.values(), *system.intervals.get("total", ())) for system in self.systems
+    )
+    return sheets.Sheet("thumb_means", f"Means over {self.images:,} images", tuple(columns), rows)
+
+  def _best(self) -> sheets.Sheet:
+    names = ("best", "strictly_best", "worst", "strictly_worst")
+    columns = (sheets.Column("system"), *(sheets.Column(n, n.replace("_", " "), ",") for n in names))
+    rows = tuple((s.name, *(getattr(s, name) for name in names)) for s in self.systems)
+    return sheets.Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
+
+  def _agreement(self) -> sheets.Sheet:
+    columns = (
+      sheets.Column("first", "annotator"),
+      sheets.Column("second", "annotator"),
+      sheets.Column("measure"),
+      sheets.Column("captions", format=","),
+      sheets.Column("kappa", format=".2f"),
+      sheets.Column("weighted", "kappa, quadratic", ".2f"),
+    )
+    rows = tuple(dataclasses.astuple(kappa) for kappa in self.agreement)
+    return sheets.Sheet("thumb_agreement", "Cohen's kappa", columns, rows)
+
+
+def evaluate(
+  ratings: Ratings, metrics: tuple[MetricResult, ...] = (), resamples: int = 1000, seed: int = 0
+) -> Thumb:
+  """Computes the means, counts and agreement of rated captions.
+
+  Args:
+    ratings: from `thumb_ratings.read`.
+    metrics: from `thumb_correlations.correlate`, to stand beside them.
+    resamples: of the images, with replacement, the same for every system; 0 for no intervals.
+    seed: of the resamples.
+  """
+  intervals = _intervals(ratings, resamples, seed)
+  best, worst = _extremes(ratings, 1), _extremes(ratings, -1)
+  systems = []
+  for number, name in enumerate(ratings.systems):
+    # `+ 0.0`: the mean of no penalties is 0, not -0.
+    means = {measure: float(values[number].mean() + 0.0) for measure, values in ratings.measures.items()}
+    counts = best[0][number], best[1][number], worst[0][number], worst[1][number]
+    systems.append(System(name, means, intervals[number], *map(int, counts)))
+  kappas = _kappas(ratings)
+  notes = _notes(ratings, metrics, bool(kappas), resamples, seed)
+  return Thumb(tuple(systems), len(ratings.keys), kappas, tuple(metrics), resamples, seed, notes)
+
+
+def _intervals(ratings: Ratings, resamples: int, seed: int) -> list[dict[str, tuple[float, float]]]:
+  """Returns measure -> ends of the interval, for each system; empty without resamples."""
+  if not resamples:
+    return [{} for _ in ratings.systems]
+  rng = np.random.default_rng(seed)
+  count = len(ratings.keys)
+  values = np.concatenate(list(ratings.measures.values())).T
+  step = max(1, _CHUNK // count)
+  means = [
+    # Drawing images with replacement is drawing how often each is there.
+    rng.multinomial(count, np.full(count, 1 / count), size=min(step, resamples - start)) @ values / count
+    for start in range(0, resamples, step)
+  ]
+  ends = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0) + 0.0
+  ends = ends.reshape(2, len(ratings.measures), len(ratings.systems))
+  return [
+    {
+      measure: (float(low), float(high))
+      for measure, (low, high) in zip(ratings.measures, by_system, strict=True)
+    }
+    for by_system in ends.transpose(2, 1, 0)
+  ]
+
+
+def _extremes(ratings: Ratings, sign: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns for each system on how many images its P and R are both the highest (sign -1: lowest).
+
+  The first array counts ties for every system that shares them, the second only images without.
+  """
+  weak = strict = True
+  for name in ("P", "R"):
+    value = sign * ratings.measures[name]
+    others = np.stack([
+      np.delete(value, number, axis=0).max(axis=0, initial=-np.inf) for number in range(len(value))
+    ])  # fmt: skip
+    weak, strict = weak & (value >= others), strict & (value > others)
+  return weak.sum(axis=1), strict.sum(axis=1)
+
+
+def _kappas(ratings: Ratings) -> tuple[Kappa, ...]:
+  kappas = []
+  for first, second in itertools.combinations(ratings.annotators, 2):
+    both = [c.ratings for c in ratings.captions.values() if first in c.ratings and second in c.ratings]
+    for number, measure in enumerate(MEASURES if both else ()):
+      a, b = ([rating[name][number] for rating in both] for name in (first, second))
+      kappas.append(
+        Kappa(
+          first, second, measure, len(both),
+          agreement.cohen_kappa(a, b), agreement.cohen_kappa(a, b, "quadratic"),
+        )
+      )  # fmt: skip
+  return tuple(kappas)
+
+
+def _notes(
+  ratings: Ratings, metrics: Sequence[MetricResult], agreement_known: bool, resamples: int, seed: int
+) -> tuple[str, ...]:
+  notes = [
+    "best: P and R both the highest of the systems on an image, ties counted, which gives the published counts; "
+    "strictly best: both higher than every other system's; worst: the same downwards"
+  ]
+  if ratings.left_out:
+    notes.append(f"{ratings.left_out:,} captions in other languages than {ratings.language} are left out")
+  if resamples:
+    notes.append(
+      f"low, high: bootstrap interval over images, {LEVEL:.0%} of the means' and 95% of the correlations' totals, "
+      f"{resamples:,} resamples, seed {seed}"
+    )
+  if len(ratings.annotators) > 1:
+    notes.append(f"ratings of a caption by several of {len(ratings.annotators)} annotators are averaged")
+    if not agreement_known:
+      notes.append("no two annotators rated the same caption: there is no agreement to measure")
+  if metrics and metrics[0].removed:
+    notes.append(
+      f"{metrics[0].removed:,} references that equal the human caption of their image are left out"
+    )
+  left_out = sum(
+    cell.undefined
+    for m in metrics
+    for c in m.correlations.values()
+    for cells in c.values()
+    for cell in cells.values()
+  )
+  if left_out:
+    notes.append(f"{left_out:,} resamples over all cells had no coefficient; intervals are of the others")
+  return (*notes, *(f"signature: {metric.signature}" for metric in metrics))

@@ -1,0 +1,244 @@
+"""THumB 1.0 ratings: reads and checks them.
+
+Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022). A caption gets a precision
+and a recall from 1 to 5 and three penalties, fluency, inclusive language and conciseness, stored as
+numbers of 0 or less; its total is the mean of precision and recall plus the penalties.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.human import fields
+
+MEASURES: dict[str, str] = {
+  "P": "precision",
+  "R": "recall",
+  "Fl": "fluency",
+  "Con": "conciseness",
+  "Inc": "inclusive language",
+}
+"""What is rated. The last three are penalties."""
+
+TOTAL = "human_score"
+"""The member that holds (P + R) / 2 + Fl + Con + Inc."""
+
+_LOWEST, _HIGHEST = 1, 5
+_TOLERANCE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Caption:
+  """A caption as people rated it.
+
+  Attributes:
+    system: who wrote it.
+    key: of the image.
+    text: the caption.
+    ratings: annotator ("" if not told) -> what they gave, in the order of `MEASURES`.
+  """
+
+  system: str
+  key: str
+  text: str
+  ratings: Mapping[str, tuple[float, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratings:
+  """The rated captions of several systems for the same images.
+
+  Attributes:
+    systems: S names, in the order of the file.
+    keys: I keys of images, in the order of the file.
+    captions: (system, key) -> caption.
+    measures: name of a measure, or `total` -> float64 [S, I], the mean over annotators. A penalty is 0 or less.
+    language: code of the captions' language; "" if neither the file nor the caller told.
+    left_out: how many captions in other languages the file holds.
+  """
+
+  systems: tuple[str, ...]
+  keys: tuple[str, ...]
+  captions: Mapping[tuple[str, str], Caption]
+  measures: Mapping[str, np.ndarray]
+  language: str = ""
+  left_out: int = 0
+
+  @property
+  def annotators(self) -> tuple[str, ...]:
+    """Who rated, by name; one empty name if the file does not tell."""
+    return tuple(sorted({name for caption in self.captions.values() for name in caption.ratings}))
+
+
+def read(path: str | os.PathLike, language: str | None = None) -> Ratings:
+  """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator.
+
+  Args:
+    path: the file.
+    language: the code of the captions to keep, where lines have a `language`; None: the only one in the file.
+
+  Raises:
+    UsageError: the file cannot be read or holds no rating; a line lacks a member, has a precision or recall off
+      the scale, a penalty above 0, a total that is not (P + R) / 2 + Fl + Con + Inc, another caption than an
+      earlier line of its system and image, or repeats one; some lines name an annotator or a language and
+      others none; `language` is in no line, or is needed; or a system lacks an image that another has.
+  """
+  captions: dict[tuple[str, str, str], Caption] = {}
+  places: dict[tuple[str, str, str, str], int] = {}
+  for line, row in files.read_jsonl(path):
+    where = f"{path}, line {line}"
+    system, key = (fields.text(row, name, where) for name in ("SYS", "seg_id"))
+    text = fields.text(row, "hyp", where, blank=True)
+    annotator, code = (fields.text(row, n, where) if n in row else "" for n in ("annotator", "language"))
+    if code:
+      files.check_language(code, where)
+    values = _values(row, where)
+    shown = f"caption of '{files.shown(system)}' for image '{files.shown(key)}'"
+    if (system, key, code, annotator) in places:
+      raise UsageError(
+        f"{where}: the {shown} was rated before (line {places[system, key, code, annotator]}); keep one, or tell "
+        "annotators apart by 'annotator'"
+      )
+    if places:
+      first = next(iter(places))
+      for name, value, other in (("language", code, first[2]), ("annotator", annotator, first[3])):
+        if bool(value) != bool(other):
+          raise UsageError(f"{where}: some lines have '{name}' and others do not; give it to all or none")
+    places[system, key, code, annotator] = line
+    caption = captions.setdefault((system, key, code), Caption(system, key, text, {}))
+    if caption.text != text:
+      raise UsageError(f"{where}: another {shown} than before; a system has one caption an image")
+    captions[system, key, code] = dataclasses.replace(caption, ratings={**caption.ratings, annotator: values})
+  if not captions:
+    raise UsageError(f"{path}: no rating; each line must hold SYS, seg_id, hyp, {', '.join(MEASURES)}")
+  code = _language(path, {code for _, _, code in captions}, language)
+  kept = {(system, key): caption for (system, key, own), caption in captions.items() if own == code}
+  systems = tuple(dict.fromkeys(system for system, _ in kept))
+  keys = tuple(dict.fromkeys(key for _, key in kept))
+  _check_complete(path, systems, keys, kept)
+  return Ratings(
+    systems, keys, kept, _measures(systems, keys, kept), code or language or "", len(captions) - len(kept)
+  )
+
+
+def read_references(
+  path: str | os.PathLike, keys: Sequence[str], language: str = "en"
+) -> dict[str, list[str]]:
+  """Reads reference captions from JSONL with seg_id and refs, a list of texts, or from what `xmcap score` reads.
+
+  Args:
+    path: the file.
+    keys: of the images that need references. Others may be there too.
+    language: the code of the captions, where the file has several.
+
+  Returns:
+    key of each image of the file -> its references.
+
+  Raises:
+    UsageError: the file cannot be read, a line lacks a member, has no reference or repeats an image, or an image
+      of `keys` has none.
+  """
+  if _is_thumb(path):
+    references = _read_thumb_references(path)
+  else:
+    from xmcap.scoring.references import read_references as read_released
+
+    released = read_released(path, languages=[language], language=language)
+    references = {key: by_language[language] for key, by_language in released.items() if by_language}
+  missing = [key for key in keys if key not in references]
+  if missing:
+    raise UsageError(
+      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({_first(missing)}); add them"
+    )
+  return references
+
+
+def _is_thumb(path: str | os.PathLike) -> bool:
+  try:
+    return "seg_id" in next(files.read_jsonl(path))[1]
+  except (UsageError, StopIteration):
+    # The other reader will say what is wrong, or knows the layout.
+    return False
+
+
+def _read_thumb_references(path: str | os.PathLike) -> dict[str, list[str]]:
+  references: dict[str, list[str]] = {}
+  for line, row in files.read_jsonl(path):
+    where = f"{path}, line {line}"
+    key = fields.text(row, "seg_id", where)
+    texts = row.get("refs")
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+      raise UsageError(f"{where}: 'refs' must be a list of one or more texts")
+    if key in references:
+      raise UsageError(f"{where}: a second line for image '{files.shown(key)}'; keep one")
+    references[key] = texts
+  return references
+
+
+def _language(path: str | os.PathLike, found: set[str], asked: str | None) -> str:
+  """Returns the language of the lines to keep; "" if lines have none."""
+  if found == {""}:
+    return ""
+  listed = " ".join(sorted(found))
+  if asked is None and len(found) > 1:
+    raise UsageError(f"{path}: ratings of captions in {listed}; choose one with --language=CODE")
+  if asked is not None and asked not in found:
+    raise UsageError(f"{path}: no rating of a caption in '{asked}'; there are: {listed}")
+  return asked or found.pop()
+
+
+def _values(row: Mapping[str, Any], where: str) -> tuple[float, ...]:
+  # `+ 0.0`: no penalty is often stored as -0.0.
+  values = {name: fields.number(row, name, where) + 0.0 for name in MEASURES}
+  for name, value in values.items():
+    if name in ("P", "R") and not _LOWEST <= value <= _HIGHEST:
+      raise UsageError(f"{where}: '{name}' is {value:g}; {MEASURES[name]} goes from {_LOWEST} to {_HIGHEST}")
+    if name not in ("P", "R") and value > 0:
+      raise UsageError(f"{where}: '{name}' is {value:g}; a penalty is 0 or less, such as {-value:g}")
+  if TOTAL in row:
+    given, total = fields.number(row, TOTAL, where), float(_total(np.array(list(values.values()))))
+    if abs(given - total) > _TOLERANCE:
+      raise UsageError(
+        f"{where}: '{TOTAL}' is {given:g}, but (P + R) / 2 + Fl + Con + Inc is {total:g}; correct one of them"
+      )
+  return tuple(values.values())
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+  """Returns the totals of ratings [measures, ...]."""
+  precision, recall, *penalties = values
+  return (precision + recall) / 2 + sum(penalties)
+
+
+def _check_complete(
+  path: str | os.PathLike,
+  systems: Sequence[str],
+  keys: Sequence[str],
+  captions: Mapping[tuple[str, str], Any],
+) -> None:
+  for system in systems:
+    missing = [key for key in keys if (system, key) not in captions]
+    if missing:
+      raise UsageError(
+        f"{path}: '{files.shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
+        f"({_first(missing)}); rate the same images for every system"
+      )
+
+
+def _measures(
+  systems: Sequence[str], keys: Sequence[str], captions: Mapping[tuple[str, str], Caption]
+) -> dict[str, np.ndarray]:
+  means = [
+    np.mean(list(captions[system, key].ratings.values()), axis=0) for system in systems for key in keys
+  ]
+  values = np.array(means).T.reshape(len(MEASURES), len(systems), len(keys))
+  return {**dict(zip(MEASURES, values, strict=True)), "total": _total(values)}
+
+
+def _first(keys: Sequence[str]) -> str:
+  return ", ".join(map(files.shown, keys[:3])) + (", ..." if len(keys) > 3 else "")

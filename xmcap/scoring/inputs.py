@@ -1,0 +1,167 @@
+"""Files of captions as they are read: whole lines at a time, out of a zip archive too, within limits of size."""
+
+import contextlib
+import gc
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from xmcap.errors import UsageError
+from xmcap.scoring import strict_json
+from xmcap.scoring.strict_json import shown
+
+MAX_LINE = 16 << 20
+"""Bytes of the longest line that is read; an image of XM3600 takes 20 thousand."""
+
+MAX_DOCUMENT = 256 << 20
+"""Bytes of the largest file that is one JSON value; the training captions of COCO 2017 take 92 million."""
+
+MAX_UNPACKED = 512 << 20
+"""Bytes that a file in a zip archive may unpack to; XM3600 takes 60 million."""
+
+_BLOCK = 1 << 18
+_ENCRYPTED = 1  # a flag of the zip format
+
+
+class Input:
+  """A file, or the `.jsonl` file in a zip archive, that is read once from front to back: a context manager.
+
+  Attributes:
+    name: what messages call it.
+    head: its first bytes, by which formats are told apart.
+
+  Raises:
+    UsageError: (the methods too) it cannot be read; or it is a zip archive that is broken, encrypted, too
+      large when unpacked, or holds no or several `.jsonl` files.
+  """
+
+  def __init__(self, path: str | os.PathLike):
+    self.name = str(path)
+    self._opened = contextlib.ExitStack()
+    with contextlib.ExitStack() as opened, self._reading():
+      self._file: BinaryIO = opened.enter_context(open(path, "rb"))
+      self.head = self._file.read(_BLOCK)
+      if self.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        self._file = opened.enter_context(self._unpacked(self._file))
+        self.head = self._file.read(_BLOCK)
+      self._opened = opened.pop_all()
+
+  def __enter__(self) -> "Input":
+    return self
+
+  def __exit__(self, *exception) -> None:
+    self._opened.close()
+
+  def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number, object) of JSONL; see `files.read_jsonl`."""
+    for number, block in self._blocks():
+      yield from strict_json.parse_lines(block, self.name, number)
+
+  def lines(self) -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, text) of the lines that are not empty, without white space around them.
+
+    Raises:
+      UsageError: a line is longer than MAX_LINE or not UTF-8.
+    """
+    for before, block in self._blocks():
+      for number, raw in enumerate(block.split(b"\n"), before + 1):
+        text = strict_json.decode(raw, f"{self.name}, line {number}").strip()
+        if text:
+          yield number, text
+
+  def document(self) -> Any:
+    """Returns the one JSON value that the file is.
+
+    Raises:
+      UsageError: it is larger than MAX_DOCUMENT, or fails as a line of JSONL would.
+    """
+    pieces, size = [], 0
+    for piece in self._pieces():
+      pieces.append(piece)
+      size += len(piece)
+      if size > MAX_DOCUMENT:
+        raise UsageError(f"{self.name}: one JSON value of over {MAX_DOCUMENT >> 20} MiB; give JSONL instead")
+    return strict_json.parse(b"".join(pieces), self.name)
+
+  def _pieces(self) -> Iterator[bytes]:
+    piece = self.head
+    while piece:
+      yield piece
+      with self._reading():
+        piece = self._file.read(_BLOCK)
+
+  def _blocks(self) -> Iterator[tuple[int, bytes]]:
+    """Yields (lines before, whole lines): some hundred kilobytes at a time, or one long line."""
+    number, begun, size = 0, [], 0  # `begun`: the pieces of a line whose end is not read yet
+    for piece in self._pieces():
+      end = piece.rfind(b"\n") + 1
+      if size + (piece.find(b"\n") if end else len(piece)) > MAX_LINE:
+        raise UsageError(
+          f"{self.name}, line {number + 1}: longer than {MAX_LINE >> 20} MiB; mend or remove it"
+        )
+      if end:
+        block = b"".join((*begun, piece[:end]))
+        yield number, block
+        number += block.count(b"\n")
+        begun, size = [], 0
+      begun.append(piece[end:])
+      size += len(piece) - end
+    if size:
+      yield number, b"".join(begun)
+
+  @contextlib.contextmanager
+  def _unpacked(self, file: BinaryIO) -> Iterator[BinaryIO]:
+    import zipfile
+
+    with zipfile.ZipFile(file) as archive:
+      members = [
+        member
+        for member in archive.infolist()
+        # macOS packs a hidden file of attributes beside each file.
+        if member.filename.endswith(".jsonl") and not member.filename.split("/")[-1].startswith(".")
+      ]
+      if len(members) != 1:
+        raise UsageError(
+          f"{self.name}: a zip archive with {len(members)} .jsonl files; pack one, such as captions.jsonl"
+        )
+      member = members[0]
+      self.name = f"{self.name} ({shown(member.filename)})"
+      if member.flag_bits & _ENCRYPTED:
+        raise UsageError(f"{self.name}: encrypted; pack it without a password")
+      if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UsageError(f"{self.name}: compressed in a way that is not read here; pack it with plain zip")
+      # No more than the size stated here is ever unpacked.
+      if member.file_size > MAX_UNPACKED:
+        raise UsageError(f"{self.name}: unpacks to over {MAX_UNPACKED >> 20} MiB; unpack it yourself")
+      with archive.open(member) as unpacked:
+        yield unpacked
+
+  @contextlib.contextmanager
+  def _reading(self) -> Iterator[None]:
+    """Words what goes wrong while the file, or the archive, is opened and read."""
+    try:
+      yield
+    except OSError as error:
+      raise UsageError(f"{self.name}: cannot be read ({error.strerror or error})") from error
+    except Exception as error:
+      import struct
+      import zipfile
+      import zlib
+
+      broken = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError)
+      if not isinstance(error, (*broken, RuntimeError, ValueError, OverflowError)):
+        raise
+      reason = shown(str(error) or type(error).__name__)
+      raise UsageError(f"{self.name}: cannot be read ({reason}); fetch or make it again") from error
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+  """Pauses the garbage collector: it would look for cycles in a million captions, which takes half the time."""
+  enabled = gc.isenabled()
+  gc.disable()
+  try:
+    yield
+  finally:
+    if enabled:
+      gc.enable()

@@ -1,0 +1,62 @@
+"""Tables of the XM3600 paper as data, exactly as printed.
+
+Source: Thapliyal, Pont-Tuset, Chen, Soricut, "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation
+Dataset" (EMNLP 2022), Tables 5 to 11. `README.md` beside this file says which file is which table.
+"""
+
+import csv
+import io
+from importlib import resources
+
+from xmcap.errors import UsageError
+
+TABLES: tuple[str, ...] = (
+  "xm3600_table5_core_sxs",
+  "xm3600_table6_correlations",
+  "xm3600_table7_ext_sxs",
+  "xm3600_tables8_11_cider",
+)
+"""What `read` knows."""
+
+MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
+"""The models of Tables 8 to 11, in the paper's order; what they are says its Table 3."""
+
+
+def text(name: str) -> str:
+  """Returns a table as CSV with a header line.
+
+  Raises:
+    ValueError: there is no such table.
+  """
+  if name not in TABLES:
+    raise ValueError(f"no published table '{name}'; there are: {', '.join(TABLES)}")
+  return resources.files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+
+
+def read(name: str) -> tuple[dict[str, str], ...]:
+  """Returns the rows of a table, column -> the value as it is printed.
+
+  Raises:
+    ValueError: there is no such table.
+  """
+  return tuple(csv.DictReader(io.StringIO(text(name))))
+
+
+def table_rows(model: str, split: str = "xm3600") -> dict[str, float]:
+  """Returns the CIDEr of a model for each of the 35 languages that it was trained on.
+
+  Args:
+    model: one of `MODELS`.
+    split: `xm3600` or `coco_dev`.
+
+  Returns:
+    language code -> CIDEr on the scale 0 to 10, three decimals.
+
+  Raises:
+    UsageError: there is no such model or split.
+  """
+  if model not in MODELS:
+    raise UsageError(f"no published model '{model}'; there are: {', '.join(MODELS)}")
+  if split not in ("xm3600", "coco_dev"):
+    raise UsageError(f"no published split '{split}'; there are: xm3600, coco_dev")
+  return {row["lang"]: float(row[split]) for row in read("xm3600_tables8_11_cider") if row["model"] == model}

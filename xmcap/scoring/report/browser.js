@@ -1,0 +1,262 @@
+// The browser of captions: what is chosen, the cards that show it, and the part of the address that keeps it.
+
+const captions = document.getElementById("captions");
+const cards = document.getElementById("cards");
+const control = (name) => captions.querySelector(`[name="${name}"]`);
+// Not what a browser may have restored: what the page says.
+const first = (name) => [...control(name).options].find((option) => option.defaultSelected).value;
+const START = {
+  language: first("language"), order: "file", metric: first("metric"), region: "", text: "", words: false, page: 1,
+};
+const state = { ...START };
+let shownEntries = [];
+let latest = 0; // number of the newest update: one that was overtaken shows nothing
+
+// The address holds what differs from the start, such as #language=th&page=3.
+function readAddress() {
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  if (![...parameters.keys()].some((name) => name in START)) return false;
+  for (const name of Object.keys(START)) {
+    const value = parameters.get(name);
+    if (name === "page") state.page = Math.max(1, Math.floor(Number(value)) || 1);
+    else if (name === "words") state.words = value === "1" && Boolean(control("words"));
+    else if (name === "text") state.text = value ?? "";
+    else state[name] = value !== null && hasOption(control(name), value) ? value : START[name];
+  }
+  return true;
+}
+
+function hasOption(select, value) {
+  return Boolean(select) && [...select.options].some((option) => option.value === value);
+}
+
+function writeAddress() {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) {
+    if (value !== START[name]) parameters.set(name, name === "words" ? "1" : value);
+  }
+  parameters.set("language", state.language);
+  try {
+    history.replaceState(null, "", `#${parameters}`);
+  } catch {
+    // A browser may refuse that to a file; then the address does not keep the place.
+  }
+}
+
+function showControls() {
+  for (const name of ["language", "order", "metric", "region", "text"]) {
+    if (control(name)) control(name).value = state[name];
+  }
+  if (control("words")) control("words").checked = state.words;
+}
+
+// Unpacks, filters, orders and shows; the address is kept once the reader has chosen something.
+async function update(change = {}, keepAddress = true) {
+  const number = ++latest;
+  Object.assign(state, { page: 1 }, change);
+  showControls();
+  const late = setTimeout(() => cards.setAttribute("aria-busy", "true"), 150);
+  try {
+    const entries = await captionsOf(state.language);
+    if (number !== latest) return;
+    const metric = Number(state.metric);
+    shownEntries = ordered(matching(entries, state.text, state.region), state.order, metric);
+    await showPage(number, entries.length);
+    if (number === latest && keepAddress) writeAddress();
+  } catch (error) {
+    if (number !== latest) return;
+    const old = typeof DecompressionStream === "undefined";
+    document.getElementById("shown").textContent = old
+      ? "The captions are packed: they need a browser of 2023 or later."
+      : `The captions could not be unpacked (${error.message}): is the file whole?`;
+    cards.replaceChildren();
+    if (!old) throw error;
+  } finally {
+    clearTimeout(late);
+    if (number === latest) cards.removeAttribute("aria-busy");
+  }
+}
+
+async function showPage(number, total) {
+  const { pageSize } = reportData;
+  const pages = Math.max(1, Math.ceil(shownEntries.length / pageSize));
+  state.page = Math.min(state.page, pages);
+  const entries = shownEntries.slice((state.page - 1) * pageSize, state.page * pageSize);
+  const pictures = await Promise.all(entries.map((entry) => pictureOf(entry.image)));
+  if (number !== latest) return;
+  cards.replaceChildren(...entries.map((entry, i) => card(entry, pictures[i])));
+  markText();
+  document.getElementById("shown").textContent = summary(entries, total);
+  for (const pager of captions.querySelectorAll(".pager")) {
+    pager.hidden = pages < 2;
+    pager.querySelector("input").max = pages;
+    pager.querySelector("input").value = state.page;
+    pager.querySelector(".pages").textContent = `of ${pages.toLocaleString("en")}`;
+    pager.querySelector('[data-step="-1"]').disabled = state.page === 1;
+    pager.querySelector('[data-step="1"]').disabled = state.page === pages;
+  }
+}
+
+function summary(entries, total) {
+  const { name } = reportData.languages[state.language];
+  const count = (value) => value.toLocaleString("en");
+  const images = `${count(total)} image${total === 1 ? "" : "s"}`;
+  if (!shownEntries.length) return `None of ${images} in ${name}.`;
+  const start = (state.page - 1) * reportData.pageSize;
+  const metric = reportData.metrics[Number(state.metric)];
+  const means = meanScores(shownEntries, Number(state.metric))
+    .map((mean, i) => mean === null ? null
+      : `${reportData.systems.length > 1 ? `${reportData.systems[i]} ` : ""}${formatScore(metric, mean)}`)
+    .filter((text) => text !== null);
+  const some = shownEntries.length < total ? `${count(shownEntries.length)} of ${images}` : images;
+  return `${some} in ${name}. Mean ${metric.heading} of an image: ${means.join(", ")}. ` +
+    `Shown: ${count(start + 1)} to ${count(start + entries.length)}.`;
+}
+
+function card(entry, picture) {
+  const made = document.getElementById("card").content.firstElementChild.cloneNode(true);
+  const key = reportData.keys[entry.image];
+  const region = reportData.regions[reportData.regionOf[entry.image]];
+  fillPicture(made.querySelector(".picture"), entry.image, picture);
+  made.querySelector(".image-key").textContent = key;
+  made.querySelector(".region").textContent = region ? region.name : "";
+  made.setAttribute("aria-label", `Image ${key}`);
+  const known = new Set(entry.referenceWords?.flatMap((words) => words.split(" ")) ?? []);
+  made.querySelector(".systems").append(...entry.systems.map((system, i) => systemPart(entry, system, i, known)));
+  const list = made.querySelector(".references");
+  list.append(...entry.references.map((text, i) => {
+    const item = element("li");
+    setText(item, state.words && entry.referenceWords ? words(entry.referenceWords[i]) : [text]);
+    return item;
+  }));
+  return made;
+}
+
+function fillPicture(holder, image, picture) {
+  const { kind, of } = reportData.pictures;
+  if (kind === "none") return void holder.remove();
+  const none = (text) => {
+    holder.classList.add("none");
+    holder.replaceChildren(element("span", "", text));
+  };
+  if (picture === null) return none(of[image] === -1 ? "picture not held in this file" : "no picture");
+  const img = element("img");
+  img.alt = `Image ${reportData.keys[image]}`;
+  img.decoding = "async";
+  img.addEventListener("error", () => none("picture not found"));
+  img.src = picture;
+  if (kind !== "link") return void holder.append(img);
+  const link = element("a");
+  link.href = picture;
+  link.target = "_blank";
+  link.rel = "noreferrer";
+  link.append(img);
+  holder.append(link);
+}
+
+function systemPart(entry, system, number, known) {
+  const made = document.getElementById("system").content.firstElementChild.cloneNode(true);
+  const metric = reportData.metrics[Number(state.metric)];
+  const score = system.scores[Number(state.metric)];
+  const name = made.querySelector(".system-name");
+  if (reportData.systems.length > 1) {
+    const key = document.querySelector(`#languages .legend .named:nth-child(${number + 1}) .key`);
+    name.append(...(key ? [key.cloneNode(true)] : []), element("bdi", "", reportData.systems[number]));
+  } else {
+    name.textContent = metric.heading;
+  }
+  const shown = made.querySelector(".score");
+  shown.textContent = score === null ? "\u2013" : formatScore(metric, score);
+  const all = reportData.metrics.map((held, m) => `${held.heading} ${
+    system.scores[m] === null ? "\u2013" : formatScore(held, system.scores[m])}`);
+  shown.dataset.tip = ["Scores of this caption", ...all].join("\n");
+  if (number && score !== null && entry.systems[0].scores[Number(state.metric)] !== null) {
+    const difference = score - entry.systems[0].scores[Number(state.metric)];
+    shown.append(element("span", "difference", formatDifference(metric, difference)));
+  }
+  const caption = made.querySelector(".caption");
+  if (system.caption === null) {
+    caption.append(element("em", "", "no caption"));
+  } else if (!system.caption.trim()) {
+    caption.append(element("em", "", "empty caption"));
+  } else if (state.words && system.words === null) {
+    caption.append(element("em", "", "words were not kept"));
+  } else {
+    setText(caption, state.words ? words(system.words, known) : [system.caption]);
+  }
+  return made;
+}
+
+// A text in the chosen language, in pieces that are texts or elements.
+function setText(holder, parts) {
+  holder.lang = state.language;
+  holder.dir = reportData.languages[state.language].direction;
+  holder.replaceChildren(...parts);
+}
+
+// The words that the metrics saw; those that a reference has too are marked.
+function words(text, known) {
+  if (!text) return [element("em", "", "no word")];
+  return text.split(" ").flatMap((word, i) => [
+    ...(i ? [" "] : []), element("span", known?.has(word) ? "word shared" : "word", word),
+  ]);
+}
+
+// The text that is looked for stands out, where the browser can mark text without changing it.
+function markText() {
+  if (typeof Highlight === "undefined") return;
+  CSS.highlights.delete("found");
+  const wanted = state.text.trim().toLowerCase();
+  if (!wanted) return;
+  const ranges = [];
+  const walker = document.createTreeWalker(cards, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (!node.parentElement.closest(".caption, .references, .image-key")) continue;
+    const text = node.data.toLowerCase();
+    if (text.length !== node.data.length) continue;
+    for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + wanted.length);
+      ranges.push(range);
+    }
+  }
+  CSS.highlights.set("found", new Highlight(...ranges));
+}
+
+// For the heat map: shows the captions of a cell.
+function showCaptions(change) {
+  update({ text: "", ...change });
+  captions.scrollIntoView();
+  control("language").focus({ preventScroll: true });
+}
+
+for (const name of ["language", "order", "metric", "region"]) {
+  control(name)?.addEventListener("change", (event) => update({ [name]: event.target.value }));
+}
+control("words")?.addEventListener("change", (event) => update({ words: event.target.checked, page: state.page }));
+let typing = 0;
+control("text").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => update({ text: event.target.value }), 120);
+});
+for (const pager of captions.querySelectorAll(".pager")) {
+  const turn = async (page) => {
+    await update({ page: Math.max(1, page || 1) });
+    if (captions.querySelector(".end").contains(pager)) {
+      captions.scrollIntoView();
+      cards.focus({ preventScroll: true });
+    }
+  };
+  for (const button of pager.querySelectorAll("button")) {
+    button.addEventListener("click", () => turn(state.page + Number(button.dataset.step)));
+  }
+  pager.querySelector("input").addEventListener("change", (event) => turn(Math.floor(Number(event.target.value))));
+}
+window.addEventListener("hashchange", () => {
+  if (readAddress()) update({ page: state.page });
+});
+const linked = readAddress();
+update({ page: state.page }, linked).then(() => {
+  if (linked) captions.scrollIntoView();
+});

@@ -1,0 +1,129 @@
+"""Scores by the region of the images and the language of the captions: the data, which a script draws.
+
+And, below it, the means over groups of languages and over scripts.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from xmcap import languages
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import tables
+from xmcap.scoring.report import elements, sortable
+from xmcap.scoring.result import Result
+
+MAX_REGIONS = 60
+"""How many regions are shown, those with most images: XM3600 has 36."""
+
+_GROUPS = {"english": "English", "low_resource": "Low-resource languages", "web": "Languages of the web"}
+
+
+def section(systems: Mapping[str, Result]) -> str:
+  """Returns the section: a heat map if regions are known, and the table of groups."""
+  (_, first), *others = systems.items()
+  groups = _groups(first)
+  if not first.slices.regions:
+    return elements.section(
+      "regions",
+      "By group and script",
+      groups,
+      "The references name no image/locale, so there are no regions.",
+    )
+  data = _data(systems)
+  views = [("score", "score"), ("own", "difference to all regions")]
+  views += [
+    (f"system-{i}", f"difference to {name}") for i, (name, _) in enumerate(others, 1) if data["scores"][i]
+  ]
+  note = (
+    "A row is where an image is from, a column the language of its captions. A cell leads to its captions."
+  )
+  left_out = len(first.slices.regions) - len(data["regions"])
+  if left_out:
+    note += f" {left_out:,} regions with fewer images are not shown."
+  body = f"""<div class="sheet heat-sheet">
+<div class="scroll"><table id="heat" class="heat" role="grid" aria-label="Scores by region and language"></table></div>
+<p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>
+{elements.script_json("heat-data", data)}
+<details class="explanations"><summary>By group of languages and by script</summary>{groups}</details>"""
+  controls = (
+    elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
+    + elements.choice("heat-view", "Show", views, buttons=False)
+    + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
+    + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
+  )
+  return elements.section("regions", "Region by language", body, note, controls)
+
+
+def _data(systems: Mapping[str, Result]) -> dict[str, Any]:
+  """Returns regions and columns, and for each system and metric a row of scores a region, "all" being the first.
+
+  A score is rounded to one digit more than is shown; None where a language has no image of the region.
+  """
+  first = next(iter(systems.values()))
+  counts = {
+    region: max((row.get("images", 0) for row in of_region.values()), default=0)
+    for region, of_region in first.slices.regions.items()
+  }
+  regions = sorted(sorted(counts, key=lambda region: -counts[region])[:MAX_REGIONS])
+  names = [*first.table.rows, *list(first.table.means)[-1:]]
+  return {
+    "regions": [
+      {"code": region, "name": region_name(region), "images": counts[region]} for region in regions
+    ],
+    "columns": [
+      {"code": name, "name": languages.get(name).english_name}
+      if name in first.table.rows
+      else {"code": "mean", "name": f"mean, {tables.mean_label(name)}"}
+      for name in names
+    ],
+    "scores": [_scores(result, first.table.metrics, regions, names) for result in systems.values()],
+  }
+
+
+def region_name(region: str) -> str:
+  """Returns what people call an `image/locale`: the language that is spoken there, if it is one of ours."""
+  return languages.get(region).english_name if region in languages.LANGUAGES else region
+
+
+def _scores(result: Result, metrics: tuple[str, ...], regions: list[str], names: list[str]) -> dict:
+  if not result.slices.regions:
+    return {}
+  rows = [{**result.table.rows, **result.table.means}]
+  rows += [result.slices.regions.get(region, {}) for region in regions]
+  return {
+    metric: [[_rounded(metric, row.get(name, {}).get(metric)) for name in names] for row in rows]
+    for metric in metrics
+    if metric in result.table.metrics
+  }
+
+
+def _rounded(metric: str, score: float | None) -> float | None:
+  if score is None or math.isnan(score):
+    return None
+  return round(score, elements.decimals(metric) + 1 + 2 * metrics_lib.METRICS[metric].percent)
+
+
+def _groups(result: Result) -> str:
+  columns = [
+    sortable.Column("Languages", number=False),
+    sortable.Column("Count"),
+    *(sortable.Column(metrics_lib.METRICS[metric].heading) for metric in result.table.metrics),
+  ]
+  rows = (
+    [
+      sortable.row_head(_group_name(name)),
+      sortable.number(scores["languages"], f"{scores['languages']}"),
+      *(
+        sortable.number(scores[metric], metrics_lib.METRICS[metric].format(scores[metric]))
+        for metric in result.table.metrics
+      ),
+    ]
+    for name, scores in result.slices.groups.items()
+  )
+  return sortable.table("groups", columns, rows, label="Means over groups of languages")
+
+
+def _group_name(name: str) -> str:
+  kind, _, value = name.partition(":")
+  return _GROUPS[value] if kind == "group" else f"Script <code>{elements.escape(value)}</code>"

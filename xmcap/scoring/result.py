@@ -1,0 +1,172 @@
+"""What scoring returns: the table, and all that stands behind it."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import zipfile
+from collections.abc import Mapping
+
+import numpy as np
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import files, metrics, strict_json, tables
+from xmcap.scoring import slices as slices_lib
+from xmcap.scoring.health import Health
+from xmcap.scoring.language import Tokenized
+from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.references import References, locales_of
+from xmcap.scoring.scores import Scores
+
+SCORES_FILE = "scores.npz"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """The scores of one system's captions.
+
+  Attributes:
+    table: the scores of the languages, their means, and the signature.
+    scores: language code -> scores of its images.
+    references: what was scored against, as given (the subset, where one was chosen).
+    predictions: what was scored, missing ones filled in.
+    health: language code -> health of its captions; {} unless asked for.
+    words: language code -> the words that the metrics saw; {} unless kept.
+    document_frequencies: language code -> those of its references; {} unless kept.
+  """
+
+  table: tables.Table
+  scores: dict[str, Scores]
+  references: References
+  predictions: Predictions
+  health: dict[str, Health] = dataclasses.field(default_factory=dict)
+  words: dict[str, Tokenized] = dataclasses.field(default_factory=dict)
+  document_frequencies: dict[str, DocumentFrequency] = dataclasses.field(default_factory=dict)
+
+  @functools.cached_property
+  def slices(self) -> slices_lib.Slices:
+    """Scores by region of the image, by group of languages and by script."""
+    return slices_lib.of(self.scores, locales_of(self.references))
+
+
+def write_scores(path: str | os.PathLike, scores: Mapping[str, Scores]) -> None:
+  """Writes the scores of every image as a NumPy archive, which `xmcap compare` and `numpy.load` read.
+
+  Arrays: `keys` [images]; for each language `el/images` [I], places in `keys`, and `el/num_references`; for each
+  metric `el/cider` [I, k], the statistics that it aggregates (for CIDEr one column, the score of the image).
+  """
+  keys = sorted({key for of_language in scores.values() for key in of_language.keys})
+  place = {key: i for i, key in enumerate(keys)}
+  arrays: dict[str, np.ndarray] = {"keys": np.array(keys, np.str_)}
+  for code, of_language in scores.items():
+    arrays[f"{code}/images"] = np.array([place[key] for key in of_language.keys], np.int32)
+    arrays[f"{code}/num_references"] = np.array(of_language.num_references)
+    for name, values in of_language.statistics.items():
+      arrays[f"{code}/{name}"] = values
+  files.write_binary(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def read_scores(path: str | os.PathLike) -> dict[str, Scores]:
+  """Reads what `write_scores` wrote.
+
+  Raises:
+    UsageError: the file cannot be read, or holds something else.
+  """
+  statistics: dict[str, dict[str, np.ndarray]] = {}
+  try:
+    with np.load(path, allow_pickle=False) as archive:
+      for name in archive.files:
+        code, _, member = name.partition("/")
+        if member:
+          statistics.setdefault(code, {})[member] = archive[name]
+      keys = archive["keys"].tolist()
+    scores = {}
+    for code, arrays in statistics.items():
+      places, num_references = arrays.pop("images"), int(arrays.pop("num_references"))
+      languages.get(code)
+      if not arrays or any(
+        name not in metrics.METRICS or values.ndim != 2 or len(values) != len(places) or not len(places)
+        for name, values in arrays.items()
+      ):
+        raise ValueError("arrays that do not fit together")
+      scores[code] = Scores(
+        tuple(keys[place] for place in places),
+        {name: values.astype(np.float64) for name, values in arrays.items()},
+        num_references,
+      )
+  except (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    EOFError,
+    TypeError,
+    UsageError,
+    zipfile.BadZipFile,
+  ) as error:
+    raise UsageError(
+      f"{path}: no scores of xmcap in it ({files.shown(str(error))}); write them with xmcap score"
+    ) from None
+  if not scores:
+    raise UsageError(f"{path}: no language in it; write it anew with xmcap score")
+  return scores
+
+
+def read_table(path: str | os.PathLike) -> tables.Table:
+  """Reads `table.json`: its signature, title and scores.
+
+  Raises:
+    UsageError: the file cannot be read, or holds something else.
+  """
+  value = _read_object(path)
+  signature, title = value.get("signature"), value.get("title", "")
+  rows = read_rows(path)
+  names = {frozenset(row) for row in rows.values()}
+  if (
+    not isinstance(signature, str)
+    or not isinstance(title, str)
+    or len(names) > 1
+    or not names.pop() - {*tables.COUNTS}
+  ):
+    raise UsageError(f"{path}: no table of xmcap score; write it anew")
+  if any(name not in {*tables.COUNTS, *metrics.METRICS} for row in rows.values() for name in row):
+    raise UsageError(f"{path}: a metric that this version does not know; score again")
+  return tables.Table.of_rows(signature, rows, title)
+
+
+def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
+  """Returns language code -> {name: number} of `table.json`; a score with an interval is the score.
+
+  Raises:
+    UsageError: the file cannot be read, or holds something else; the message says what, and where.
+  """
+  languages_of = _read_object(path).get("languages")
+  if not isinstance(languages_of, dict) or not languages_of:
+    raise UsageError(f"{path}: no object 'languages' with scores; name a folder that xmcap score wrote")
+  rows: dict[str, dict[str, float]] = {}
+  for language, row in languages_of.items():
+    files.check_language(language, str(path))
+    if not isinstance(row, dict):
+      raise UsageError(f"{path}, '{language}': not an object of scores; write it anew with xmcap score")
+    rows[language] = {}
+    for name, cell in row.items():
+      score = cell.get("score") if isinstance(cell, dict) else cell
+      if not isinstance(score, int | float) or isinstance(score, bool):
+        raise UsageError(
+          f"{path}, '{language}': '{files.shown(name)}' is no number; write it anew with xmcap score"
+        )
+      rows[language][name] = score
+  return rows
+
+
+def _read_object(path: str | os.PathLike) -> dict:
+  try:
+    content = pathlib.Path(path).read_bytes()
+  except OSError as error:
+    raise UsageError(
+      f"{path}: cannot be read ({error.strerror or error}); name a folder that xmcap score wrote"
+    ) from None
+  value = strict_json.parse(content, str(path))
+  return value if isinstance(value, dict) else {}

@@ -1,0 +1,90 @@
+"""The signature of a score: everything that decides about the number, so that it can be had again.
+
+The idea is sacreBLEU's (Post, WMT 2018); the parts are those that move scores of captions.
+"""
+
+import dataclasses
+import hashlib
+
+from xmcap.errors import UsageError
+
+METRIC = "metric."
+"""Begins the name of a part that holds a metric's parameters."""
+
+_SHORT_NAMES = {
+  "document_frequency": "df",
+  "tokenizer": "tok",
+  "normalization": "norm",
+  "languages": "lang",
+  "images": "img",
+  "references": "refs",
+  "subset": "sub",
+  "missing": "miss",
+  "bootstrap": "bs",
+  "xmcap": "v",
+}
+_LONGEST_SHORT_VALUE = 14
+# Two tables that differ in these only still hold comparable numbers: intervals are drawn anew by `compare`,
+# and what a new version counts in another way, a rule's own number says.
+_IMMATERIAL = frozenset({"bootstrap", "xmcap"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+  """Name -> value of each part, in order; `str()` is the long form."""
+
+  parts: dict[str, str]
+
+  def __str__(self) -> str:
+    return "|".join(f"{name}:{value}" for name, value in self.parts.items())
+
+  @property
+  def short(self) -> str:
+    """The short form: names abbreviated, and long values replaced by the first digits of their hash."""
+    metrics = [name.removeprefix(METRIC) for name in self.parts if name.startswith(METRIC)]
+    parameters = "|".join(self.parts[f"{METRIC}{name}"] for name in metrics)
+    parts = [f"{'+'.join(metrics)}#{_hash(parameters)}"]
+    for name, value in self.parts.items():
+      if not name.startswith(METRIC):
+        short = value if len(value) <= _LONGEST_SHORT_VALUE else f"{_head(name, value)}#{_hash(value)}"
+        parts.append(f"{_SHORT_NAMES.get(name, name)}:{short}")
+    return "|".join(parts)
+
+  @classmethod
+  def parse(cls, text: str) -> "Signature":
+    """Reads the long form.
+
+    Raises:
+      UsageError: the text is no signature.
+    """
+    parts = dict(part.partition(":")[::2] for part in text.split("|"))
+    if len(parts) != text.count("|") + 1 or not all(parts.values()) or "tokenizer" not in parts:
+      raise UsageError(f"'{text[:60]}' is no signature of xmcap; score again with xmcap score")
+    return cls(parts)
+
+  def differences(self, other: "Signature", metrics: tuple[str, ...]) -> list[str]:
+    """Returns the parts, such as `tokenizer: A against B`, that make scores in these metrics incomparable."""
+    wanted = {f"{METRIC}{name}" for name in metrics}
+    names = [
+      name
+      for name in dict.fromkeys([*self.parts, *other.parts])
+      if name not in _IMMATERIAL and (not name.startswith(METRIC) or name in wanted)
+    ]
+    return [
+      f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}"
+      for name in names
+      if self.parts.get(name) != other.parts.get(name)
+    ]
+
+
+def _head(name: str, value: str) -> str:
+  """Returns what stands before the first detail; of languages, how many there are."""
+  if name == "languages":
+    return str(len(value.split()))
+  for end in "[#=;(, -":
+    value = value.partition(end)[0]
+  return value if len(value) <= _LONGEST_SHORT_VALUE else ""
+
+
+def _hash(value: str) -> str:
+  return hashlib.sha256(value.encode("utf-8")).hexdigest()[:6]

@@ -1,0 +1,165 @@
+"""Which of two systems is better, in which languages, and how sure that is.
+
+For each language and both means: the difference, its 95% interval by the paired bootstrap, and the p-values of
+two tests, both two-sided; images are resampled in all languages at once (see resampling.py).
+- Paired bootstrap (Koehn, EMNLP 2004): how often a resampled difference is as far from the difference as that
+  is from 0.
+- Approximate randomisation (Riezler and Maxwell, 2005): how often exchanging the two systems' captions of
+  random images gives as large a difference. The stricter test; Holm's correction over languages is on its p.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import resampling, tables
+from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
+from xmcap.scoring.result import SCORES_FILE, Result, read_scores, read_table
+from xmcap.scoring.scores import Scores
+from xmcap.scoring.signature import Signature
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+  """What is compared: a table, and the scores of its images by language."""
+
+  table: tables.Table
+  scores: dict[str, Scores]
+
+
+def compare(
+  systems: Mapping[str, System | Result],
+  metrics: Sequence[str] | None = None,
+  resamples: int = 1000,
+  seed: int = 0,
+) -> Comparison:
+  """Compares systems that were scored on the same images, each with the first.
+
+  Args:
+    systems: name -> what `score` returned, or `read_system` read; the first is the baseline.
+    metrics: names; None: the metric that stands for all in the baseline's table.
+    resamples: of each test.
+    seed: of the resamples; the same for every system.
+
+  Raises:
+    UsageError: there are fewer than two systems, a metric that was not scored, or tables whose signatures
+      differ in a way that matters; the message says in what.
+  """
+  if len(systems) < 2:
+    raise UsageError("a comparison needs two systems or more: xmcap compare A B")
+  if resamples < 1:
+    raise UsageError(f"--resamples={resamples}: must be 1 or more")
+  (name, baseline), *others = systems.items()
+  metrics = metrics_lib.parse(",".join(metrics)) if metrics else (baseline.table.primary,)
+  for system, held in systems.items():
+    _check(name, baseline.table, system, held.table, metrics)
+  first = _only(baseline.scores, metrics)
+  drawn = resampling.bootstrap(first, resamples, seed)
+  rows: list[Difference] = []
+  for system, held in others:
+    second = _only(held.scores, metrics)
+    redrawn = resampling.bootstrap(second, resamples, seed)
+    exchanged = resampling.exchanged(first, second, resamples, seed + 1)
+    for metric in metrics:
+      found = [
+        _difference(system, metric, code, baseline, held, (drawn, redrawn), exchanged)
+        for code in (*baseline.table.rows, *baseline.table.means)
+      ]
+      rows += corrected(found)
+  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed)
+
+
+def read_system(folder: str | os.PathLike) -> System:
+  """Reads a folder that `xmcap score` wrote.
+
+  Raises:
+    UsageError: it holds no table and scores of xmcap, or the two do not belong together.
+  """
+  folder = pathlib.Path(folder)
+  table, scores = read_table(folder / "table.json"), read_scores(folder / SCORES_FILE)
+  names = {name for of_language in scores.values() for name in of_language.statistics}
+  if table.rows.keys() != scores.keys() or names != set(table.metrics):
+    raise UsageError(f"{folder}: table.json and {SCORES_FILE} are of different runs; score again")
+  return System(table, {code: scores[code] for code in table.rows})
+
+
+def _check(
+  name: str, baseline: tables.Table, other: str, table: tables.Table, metrics: Sequence[str]
+) -> None:
+  absent = [metric for metric in metrics if metric not in table.metrics]
+  if absent:
+    raise UsageError(
+      f"{other} was not scored in {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
+    )
+  differences = Signature.parse(baseline.signature).differences(
+    Signature.parse(table.signature), tuple(metrics)
+  )
+  if differences:
+    raise UsageError(
+      f"{name} and {other} cannot be compared, their signatures differ in {'; '.join(differences)}: score both "
+      "with the same references and options"
+    )
+
+
+def _only(scores: Mapping[str, Scores], metrics: Sequence[str]) -> dict[str, Scores]:
+  return {
+    code: dataclasses.replace(held, statistics={name: held.statistics[name] for name in metrics})
+    for code, held in scores.items()
+  }
+
+
+def _difference(
+  system: str,
+  metric: str,
+  name: str,
+  baseline: System | Result,
+  other: System | Result,
+  drawn: tuple[resampling.Samples, resampling.Samples],
+  exchanged: tuple[resampling.Samples, resampling.Samples],
+) -> Difference:
+  scores = [(held.table.rows.get(name) or held.table.means[name])[metric] for held in (baseline, other)]
+  difference = scores[1] - scores[0]
+  resampled = drawn[1][name][metric] - drawn[0][name][metric]
+  swapped = exchanged[1][name][metric] - exchanged[0][name][metric]
+  held = baseline.scores.get(name)
+  p = _p(swapped, difference)
+  return Difference(
+    system,
+    metric,
+    name,
+    *scores,
+    *resampling.interval(resampled),
+    p_bootstrap=_p(resampled - difference, difference),
+    p_randomization=p,
+    p_holm=p,
+    few_references=held is not None and held.num_references < FEW_REFERENCES * len(held.keys),
+  )
+
+
+def _p(samples: np.ndarray, difference: float) -> float:
+  """Returns the share of samples that are as far from 0 as the difference, the difference itself counted in."""
+  samples = samples[~np.isnan(samples)]
+  # Equal but for rounding is equal: else two systems with the same captions would differ.
+  extreme = np.abs(samples) >= abs(difference) - 1e-12
+  return float((1 + extreme.sum()) / (1 + len(samples)))
+
+
+def corrected(rows: Sequence[Difference]) -> list[Difference]:
+  """Returns the rows with Holm's step-down correction over the languages (Holm 1979)."""
+  of_languages = sorted(
+    (row.p_randomization, place) for place, row in enumerate(rows) if row.name in languages.LANGUAGES
+  )
+  of_place, highest = {}, 0.0
+  for rank, (p, place) in enumerate(of_languages):
+    highest = max(highest, min(1.0, p * (len(of_languages) - rank)))
+    of_place[place] = highest
+  return [
+    dataclasses.replace(row, p_holm=of_place[place]) if place in of_place else row
+    for place, row in enumerate(rows)
+  ]

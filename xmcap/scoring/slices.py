@@ -1,0 +1,91 @@
+"""Scores of parts of the images and of the languages: by the region of an image, by group, by script."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from xmcap import languages
+from xmcap.scoring import grid, tables, totals
+from xmcap.scoring.scores import Scores
+
+
+@dataclasses.dataclass(frozen=True)
+class Slices:
+  """Scores of parts.
+
+  Attributes:
+    regions: `image/locale` -> language code or mean -> {"images": count, metric: score}; document frequencies
+      are those of all images. A language without an image of the region has no entry there.
+    groups: `group:web`, `script:Latn` and so on -> {"languages": count, metric: mean over its languages}.
+  """
+
+  regions: dict[str, dict[str, dict[str, float]]]
+  groups: dict[str, dict[str, float]]
+
+  def as_csv(self) -> str:
+    """Returns a row a slice and language: slice, language (empty for groups), images, metrics."""
+    names = [name for name in next(iter(self.groups.values())) if name != "languages"]
+    rows = [[group, None, None, *(scores[name] for name in names)] for group, scores in self.groups.items()]
+    for region, by_language in self.regions.items():
+      for code, scores in by_language.items():
+        label = code if code in languages.LANGUAGES else f"mean_{code.replace(' ', '_')}"
+        rows.append([f"locale:{region}", label, scores.get("images"), *(scores[name] for name in names)])
+    return grid.write_csv(["slice", "language", "images", *names], rows)
+
+
+def of(scores: Mapping[str, Scores], locales: Mapping[str, str]) -> Slices:
+  """Returns the slices of image scores.
+
+  Args:
+    scores: language code -> scores of its images.
+    locales: image key -> `image/locale`; images without one are in no region.
+  """
+  return Slices(_regions(scores, locales), _groups(scores))
+
+
+def _regions(
+  scores: Mapping[str, Scores], locales: Mapping[str, str]
+) -> dict[str, dict[str, dict[str, float]]]:
+  keys, columns = totals.columns(scores)
+  regions = sorted({locales[key] for key in keys if locales.get(key)})
+  if not regions:
+    return {}
+  of_key = np.array([locales.get(key, "") for key in keys])
+  members = np.stack([of_key == region for region in regions]).astype(np.float64)
+  found = totals.scores(scores, members @ columns)
+  images = {
+    code: [sum(locales.get(key) == region for key in of_language.keys) for region in regions]
+    for code, of_language in scores.items()
+  }
+  return {
+    region: {
+      name: {
+        **({"images": images[name][i]} if name in images else {}),
+        **{metric: float(values[i]) for metric, values in of_name.items()},
+      }
+      for name, of_name in found.items()
+      if not any(np.isnan(values[i]) for values in of_name.values())
+    }
+    for i, region in enumerate(regions)
+  }
+
+
+def _groups(scores: Mapping[str, Scores]) -> dict[str, dict[str, float]]:
+  members: dict[str, list[str]] = {}
+  for code in scores:
+    language = languages.get(code)
+    members.setdefault(f"group:{language.group}", []).append(code)
+    members.setdefault(f"script:{language.script}", []).append(code)
+  rows = {code: of_language.row() for code, of_language in scores.items()}
+  return {
+    name: {
+      "languages": len(codes),
+      **{
+        metric: sum(rows[code][metric] for code in codes) / len(codes)
+        for metric in rows[codes[0]]
+        if metric not in tables.COUNTS
+      },
+    }
+    for name, codes in sorted(members.items())
+  }

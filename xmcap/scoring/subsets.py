@@ -1,0 +1,117 @@
+"""Subsets of the images: those that a file names, or 600 drawn by a seed.
+
+XM3600's paper compares systems by people on 600 of the images (XM600), which were never published; a draw by
+a seed that the signature names is the next best thing.
+"""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.inputs import Input
+from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.references import References, locales_of, tokenized_of
+
+_DRAW = "xm600:"
+_SIZE = 600
+_FIRST_FEW = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Subset:
+  """Some of the images.
+
+  Attributes:
+    keys: image keys in alphabetical order.
+    label: names them in the signature: `xm600:7`, or `file#` and 16 hex digits of the SHA-256 of the keys, a
+      line each.
+  """
+
+  keys: tuple[str, ...]
+  label: str
+
+
+def choose(spec: str, references: Mapping[str, object]) -> Subset:
+  """Chooses images.
+
+  Args:
+    spec: `xm600:SEED`, which draws 600 of the keys, the same ones whatever their order; or a file of keys,
+      one a line.
+    references: the images to choose from, by key.
+
+  Raises:
+    UsageError: SEED is no whole number, or there are fewer than 600 images; the file cannot be read or names
+      no image, an unknown one, or one twice (lines are named).
+  """
+  if spec.startswith(_DRAW):
+    return _drawn(spec, references)
+  keys = tuple(sorted(_read_keys(spec, references)))
+  return Subset(keys, f"file#{hashlib.sha256(chr(10).join(keys).encode()).hexdigest()[:16]}")
+
+
+def take(references: References, keys: Collection[str]) -> References:
+  """Returns the references of some of the images, in their old order."""
+  chosen = set(keys)
+  return References(
+    *(
+      {key: value for key, value in held.items() if key in chosen}
+      for held in (references, locales_of(references), tokenized_of(references))
+    )
+  )
+
+
+def take_predictions(
+  predictions: Predictions, references: Mapping[str, object], keys: Collection[str]
+) -> Predictions:
+  """Leaves out the predictions of known images that are not chosen.
+
+  Those of unknown images stay, so that `check_predictions` finds them as it does without a subset.
+
+  Args:
+    predictions: image key -> language -> caption.
+    references: all the images, by key.
+    keys: the chosen ones.
+  """
+  left_out = references.keys() - set(keys)
+  return {key: captions for key, captions in predictions.items() if key not in left_out}
+
+
+def _drawn(spec: str, keys: Collection[str]) -> Subset:
+  digits = spec.removeprefix(_DRAW)
+  if not re.fullmatch("[0-9]{1,18}", digits):
+    raise UsageError(f"--subset={files.shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
+  if len(keys) < _SIZE:
+    raise UsageError(f"--subset={spec}: draws {_SIZE} images, and the references have {len(keys):,}")
+  label = f"{_DRAW}{int(digits)}"
+
+  def rank(key: str) -> bytes:
+    # A hash and no random generator: the draw depends on the seed and the key alone, on every platform.
+    return hashlib.sha256(f"{label}:{key}".encode()).digest()
+
+  return Subset(tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label)
+
+
+def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
+  lines: dict[str, int] = {}
+  unknown = []
+  with Input(path) as source:
+    for number, key in source.lines():
+      if key in lines:
+        raise UsageError(
+          f"{path}, line {number}: '{files.shown(key)}' is on line {lines[key]} already; keep one"
+        )
+      lines[key] = number
+      if key not in known:
+        unknown.append(f"'{files.shown(key)}' on line {number}")
+  if unknown:
+    few = ", ".join(unknown[:_FIRST_FEW]) + (", ..." if len(unknown) > _FIRST_FEW else "")
+    raise UsageError(
+      f"{path}: {len(unknown):,} key{'' if len(unknown) == 1 else 's'} not among the images of the references "
+      f"({few}); remove them"
+    )
+  if not lines:
+    raise UsageError(f"{path}: no key in it; name an image a line, or draw with {_DRAW}SEED")
+  return lines

@@ -1,0 +1,24 @@
+"""Characters as words: no segmenter decides, so scores of languages without spaces can be compared."""
+
+import unicodedata
+from collections.abc import Sequence
+
+from xmcap.scoring.tokenizers import base
+
+
+class Character(base.Tokenizer):
+  """Unicode NFKC, lower case, then each code point is a word; white space is dropped.
+
+  Nothing else is: punctuation, combining marks and format characters are code points too. The same for every
+  language.
+  """
+
+  name = "char"
+  normalization = "nfkc,lower"
+
+  @property
+  def version(self) -> str:
+    return f"{self.rules}.unicode-{unicodedata.unidata_version}"
+
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    return [list("".join(unicodedata.normalize("NFKC", text).lower().split())) for text in texts]

@@ -1,0 +1,96 @@
+"""The English tokeniser of the COCO evaluation, for comparison with scores that pycocoevalcap made."""
+
+import importlib.metadata
+import pathlib
+import re
+import subprocess
+import types
+from collections.abc import Sequence
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring.tokenizers import base
+
+# What the Java program takes for the end of a line.
+_LINE_END = re.compile("[\n\v\f\r\u2028\u2029]")
+# Stands between captions: the program looks ahead to the next line, where it must not find another caption. After
+# this word it takes a full stop at a caption's end for one, as it does before most captions.
+_SEPARATOR = "The"
+
+
+class Ptb(base.Tokenizer):
+  """Stanford CoreNLP's Penn Treebank tokeniser, with the jar, options and punctuation list of pycocoevalcap.
+
+  Needs Java and `pip install 'xmcap[ptb]'`. One run of Java does a whole batch; nothing is written to disk.
+
+  Deviations from pycocoevalcap's `PTBTokenizer`: there, whether the full stop of a caption that ends in a
+  single letter or an abbreviation ("in group B.") is cut off depends on the caption that happens to come next;
+  here it does not. A word with a no-break space in it ("1 1/2") is two, as in pycocoevalcap's own n-grams. A
+  caption may hold any line end, where pycocoevalcap copes with the line feed alone.
+  """
+
+  name = "ptb"
+  normalization = "lower,no-punctuation"
+
+  def __init__(self, language: str):
+    super().__init__(language)
+    if language != "en":
+      raise UsageError(
+        f"tokeniser 'ptb' is for English only, not for '{language}'; score 'en' alone, or use another tokeniser"
+      )
+
+  @property
+  def version(self) -> str:
+    """Raises XmcapError if pycocoevalcap is not installed."""
+    jar = pathlib.PurePath(_pycocoevalcap().STANFORD_CORENLP_3_4_1_JAR).stem
+    return f"{self.rules}.{jar}.pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
+
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    """Raises XmcapError if Java or pycocoevalcap is not installed, or Java fails."""
+    if not texts:
+      return []
+    lines = "".join(f"{_LINE_END.sub(' ', text)}\n{_SEPARATOR}\n" for text in texts)
+    tokenizer = _pycocoevalcap()
+    jar = pathlib.Path(tokenizer.__file__).with_name(tokenizer.STANFORD_CORENLP_3_4_1_JAR)
+    split = _run(jar, lines).split("\n")
+    if len(split) != 2 * len(texts) + 1 or set(split[1::2]) != {_SEPARATOR.lower()}:
+      raise XmcapError(
+        f"tokeniser 'ptb': {jar.name} gave {len(split) - 1} lines for {2 * len(texts)}; use another tokeniser"
+      )
+    dropped = frozenset(tokenizer.PUNCTUATIONS)
+    return [
+      [word for token in line.split(" ") if token not in dropped for word in token.split()]
+      for line in split[:-1:2]
+    ]
+
+
+def _pycocoevalcap() -> types.ModuleType:
+  """Returns the module that holds the name of the jar and the list of what counts as punctuation."""
+  try:
+    from pycocoevalcap.tokenizer import ptbtokenizer
+  except ImportError as error:
+    raise XmcapError("tokeniser 'ptb' needs pycocoevalcap; pip install 'xmcap[ptb]'") from error
+  return ptbtokenizer
+
+
+def _run(jar: pathlib.Path, text: str) -> str:
+  program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
+  try:
+    done = subprocess.run(
+      # It reads and writes UTF-8 whatever the locale.
+      ["java", "-cp", str(jar), *program],
+      input=text.encode("utf-8", "replace"),
+      capture_output=True,
+      check=True,
+    )
+  except OSError as error:
+    raise XmcapError(
+      f"tokeniser 'ptb' needs Java, which does not start ({error.strerror or error}); install a Java runtime "
+      "such as the Debian package default-jre-headless"
+    ) from error
+  except subprocess.CalledProcessError as error:
+    said = " ".join(error.stderr.decode("utf-8", "replace").split())
+    raise XmcapError(
+      f"tokeniser 'ptb': Java failed with status {error.returncode} ({said[:200]}); check that "
+      f"{jar.name} of pycocoevalcap is there and that 'java -version' works"
+    ) from error
+  return done.stdout.decode("utf-8")
