@@ -73,7 +73,7 @@ def score_files(
   needs_tokenized = tokenizers_lib.get(tokenizer, "en").needs_tokenized
   # Millions of words and no cycles: looking for garbage would take half of the time.
   with inputs.uncollected(), Workers(processes) as workers:
-    predicted = workers.start(predictions_lib.read_predictions, predictions, language, worker=1)
+    predicted = workers.start(predictions_lib.read_predictions, predictions, language)
     if workers.several:
       language_lib.prepare(workers, tokenizer, _named(references))
     if languages is None and language is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import coco, files
+from xmcap.scoring import coco, files, layouts
 from xmcap.scoring.inputs import Input, uncollected
 from xmcap.scoring.references import References
 
@@ -106,9 +106,12 @@ def _read(path: str | os.PathLike, language: str | None, says: str, predictions:
 
 def _of_jsonl(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
   """Yields (line, image key, language, caption)."""
-  for number, row in source.rows():
-    key, caption = row.get("image/key"), row.get("caption")
-    named = row.get("language", language)
+  for number, row in source.rows(layouts.prediction):
+    if type(row) is layouts.Prediction:
+      key, named, caption = row.key, row.language, row.caption
+    else:
+      key, caption = row.get("image/key"), row.get("caption")
+      named = row.get("language", language)
     if not (isinstance(key, str) and isinstance(named, str) and isinstance(caption, str)):
       values = zip(_MEMBERS, (key, named, caption), strict=True)
       member = next(name for name, value in values if not isinstance(value, str))
@@ -221,6 +224,8 @@ def _refuse_extra(references: References, predictions: Predictions, scored: tupl
   extra = []
   for key, captions in predictions.items():
     asked = references.get(key, {})
+    if captions.keys() <= asked.keys() and all(asked.values()):
+      continue  # as it mostly is, and quicker to see
     extra.extend((code, key) for code in captions if code in wanted and not asked.get(code))
   if extra:
     extra.sort()
@@ -240,6 +245,8 @@ def _missing(
   wanted = set(languages)
   for key, captions in references.items():
     given = predictions.get(key, {})
+    if captions.keys() <= given.keys():
+      continue  # as it mostly is, and quicker to see
     for language, texts in captions.items():
       if texts and language in wanted and language not in given:
         yield language, key

@@ -12,7 +12,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import coco, files
+from xmcap.scoring import coco, files, layouts
 from xmcap.scoring.inputs import Input, uncollected
 
 _CODES = {code: code for code in languages_lib.LANGUAGES}
@@ -106,7 +106,7 @@ def _of_jsonl(source: Input, language: str | None, wanted: set[str], tokenized: 
   references = References()
   lines: dict[str, int] = {}
   plain = None
-  for number, row in source.rows():
+  for number, row in source.rows(None if tokenized else layouts.released):
     where = f"{source.name}, line {number}"
     key = row.get("image/key")
     if not isinstance(key, str) or not key:
@@ -157,7 +157,10 @@ def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, d
       if name.startswith("image/"):
         continue
       files.check_language(name, where)
-    texts = _texts(value.get("caption")) if isinstance(value, dict) else None
+    if type(value) is layouts.Captions:
+      texts = value.caption
+    else:
+      texts = _texts(value.get("caption")) if isinstance(value, dict) else None
     if texts is None:
       raise UsageError(f"{where}: '{name}' must be an object whose 'caption' is a list of texts")
     if texts:

@@ -70,7 +70,9 @@ def score(
     predictions = subsets.take_predictions(predictions, references, chosen.keys)
     references = subsets.take(references, chosen.keys)
   scored = predictions_lib.check_predictions(references, predictions, languages, missing)
-  predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
+  filled: dict[str, int] = {}
+  if missing == "empty":
+    predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
   settings = {"metrics": metrics, "tokenizer": tokenizer, "health": health, "keep": frozenset(keep)}
   jobs = _jobs(scored, references, predictions, document_frequencies, settings)
   found = (workers or Workers()).map(language.score_language, jobs, language.cost)

@@ -36,6 +36,9 @@ class Words:
 
 def number(items: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
   """Returns the distinct items in the order of their first occurrence, and int64 [items], which each is."""
-  distinct = tuple(dict.fromkeys(items))
-  places = dict(zip(distinct, range(len(distinct)), strict=True))
-  return distinct, np.fromiter(map(places.__getitem__, items), np.int64, len(items))
+  # First each is numbered by where it first stands: one look-up an item.
+  places: dict[str, int] = {}
+  first = np.fromiter(map(places.setdefault, items, range(len(items))), np.int64, len(items))
+  rank = np.zeros(len(items), np.int64)
+  rank[np.fromiter(places.values(), np.int64, len(places))] = np.arange(len(places))
+  return tuple(places), rank[first]

@@ -2,11 +2,13 @@ import os
 import subprocess
 import sys
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import tokenizers
-from xmcap.scoring.tokenizers import segmenters
+from xmcap.scoring.tokenizers import Default, normalization, segmenters
 
 
 def _words(language, text):
@@ -132,3 +134,17 @@ def test_dictionary_of_jieba_is_that_of_its_own_reader():
   frequencies, total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
   with tokenizer.get_dict_file() as file:
     assert segmenters._prefix_dictionary(file.read().decode("utf-8")) == (frequencies, total)
+
+
+@hypothesis.settings(max_examples=300, deadline=None, database=None)
+@hypothesis.given(
+  st.sampled_from(["en", "tr", "el", "uk", "ar", "hi"]),
+  st.lists(
+    st.text(st.one_of(st.characters(), st.sampled_from("aIİΣσ '\u0301\u00a0\ufdfa\u200d\0\n-")), max_size=12)
+  ),
+)
+def test_words_are_those_of_each_whole_normalised_caption(language, texts):
+  expected = [normalization.Normalizer(language)([text])[0].split() for text in texts]
+  tokenizer = Default(language)
+  assert tokenizer.tokenize(texts) == expected
+  assert tokenizer.words(texts).captions() == expected

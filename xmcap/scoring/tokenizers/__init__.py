@@ -33,4 +33,4 @@ def get(name: str, language: str) -> Tokenizer:
   return TOKENIZERS[name](languages.get(language).code)
 
 
-__all__ = ["TOKENIZERS", "Tokenizer", "get"]
+__all__ = ["TOKENIZERS", "Default", "Tokenizer", "get"]

@@ -1,0 +1,20 @@
+import numpy as np
+
+from xmcap.scoring.words import Words, number
+
+
+def test_words_are_numbered_in_the_order_they_come():
+  words = Words.of([["a", "dog"], [], ["a", "cat", "a"]])
+  assert words.vocabulary == ("a", "dog", "cat")
+  assert words.numbers.tolist() == [0, 1, 0, 2, 0] and words.lengths.tolist() == [2, 0, 3]
+
+
+def test_captions_are_given_back():
+  captions = [["a", "dog"], [], ["a", "cat", "a"]]
+  assert Words.of(captions).captions() == captions
+  assert Words.of([]).captions() == []
+
+
+def test_number_of_nothing():
+  distinct, numbers = number([])
+  assert distinct == () and numbers.dtype == np.int64 and len(numbers) == 0
