@@ -30,7 +30,7 @@ setuptools.setup(
       "scoring/published/*.md",
     ],
   },
-  entry_points={"console_scripts": ["xmcap=xmcap.cli:main"]},
+  entry_points={"console_scripts": ["xmcap=xmcap.cli:console"]},
   install_requires=[
     "array-record>=0.8.3",
     "clu>=0.0.12",

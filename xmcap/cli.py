@@ -45,6 +45,17 @@ def main(argv: list[str] | None = None) -> int:
   return 0
 
 
+def console() -> None:
+  """What the installed command calls: `main`, then the end of the process."""
+  code = main()
+  sys.stdout.flush()
+  sys.stderr.flush()
+  if "jax" not in sys.modules:
+    # Nothing is left to do but to free millions of captions one by one, which takes as long as reading them.
+    os._exit(code)
+  sys.exit(code)
+
+
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:
   """Returns the `NAME=VALUE` of `--gin.NAME=VALUE`; anything else left over is an error."""
   takes_gin = hasattr(arguments, "gin_file")
@@ -75,4 +86,4 @@ def _parser() -> base.Parser:
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  console()

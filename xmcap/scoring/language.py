@@ -4,7 +4,9 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from xmcap.scoring import health as health_lib
@@ -42,6 +44,21 @@ class Job:
   health: bool = False
   keep: frozenset[str] = frozenset()
 
+  def __getstate__(self) -> dict[str, Any]:
+    # On their way to another process the captions go as MessagePack: a third of the time that pickle takes.
+    try:
+      captions = msgspec.msgpack.encode((self.keys, self.hypotheses, self.references))
+    except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
+      return self.__dict__
+    return {**self.__dict__, "keys": (), "hypotheses": (), "references": (), "captions": captions}
+
+  def __setstate__(self, state: dict[str, Any]) -> None:
+    captions = state.pop("captions", None)
+    self.__dict__.update(state)
+    if captions is not None:
+      keys, hypotheses, references = msgspec.msgpack.decode(captions)
+      self.__dict__.update(keys=tuple(keys), hypotheses=hypotheses, references=references)
+
 
 @dataclasses.dataclass(frozen=True)
 class Tokenized:
@@ -74,7 +91,7 @@ class Scored:
   document_frequency: document_frequency_lib.DocumentFrequency | None
 
 
-_COSTS = {"th": 20.0, "zh": 15.0, "ja": 6.0}
+_COSTS = {"th": 27.0, "zh": 14.0, "ja": 7.0}
 """How many times as long as words between spaces it takes to find words by a dictionary; the costliest first."""
 
 

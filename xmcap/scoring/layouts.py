@@ -5,9 +5,11 @@ and is left to `strict_json`, which finds the words for what is wrong.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+
+from xmcap import languages
 
 
 class Captions(msgspec.Struct):
@@ -31,22 +33,41 @@ class Prediction(msgspec.Struct):
   caption: str
 
 
+class Released(NamedTuple):
+  """A line of the XM3600 release: image key, locale, and language -> captions, none of them empty."""
+
+  key: str
+  locale: str
+  captions: dict[str, list[str]]
+
+
 Decode = Callable[[bytes], Any]
 
 _RELEASED = msgspec.json.Decoder(dict[str, str | Captions])
 _PREDICTION = msgspec.json.Decoder(Prediction)
 
 
-def released(raw: bytes) -> dict[str, str | Captions] | None:
-  """Returns a line of the XM3600 release: its members, those of languages as `Captions`."""
+def released(raw: bytes) -> Released | None:
+  """Returns a line of the XM3600 release."""
   row = _decoded(_RELEASED, raw)
   if row is None:
     return None
-  members = len(row)
-  for value in row.values():
-    if type(value) is Captions:
-      members += 1 + (value.tokenized is not msgspec.UNSET) + (value.lowercase is not msgspec.UNSET)
-  return row if _has_members(raw, members) else None
+  members, texts, captions = len(row), 0, {}
+  for name, value in row.items():
+    if type(value) is not Captions:
+      texts += 1
+      continue
+    if name not in languages.LANGUAGES:
+      return None
+    members += 1 + (value.tokenized is not msgspec.UNSET) + (value.lowercase is not msgspec.UNSET)
+    if value.caption:
+      captions[name] = value.caption
+  key, locale = row.get("image/key"), row.get("image/locale")
+  of_image = 1 + (locale is not None)
+  known = type(key) is str and key and type(locale) is not Captions and texts == of_image
+  if not (known and len(row) > texts and _has_members(raw, members)):
+    return None
+  return Released(key, locale or "", captions)
 
 
 def prediction(raw: bytes) -> Prediction | None:

@@ -108,20 +108,35 @@ def _of_jsonl(source: Input, language: str | None, wanted: set[str], tokenized: 
   plain = None
   for number, row in source.rows(None if tokenized else layouts.released):
     where = f"{source.name}, line {number}"
-    key = row.get("image/key")
-    if not isinstance(key, str) or not key:
-      raise UsageError(f"{where}: no image/key; each line needs one, a text that is not empty")
     if plain is None:
-      plain = "caption" in row or "language" in row
+      plain = type(row) is not layouts.Released and ("caption" in row or "language" in row)
+    if type(row) is layouts.Released and not plain:
+      key, locale, captions, words = *row, {}
+    else:
+      key, locale, captions, words = _careful(row, plain, language, tokenized, where)
     if key in lines and not plain:
       raise UsageError(f"{where}: image/key '{files.shown(key)}' is on line {lines[key]} already; keep one")
-    _take_locale(references.locales, key, row, where)
-    captions, words = _plain(row, language, tokenized, where) if plain else _released(row, tokenized, where)
+    _take_locale(references.locales, key, locale, where)
     _add(references, key, captions, wanted)
     if tokenized:
       _add(references.tokenized, key, words, wanted)
     lines.setdefault(key, number)
   return references
+
+
+def _careful(
+  row: dict[str, Any] | layouts.Released, plain: bool, language: str | None, tokenized: bool, where: str
+) -> tuple[str, str, dict, dict]:
+  """Returns image key, locale, captions, and the tokenised ones if asked for, of a line in either layout."""
+  if type(row) is layouts.Released:
+    raise UsageError(f"{where}: a line of the release among plain lines; keep to one layout")
+  key, locale = row.get("image/key"), row.get("image/locale", "")
+  if not isinstance(key, str) or not key:
+    raise UsageError(f"{where}: no image/key; each line needs one, a text that is not empty")
+  if not isinstance(locale, str):
+    raise UsageError(f"{where}: image/locale must be a text")
+  captions, words = _plain(row, language, tokenized, where) if plain else _released(row, tokenized, where)
+  return key, locale, captions, words
 
 
 def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str]) -> None:
@@ -135,10 +150,7 @@ def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[s
     of_image.setdefault(code, []).extend(texts)
 
 
-def _take_locale(locales: dict[str, str], key: str, row: dict[str, Any], where: str) -> None:
-  locale = row.get("image/locale", "")
-  if not isinstance(locale, str):
-    raise UsageError(f"{where}: image/locale must be a text")
+def _take_locale(locales: dict[str, str], key: str, locale: str, where: str) -> None:
   known = locales.setdefault(key, locale)
   if locale and known and locale != known:
     raise UsageError(
@@ -157,10 +169,7 @@ def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, d
       if name.startswith("image/"):
         continue
       files.check_language(name, where)
-    if type(value) is layouts.Captions:
-      texts = value.caption
-    else:
-      texts = _texts(value.get("caption")) if isinstance(value, dict) else None
+    texts = _texts(value.get("caption")) if isinstance(value, dict) else None
     if texts is None:
       raise UsageError(f"{where}: '{name}' must be an object whose 'caption' is a list of texts")
     if texts:

@@ -1,10 +1,16 @@
 """The words of many captions as numbers: what tokenisers give and metrics count."""
 
 import dataclasses
+import functools
 import itertools
+import sys
 from collections.abc import Sequence
 
 import numpy as np
+
+_MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
+_LONGEST = 256
+"""Code points of a token that the hash of `split` is trusted with: it has known collisions from 1,024 on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,3 +48,55 @@ def number(items: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
   rank = np.zeros(len(items), np.int64)
   rank[np.fromiter(places.values(), np.int64, len(places))] = np.arange(len(places))
   return tuple(places), rank[first]
+
+
+def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
+  """Returns what `number(text.split())` does, but for the order of the distinct items, and items that come twice.
+
+  Twice as fast on long texts: no token becomes a string of its own before it is known to be new. Tokens are
+  told apart by a polynomial hash of 64 bits, so that for 10,000 distinct ones the probability that two are taken
+  for one is 1e-12.
+  """
+  code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+  inside = np.zeros(len(code_points) + 2, np.bool_)
+  np.logical_not(_white_space()[code_points], out=inside[1:-1])
+  edges = np.flatnonzero(inside[1:] != inside[:-1])
+  start, end = edges[::2], edges[1::2]
+  if (end - start).max(initial=0) > _LONGEST:
+    return number(text.split())
+
+  powers, inverses = _powers(1 << len(code_points).bit_length())
+  sums = np.zeros(len(code_points) + 1, np.uint64)
+  np.cumsum(code_points * powers[: len(code_points)], out=sums[1:])
+  # The powers that a token begins with are taken out again, so that its place in the text does not matter.
+  hashes = (sums[end] - sums[start]) * inverses[start] + (end - start).astype(np.uint64)
+  hashes ^= hashes >> np.uint64(29)
+  hashes *= np.uint64(0xBF58476D1CE4E5B9)
+  hashes ^= hashes >> np.uint64(32)
+
+  # By radix, as NumPy sorts 16-bit numbers. Where 32 bits are not enough a token comes twice, which does no harm.
+  order = np.argsort(hashes.astype(np.uint16), kind="stable")
+  order = order[np.argsort((hashes >> np.uint64(16)).astype(np.uint16)[order], kind="stable")]
+  in_order = hashes[order]
+  first = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]])[: len(order)])
+  numbers = np.empty(len(order), np.int64)
+  numbers[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(order)))
+  places = order[first]
+  distinct = tuple(text[a:b] for a, b in zip(start[places].tolist(), end[places].tolist(), strict=True))
+  return distinct, numbers
+
+
+@functools.cache
+def _white_space() -> np.ndarray:
+  """bool [code points]: where `str.split` splits."""
+  table = np.zeros(sys.maxunicode + 1, np.bool_)
+  table[[code_point for code_point in range(0x3001) if chr(code_point).isspace()]] = True
+  return table
+
+
+@functools.lru_cache(maxsize=1)
+def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns two of uint64 [count]: the powers of the multiplier from 0 on, and their inverses."""
+  powers = np.full((2, count), [[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64)
+  powers[:, 0] = 1
+  return tuple(np.cumprod(powers, axis=1))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xmcap.scoring.tokenizers import base, normalization, segmenters
-from xmcap.scoring.words import Words, number
+from xmcap.scoring.words import Words, split
 
 _END = "\0"
 
@@ -45,7 +45,7 @@ class Default(base.Tokenizer):
     joined = f" {_END} ".join([*texts, ""])
     if joined.count(_END) > len(texts):
       joined = f" {_END} ".join([*(text.replace(_END, " ") for text in texts), ""])
-    distinct, token = number(joined.split())
+    distinct, token = split(joined)
     found = Words.of([text.split() for text in self._normalize(distinct)])
     # Each token gives way to its words: mostly one, none for a dash by itself, two for "ski-doo".
     lengths = found.lengths[token]
@@ -54,7 +54,7 @@ class Default(base.Tokenizer):
     return Words(
       found.vocabulary,
       found.numbers[places + np.arange(len(places))],
-      np.diff(ends[token == distinct.index(_END)], prepend=0),
+      np.diff(ends[np.flatnonzero(token == distinct.index(_END))], prepend=0),
     )
 
   @property
