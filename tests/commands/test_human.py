@@ -28,7 +28,7 @@ def folder(tmp_path):
   for number, system in enumerate("ABC"):
     (tmp_path / system).mkdir()
     rows = {"en": {"cider": 0.1 * number}, "de": {"cider": {"score": 0.3 * number, "low": 0, "high": 1}}}
-    (tmp_path / system / "table.json").write_text(json.dumps({"languages": rows}))
+    (tmp_path / system / "table.json").write_text(json.dumps({"signature": "tokenizer:x", "languages": rows}))
   with open(tmp_path / "thumb.jsonl", "w", encoding="utf-8") as file:
     for system, key in ((system, str(k)) for system in ("M", "Human") for k in range(6)):
       scores = {"P": rng.randint(1, 5), "R": rng.randint(1, 5), "Fl": -0.0, "Inc": -0.0, "Con": -0.5}
@@ -80,6 +80,16 @@ def test_ratings_are_tallied_and_held_against_scores(folder, capsys):
   assert [(t["system"], t["against"], t["language"]) for t in tallies][:3] == [
     ("B", "A", "de"), ("B", "A", "en"), ("B", "C", "de"),
   ]  # fmt: skip
+
+
+def test_scores_that_were_made_in_other_ways_are_refused(folder, capsys):
+  table = json.loads((folder / "B/table.json").read_text())
+  (folder / "B/table.json").write_text(json.dumps({**table, "signature": "tokenizer:y"}))
+  assert _run("sxs", f"--ratings={folder}/ratings.jsonl", *_scores(folder)) == 2
+  assert (
+    "'A' and 'B' cannot be held against each other, their signatures differ in tokenizer: x against y"
+    in (capsys.readouterr().err)
+  )
 
 
 def test_thumb_shows_means_counts_and_correlations(folder, capsys):

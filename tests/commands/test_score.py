@@ -30,10 +30,10 @@ def _write_references(path, texts):
       file.write(json.dumps({"image/key": key, "image/locale": "de", **captions}) + "\n")
 
 
-def _write_predictions(path, texts):
+def _write_predictions(path, texts, strict=True):
   with open(path, "w", encoding="utf-8") as file:
     for code, of_language in texts.items():
-      for key, text in zip(_KEYS, of_language, strict=True):
+      for key, text in zip(_KEYS, of_language, strict=strict):
         file.write(json.dumps({"image/key": key, "language": code, "caption": text}) + "\n")
 
 
@@ -94,6 +94,10 @@ def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
     ("--tokenizer=given", "caption/tokenized"),
     ("--missing=drop", "choose refuse or empty"),
     ("--subset=xm600:1", "draws 600 images"),
+    ("--subset=xm600", "give xm600:SEED"),
+    ("--subset=xm600:x", "SEED must be a whole number, as in xm600:7"),
+    ("--processes=-1", "--processes=-1: must be 0 or more"),
+    ("--pictures=link", "name the folder of the pictures"),
     ("--bootstrap=-1", "must be 0 or more"),
     ("--df=absent.gz", "cannot be read"),
     ("--baseline=absent", "cannot be read"),
@@ -137,6 +141,12 @@ def test_compare_refuses_other_words(folder, capsys):
     (["good", "b=good", "--resamples=0"], "must be 1 or more"),
     (["good", "b=good", "--references=references.jsonl"], "give --out=DIR"),
     (["good", "b=good", "--metrics=chrf"], "was not scored in chrf"),
+    (["good", "b=good", "--seed=-1"], "--seed=-1: must be 0 or more"),
+    (["good", "b=good", "--images=."], "--images is for the report"),
+    (
+      ["good", "b=good", "--images=x", "--references=references.jsonl", "--out=c"],
+      "x: no such folder of images",
+    ),
   ],
 )
 def test_compare_of_what_cannot_be_is_one_line(folder, capsys, arguments, message):
@@ -144,6 +154,68 @@ def test_compare_of_what_cannot_be_is_one_line(folder, capsys, arguments, messag
   capsys.readouterr()
   assert cli.main(["compare", *arguments]) == 2
   _fails(capsys, message)
+
+
+def test_errors_about_options_do_not_name_the_files(folder, capsys):
+  assert _score("good", "--missing=drop") == 2
+  assert capsys.readouterr().err == "xmcap: error: --missing=drop: choose refuse or empty\n"
+
+
+def test_pictures_that_are_not_found_are_counted(folder, capsys):
+  (folder / "images").mkdir()
+  said = "xmcap: 0 of 4 pictures found in images: name the folder that holds KEY.jpg or KEY.png\n"
+  assert _score("good", "--images=images") == 0
+  assert capsys.readouterr().err == said
+  (folder / "images" / "a1.png").write_bytes(b"")
+  assert _score("bad", "--images=images") == 0
+  assert capsys.readouterr().err == said.replace("0 of 4", "1 of 4")
+  arguments = ["compare", "bad", "good", "--references=references.jsonl", "--out=compared", "--images=images"]
+  assert cli.main([*arguments, "--resamples=20"]) == 0
+  assert capsys.readouterr().err == said.replace("0 of 4", "1 of 4")
+
+
+def test_nothing_is_said_of_pictures_that_no_report_shows(folder, capsys):
+  (folder / "images").mkdir()
+  assert _score("good", "--images=images", "--only_tables") == 0
+  assert _score("good", "--images=images", "--pictures=none") == 0
+  assert capsys.readouterr().err == ""
+
+
+def test_a_comparison_says_what_was_missing_and_its_report_shows_it(folder, capsys):
+  _write_predictions("short.jsonl", {**_TEXTS, "de": _TEXTS["de"][:3]}, strict=False)
+  assert _score("good") == 0 and _score("short", "--missing=empty") == 0
+  capsys.readouterr()
+  arguments = [
+    "compare",
+    "good",
+    "short",
+    "--out=compared",
+    "--references=references.jsonl",
+    "--resamples=20",
+  ]
+  assert cli.main(arguments) == 0
+  note = "short: 1 missing prediction scored as empty captions: de 1"
+  assert f"note: {note}" in capsys.readouterr().out
+  report = (folder / "compared/report.html").read_text()
+  assert "<title>short against good</title>" in report and note in report.replace("<b>", "").replace(
+    "</b>", ""
+  )
+
+
+def test_captions_that_were_missing_in_the_folder_itself_are_empty_in_the_report(folder, capsys):
+  (folder / "short").mkdir()
+  _write_predictions("short/predictions.jsonl", {**_TEXTS, "de": _TEXTS["de"][:3]}, strict=False)
+  options = ["--references=references.jsonl", "--predictions=short/predictions.jsonl", "--out=short"]
+  assert cli.main(["score", *options, "--missing=empty"]) == 0 and _score("good") == 0
+  arguments = [
+    "compare",
+    "good",
+    "short",
+    "--out=compared",
+    "--references=references.jsonl",
+    "--resamples=20",
+  ]
+  assert cli.main(arguments) == 0
 
 
 def test_compare_refuses_references_of_something_else(folder, capsys):

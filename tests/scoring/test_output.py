@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import (
   output,
   published,
@@ -74,11 +74,23 @@ def test_slices_know_the_locales(files, tmp_path):
   assert {row["slice"] for row in rows} >= {"group:english", "script:Thai", "locale:th"}
 
 
-def test_predictions_in_the_output_folder_stay_whole(files, tmp_path):
+@pytest.mark.parametrize("through", ["out", "link"])
+def test_predictions_in_the_output_folder_stay_as_they_are(files, tmp_path, through):
   references, predictions = files
-  predictions.rename(tmp_path / "mine.jsonl")
-  score_files(references, tmp_path / "mine.jsonl", tmp_path, languages=["en"])
-  assert read_predictions(tmp_path / "mine.jsonl") == _PREDICTIONS
+  (tmp_path / "out").mkdir()
+  (tmp_path / "link").symlink_to(tmp_path / "out")
+  predictions = predictions.rename(tmp_path / "out" / "predictions.jsonl")
+  content = predictions.read_bytes()
+  score_files(references, tmp_path / through / "predictions.jsonl", tmp_path / "out", languages=["en"])
+  assert predictions.read_bytes() == content
+
+
+def test_predictions_of_an_earlier_run_give_way_to_those_that_were_scored(files, tmp_path):
+  score_files(*files, tmp_path / "out")
+  score_files(*files, tmp_path / "out", languages=["en"])
+  assert read_predictions(tmp_path / "out" / "predictions.jsonl") == {
+    key: {"en": captions["en"]} for key, captions in _PREDICTIONS.items()
+  }
 
 
 def test_what_does_not_fit_names_both_files(files, tmp_path):
@@ -87,6 +99,44 @@ def test_what_does_not_fit_names_both_files(files, tmp_path):
   with pytest.raises(UsageError, match=r"given.jsonl, scored against .*captions.jsonl: 4 of 5 predictions"):
     score_files(references, predictions, tmp_path / "out")
   assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+  "option", [{"missing": "drop"}, {"subset": "xm600"}, {"metrics": "cidr"}, {"baseline": "absent"}]
+)
+def test_options_are_checked_before_files_are_read(tmp_path, option):
+  with pytest.raises(UsageError) as caught:
+    score_files("no references", "no predictions", tmp_path / "out", **option)
+  assert "no references" not in str(caught.value) and "no predictions" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "options, left",
+  [
+    ({"health": True}, ["health.csv", "health.md", "report.html", "scores.npz", "slices.csv"]),
+    ({}, ["report.html", "scores.npz", "slices.csv"]),
+    ({"only_tables": True}, []),
+  ],
+)
+def test_what_an_earlier_run_left_is_removed(files, tmp_path, options, left):
+  score_files(*files, tmp_path / "out", health=True)
+  score_files(*files, tmp_path / "out", **options)
+  tables = [f"table.{end}" for end in ("csv", "json", "md", "tex")]
+  assert sorted(os.listdir(tmp_path / "out")) == sorted([*left, "predictions.jsonl", *tables])
+
+
+def test_files_of_somebody_else_are_not_removed(files, tmp_path):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "report.html").write_text("mine")
+  score_files(*files, tmp_path / "out", only_tables=True)
+  assert (tmp_path / "out" / "report.html").read_text() == "mine"
+
+
+def test_what_cannot_be_removed_is_one_line(files, tmp_path):
+  score_files(*files, tmp_path / "out", only_tables=True)
+  (tmp_path / "out" / "scores.npz").mkdir()
+  with pytest.raises(XmcapError, match="scores.npz: cannot be removed"):
+    score_files(*files, tmp_path / "out", only_tables=True)
 
 
 def test_missing_folder_of_images_is_refused(files, tmp_path):
@@ -119,9 +169,12 @@ def test_the_paper_stands_beside(files, tmp_path):
 
 def test_another_folder_stands_beside(files, tmp_path):
   first = score_files(*files, tmp_path / "first")
+  (tmp_path / "first" / "scores.npz").unlink()  # its tables are enough
   table = score_files(*files, tmp_path / "second", baseline=tmp_path / "first", only_tables=True).table
-  assert table.beside["first"]["en"] == first.table.rows["en"]["cider_d"]
-  assert table.beside["first"]["2 languages"] == pytest.approx(first.table.means["2 languages"]["cider_d"])
+  column = table.beside["first (CIDEr-D)"]
+  assert column["en"] == first.table.rows["en"]["cider_d"]
+  assert column["2 languages"] == pytest.approx(first.table.means["2 languages"]["cider_d"])
+  assert table.notes == ()
 
 
 def test_health_is_empty_where_it_cannot_be_said():

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ from xmcap.scoring import read_system, score
 from xmcap.scoring.result import read_scores, read_table, write_scores
 
 _REFERENCES = {"b": {"en": ["a dog", "dogs"], "de": ["ein Hund"]}, "a": {"en": ["two cats"]}}
+_SIGNED = '"signature": "tokenizer:x"'
 _PREDICTIONS = {"b": {"en": "a dog", "de": "Hund"}, "a": {"en": "a cat"}}
 
 
@@ -35,11 +37,14 @@ def test_scores_are_the_same_bytes_each_time(result, tmp_path):
 def test_table_is_read_back(result, tmp_path):
   result.table.write(tmp_path)
   table = read_table(tmp_path / "table.json")
-  assert (table.rows, table.means, table.signature) == (
-    result.table.rows,
-    result.table.means,
-    result.table.signature,
-  )
+  assert table == result.table
+
+
+def test_notes_on_columns_are_not_read_as_there_are_no_columns(result, tmp_path):
+  notes = ("1 missing prediction", "columns (paper): compare with care")
+  dataclasses.replace(result.table, notes=notes, beside={"x": {"en": 1.0}}).write(tmp_path)
+  table = read_table(tmp_path / "table.json")
+  assert (table.notes, table.beside) == (notes[:1], {})
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nonsense", b"\x93NUMPY"])
@@ -73,6 +78,11 @@ def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
     ('{"languages": {"en": {"cider": 1}}}', "no table of xmcap score"),
     ('{"signature": "s", "languages": {"en": {"images": 1}}}', "no table of xmcap score"),
     ('{"signature": "s", "languages": {"en": {"images": 1, "spice": 2}}}', "a metric that this version"),
+    ('{"signature": "s", "languages": {"en": {"cider": 1}}}', "table.json: 's' is no signature"),
+    ('{"signature": "s", "notes": [1], "languages": {"en": {"cider": 1}}}', "no table of xmcap score"),
+    (f'{{{_SIGNED}, "means": [], "languages": {{"en": {{"cider": 1}}}}}}', "'means': not an object"),
+    (f'{{{_SIGNED}, "means": {{"35": 1}}, "languages": {{"en": {{"cider": 1}}}}}}', "'means': not an object"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": {{"score": 1}}}}}}}}', "'cider' has no interval"),
   ],
 )
 def test_what_holds_no_table_is_refused(content, message, tmp_path):
@@ -85,6 +95,27 @@ def test_table_and_scores_must_belong_together(result, tmp_path):
   result.table.write(tmp_path)
   write_scores(tmp_path / "scores.npz", score(_REFERENCES, _PREDICTIONS).scores)
   with pytest.raises(UsageError, match="are of different runs"):
+    read_system(tmp_path)
+
+
+def test_table_and_scores_of_other_captions_are_noticed(result, tmp_path):
+  other = {"b": {"en": "a dog", "de": "Hunde"}, "a": {"en": "two cats"}}
+  result.table.write(tmp_path)
+  write_scores(tmp_path / "scores.npz", score(_REFERENCES, other, metrics=("cider_d", "bleu")).scores)
+  with pytest.raises(UsageError, match="are of different runs"):
+    read_system(tmp_path)
+
+
+def test_last_digits_may_differ_between_machines(result, tmp_path):
+  rows = {code: {**row, "cider_d": row["cider_d"] * (1 + 1e-15)} for code, row in result.table.rows.items()}
+  dataclasses.replace(result.table, rows=rows).write(tmp_path)
+  write_scores(tmp_path / "scores.npz", result.scores)
+  assert read_system(tmp_path).table.rows == rows
+
+
+def test_a_folder_of_tables_alone_is_told_so(result, tmp_path):
+  result.table.write(tmp_path)
+  with pytest.raises(UsageError, match="written with --only_tables; score again without it"):
     read_system(tmp_path)
 
 

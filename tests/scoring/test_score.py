@@ -80,6 +80,64 @@ def test_missing_predictions_are_refused_or_scored_as_empty():
   assert "missing:empty" in table.signature
 
 
+def test_a_text_of_languages_and_metrics_is_parsed():
+  table = score(_REFERENCES, _PREDICTIONS, "th,en", metrics="cider,bleu", keep="words").table
+  assert list(table.rows) == ["en", "th"]
+  assert table.metrics == ("cider", "bleu_1", "bleu_2", "bleu_3", "bleu_4")
+
+
+@pytest.mark.parametrize("document_frequencies", [False, True])
+def test_a_single_image_is_noted_as_its_cider_is_0(document_frequencies):
+  one = {"k": {"en": ["a dog"], "th": ["แมว"]}, "m": {"en": ["a cat"]}}
+  options = {}
+  if document_frequencies:
+    options = {
+      "document_frequencies": score(
+        one, _first_references(one), keep=["document_frequency"]
+      ).document_frequencies
+    }
+  notes = score(one, _first_references(one), **options).table.notes
+  if document_frequencies:
+    assert notes == ()
+  else:
+    (note,) = notes
+    assert "single image is 0 by definition" in note and ": th; give" in note and "--df" in note
+
+
+def test_metrics_that_need_no_frequencies_make_no_note_of_a_single_image():
+  one = {"k": {"en": ["a dog"]}}
+  assert score(one, _first_references(one), metrics=["chrf"]).table.notes == ()
+
+
+def _first_references(references):
+  """Predictions that are the first reference."""
+  return {key: {code: texts[0] for code, texts in of.items()} for key, of in references.items()}
+
+
+@pytest.mark.parametrize(
+  "options, message",
+  [
+    ({"bootstrap": -1}, "--bootstrap=-1: must be 0 or more"),
+    ({"bootstrap": 1.5}, "--bootstrap=1.5: must be a whole number"),
+    ({"bootstrap": 5, "seed": -1}, "--seed=-1: must be 0 or more"),
+    ({"keep": ["word"]}, "keep: nothing is called 'word'; there are words and document_frequency"),
+    ({"metrics": "cidr"}, "did you mean 'cider'"),
+    ({"metrics": []}, "metrics: none is named"),
+    ({"metrics": [1]}, "metrics: 1 is no name, such as 'cider_d' is"),
+    ({"languages": "eng"}, "did you mean 'en'"),
+    ({"languages": []}, "languages: none is named"),
+    ({"missing": "drop"}, "choose refuse or empty"),
+    ({"subset": "xm600"}, "give xm600:SEED"),
+    ({"tokenizer": "defalt"}, "did you mean 'default'"),
+    ({"tokenizer": "ptb", "languages": ["en", "th"]}, "for English only"),
+  ],
+)
+def test_what_is_no_option_is_refused(options, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    score(_REFERENCES, _PREDICTIONS, **options)
+  assert "\n" not in str(caught.value)
+
+
 def test_intervals_cover_languages_and_means():
   table = score(_REFERENCES, _PREDICTIONS, bootstrap=50).table
   assert table.intervals.keys() == {"en", "th", "2 languages"}

@@ -1,7 +1,7 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring.signature import Signature
+from xmcap.scoring.signature import Signature, shortened
 
 _PARTS = {
   "metric.cider": "n=4",
@@ -41,16 +41,39 @@ def test_differences_name_the_part():
 
 
 def test_a_part_that_one_lacks_is_a_difference():
-  other = Signature({name: value for name, value in _PARTS.items() if name != "missing"})
-  assert other.differences(Signature(_PARTS), ("cider",)) == ["missing: absent against refuse"]
+  other = Signature({name: value for name, value in _PARTS.items() if name != "languages"})
+  assert other.differences(Signature(_PARTS), ("cider",)) == [
+    f"languages: absent against {_PARTS['languages']}"
+  ]
 
 
-def test_other_metrics_versions_and_intervals_do_not_matter():
-  other = Signature({**_PARTS, "metric.cider": "n=3", "xmcap": "9", "bootstrap": "1000,seed=1"})
-  assert Signature(_PARTS).differences(other, ("cider_d",)) == []
+def test_other_metrics_versions_intervals_and_what_was_missing_do_not_matter():
+  other = {"metric.cider": "n=3", "xmcap": "9", "bootstrap": "1000,seed=1", "missing": "empty"}
+  assert Signature(_PARTS).differences(Signature({**_PARTS, **other}), ("cider_d",)) == []
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "a:1|a:2|tokenizer:x", "tokenizer:"])
+@pytest.mark.parametrize(
+  "value, same",
+  [
+    ("file#0123456789abcdef", True),
+    ("file#0123456789abcde0", False),
+    ("corpus#0123456789abcde0", False),
+  ],
+)
+def test_document_frequencies_are_the_same_wherever_they_come_from(value, same):
+  other = Signature({**_PARTS, "document_frequency": value})
+  assert (Signature(_PARTS).differences(other, ("cider",)) == []) == same
+
+
+def test_a_difference_that_is_too_long_to_be_read_gives_way_to_its_name():
+  assert shortened(["missing: a against b", f"tokenizer: {'x' * 200} against y"]) == [
+    "missing: a against b",
+    "tokenizer",
+  ]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "a:1|a:2|tokenizer:x", "tokenizer:", "a\nb"])
 def test_what_is_no_signature_is_refused(text):
-  with pytest.raises(UsageError, match="is no signature of xmcap"):
+  with pytest.raises(UsageError, match="is no signature of xmcap") as caught:
     Signature.parse(text)
+  assert "\n" not in str(caught.value)

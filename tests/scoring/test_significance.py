@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -97,6 +98,36 @@ def test_languages_with_few_references_are_flagged():
   few = compare({"a": _system(_BASE, references=1), "b": _system(_BETTER, references=1)}, resamples=20)
   assert [row.few_references for row in few.rows] == [True, True, False]
   assert "few: fewer than 1.5 references" in few.terminal()
+
+
+@pytest.mark.parametrize("resamples, told", [(39, True), (40, False)])
+def test_too_few_resamples_to_mark_any_language_are_told(resamples, told):
+  far = {code: values + 9 for code, values in _BASE.items()}
+  held = compare({"a": _system(_BASE), "b": _system(far)}, resamples=resamples)
+  text = "Of 2 languages none can be marked with 39 resamples: it takes 40 or more."
+  assert (text in held.terminal()) == told
+  assert [row.significant for row in held.rows if row.name in ("en", "th")] == [not told] * 2
+
+
+def test_notes_of_the_tables_are_carried(tmp_path):
+  noted = _system(_BETTER)
+  noted = dataclasses.replace(
+    noted, table=dataclasses.replace(noted.table, notes=("3 missing", "columns x: y"))
+  )
+  held = compare({"a": _system(_BASE), "b": noted}, resamples=20)
+  assert held.notes == ("b: 3 missing",)
+  assert "note: b: 3 missing" in held.terminal() and "note: b: 3 missing" in held.as_markdown()
+  assert json.loads(held.as_json())["notes"] == ["b: 3 missing"]
+
+
+def test_a_text_of_metrics_is_parsed():
+  systems = {"a": _system(_BASE), "b": _system(_BETTER)}
+  assert compare(systems, "cider", resamples=20) == compare(systems, ["cider"], resamples=20)
+
+
+def test_a_negative_seed_is_refused():
+  with pytest.raises(UsageError, match="--seed=-1: must be 0 or more"):
+    compare({"a": _system(_BASE), "b": _system(_BETTER)}, seed=-1)
 
 
 def test_signatures_must_agree():

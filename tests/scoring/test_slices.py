@@ -1,6 +1,6 @@
 import numpy as np
 
-from xmcap.scoring import slices
+from xmcap.scoring import score, slices
 from xmcap.scoring.scores import Scores
 
 _SCORES = {
@@ -19,6 +19,14 @@ def test_regions_hold_the_images_of_a_locale():
   }
 
 
+def test_images_of_a_region_are_counted_whatever_the_metrics():
+  references = {"a": {"en": ["a"], "th": ["a"]}, "b": {"en": ["b"], "de": ["b"], "th": ["b"]}}
+  predictions = {key: dict.fromkeys(of_image, "a") for key, of_image in references.items()}
+  scores = score(references, predictions, metrics="cider,bleu").scores
+  found = slices.of(scores, {"a": "x", "b": "x"}).regions["x"]
+  assert {code: found[code]["images"] for code in scores} == {"de": 1, "en": 2, "th": 2}
+
+
 def test_groups_and_scripts_average_languages():
   found = slices.of(_SCORES, {})
   assert found.regions == {}
@@ -32,5 +40,6 @@ def test_groups_and_scripts_average_languages():
 
 def test_csv_has_a_row_a_slice_and_language():
   text = slices.of(_SCORES, {"a": "th"}).as_csv().splitlines()
-  assert text[0] == "slice,language,images,cider"
-  assert text[-2:] == ["locale:th,th,1,4.0", "locale:th,mean_2_languages,,2.5"]
+  assert text[0] == "slice,language,languages,images,cider"
+  assert text[1] == "group:english,,1,,3.0"
+  assert text[-2:] == ["locale:th,th,,1,4.0", "locale:th,mean_2_languages,,,2.5"]

@@ -43,8 +43,16 @@ def test_bad_files_are_named(tmp_path, content, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-  with pytest.raises(UsageError, match="absent: cannot be read"):
-    subsets.choose(str(tmp_path / "absent"), _REFERENCES)
+  with pytest.raises(UsageError, match="absent: no such file of image keys"):
+    subsets.choose(tmp_path / "absent", _REFERENCES)
+  with pytest.raises(UsageError, match="cannot be read"):
+    subsets.choose(tmp_path, _REFERENCES)
+
+
+@pytest.mark.parametrize("spec", ["xm600", "XM600:7"])
+def test_a_draw_without_a_seed_is_told_how_to_name_one(spec):
+  with pytest.raises(UsageError, match="to draw 600 images give xm600:SEED, such as xm600:7"):
+    subsets.check(spec)
 
 
 def test_a_draw_is_the_same_whatever_the_order_of_the_images():

@@ -114,10 +114,7 @@ def _sxs(arguments) -> None:
     _show([comparisons.correlate(pairs, paper=paper, **bootstrap)], arguments.out)
     return
 
-  scores = {
-    name: score_tables.read(directory, arguments.metric)
-    for name, directory in _named(arguments.scores, "scores").items()
-  }
+  scores = score_tables.read(_named(arguments.scores, "scores"), arguments.metric)
   ratings = sxs_ratings.read(arguments.ratings)
   results = [sxs.evaluate(ratings, baseline=arguments.baseline, raters=arguments.raters, **bootstrap)]
   if scores:

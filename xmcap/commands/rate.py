@@ -13,7 +13,7 @@ def add(actions) -> None:
     "make a page on which people rate captions, blind, with the keyboard",
     "Writes PAGE.html, which is sent to raters, and PAGE.key.jsonl, which is not: it says what system wrote what. "
     "Raters save a file; --join puts systems into it, for xmcap human sxs or thumb. For another order and other "
-    "sides for each rater, make a page each with its own --seed. Side by side, equal captions are compared too, as "
+    "sides for each rater, make a page each with its own --rater. Side by side, equal captions are compared too, as "
     "ties count; in thumb a caption that several systems give is rated once for all of them.",
   )
   command.add_argument(
@@ -36,8 +36,13 @@ def add(actions) -> None:
   command.add_argument("--references", metavar="FILE", help="captions by people, which raters can unfold")
   command.add_argument("--languages", metavar="CODES", help="only these; default: all in the files")
   command.add_argument("--limit", type=int, metavar="N", help="draw N pictures, each with all its captions")
-  command.add_argument("--seed", type=int, default=0, metavar="N", help="of order, sides and drawn pictures")
-  command.add_argument("--rater", default="", metavar="NAME", help="the name that the page proposes")
+  command.add_argument("--seed", type=int, default=0, metavar="N", help="of drawn pictures, order and sides")
+  command.add_argument(
+    "--rater",
+    default="",
+    metavar="NAME",
+    help="the name that the page proposes; order and sides depend on it",
+  )
   command.add_argument("--join", metavar="KEY", help="the key of a page: join it with the RATINGS")
   command.add_argument("ratings", nargs="*", metavar="RATINGS", help="with --join: files that raters saved")
 

@@ -94,10 +94,9 @@ def _add_pictures(command) -> None:
 
 def _score(arguments) -> None:
   from xmcap import languages
-  from xmcap.scoring import metrics, output, workers
+  from xmcap.scoring import metrics, options, output, workers
 
-  if arguments.bootstrap < 0 or arguments.processes < 0 or arguments.seed < 0:
-    raise UsageError("--bootstrap, --processes and --seed must be 0 or more")
+  options.check_count("processes", arguments.processes)
   result = output.score_files(
     arguments.references,
     arguments.predictions,
@@ -120,9 +119,29 @@ def _score(arguments) -> None:
     seed=arguments.seed,
     health=not arguments.no_health,
   )
+  if not arguments.only_tables:
+    _say_pictures(arguments, result.scores)
   print(result.table.terminal())
   if result.health:
     print(output.health_grid(result.health).text())
+
+
+def _say_pictures(arguments, scores) -> None:
+  """Says how many pictures were found, if not all: the report has none of the others."""
+  if not arguments.images or arguments.pictures == "none":
+    return
+  import sys
+
+  from xmcap.scoring.report import pictures
+
+  keys = {key for of_language in scores.values() for key in of_language.keys}
+  found = pictures.count(keys, arguments.images)
+  if found < len(keys):
+    print(
+      f"xmcap: {found:,} of {len(keys):,} pictures found in {arguments.images}: name the folder that holds KEY.jpg or "
+      "KEY.png",
+      file=sys.stderr,
+    )
 
 
 def _add_compare(commands) -> None:
@@ -163,10 +182,10 @@ def _compare(arguments) -> None:
     if not name or name in folders:
       raise UsageError(f"two systems would be called '{name}': name them, as in ours={folder}")
     folders[name] = folder
-  if arguments.seed < 0:
-    raise UsageError("--seed must be 0 or more")
   if arguments.references and not arguments.out:
     raise UsageError("--references adds a report, which needs a place: give --out=DIR")
+  if arguments.images and not arguments.references:
+    raise UsageError("--images is for the report, which needs captions too: give --references=FILE")
   systems = {name: significance.read_system(folder) for name, folder in folders.items()}
   comparison = significance.compare(
     systems,
@@ -187,4 +206,5 @@ def _compare(arguments) -> None:
       images_dir=arguments.images or None,
       pictures=arguments.pictures,
     )
+    _say_pictures(arguments, next(iter(systems.values())).scores)
   print(comparison.terminal())

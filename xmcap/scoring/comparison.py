@@ -60,6 +60,7 @@ class Comparison:
     signature: of the baseline's table; the others' is the same in all that matters.
     rows: systems, then metrics, then languages and means in order.
     resamples, seed: of the tests.
+    notes: of the systems' tables, such as predictions that were missing, each after the system's name.
   """
 
   baseline: str
@@ -67,20 +68,34 @@ class Comparison:
   rows: tuple[Difference, ...]
   resamples: int
   seed: int
+  notes: tuple[str, ...] = ()
+
+  @property
+  def too_few_resamples(self) -> str:
+    """Says that no language can be marked, where the smallest p there can be is too large after correction."""
+    count = len({row.name for row in self.rows if row.name in languages.LANGUAGES})
+    # The product as `significance.corrected` makes it.
+    if 1 / (1 + self.resamples) * count < SIGNIFICANCE:
+      return ""
+    return (
+      f"Of {count} language{'' if count == 1 else 's'} none can be marked with {self.resamples:,} resamples: it takes "
+      f"{round(count / SIGNIFICANCE):,} or more."
+    )
 
   def terminal(self) -> str:
     """Returns the differences as text for a terminal."""
     parts = [f"{title}\n{held.text()}" for title, held in self._grids()]
-    return "\n".join([*parts, self._explanation()])
+    return "\n".join([*parts, *self._explanation(), ""])
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""
     parts = [f"### {grid.markdown_text(title)}\n\n{held.markdown()}" for title, held in self._grids()]
-    return "\n".join([*parts, self._explanation(), f"Signature: `{self.signature}`\n"])
+    lines = [f"- {grid.markdown_text(line)}" for line in self._explanation()]
+    return "\n".join([*parts, *lines, "", f"Signature: `{self.signature}`\n"])
 
   def as_latex(self) -> str:
     """Returns the differences as LaTeX tables."""
-    comments = "".join(f"% {line}\n" for line in [*self._explanation().splitlines(), self.signature])
+    comments = "".join(f"% {line}\n" for line in [*self._explanation(), self.signature])
     return comments + "\n".join(f"% {title}\n{held.latex()}" for title, held in self._grids())
 
   def as_csv(self) -> str:
@@ -95,6 +110,7 @@ class Comparison:
       "signature": self.signature,
       "resamples": self.resamples,
       "seed": self.seed,
+      "notes": list(self.notes),
       "differences": [
         {**dataclasses.asdict(row), "difference": row.difference, "significant": row.significant}
         for row in self.rows
@@ -126,16 +142,20 @@ class Comparison:
       )
     return held
 
-  def _explanation(self) -> str:
-    few = sorted({row.name for row in self.rows if row.few_references})
+  def _explanation(self) -> list[str]:
+    few_references = sorted({row.name for row in self.rows if row.few_references})
     lines = [
       f"{self.resamples:,} resamples of the images in all languages together, seed {self.seed}; document "
       "frequencies held fixed.",
       f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}.",
     ]
-    if few:
-      lines.append(f"few: fewer than {FEW_REFERENCES:g} references an image, so less sure: {', '.join(few)}.")
-    return "\n".join(lines) + "\n"
+    if self.too_few_resamples:
+      lines.append(self.too_few_resamples)
+    if few_references:
+      lines.append(
+        f"few: fewer than {FEW_REFERENCES:g} references an image, so less sure: {', '.join(few_references)}."
+      )
+    return [*lines, *(f"note: {' '.join(note.split())}" for note in self.notes)]
 
 
 def _cells(row: Difference) -> tuple[str, ...]:

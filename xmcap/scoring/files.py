@@ -14,6 +14,7 @@ from xmcap.scoring.strict_json import shown
 __all__ = [
   "check_language",
   "read_jsonl",
+  "remove",
   "shown",
   "write_binary",
   "write_forms",
@@ -62,6 +63,20 @@ def write_binary(path: str | os.PathLike, write: Callable[[BinaryIO], object]) -
   """Calls `write` with a file to write bytes to; else as `write_text`."""
   with _replacing(path) as temporary, open(temporary, "wb") as file:
     write(file)
+
+
+def remove(path: str | os.PathLike) -> None:
+  """Removes a file, if there is one.
+
+  Raises:
+    XmcapError: it cannot be removed.
+  """
+  try:
+    pathlib.Path(path).unlink(missing_ok=True)
+  except OSError as error:
+    raise XmcapError(
+      f"{path}: cannot be removed ({error.strerror or error}); remove it or choose another folder"
+    ) from error
 
 
 @contextlib.contextmanager

@@ -1,32 +1,26 @@
 """Files in, files out: reads captions, scores them, and writes everything there is to see about the scores."""
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import (
-  document_frequency_files,
-  files,
-  grid,
-  health,
-  inputs,
-  published,
-  significance,
-  tables,
-)
+from xmcap.scoring import document_frequency_files, files, grid, health, inputs, tables
 from xmcap.scoring import language as language_lib
+from xmcap.scoring import options as options_lib
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring import tokenizers as tokenizers_lib
+from xmcap.scoring.baselines import read_baseline, with_beside
 from xmcap.scoring.result import SCORES_FILE, Result, write_scores
-from xmcap.scoring.score import score
+from xmcap.scoring.score import METRICS, score
 from xmcap.scoring.workers import Workers
 
-PAPER = "paper"
-"""The baseline that stands for the four models of the XM3600 paper."""
+PREDICTIONS_FILE = "predictions.jsonl"
+
+_OF_HEALTH = ("health.csv", "health.md")
+_BESIDE_TABLES = (SCORES_FILE, "slices.csv", *_OF_HEALTH, "report.html")
 
 
 def score_files(
@@ -50,7 +44,7 @@ def score_files(
   Args:
     references: captions as `read_references` takes them.
     predictions: captions as `read_predictions` takes them.
-    out: the folder to write to.
+    out: the folder to write to; what an earlier run wrote there and this one does not is removed (see `write`).
     languages: the codes to score; None: all that have references.
     language: the code of captions that come without one, as COCO's do; scored alone, unless `languages` says
       otherwise.
@@ -67,8 +61,18 @@ def score_files(
     UsageError: input that cannot be read or does not fit together, in one line that says where.
     XmcapError: `out` cannot be written, or a package is not installed.
   """
-  if images_dir is not None and not pathlib.Path(images_dir).is_dir():
-    raise UsageError(f"{images_dir}: no such folder of images; name the folder that holds KEY.jpg or KEY.png")
+  if languages is None and language is not None:
+    languages = (language,)
+  options_lib.check(languages, **options)
+  if not only_tables:
+    # Imported here so that scoring alone does not load the pictures' library.
+    from xmcap.scoring.report import pictures as pictures_lib
+
+    pictures_lib.check(pictures, images_dir)
+  beside = {}
+  if baseline:
+    names = options_lib.metric_names(options.get("metrics", METRICS))
+    beside = read_baseline(baseline, tables.primary(names))
   tokenizer = options.get("tokenizer", "default")
   needs_tokenized = tokenizers_lib.get(tokenizer, "en").needs_tokenized
   # Millions of words and no cycles: looking for garbage would take half of the time.
@@ -76,24 +80,21 @@ def score_files(
     predicted = workers.start(predictions_lib.read_predictions, predictions, language)
     if workers.several:
       language_lib.prepare(workers, tokenizer, _named(references))
-    if languages is None and language is not None:
-      languages = (language,)
-    held = references_lib.read_references(references, None, language, needs_tokenized)
-    predicted = predicted()
     frequencies = None
     if document_frequencies:
       frequencies = document_frequency_files.read(document_frequencies, tokenizer)
-    beside = read_baseline(baseline) if baseline else {}
+    held = references_lib.read_references(references, None, language, needs_tokenized)
+    predicted = predicted()
     keep = [] if only_tables else ["words"]
     keep += ["document_frequency"] if save_document_frequencies else []
     try:
       result = score(
         held, predicted, languages, document_frequencies=frequencies, keep=keep, workers=workers, **options
       )
-    except UsageError as error:
+    except predictions_lib.Unmatched as error:
       raise UsageError(f"{predictions}, scored against {references}: {error}") from None
     result = with_beside(result, beside)
-    write(result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures)
+    write(result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures, scored=predictions)
     if save_document_frequencies:
       document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
   return result
@@ -116,20 +117,33 @@ def write(
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
   baselines: Mapping[str, tables.Table] | None = None,
+  scored: str | os.PathLike | None = None,
 ) -> None:
   """Writes a result into a folder, made if need be.
 
   `table.csv`, `.json`, `.md` and `.tex`; and unless `only_tables`: `scores.npz` (every image), `slices.csv`,
-  `health.csv` and `health.md` (if asked for), `predictions.jsonl` (what was scored) and `report.html`.
+  `health.csv` and `health.md` (if asked for), `predictions.jsonl` (what was scored) and `report.html`. Those of an
+  earlier result that this one does not have are removed, but for `predictions.jsonl`.
+
+  Args:
+    result: what to write.
+    out: the folder.
+    only_tables: whether to write the tables alone.
+    images_dir, pictures, baselines: as in `report.write_report`.
+    scored: the file that the predictions were read from. Where that is `predictions.jsonl` of the folder itself, it
+      stays as it is, since it may hold more than was scored.
 
   Raises:
     XmcapError: the folder cannot be written.
   """
   out = pathlib.Path(out)
+  if (out / "table.json").exists():  # else they are of no earlier run, but of somebody else
+    for name in _BESIDE_TABLES:
+      if only_tables or (name in _OF_HEALTH and not result.health):
+        files.remove(out / name)
   result.table.write(out)
   if only_tables:
     return
-  # Imported here so that scoring alone does not load the pictures' library.
   from xmcap.scoring import report
 
   write_scores(out / SCORES_FILE, result.scores)
@@ -137,15 +151,16 @@ def write(
   if result.health:
     files.write_text(out / "health.csv", health_csv(result.health))
     files.write_text(out / "health.md", health_grid(result.health).markdown())
-  predictions_lib.write_predictions(
-    out / "predictions.jsonl",
-    (
-      (key, code, result.predictions[key][code])
-      for key, captions in result.references.items()
-      for code in captions
-      if code in result.scores
-    ),
-  )
+  if scored is None or not _is_same(scored, out / PREDICTIONS_FILE):
+    predictions_lib.write_predictions(
+      out / PREDICTIONS_FILE,
+      (
+        (key, code, result.predictions[key][code])
+        for key, captions in result.references.items()
+        for code in captions
+        if code in result.scores
+      ),
+    )
   report.write_report(
     out / "report.html",
     {result.table.title or "captions": result},
@@ -155,34 +170,11 @@ def write(
   )
 
 
-def read_baseline(baseline: str | os.PathLike) -> dict[str, dict[str, float]]:
-  """Returns heading -> {language code: score}: of the paper's models, or of a folder that was written.
-
-  Raises:
-    UsageError: the folder holds no table.
-  """
-  if str(baseline) == PAPER:
-    return {f"{model} (paper)": published.table_rows(model) for model in published.MODELS}
-  table = significance.read_system(baseline).table
-  heading = table.title or pathlib.Path(baseline).resolve().name
-  return {heading: {code: row[table.primary] for code, row in table.rows.items()}}
-
-
-def with_beside(result: Result, beside: Mapping[str, Mapping[str, float]]) -> Result:
-  """Returns the result with columns beside its table (see `read_baseline`), and a note that says what they are."""
-  if not beside:
-    return result
-  table = result.table
-  columns = {heading: tables.column(table.rows, scores) for heading, scores in beside.items()}
-  notes = list(table.notes)
-  if any(heading.endswith(f"({PAPER})") for heading in columns):
-    notes.append(
-      "columns (paper): CIDEr printed in Tables 8 to 11 of Thapliyal et al. (2022), on all of XM3600, with "
-      "words and a variant of CIDEr that were not published: compare with care"
-    )
-  return dataclasses.replace(
-    result, table=dataclasses.replace(table, beside={**table.beside, **columns}, notes=tuple(notes))
-  )
+def _is_same(file: str | os.PathLike, other: str | os.PathLike) -> bool:
+  try:
+    return os.path.samefile(file, other)
+  except OSError:
+    return False
 
 
 def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:

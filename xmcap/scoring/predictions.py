@@ -15,6 +15,11 @@ from xmcap.scoring import coco, files, layouts
 from xmcap.scoring.inputs import Input, uncollected
 from xmcap.scoring.references import References
 
+
+class Unmatched(UsageError):
+  """References and predictions that do not fit together; the command says which files they are from."""
+
+
 Predictions = dict[str, dict[str, str]]
 """Image key -> language code -> the caption (may be empty: the model said nothing)."""
 
@@ -166,11 +171,11 @@ def check_predictions(
     The codes to score, in alphabetical order.
 
   Raises:
-    UsageError: an unknown code, a language asked for without references, no references at all, or
-      predictions that are missing or left over (counts and the first few).
+    Unmatched: a language without references, no references at all, or predictions that are missing or left over
+      (counts and the first few).
+    UsageError: an unknown code, or another way to treat missing predictions than `MISSING`.
   """
-  if missing not in MISSING:
-    raise UsageError(f"--missing={missing}: choose {' or '.join(MISSING)}")
+  check_missing(missing)
   held = {language for captions in references.values() for language, texts in captions.items() if texts}
   if languages is None:
     scored = tuple(sorted(held))
@@ -178,16 +183,22 @@ def check_predictions(
   else:
     scored = predicted = tuple(sorted({languages_lib.get(code).code for code in languages}))
   if not scored:
-    raise UsageError("no language to score: the references hold no caption")
+    raise Unmatched("no language to score: the references hold no caption")
   absent = sorted(set(predicted) - held)
   if absent:
-    raise UsageError(
+    raise Unmatched(
       f"no references in {', '.join(absent)}: score other languages with --languages, or add references"
     )
   if missing == "refuse":
     _refuse_missing(references, predictions, scored)
   _refuse_extra(references, predictions, scored)
   return scored
+
+
+def check_missing(missing: str) -> None:
+  """Checks what is to be done about missing predictions; UsageError if it is none of `MISSING`."""
+  if missing not in MISSING:
+    raise UsageError(f"--missing={files.shown(str(missing))}: choose {' or '.join(MISSING)}")
 
 
 def fill_missing(
@@ -212,7 +223,7 @@ def _refuse_missing(references: References, predictions: Predictions, scored: tu
   asked = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
   lacking = sorted({language for language, _ in missing})
   where = lacking[0] if len(lacking) == 1 else f"{len(lacking)} languages"
-  raise UsageError(
+  raise Unmatched(
     f"{len(missing):,} of {asked:,} predictions are missing, in {where} "
     f"({_few([_shown(pair) for pair in missing])}); predict them, name the languages to score with "
     "--languages, or score them as empty captions with --missing=empty"
@@ -230,7 +241,7 @@ def _refuse_extra(references: References, predictions: Predictions, scored: tupl
   if extra:
     extra.sort()
     unknown = {key for _, key in extra if key not in references}
-    raise UsageError(
+    raise Unmatched(
       f"{_count(extra, 'prediction')} without references, {len(unknown):,} unknown "
       f"image{'' if len(unknown) == 1 else 's'} among them "
       f"({_few([_shown(pair) for pair in extra])}); remove them, or give the references that "

@@ -19,6 +19,7 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References, locales_of
 from xmcap.scoring.scores import Scores
+from xmcap.scoring.signature import Signature
 
 SCORES_FILE = "scores.npz"
 
@@ -115,25 +116,45 @@ def read_scores(path: str | os.PathLike) -> dict[str, Scores]:
 
 
 def read_table(path: str | os.PathLike) -> tables.Table:
-  """Reads `table.json`: its signature, title and scores.
+  """Reads `table.json`: its signature, title, scores, intervals and notes, but no columns beside nor notes on them.
 
   Raises:
     UsageError: the file cannot be read, or holds something else.
   """
   value = _read_object(path)
-  signature, title = value.get("signature"), value.get("title", "")
-  rows = read_rows(path)
+  signature, title, notes = value.get("signature"), value.get("title", ""), value.get("notes", [])
+  rows = _rows(value, path)
   names = {frozenset(row) for row in rows.values()}
   if (
     not isinstance(signature, str)
     or not isinstance(title, str)
+    or not isinstance(notes, list)
+    or not all(isinstance(note, str) for note in notes)
     or len(names) > 1
     or not names.pop() - {*tables.COUNTS}
   ):
     raise UsageError(f"{path}: no table of xmcap score; write it anew")
   if any(name not in {*tables.COUNTS, *metrics.METRICS} for row in rows.values() for name in row):
     raise UsageError(f"{path}: a metric that this version does not know; score again")
-  return tables.Table.of_rows(signature, rows, title)
+  _signature(value, path)
+  table = tables.Table.of_rows(signature, rows, title, intervals=_intervals(value, path), notes=tuple(notes))
+  return dataclasses.replace(table, notes=table.own_notes)
+
+
+def read_signature(path: str | os.PathLike) -> Signature:
+  """Returns the signature of `table.json`.
+
+  Raises:
+    UsageError: the file cannot be read, or holds none.
+  """
+  return _signature(_read_object(path), path)
+
+
+def _signature(value: dict, path: str | os.PathLike) -> Signature:
+  try:
+    return Signature.parse(str(value.get("signature", "")))
+  except UsageError as error:
+    raise UsageError(f"{path}: {error}") from None
 
 
 def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
@@ -142,7 +163,11 @@ def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
   Raises:
     UsageError: the file cannot be read, or holds something else; the message says what, and where.
   """
-  languages_of = _read_object(path).get("languages")
+  return _rows(_read_object(path), path)
+
+
+def _rows(value: dict, path: str | os.PathLike) -> dict[str, dict[str, float]]:
+  languages_of = value.get("languages")
   if not isinstance(languages_of, dict) or not languages_of:
     raise UsageError(f"{path}: no object 'languages' with scores; name a folder that xmcap score wrote")
   rows: dict[str, dict[str, float]] = {}
@@ -153,12 +178,34 @@ def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
     rows[language] = {}
     for name, cell in row.items():
       score = cell.get("score") if isinstance(cell, dict) else cell
-      if not isinstance(score, int | float) or isinstance(score, bool):
+      if not _is_number(score):
         raise UsageError(
           f"{path}, '{language}': '{files.shown(name)}' is no number; write it anew with xmcap score"
         )
       rows[language][name] = score
   return rows
+
+
+def _intervals(value: dict, path: str | os.PathLike) -> dict[str, dict[str, tables.Interval]]:
+  """Returns language code or mean -> metric -> interval, of scores that have one."""
+  intervals: dict[str, dict[str, tables.Interval]] = {}
+  means = value.get("means", {})
+  if not isinstance(means, dict) or not all(isinstance(row, dict) for row in means.values()):
+    raise UsageError(f"{path}, 'means': not an object of scores; write it anew with xmcap score")
+  for name, row in {**value["languages"], **means}.items():
+    for metric, cell in row.items():
+      if isinstance(cell, dict):
+        ends = cell.get("low"), cell.get("high")
+        if not all(map(_is_number, ends)):
+          raise UsageError(
+            f"{path}, '{files.shown(name)}': '{files.shown(metric)}' has no interval; write it anew with xmcap score"
+          )
+        intervals.setdefault(name, {})[metric] = ends
+  return intervals
+
+
+def _is_number(value: object) -> bool:
+  return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _read_object(path: str | os.PathLike) -> dict:

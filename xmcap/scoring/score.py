@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import xmcap
 from xmcap.errors import UsageError
+from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import health as health_lib
-from xmcap.scoring import language, resampling, subsets, tables, tokenizers
+from xmcap.scoring import language, options, resampling, subsets, tables, tokenizers
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
@@ -15,6 +16,7 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.result import Result
+from xmcap.scoring.scores import Scores
 from xmcap.scoring.signature import METRIC, Signature
 from xmcap.scoring.workers import Workers
 
@@ -25,10 +27,10 @@ METRICS = ("cider", "cider_d")
 def score(
   references: Mapping[str, Mapping[str, Sequence[str]]],
   predictions: Predictions,
-  languages: Sequence[str] | None = None,
+  languages: str | Sequence[str] | None = None,
   *,
   title: str = "",
-  metrics: Sequence[str] = METRICS,
+  metrics: str | Sequence[str] = METRICS,
   tokenizer: str = "default",
   document_frequencies: Mapping[str, DocumentFrequency] | None = None,
   subset: str = "",
@@ -36,7 +38,7 @@ def score(
   bootstrap: int = 0,
   seed: int = 0,
   health: bool = False,
-  keep: Sequence[str] = (),
+  keep: str | Sequence[str] = (),
   workers: Workers | None = None,
 ) -> Result:
   """Scores captions of images against their references, language by language.
@@ -44,9 +46,9 @@ def score(
   Args:
     references: image key -> language -> reference captions.
     predictions: image key -> language -> caption, one for each pair that has references.
-    languages: the codes to score; None: all that have references.
+    languages: the codes to score, or a text as in `--languages`; None: all that have references.
     title: what is scored, for people.
-    metrics: names of `xmcap.scoring.metrics.METRICS`.
+    metrics: names of `xmcap.scoring.metrics.METRICS`, or a text as in `--metrics`.
     tokenizer: a name of `xmcap.scoring.tokenizers.TOKENIZERS`.
     document_frequencies: language code -> those that n-grams are weighed by (CIDEr only); None: those of the
       references that are scored against.
@@ -60,10 +62,18 @@ def score(
     workers: processes that share the languages; None: this one alone.
 
   Raises:
-    UsageError: predictions are missing or left over, an option has no such value, or there is nothing to score.
+    Unmatched: predictions are missing or left over, or there is nothing to score; a UsageError.
+    UsageError: an option has no such value, or the captions are no dictionaries of texts.
     XmcapError: a word segmenter or another package is not installed.
   """
-  metrics = metrics_lib.parse(",".join(metrics))
+  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, keep)
+  languages, metrics, keep = (
+    options.language_codes(languages),
+    options.metric_names(metrics),
+    options.kept(keep),
+  )
+  captions_lib.check_references(references)
+  captions_lib.check_predictions(predictions)
   chosen = None
   if subset:
     chosen = subsets.choose(subset, references)
@@ -73,7 +83,7 @@ def score(
   filled: dict[str, int] = {}
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
-  settings = {"metrics": metrics, "tokenizer": tokenizer, "health": health, "keep": frozenset(keep)}
+  settings = {"metrics": metrics, "tokenizer": tokenizer, "health": health, "keep": keep}
   jobs = _jobs(scored, references, predictions, document_frequencies, settings)
   found = (workers or Workers()).map(language.score_language, jobs, language.cost)
   of_language = dict(zip(scored, found, strict=True))
@@ -93,7 +103,7 @@ def score(
     {code: of_scores.row() for code, of_scores in scores.items()},
     title,
     intervals=resampling.intervals(samples),
-    notes=_notes(filled),
+    notes=(*_notes(filled), *_single_image_notes(scores, metrics, document_frequencies)),
   )
   return Result(
     table,
@@ -150,12 +160,26 @@ def _jobs(
   return jobs
 
 
-def _notes(filled: Mapping[str, int]) -> tuple[str, ...]:
+def _notes(filled: Mapping[str, int]) -> list[str]:
   if not filled:
-    return ()
+    return []
   total = sum(filled.values())
   where = ", ".join(f"{code} {count:,}" for code, count in filled.items())
-  return (f"{total:,} missing prediction{'' if total == 1 else 's'} scored as empty captions: {where}",)
+  return [f"{total:,} missing prediction{'' if total == 1 else 's'} scored as empty captions: {where}"]
+
+
+def _single_image_notes(
+  scores: Mapping[str, Scores],
+  metrics: Sequence[str],
+  document_frequencies: Mapping[str, DocumentFrequency] | None,
+) -> list[str]:
+  single = [code for code, held in scores.items() if len(held.keys) == 1]
+  if not single or document_frequencies is not None or not {"cider", "cider_d"} & set(metrics):
+    return []
+  return [
+    f"CIDEr over a single image is 0 by definition, as each n-gram is in every image: {', '.join(single)}; give "
+    "document frequencies of more images with --df"
+  ]
 
 
 def _health(

@@ -10,6 +10,7 @@ from xmcap.scoring import references as references_lib
 from xmcap.scoring import subsets
 from xmcap.scoring.comparison import Comparison
 from xmcap.scoring.result import Result
+from xmcap.scoring.signature import Signature
 from xmcap.scoring.significance import System
 
 
@@ -40,19 +41,26 @@ def write(
   """
   from xmcap.scoring import report
 
+  report.pictures.check(pictures, images_dir)
   held = references_lib.read_references(references, language=language)
   results = {}
   for name, system in systems.items():
     scored = {key for of_language in system.scores.values() for key in of_language.keys}
     path = pathlib.Path(folders[name]) / "predictions.jsonl"
     predicted = predictions_lib.read_predictions(path)
+    # Where a file in its own folder was scored, what it lacked was not filled in there.
+    filled = Signature.parse(system.table.signature).parts.get("missing") == "empty"
     for code, of_language in system.scores.items():
       for key in of_language.keys:
         if code not in held.get(key, {}):
           raise UsageError(
             f"{references}: no {code} reference of {key}, which {folders[name]} was scored against"
           )
-        if code not in predicted.get(key, {}):
+        if code in predicted.get(key, {}):
+          continue
+        if filled:
+          predicted.setdefault(key, {})[code] = ""
+        else:
           raise UsageError(f"{path}: no {code} caption of {key}; score {name} again")
     results[name] = Result(system.table, system.scores, subsets.take(held, scored), predicted)
   report.write_report(

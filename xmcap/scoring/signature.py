@@ -5,8 +5,10 @@ The idea is sacreBLEU's (Post, WMT 2018); the parts are those that move scores o
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 
 from xmcap.errors import UsageError
+from xmcap.scoring.strict_json import shown
 
 METRIC = "metric."
 """Begins the name of a part that holds a metric's parameters."""
@@ -24,9 +26,10 @@ _SHORT_NAMES = {
   "xmcap": "v",
 }
 _LONGEST_SHORT_VALUE = 14
-# Two tables that differ in these only still hold comparable numbers: intervals are drawn anew by `compare`,
-# and what a new version counts in another way, a rule's own number says.
-_IMMATERIAL = frozenset({"bootstrap", "xmcap"})
+# Two tables that differ in these only still hold comparable numbers: intervals are drawn anew by `compare`, what a
+# new version counts in another way, a rule's own number says, and what was missing, the notes of a table.
+_IMMATERIAL = frozenset({"bootstrap", "missing", "xmcap"})
+_LONGEST_DIFFERENCE = 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Signature:
     """
     parts = dict(part.partition(":")[::2] for part in text.split("|"))
     if len(parts) != text.count("|") + 1 or not all(parts.values()) or "tokenizer" not in parts:
-      raise UsageError(f"'{text[:60]}' is no signature of xmcap; score again with xmcap score")
+      raise UsageError(f"'{shown(text)}' is no signature of xmcap; score again with xmcap score")
     return cls(parts)
 
   def differences(self, other: "Signature", metrics: tuple[str, ...]) -> list[str]:
@@ -73,8 +76,18 @@ class Signature:
     return [
       f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}"
       for name in names
-      if self.parts.get(name) != other.parts.get(name)
+      if self._decisive(name) != other._decisive(name)
     ]
+
+  def _decisive(self, name: str) -> str | None:
+    """Returns what of a part decides about numbers: of document frequencies their hash, not where they came from."""
+    value = self.parts.get(name)
+    return value.partition("#")[2] if value is not None and name == "document_frequency" else value
+
+
+def shortened(differences: Sequence[str]) -> list[str]:
+  """Returns `Signature.differences` for a note: of one that is too long to be read, the part's name alone."""
+  return [text if len(text) <= _LONGEST_DIFFERENCE else text.partition(":")[0] for text in differences]
 
 
 def _head(name: str, value: str) -> str:

@@ -9,6 +9,7 @@ two tests, both two-sided; images are resampled in all languages at once (see re
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import resampling, tables
+from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
 from xmcap.scoring.result import SCORES_FILE, Result, read_scores, read_table
 from xmcap.scoring.scores import Scores
@@ -35,7 +35,7 @@ class System:
 
 def compare(
   systems: Mapping[str, System | Result],
-  metrics: Sequence[str] | None = None,
+  metrics: str | Sequence[str] | None = None,
   resamples: int = 1000,
   seed: int = 0,
 ) -> Comparison:
@@ -55,8 +55,9 @@ def compare(
     raise UsageError("a comparison needs two systems or more: xmcap compare A B")
   if resamples < 1:
     raise UsageError(f"--resamples={resamples}: must be 1 or more")
+  options.check_count("seed", seed)
   (name, baseline), *others = systems.items()
-  metrics = metrics_lib.parse(",".join(metrics)) if metrics else (baseline.table.primary,)
+  metrics = options.metric_names(metrics) if metrics else (baseline.table.primary,)
   for system, held in systems.items():
     _check(name, baseline.table, system, held.table, metrics)
   first = _only(baseline.scores, metrics)
@@ -72,7 +73,8 @@ def compare(
         for code in (*baseline.table.rows, *baseline.table.means)
       ]
       rows += corrected(found)
-  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed)
+  notes = tuple(f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes)
+  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, notes)
 
 
 def read_system(folder: str | os.PathLike) -> System:
@@ -82,11 +84,24 @@ def read_system(folder: str | os.PathLike) -> System:
     UsageError: it holds no table and scores of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
-  table, scores = read_table(folder / "table.json"), read_scores(folder / SCORES_FILE)
-  names = {name for of_language in scores.values() for name in of_language.statistics}
-  if table.rows.keys() != scores.keys() or names != set(table.metrics):
+  table = read_table(folder / "table.json")
+  if not (folder / SCORES_FILE).exists():
+    raise UsageError(
+      f"{folder}: no {SCORES_FILE} in it, as it was written with --only_tables; score again without it"
+    )
+  scores = read_scores(folder / SCORES_FILE)
+  if not _same_rows(table.rows, {code: of_language.row() for code, of_language in scores.items()}):
     raise UsageError(f"{folder}: table.json and {SCORES_FILE} are of different runs; score again")
   return System(table, {code: scores[code] for code in table.rows})
+
+
+def _same_rows(rows: Mapping[str, Mapping[str, float]], others: Mapping[str, Mapping[str, float]]) -> bool:
+  """Whether two tables hold the same, but for the last digits, which another machine may add up to otherwise."""
+  return rows.keys() == others.keys() and all(
+    row.keys() == others[code].keys()
+    and all(math.isclose(value, others[code][name], rel_tol=1e-9) for name, value in row.items())
+    for code, row in rows.items()
+  )
 
 
 def _check(

@@ -24,14 +24,21 @@ class Slices:
   groups: dict[str, dict[str, float]]
 
   def as_csv(self) -> str:
-    """Returns a row a slice and language: slice, language (empty for groups), images, metrics."""
+    """Returns a row a slice and language: slice, language (empty for groups), languages (how many a group has), images
+    (of a language in a region), metrics.
+    """
     names = [name for name in next(iter(self.groups.values())) if name != "languages"]
-    rows = [[group, None, None, *(scores[name] for name in names)] for group, scores in self.groups.items()]
+    rows = [
+      [group, None, scores["languages"], None, *(scores[name] for name in names)]
+      for group, scores in self.groups.items()
+    ]
     for region, by_language in self.regions.items():
       for code, scores in by_language.items():
         label = code if code in languages.LANGUAGES else f"mean_{code.replace(' ', '_')}"
-        rows.append([f"locale:{region}", label, scores.get("images"), *(scores[name] for name in names)])
-    return grid.write_csv(["slice", "language", "images", *names], rows)
+        rows.append(
+          [f"locale:{region}", label, None, scores.get("images"), *(scores[name] for name in names)]
+        )
+    return grid.write_csv(["slice", "language", "languages", "images", *names], rows)
 
 
 def of(scores: Mapping[str, Scores], locales: Mapping[str, str]) -> Slices:
@@ -53,11 +60,12 @@ def _regions(
     return {}
   of_key = np.array([locales.get(key, "") for key in keys])
   members = np.stack([of_key == region for region in regions]).astype(np.float64)
-  found = totals.scores(scores, members @ columns)
-  images = {
-    code: [sum(locales.get(key) == region for key in of_language.keys) for region in regions]
-    for code, of_language in scores.items()
-  }
+  sums = members @ columns
+  found = totals.scores(scores, sums)
+  images, first = {}, 0
+  for code, of_language in scores.items():
+    images[code] = sums[:, first].astype(np.int64).tolist()  # the first of a language's columns is ones
+    first += of_language.columns.shape[1]
   return {
     region: {
       name: {

@@ -6,6 +6,7 @@ a seed that the signature names is the next best thing.
 
 import dataclasses
 import hashlib
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 
@@ -34,7 +35,23 @@ class Subset:
   label: str
 
 
-def choose(spec: str, references: Mapping[str, object]) -> Subset:
+def check(spec: str | os.PathLike) -> None:
+  """Checks what can be seen before the references are read.
+
+  Raises:
+    UsageError: SEED is no whole number, or there is no such file.
+  """
+  spec = os.fspath(spec)
+  if spec.startswith(_DRAW):
+    _seed(spec)
+  elif not os.path.exists(spec):
+    raise UsageError(
+      f"--subset={files.shown(spec, limit=500)}: no such file of image keys; to draw {_SIZE} images give "
+      f"{_DRAW}SEED, such as {_DRAW}7"
+    )
+
+
+def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> Subset:
   """Chooses images.
 
   Args:
@@ -43,9 +60,11 @@ def choose(spec: str, references: Mapping[str, object]) -> Subset:
     references: the images to choose from, by key.
 
   Raises:
-    UsageError: SEED is no whole number, or there are fewer than 600 images; the file cannot be read or names
-      no image, an unknown one, or one twice (lines are named).
+    UsageError: as `check`, or there are fewer than 600 images; the file cannot be read or names no image, an
+      unknown one, or one twice (lines are named).
   """
+  spec = os.fspath(spec)
+  check(spec)
   if spec.startswith(_DRAW):
     return _drawn(spec, references)
   keys = tuple(sorted(_read_keys(spec, references)))
@@ -80,18 +99,22 @@ def take_predictions(
 
 
 def _drawn(spec: str, keys: Collection[str]) -> Subset:
-  digits = spec.removeprefix(_DRAW)
-  if not re.fullmatch("[0-9]{1,18}", digits):
-    raise UsageError(f"--subset={files.shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
+  label = f"{_DRAW}{_seed(spec)}"
   if len(keys) < _SIZE:
     raise UsageError(f"--subset={spec}: draws {_SIZE} images, and the references have {len(keys):,}")
-  label = f"{_DRAW}{int(digits)}"
 
   def rank(key: str) -> bytes:
     # A hash and no random generator: the draw depends on the seed and the key alone, on every platform.
     return hashlib.sha256(f"{label}:{key}".encode()).digest()
 
   return Subset(tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label)
+
+
+def _seed(spec: str) -> int:
+  digits = spec.removeprefix(_DRAW)
+  if not re.fullmatch("[0-9]{1,18}", digits):
+    raise UsageError(f"--subset={files.shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
+  return int(digits)
 
 
 def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:

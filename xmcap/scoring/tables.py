@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xmcap import languages
 from xmcap.scoring import files, grid, metrics
@@ -13,6 +13,9 @@ Interval = tuple[float, float]
 
 COUNTS = ("images", "references")
 """What a row holds beside scores."""
+
+OF_COLUMNS = "columns "
+"""Begins the notes that are about columns beside."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +58,13 @@ class Table:
 
   @property
   def primary(self) -> str:
-    """The metric that stands for all where there is room for one: CIDEr-D, or else the first."""
-    return "cider_d" if "cider_d" in self.metrics else self.metrics[0]
+    """The metric that stands for all: see `primary` below."""
+    return primary(self.metrics)
+
+  @property
+  def own_notes(self) -> tuple[str, ...]:
+    """The notes that are about the scores themselves, and not about columns beside."""
+    return tuple(note for note in self.notes if not note.startswith(OF_COLUMNS))
 
   def as_json(self) -> str:
     """Returns `table.json`: signature, languages, means, with every digit of the numbers."""
@@ -144,6 +152,11 @@ class Table:
       else score
       for metric, score in scores.items()
     }
+
+
+def primary(metrics: Sequence[str]) -> str:
+  """Returns the metric that stands for all of a table where there is room for one: CIDEr-D, or else the first."""
+  return "cider_d" if "cider_d" in metrics else metrics[0]
 
 
 def mean_groups(codes: Mapping[str, object]) -> dict[str, tuple[str, ...]]:

@@ -61,6 +61,20 @@ def test_a_seed_changes_order_and_sides():
   ]
 
 
+def test_raters_see_the_same_pictures_in_other_orders_and_on_other_sides():
+  def drawn(rater):
+    return draw_items("sxs", {name: _SYSTEMS[name] for name in "AB"}, limit=9, seed=3, rater=rater)
+
+  def sides(items):
+    return {(item.key, item.language): item.systems[0] for item in items}
+
+  anna, bo = drawn("anna"), drawn("bo")
+  assert {item.key for item in anna} == {item.key for item in bo}
+  assert [(item.key, item.language) for item in anna] != [(item.key, item.language) for item in bo]
+  assert sides(anna) != sides(bo)
+  assert not {item.id for item in anna} & {item.id for item in bo}
+
+
 def test_ids_of_other_captions_differ():
   other = {"A": _SYSTEMS["A"], "B": _SYSTEMS["C"]}
   systems = {"A": _SYSTEMS["A"], "B": _SYSTEMS["B"]}

@@ -189,6 +189,18 @@ def test_the_heat_map_has_a_cell_a_region_and_language(opened, ours, theirs):
   assert cell.get_attribute("aria-label") == f"{difference:+.3f}".replace("-", "\u2212")
 
 
+def test_the_heat_map_of_a_comparison_shows_a_system_less_the_baseline(opened, ours, theirs):
+  comparison = compare({"ours": ours, "theirs": theirs}, resamples=20)
+  page = opened({"ours": ours, "theirs": theirs}, comparison=comparison)
+  page.locator("[name=heat-view]").select_option(label="difference of theirs to ours")
+  scores = [result.slices.regions["mi"]["de"]["cider_d"] for result in (theirs, ours)]
+  cell = page.locator("#heat td[data-row='2'][data-column='1']")
+  text = f"{scores[0] - scores[1]:+.3f}".replace("-", "\u2212")
+  assert cell.get_attribute("aria-label") == text
+  cell.hover()
+  page.locator("#tip", has_text=f"{text} theirs against ours").wait_for()
+
+
 def test_the_heat_map_is_walked_by_keys_and_leads_to_captions(opened, shown, ours):
   page = opened({"ours": ours})
   page.locator("#heat td[tabindex='0']").focus()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from xmcap.scoring import report
+from xmcap.scoring import compare, report
 
 
 class _Parser(html.parser.HTMLParser):
@@ -83,10 +83,10 @@ def test_links_of_the_page_lead_somewhere(parsed, ours):
 
 def test_signatures_and_notes_are_shown(parsed, ours, theirs):
   note = "2 missing predictions scored as empty captions: en 2"
-  other = _retold(theirs, signature=theirs.table.signature.replace("missing:refuse", "missing:empty"))
+  other = _retold(theirs, signature=theirs.table.signature.replace("subset:all", "subset:xm600:7"))
   page = parsed({"ours": _retold(ours, notes=(note,)), "theirs": other})
-  assert note in page.text
-  assert "missing: refuse against empty" in page.text
+  assert f"ours: {note}" in page.text
+  assert "subset: all against xm600:7" in page.text
   assert ours.table.signature in page.text and other.table.signature in page.text
   assert "|miss:refuse|" in page.text  # of the short form
 
@@ -112,6 +112,12 @@ def test_what_was_not_asked_for_has_no_section(parsed, bare):
 
 def test_a_title_of_broken_bytes_is_written(parsed, ours):
   assert "caf?" in parsed({"ours": _retold(ours, title="caf\udce9")}).text
+
+
+def test_the_report_of_a_comparison_names_all_systems(parsed, ours, theirs):
+  comparison = compare({"ours": ours, "theirs": theirs, "third": theirs}, resamples=20)
+  page = parsed({"ours": ours, "theirs": theirs, "third": theirs}, comparison=comparison)
+  assert page.text.count("theirs and third against ours") == 2  # the title, and the heading
 
 
 def test_no_system_is_an_error(tmp_path):

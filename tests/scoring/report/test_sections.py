@@ -27,6 +27,19 @@ def test_the_table_shows_the_difference_to_the_reference(ours, theirs):
   assert float(cells[4].replace("\u2212", "-")) == pytest.approx(score - other, abs=0.0015)
 
 
+def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(ours, theirs):
+  row = next(row for row in compare({"ours": ours, "theirs": theirs}, resamples=20).rows if row.name == "de")
+  html = score_table.section(ours.table, [("theirs", theirs.table)], None, baseline="ours")
+  assert _headings(html)[2] == "ours CIDEr-D"
+  assert _headings(html)[4] == "difference of theirs"
+  expected = elements.signed("cider_d", row.difference)
+  assert expected != elements.signed("cider_d", -row.difference)
+  assert _cells(html, '<td class="first"><code>de</code>')[4] == expected
+  means = [table.means["3 languages"]["cider_d"] for table in (theirs.table, ours.table)]
+  tiles = headline.tiles(ours.table, [("theirs", theirs.table)], baseline="ours")
+  assert elements.signed("cider_d", means[0] - means[1]) in tiles
+
+
 def test_the_table_shows_intervals_and_published_columns(ours):
   table = dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
   html = score_table.section(table, [], None)
@@ -71,6 +84,11 @@ def test_the_heat_map_holds_all_regions_then_each(ours, theirs):
 def test_regions_beyond_the_limit_are_counted(ours, monkeypatch):
   monkeypatch.setattr(heat_map, "MAX_REGIONS", 2)
   assert "1 regions with fewer images are not shown." in heat_map.section({"ours": ours})
+
+
+def test_too_few_resamples_are_told(ours, theirs):
+  held = compare({"ours": ours, "theirs": theirs}, resamples=59)
+  assert "Of 3 languages none can be marked with 59 resamples" in differences.section(held)
 
 
 def test_differences_of_a_comparison_are_told_and_drawn(ours, theirs):

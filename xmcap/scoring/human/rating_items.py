@@ -1,7 +1,8 @@
 """What raters see, drawn from predictions: items in an order, and on sides, that say nothing of the systems.
 
-Order, sides and the choice of pictures come from hashes of the seed, so that they need no generator whose numbers
-may change, and the same input gives the same items whatever order the systems are named in.
+Order, sides and the choice of pictures come from hashes, so that they need no generator whose numbers may change, and
+the same input gives the same items whatever order the systems are named in. The pictures depend on the seed, order and
+sides on the rater too: raters see the same pictures, each in an order of their own.
 """
 
 import dataclasses
@@ -42,6 +43,7 @@ def draw_items(
   languages: Sequence[str] | None = None,
   limit: int | None = None,
   seed: int = 0,
+  rater: str = "",
 ) -> list[Item]:
   """Draws the items of a page.
 
@@ -56,6 +58,7 @@ def draw_items(
     limit: how many images to draw; every language and system of a drawn image is kept, so that systems stay
       comparable. The same seed draws the same images from the same keys, whatever the captions. None: all.
     seed: of all that is drawn.
+    rater: whose order and sides they are.
 
   Raises:
     UsageError: too few systems for the protocol, nothing in a language that was asked for, or a caption that one
@@ -68,7 +71,7 @@ def draw_items(
   chosen = _in_languages(systems, languages)
   _check_same(chosen)
   keys = sorted(next(iter(chosen.values())), key=lambda key: _digest(seed, "image", key))[:limit]
-  content = _digest(seed, protocol, [[name, chosen[name]] for name in sorted(chosen)])
+  content = _digest(seed, rater, protocol, [[name, chosen[name]] for name in sorted(chosen)])
   draw = _side_by_side if protocol == "sxs" else _one_by_one
   items = itertools.chain.from_iterable(draw(key, chosen, content) for key in keys)
   return sorted(items, key=lambda item: item.id)

@@ -54,7 +54,7 @@ def write_rating_page(
     images_dir: folder with `KEY.jpg` or `KEY.png`, one for each image that is rated; None: the page shows the
       keys, for raters who have the pictures elsewhere.
     references: captions by people, which the rater can unfold; None: none.
-    rater: the name that the page proposes.
+    rater: the name that the page proposes; order and sides depend on it.
     link: whether the page points to the pictures by relative paths instead of holding them.
 
   Returns:
@@ -66,7 +66,7 @@ def write_rating_page(
   """
   if protocol not in PROTOCOLS:
     raise UsageError(f"protocol '{files.shown(protocol)}': there are {' and '.join(PROTOCOLS)}")
-  items = draw_items(protocol, systems, languages, limit, seed)
+  items = draw_items(protocol, systems, languages, limit, seed, rater)
   keys = list(dict.fromkeys(item.key for item in items))
   pictures = _pictures(keys, images_dir, pathlib.Path(path).parent if link else None)
   page = _page(PROTOCOLS[protocol], _data(protocol, items, keys, pictures, references or {}, rater), link)

@@ -28,8 +28,9 @@ def section(comparison: comparison_lib.Comparison) -> str:
   note = (
     f"95% intervals by the paired bootstrap, {comparison.resamples:,} resamples of the images in all languages "
     f"together. A filled dot: p (Holm) below {comparison_lib.SIGNIFICANCE:g}, which is the p of approximate "
-    "randomisation, corrected for the number of languages; that of a mean is not corrected."
-  )
+    f"randomisation, corrected for the number of languages; that of a mean is not corrected. "
+    f"{comparison.too_few_resamples}"
+  ).strip()
   return elements.section(
     "differences",
     "Differences",

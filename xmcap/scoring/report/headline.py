@@ -8,9 +8,7 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.chart import Others
-from xmcap.scoring.signature import Signature
-
-_LONGEST = 120
+from xmcap.scoring.signature import Signature, shortened
 
 
 def short_signature(signature: str) -> str:
@@ -21,9 +19,16 @@ def short_signature(signature: str) -> str:
     return signature
 
 
-def notices(table: tables.Table, others: Others) -> str:
-  """Returns a box with the tables' notes, and with what makes other tables incomparable; "" without any."""
-  notes = [elements.escape(note) for note in table.notes]
+def notices(table: tables.Table, others: Others, name: str = "") -> str:
+  """Returns a box with the tables' notes, and with what makes other tables incomparable; "" without any.
+
+  Args:
+    table: that the report is about.
+    others: shown beside.
+    name: of the system of `table`, where its notes must be told from those of other systems.
+  """
+  about = f"<b>{elements.escape(name)}</b>: " if name else ""
+  notes = [f"{about}{elements.escape(note)}" for note in table.notes]
   for name, other in others:
     notes += [f"<b>{elements.escape(name)}</b>: {elements.escape(note)}" for note in other.notes]
     notes += [
@@ -37,13 +42,14 @@ def notices(table: tables.Table, others: Others) -> str:
   return f'<aside class="notices" aria-label="Notes"><ul>{items}</ul></aside>\n'
 
 
-def tiles(table: tables.Table, others: Others) -> str:
+def tiles(table: tables.Table, others: Others, baseline: str | None = None) -> str:
   """Returns a tile a metric: the mean over most languages and its interval.
 
-  The first is that of the primary metric, with the other means and the other systems.
+  The first is that of the primary metric, with the other means and the other systems, each with its difference:
+  of the first to it, or, where the first is a `baseline` of this name, of it to the first.
   """
   order = [table.primary, *(metric for metric in table.metrics if metric != table.primary)]
-  parts = "".join(_tile(metric, table, others, metric == table.primary) for metric in order)
+  parts = "".join(_tile(metric, table, others, metric == table.primary, baseline) for metric in order)
   return f'<section class="tiles" aria-label="Mean scores">{parts}</section>\n'
 
 
@@ -55,7 +61,7 @@ def interval(metric: str, ends: tables.Interval | None) -> str:
   return f"{low} \u2013 {high}"
 
 
-def _tile(metric: str, table: tables.Table, others: Others, primary: bool) -> str:
+def _tile(metric: str, table: tables.Table, others: Others, primary: bool, baseline: str | None) -> str:
   held = metrics_lib.METRICS[metric]
   name, mean = list(table.means.items())[-1]
   if not primary:
@@ -71,13 +77,15 @@ def _tile(metric: str, table: tables.Table, others: Others, primary: bool) -> st
     for other, scores in table.means.items()
     if other != name
   )
+  sign = 1.0 if baseline is None else -1.0
+  heading = held.heading if baseline is None else f"{held.heading}, {elements.named(baseline, None)}"
   items += "".join(
     f"<div><dt>{label}</dt><dd>{held.format(score)} "
-    f'<span class="difference">{elements.signed(metric, mean[metric] - score)}</span></dd></div>'
+    f'<span class="difference">{elements.signed(metric, sign * (mean[metric] - score))}</span></dd></div>'
     for label, score in beside
   )
   return (
-    f'<div class="tile primary"><p class="tile-name">{held.heading}</p>'
+    f'<div class="tile primary"><p class="tile-name">{heading}</p>'
     f'<p class="tile-score">{held.format(mean[metric])}</p>'
     + (f'<p class="tile-interval">{ends} <span class="soft">95% interval</span></p>' if ends else "")
     + f'<p class="note">mean, {tables.mean_label(name)}</p><dl>{items}</dl></div>'
@@ -104,6 +112,4 @@ def _differences(table: tables.Table, other: tables.Table) -> list[str]:
   except UsageError:
     return ["its signature is none of xmcap's"]
   # What is too long to be read is at the end of the page.
-  return [
-    text if len(text) <= _LONGEST else f"{text.partition(':')[0]}, see How to reproduce" for text in found
-  ]
+  return [text if ":" in text else f"{text}, see How to reproduce" for text in shortened(found)]

@@ -25,7 +25,8 @@ function heatValues(metric, view) {
   if (view.startsWith("system-")) {
     const others = heatData.scores[Number(view.slice(7))][metric];
     if (!others) return null;
-    return scores.map((row, i) => row.map((score, j) => minus(score, others[i][j])));
+    return scores.map((row, i) => row.map((score, j) =>
+      heatData.fromFirst ? minus(others[i][j], score) : minus(score, others[i][j])));
   }
   return scores;
 }
@@ -80,7 +81,9 @@ function heatTip(metric, view, row, column, value) {
   const own = minus(score, heatData.scores[0][metric.name][0][column]);
   if (region) lines.push(`${formatDifference(metric, own)} against all regions`);
   if (view.startsWith("system-") && value !== null) {
-    lines.push(`${formatDifference(metric, value)} against ${reportData.systems[Number(view.slice(7))]}`);
+    const other = reportData.systems[Number(view.slice(7))];
+    const against = heatData.fromFirst ? `${other} against ${reportData.systems[0]}` : `against ${other}`;
+    lines.push(`${formatDifference(metric, value)} ${against}`);
   }
   return lines.join("\n");
 }

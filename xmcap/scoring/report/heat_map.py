@@ -19,9 +19,14 @@ MAX_REGIONS = 60
 _GROUPS = {"english": "English", "low_resource": "Low-resource languages", "web": "Languages of the web"}
 
 
-def section(systems: Mapping[str, Result]) -> str:
-  """Returns the section: a heat map if regions are known, and the table of groups."""
-  (_, first), *others = systems.items()
+def section(systems: Mapping[str, Result], from_first: bool = False) -> str:
+  """Returns the section: a heat map if regions are known, and the table of groups.
+
+  Args:
+    systems: name -> result; scores are those of the first.
+    from_first: whether differences of systems are those of the others to the first, not of it to the others.
+  """
+  (name, first), *others = systems.items()
   groups = _groups(first)
   if not first.slices.regions:
     return elements.section(
@@ -30,10 +35,12 @@ def section(systems: Mapping[str, Result]) -> str:
       groups,
       "The references name no image/locale, so there are no regions.",
     )
-  data = _data(systems)
+  data = {**_data(systems), "fromFirst": from_first}
   views = [("score", "score"), ("own", "difference to all regions")]
   views += [
-    (f"system-{i}", f"difference to {name}") for i, (name, _) in enumerate(others, 1) if data["scores"][i]
+    (f"system-{i}", f"difference of {other} to {name}" if from_first else f"difference to {other}")
+    for i, (other, _) in enumerate(others, 1)
+    if data["scores"][i]
   ]
   note = (
     "A row is where an image is from, a column the language of its captions. A cell leads to its captions."

@@ -1,7 +1,7 @@
 """The page of the report: its sections in order, and the file that holds them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from xmcap.scoring import comparison as comparison_lib
 from xmcap.scoring import files, tables
@@ -44,7 +44,8 @@ def write_report(
       the images; `link`: the page points to the files in the folder by relative paths; `none`.
     baselines: name -> table of other predictions, shown beside in chart and table. Differences are those to
       the first of them, or else to the second system.
-    comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them.
+    comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them. If the first system is
+      its baseline, differences in all sections are those of the others to it, not of it to the others.
 
   Raises:
     UsageError: there is no such way to show pictures, or the pictures to link to are in no folder.
@@ -75,13 +76,21 @@ def _parts(
   table = first.table
   others = [(other, result.table) for other, result in rest] + list(baselines.items())
   reference = len(rest) if baselines else 0 if rest else None
-  title = table.title or name or "Captions in many languages"
+  baseline = None
+  if rest and comparison is not None and comparison.baseline == name:
+    baseline, reference = name, None
+    title = f"{_listed([other for other, _ in rest])} against {name}"
+  else:
+    title = table.title or name or "Captions in many languages"
   sections = {
     "languages": ("Languages", chart.section(table, others, name)),
-    "table": ("Table", score_table.section(table, others, reference)),
+    "table": (
+      "Table",
+      score_table.section(table, others, reference, baseline),
+    ),
     "differences": ("Differences", differences.section(comparison) if comparison else ""),
     "health": ("Health", health_table.section({key: held.health for key, held in systems.items()})),
-    "regions": ("Regions", heat_map.section(systems)),
+    "regions": ("Regions", heat_map.section(systems, baseline is not None)),
     "captions": ("Captions", browser.section(systems, keys, found)),
     "reading": ("Reading", reading.section(table, others)),
   }
@@ -105,8 +114,8 @@ def _parts(
 <p class="lede">{len(keys):,} image{"" if len(keys) == 1 else "s"}, {count}</p>
 <p class="signature"><code>{_breakable(headline.short_signature(table.signature))}</code></p></header>
 """
-  yield headline.notices(table, others)
-  yield headline.tiles(table, others)
+  yield headline.notices(table, others, name if rest else "")
+  yield headline.tiles(table, others, baseline)
   for _, body in sections.values():
     yield body
   yield "</main>\n"
@@ -114,6 +123,10 @@ def _parts(
   # After the scripts, so that the page can be used while the captions are still being read from the disk.
   yield from browser.data(systems, keys, found)
   yield "</body>\n</html>\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+  return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _breakable(signature: str) -> str:

@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from PIL import Image, ImageOps
@@ -55,6 +55,25 @@ class Pictures:
   note: str = ""
 
 
+def check(mode: str, images_dir: str | os.PathLike | None) -> None:
+  """Checks how pictures are to be shown, before anything else is done.
+
+  Raises:
+    UsageError: there is no such mode, links are wanted and no folder is given, or there is no such folder.
+  """
+  if mode not in MODES:
+    raise UsageError(f"pictures '{mode}': there are {', '.join(MODES)}")
+  if mode == "link" and images_dir is None:
+    raise UsageError("pictures 'link': name the folder of the pictures too, or choose 'none'")
+  if images_dir is not None and not os.path.isdir(images_dir):
+    raise UsageError(f"{images_dir}: no such folder of images; name the folder that holds KEY.jpg or KEY.png")
+
+
+def count(keys: Iterable[str], images_dir: str | os.PathLike) -> int:
+  """Returns how many of the images have a file in a folder."""
+  return sum(find(pathlib.Path(images_dir), key) is not None for key in keys)
+
+
 def choose(
   mode: str, keys: Sequence[str], images_dir: str | os.PathLike | None, report: str | os.PathLike
 ) -> Pictures:
@@ -67,12 +86,9 @@ def choose(
     report: the file that shows them, from whose folder links lead.
 
   Raises:
-    UsageError: there is no such mode, or links are wanted and no folder is given.
+    UsageError: as `check`.
   """
-  if mode not in MODES:
-    raise UsageError(f"pictures '{mode}': there are {', '.join(MODES)}")
-  if mode == "link" and images_dir is None:
-    raise UsageError("pictures 'link': name the folder of the pictures too, or choose 'none'")
+  check(mode, images_dir)
   if mode == "none" or images_dir is None:
     return Pictures({"kind": "none"}, "'none'")
   paths = [find(pathlib.Path(images_dir), key) for key in keys]

@@ -12,13 +12,15 @@ _GROUPS = {"english": "English", "web": "web", "low_resource": "low-resource"}
 _FEW_METRICS = 3
 
 
-def section(table: tables.Table, others: Others, reference: int | None) -> str:
+def section(table: tables.Table, others: Others, reference: int | None, baseline: str | None = None) -> str:
   """Returns the section.
 
   Args:
     table: the scores.
     others: what stands beside, in the primary metric.
     reference: which of the others, counted from 0, to show differences to; None: none.
+    baseline: the name of the system of `table`, where the difference of each of the others to it is to be shown
+      instead; None: it is not their baseline.
   """
   primary = metrics_lib.METRICS[table.primary].heading
   shown = [
@@ -27,11 +29,15 @@ def section(table: tables.Table, others: Others, reference: int | None) -> str:
   columns = [
     sortable.Column("Code", number=False, sorted=True),
     sortable.Column("Language", number=False),
-    sortable.Column(primary),
+    sortable.Column(
+      primary if baseline is None else f"{elements.named(baseline, None)} <small>{primary}</small>"
+    ),
   ]
   for number, name, _ in shown:
     columns.append(sortable.Column(f"{elements.named(name, number)} <small>{primary}</small>"))
-    if number == reference:
+    if baseline is not None:
+      columns.append(sortable.Column(f"difference <small>of {elements.escape(name)}</small>"))
+    elif number == reference:
       columns.append(sortable.Column(f"difference <small>to {elements.escape(name)}</small>"))
   columns += [sortable.Column(elements.escape(heading)) for heading in table.beside]
   rest = [metric for metric in table.metrics if metric != table.primary]
@@ -42,19 +48,28 @@ def section(table: tables.Table, others: Others, reference: int | None) -> str:
       "Group", number=False, hint="English, the 30 languages most used on the web, or low-resource"
     ),
   ]
-  largest = max((abs(value) for value in _differences(table, others, reference).values()), default=0.0)
+  with_difference = {number for number, _, _ in shown if baseline is not None or number == reference}
+  largest = max(
+    (
+      abs(value)
+      for number, _, other in shown
+      if number in with_difference
+      for value in _differences(table, other)
+    ),
+    default=0.0,
+  )
 
   def numbers(name: str, scores: Mapping[str, float]) -> list[str]:
     cells = [_score(table, name, table.primary, scores[table.primary])]
     for number, _, other in shown:
       found = other.rows.get(name) or other.means.get(name)
       if found is None:
-        cells += [sortable.absent("beside")] * (1 + (number == reference))
+        cells += [sortable.absent("beside")] * (1 + (number in with_difference))
         continue
       cells.append(_score(other, name, table.primary, found[table.primary], "beside"))
-      if number == reference:
+      if number in with_difference:
         difference = scores[table.primary] - found[table.primary]
-        cells.append(difference_cell(table.primary, difference, largest))
+        cells.append(difference_cell(table.primary, difference if baseline is None else -difference, largest))
     cells += [
       sortable.number(column[name], f"{column[name]:.3f}", "beside")
       if name in column
@@ -96,16 +111,13 @@ def difference_cell(metric: str, difference: float, largest: float) -> str:
   )
 
 
-def _differences(table: tables.Table, others: Others, reference: int | None) -> dict[str, float]:
-  if reference is None:
-    return {}
-  other = others[reference][1]
+def _differences(table: tables.Table, other: tables.Table) -> list[float]:
   rows = {**other.rows, **other.means}
-  return {
-    name: scores[table.primary] - rows[name][table.primary]
+  return [
+    scores[table.primary] - rows[name][table.primary]
     for name, scores in {**table.rows, **table.means}.items()
     if name in rows
-  }
+  ]
 
 
 def _labels(code: str) -> list[str]:

@@ -1,0 +1,89 @@
+"""Columns beside a table: scores of another folder of `xmcap score`, or those that the XM3600 paper printed."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+
+from xmcap.errors import UsageError
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import published, tables
+from xmcap.scoring.result import Result, read_table
+from xmcap.scoring.signature import Signature, shortened
+
+PAPER = "paper"
+"""The baseline that stands for the four models of the XM3600 paper."""
+
+
+class Column(dict[str, float]):
+  """Language code -> score; plain dicts will do where it is taken.
+
+  Attributes:
+    metric: its name; "" if unknown.
+    signature: of the table that they are from; "" if unknown.
+    notes: of that table.
+  """
+
+  def __init__(self, scores: Mapping[str, float], metric: str, signature: str, notes: tuple[str, ...] = ()):
+    super().__init__(scores)
+    self.metric, self.signature, self.notes = metric, signature, notes
+
+
+def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dict[str, Mapping[str, float]]:
+  """Returns heading -> {language code: score}: of the paper's models, or of a folder that was written.
+
+  Args:
+    baseline: `paper`, or a folder that holds `table.json`.
+    metric: the name of the one to show of a folder; None: the one that stands for all in its table.
+
+  Raises:
+    UsageError: the folder holds no table, or one without the metric.
+  """
+  if str(baseline) == PAPER:
+    return {f"{model} (paper)": published.table_rows(model) for model in published.MODELS}
+  table = read_table(pathlib.Path(baseline, "table.json"))
+  metric = metric or table.primary
+  if metric not in table.metrics:
+    raise UsageError(
+      f"--baseline={baseline}: was not scored in {metric}; score it again with --metrics="
+      f"{','.join([*table.metrics, metric])}"
+    )
+  name = table.title or pathlib.Path(baseline).resolve().name
+  scores = {code: row[metric] for code, row in table.rows.items()}
+  return {
+    f"{name} ({metrics_lib.METRICS[metric].heading})": Column(scores, metric, table.signature, table.notes)
+  }
+
+
+def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> Result:
+  """Returns the result with columns beside its table, and notes that say what is to be known of them.
+
+  Args:
+    result: what they are to be held against.
+    columns: heading -> {language code: score}, as `read_baseline` returns them.
+  """
+  if not columns:
+    return result
+  table = result.table
+  beside = {heading: tables.column(table.rows, scores) for heading, scores in columns.items()}
+  notes = [note for heading, scores in columns.items() for note in _notes(table.signature, heading, scores)]
+  if any(heading.endswith(f"({PAPER})") for heading in columns):
+    notes.append(
+      f"{tables.OF_COLUMNS}(paper): CIDEr printed in Tables 8 to 11 of Thapliyal et al. (2022), on all of XM3600, with "
+      "words and a variant of CIDEr that were not published: compare with care"
+    )
+  return dataclasses.replace(
+    result,
+    table=dataclasses.replace(table, beside={**table.beside, **beside}, notes=(*table.notes, *notes)),
+  )
+
+
+def _notes(signature: str, heading: str, scores: Mapping[str, float]) -> list[str]:
+  if not isinstance(scores, Column):
+    return []
+  about = f"{tables.OF_COLUMNS}{heading}:"
+  notes = [f"{about} {note}" for note in scores.notes]
+  differences = Signature.parse(scores.signature).differences(Signature.parse(signature), (scores.metric,))
+  if differences:
+    notes.append(f"{about} scored in another way, so compare with care; {'; '.join(shortened(differences))}")
+  return notes

@@ -1,0 +1,98 @@
+"""Options of scoring, checked before any file is read; a text is parsed as the command's options are."""
+
+import numbers
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import files, predictions, subsets, tokenizers
+from xmcap.scoring import metrics as metrics_lib
+
+KEEP = ("words", "document_frequency")
+"""What a result can hold beside the scores."""
+
+
+def check(
+  languages: str | Sequence[str] | None = None,
+  metrics: str | Sequence[str] = "all",
+  tokenizer: str = "default",
+  subset: str | os.PathLike = "",
+  missing: str = "refuse",
+  bootstrap: int = 0,
+  seed: int = 0,
+  keep: str | Sequence[str] = (),
+  **others: Any,
+) -> None:
+  """Checks the options of `score` as far as they can be without the captions; `others` need no check.
+
+  Raises:
+    UsageError: an option has no such value, or the file of a subset is not there.
+  """
+  metric_names(metrics)
+  for code in language_codes(languages) or ("en",):
+    tokenizers.get(tokenizer, code)
+  if subset:
+    subsets.check(subset)
+  predictions.check_missing(missing)
+  check_count("bootstrap", bootstrap)
+  check_count("seed", seed)
+  kept(keep)
+
+
+def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
+  """Returns the metrics that are named, in the order of a table's columns.
+
+  Raises:
+    UsageError: there is no metric of a name, or one is named twice.
+  """
+  return metrics_lib.parse(",".join(_names("metrics", names, "cider_d")))
+
+
+def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
+  """Returns the codes that are named; None, which stands for all, as it is.
+
+  Raises:
+    UsageError: a code is unknown, or none is named.
+  """
+  if codes is None:
+    return None
+  if isinstance(codes, str):
+    return languages_lib.parse(codes)
+  return tuple(languages_lib.get(code).code for code in _names("languages", codes, "en"))
+
+
+def kept(names: str | Sequence[str]) -> frozenset[str]:
+  """Returns what the result shall hold.
+
+  Raises:
+    UsageError: it cannot hold such a thing.
+  """
+  found = _names("keep", names, KEEP[0]) if names else ()
+  for name in found:
+    if name not in KEEP:
+      raise UsageError(f"keep: nothing is called '{files.shown(name)}'; there are {' and '.join(KEEP)}")
+  return frozenset(found)
+
+
+def check_count(name: str, value: Any) -> None:
+  """Checks a number that may be 0.
+
+  Raises:
+    UsageError: it is negative, or no whole number.
+  """
+  if not isinstance(value, numbers.Integral):
+    raise UsageError(f"--{name}={files.shown(str(value))}: must be a whole number")
+  if value < 0:
+    raise UsageError(f"--{name}={value}: must be 0 or more")
+
+
+def _names(option: str, names: str | Sequence[str], example: str) -> tuple[str, ...]:
+  names = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) else tuple(names)
+  if not names:
+    raise UsageError(f"{option}: none is named; name one, such as '{example}'")
+  for name in names:
+    if not isinstance(name, str):
+      raise UsageError(f"{option}: {files.shown(repr(name))} is no name, such as '{example}' is")
+  return names
