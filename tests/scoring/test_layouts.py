@@ -31,12 +31,19 @@ def _careful(raw):
 
 
 def test_a_line_of_predictions():
-  row = layouts.prediction(_LINE.replace(b'\\"dog\\":', b"dog"))
+  (row,) = layouts.predictions(_LINE.replace(b'\\"dog\\":', b"dog"))
   assert (row.key, row.language, row.caption) == ("a", "en", "a dog it runs")
 
 
 def test_a_line_of_the_release():
-  assert layouts.released(_RELEASED) == ("a", "de", {"en": ["A dog.", "it"]})
+  assert layouts.released(_RELEASED) == [("a", "de", {"en": ["A dog.", "it"]})]
+
+
+def test_as_many_rows_as_lines():
+  assert len(layouts.released(_RELEASED + b"\n" + _RELEASED + b"\n")) == 2
+  line = _LINE.replace(b'\\"dog\\":', b"dog")
+  assert len(layouts.predictions(line + b"\n" + line)) == 2
+  assert layouts.predictions(line + b"\n\n" + line) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +61,7 @@ def test_a_line_of_the_release():
   ],
 )
 def test_other_predictions_are_left_to_the_careful_reading(raw):
-  assert layouts.prediction(raw) is None
+  assert layouts.predictions(raw) is None
 
 
 @pytest.mark.parametrize(
@@ -83,14 +90,16 @@ def test_other_lines_of_a_release_are_left_to_the_careful_reading(old, new):
 def test_changed_lines_mean_the_same_both_ways(line, place, removed, added):
   raw = line[:place] + added + line[place + removed :]
   careful = _careful(raw)
-  prediction, released = layouts.prediction(raw), layouts.released(raw)
-  if prediction is not None:
+  found_predictions, found_released = layouts.predictions(raw), layouts.released(raw)
+  if found_predictions is not None:
+    (prediction,) = found_predictions
     assert careful == {
       "image/key": prediction.key,
       "language": prediction.language,
       "caption": prediction.caption,
     }
-  if released is not None and (careful is not None or _is_utf8(raw)):
+  if found_released is not None and (careful is not None or _is_utf8(raw)):
+    (released,) = found_released
     assert (released.key, released.locale) == (careful["image/key"], careful.get("image/locale", ""))
     captions = {name: value["caption"] for name, value in careful.items() if not name.startswith("image/")}
     assert released.captions == {name: texts for name, texts in captions.items() if texts}
@@ -100,4 +109,4 @@ def test_what_json_writes_is_known():
   line = json.dumps(
     {"image/key": "a", "language": "th", "caption": "แมว: 12:30"}, ensure_ascii=False
   ).encode()
-  assert layouts.prediction(line).caption == "แมว: 12:30"
+  assert layouts.predictions(line)[0].caption == "แมว: 12:30"

@@ -99,7 +99,7 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
     ({"image/key": "k", "language": "xx", "caption": "a"}, "line 2: unknown language 'xx'"),
     ({"image/key": "k", "language": "en"}, "line 2: 'caption' must be a text or a list"),
     ({"image/key": "k", "language": "en", "caption": ["a", None]}, "line 2: 'caption' must be"),
-    ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: a line of the release among plain lines"),
+    ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: 'language' is missing"),
     (
       {"image/key": "k", "image/locale": "fr", "language": "en", "caption": "a"},
       "line 2: image/locale is 'fr', on an earlier line of this image 'de'",

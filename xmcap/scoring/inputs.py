@@ -3,7 +3,7 @@
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from xmcap.errors import UsageError
@@ -52,23 +52,18 @@ class Input:
   def __exit__(self, *exception) -> None:
     self._opened.close()
 
-  def rows(self, decode: Callable[[bytes], Any] | None = None) -> Iterator[tuple[int, Any]]:
+  def rows(self, decode: Callable[[bytes], Sequence[Any] | None] | None = None) -> Iterator[tuple[int, Any]]:
     """Yields (line number, object) of JSONL; see `files.read_jsonl`.
 
     Args:
       decode: a short cut of `layouts`; lines that it gives None for are read with care, as all are without it.
     """
     for number, block in self._blocks():
-      if decode is None:
+      rows = None if decode is None else decode(block)
+      if rows is None:
         yield from strict_json.parse_lines(block, self.name, number)
-        continue
-      for raw in block.removesuffix(b"\n").split(b"\n"):
-        number += 1
-        row = decode(raw)
-        if row is not None:
-          yield number, row
-        elif raw.strip():
-          yield number, strict_json.parse_object(raw, f"{self.name}, line {number}")
+      else:
+        yield from enumerate(rows, number + 1)
 
   def lines(self) -> Iterator[tuple[int, str]]:
     """Yields (line number from 1, text) of the lines that are not empty, without white space around them.

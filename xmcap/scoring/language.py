@@ -73,7 +73,7 @@ class Scored:
   """What came out.
 
   Attributes:
-    scores: of the images.
+    scores: of the images; their keys are those of the job, and stay behind when sent to another process.
     tokenizer: version of the tokeniser that found the words.
     fingerprint: of the document frequencies that weighed them.
     references: fingerprint of the keys and references, whatever their order.
@@ -90,14 +90,18 @@ class Scored:
   words: Tokenized | None
   document_frequency: document_frequency_lib.DocumentFrequency | None
 
+  def __getstate__(self) -> dict[str, Any]:
+    # Whoever sent the job has its keys.
+    return {**self.__dict__, "scores": dataclasses.replace(self.scores, keys=())}
+
 
 _COSTS = {"th": 27.0, "zh": 14.0, "ja": 7.0}
 """How many times as long as words between spaces it takes to find words by a dictionary; the costliest first."""
 
 
-def cost(job: Job) -> float:
+def cost(language: str, tokenizer: str) -> float:
   """Returns about how long a job takes, in a unit of its own."""
-  return len(job.keys) * (_COSTS.get(job.language, 1.0) if job.tokenizer in ("default", "given") else 1.0)
+  return _COSTS.get(language, 1.0) if tokenizer in ("default", "given") else 1.0
 
 
 def prepare(workers: Workers, tokenizer: str, present: Sequence[str]) -> None:
@@ -110,7 +114,7 @@ def prepare(workers: Workers, tokenizer: str, present: Sequence[str]) -> None:
   """
   if workers.several and tokenizer in ("default", "given"):
     for place, code in enumerate(code for code in _COSTS if code in present):
-      workers.start(_load, tokenizer, code, worker=place)
+      workers.tell(place, _load, tokenizer, code)
 
 
 def _load(tokenizer: str, code: str) -> None:

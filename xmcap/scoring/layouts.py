@@ -4,7 +4,7 @@ A short cut, several times as fast as reading JSON with care: what is not exactl
 and is left to `strict_json`, which finds the words for what is wrong.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,15 +41,34 @@ class Released(NamedTuple):
   captions: dict[str, list[str]]
 
 
-Decode = Callable[[bytes], Any]
+Decode = Callable[[bytes], Sequence[Any] | None]
+"""Returns a row a line of a block of whole lines; None if one of them is not as the layout says."""
 
 _RELEASED = msgspec.json.Decoder(dict[str, str | Captions])
 _PREDICTION = msgspec.json.Decoder(Prediction)
 
 
-def released(raw: bytes) -> Released | None:
-  """Returns a line of the XM3600 release."""
-  row = _decoded(_RELEASED, raw)
+def released(block: bytes) -> list[Released] | None:
+  """Decodes lines of the XM3600 release."""
+  rows = []
+  for raw in block.removesuffix(b"\n").split(b"\n"):
+    row = _released(raw)
+    if row is None:
+      return None
+    rows.append(row)
+  return rows
+
+
+def predictions(block: bytes) -> list[Prediction] | None:
+  """Decodes lines of predictions."""
+  rows = _decoded(_PREDICTION.decode_lines, block)
+  if rows is None or len(rows) != block.removesuffix(b"\n").count(b"\n") + 1:
+    return None  # an empty line would change the numbers of those that follow
+  return rows if _has_members(block, 3 * len(rows)) else None
+
+
+def _released(raw: bytes) -> Released | None:
+  row = _decoded(_RELEASED.decode, raw)
   if row is None:
     return None
   members, texts, captions = len(row), 0, {}
@@ -70,24 +89,18 @@ def released(raw: bytes) -> Released | None:
   return Released(key, locale or "", captions)
 
 
-def prediction(raw: bytes) -> Prediction | None:
-  """Returns a line of predictions."""
-  row = _decoded(_PREDICTION, raw)
-  return row if row is not None and _has_members(raw, 3) else None
-
-
-def _decoded(decoder: msgspec.json.Decoder, raw: bytes) -> Any:
+def _decoded(decode: Callable[[bytes], Any], raw: bytes) -> Any:
   # It may be half a surrogate pair. One character is found much faster than two.
   if b"\\" in raw and b"\\u" in raw:
     return None
   try:
-    return decoder.decode(raw)
+    return decode(raw)
   except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
     return None
 
 
 def _has_members(raw: bytes, count: int) -> bool:
-  """Whether a line has as many members as were decoded: else one stands twice, or is of another layout.
+  """Whether lines have as many members as were decoded: else one stands twice, or is of another layout.
 
   A quote and a colon end the name of a member, and in a text only follow a backslash: then there seem to be more.
   """

@@ -111,7 +111,7 @@ def _read(path: str | os.PathLike, language: str | None, says: str, predictions:
 
 def _of_jsonl(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
   """Yields (line, image key, language, caption)."""
-  for number, row in source.rows(layouts.prediction):
+  for number, row in source.rows(layouts.predictions):
     if type(row) is layouts.Prediction:
       key, named, caption = row.key, row.language, row.caption
     else:

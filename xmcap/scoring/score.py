@@ -1,6 +1,7 @@
 """Predictions and references in, scores with everything that stands behind them out."""
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 
@@ -83,14 +84,36 @@ def score(
   filled: dict[str, int] = {}
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
-  settings = {"metrics": metrics, "tokenizer": tokenizer, "health": health, "keep": keep}
-  jobs = _jobs(scored, references, predictions, document_frequencies, settings)
-  found = (workers or Workers()).map(language.score_language, jobs, language.cost)
-  of_language = dict(zip(scored, found, strict=True))
+  _check_frequencies(document_frequencies, scored)
+  tokenized = _tokenized(references, tokenizer, scored[0])
+
+  keys_of: dict[str, tuple[str, ...]] = {}
+
+  def job(code: str) -> language.Job:
+    keys = keys_of[code] = tuple(key for key, captions in references.items() if captions.get(code))
+    return language.Job(
+      code,
+      keys,
+      [predictions[key][code] for key in keys],
+      [references[key][code] for key in keys],
+      None if tokenized is None else [tokenized[key][code] for key in keys],
+      metrics=metrics,
+      tokenizer=tokenizer,
+      document_frequency=None if document_frequencies is None else document_frequencies[code],
+      health=health,
+      keep=keep,
+    )
+
+  cost = functools.partial(language.cost, tokenizer=tokenizer)
+  found = (workers or Workers()).map(language.score_language, scored, cost, job)
+  of_language = {
+    code: dataclasses.replace(result, scores=dataclasses.replace(result.scores, keys=keys_of[code]))
+    for code, result in zip(scored, found, strict=True)
+  }
   scores = {code: result.scores for code, result in of_language.items()}
 
   signature = _signature(
-    jobs,
+    (metrics, tokenizer),
     of_language,
     missing,
     chosen.label if chosen else "all",
@@ -120,44 +143,22 @@ def score(
   )
 
 
-def _jobs(
-  scored: Sequence[str],
-  references: Mapping[str, Mapping[str, Sequence[str]]],
-  predictions: Predictions,
-  document_frequencies: Mapping[str, DocumentFrequency] | None,
-  settings: Mapping[str, object],
-) -> list[language.Job]:
+def _tokenized(references: Mapping, tokenizer: str, language: str) -> Mapping | None:
+  """Returns the words that the release gives, where the tokeniser asks for them."""
+  if not tokenizers.get(tokenizer, language).needs_tokenized:
+    return None
+  tokenized = references_lib.tokenized_of(references)
+  if not tokenized:
+    raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
+  return tokenized
+
+
+def _check_frequencies(
+  document_frequencies: Mapping[str, DocumentFrequency] | None, scored: Sequence[str]
+) -> None:
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
       raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
-  tokenized = None
-  if tokenizers.get(str(settings["tokenizer"]), scored[0]).needs_tokenized:
-    tokenized = references_lib.tokenized_of(references)
-    if not tokenized:
-      raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
-  # Language by language, as they are scored, from image by image, as they are read.
-  rows: dict[str, list[tuple]] = {code: [] for code in scored}
-  for key, captions in references.items():
-    of_image = predictions.get(key, {})
-    for code, texts in captions.items():
-      if texts and code in rows:
-        rows[code].append((key, of_image[code], texts, tokenized[key][code] if tokenized else None))
-  jobs = []
-  for code in scored:
-    keys, hypotheses, texts, words = zip(*rows[code], strict=True)
-    frequencies = None if document_frequencies is None else document_frequencies[code]
-    jobs.append(
-      language.Job(
-        code,
-        keys,
-        hypotheses,
-        texts,
-        words if tokenized else None,
-        document_frequency=frequencies,
-        **settings,
-      )
-    )
-  return jobs
 
 
 def _notes(filled: Mapping[str, int]) -> list[str]:
@@ -193,16 +194,17 @@ def _health(
 
 
 def _signature(
-  jobs: Sequence[language.Job],
+  measured: tuple[tuple[str, ...], str],
   of_language: Mapping[str, language.Scored],
   missing: str,
   subset: str,
   bootstrap: tuple[int, int],
   from_file: bool,
 ) -> Signature:
-  scored, names, tokenizer = tuple(of_language), jobs[0].metrics, jobs[0].tokenizer
-  keys = sorted({key for job in jobs for key in job.keys})
-  num_references = sum(len(texts) for job in jobs for texts in job.references)
+  names, tokenizer = measured
+  scored = tuple(of_language)
+  keys = sorted({key for result in of_language.values() for key in result.scores.keys})
+  num_references = sum(result.scores.num_references for result in of_language.values())
   versions: dict[str, list[str]] = {}
   for code, result in of_language.items():
     versions.setdefault(result.tokenizer, []).append(code)

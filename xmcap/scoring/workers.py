@@ -1,6 +1,7 @@
 """Processes that share the work on many languages; with one process, the work is done here."""
 
 import concurrent.futures
+import itertools
 import multiprocessing
 import os
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 _In = TypeVar("_In")
+_Job = TypeVar("_Job")
 _Out = TypeVar("_Out")
 
 
@@ -22,41 +24,70 @@ class Workers:
     self._queues: list[concurrent.futures.Executor] = []
     if processes > 1 and _can_fork():
       context = multiprocessing.get_context("fork")
-      self._queues = [concurrent.futures.ProcessPoolExecutor(1, context) for _ in range(processes)]
+      # The workers give way to this process and its helper, who feed them: so they are never without work.
+      self._queues = [
+        concurrent.futures.ProcessPoolExecutor(1, context, os.nice, (5,)) for _ in range(processes)
+      ]
+      self._helper = concurrent.futures.ProcessPoolExecutor(1, context)
 
   def __enter__(self) -> "Workers":
     return self
 
   def __exit__(self, *exception) -> None:
-    for queue in self._queues:
-      queue.shutdown(cancel_futures=True)
+    if self._queues:
+      for queue in (self._helper, *self._queues):
+        queue.shutdown(cancel_futures=True)
 
   @property
   def several(self) -> bool:
     """Whether there are processes beside this one."""
     return bool(self._queues)
 
-  def start(self, function: Callable[..., _Out], *arguments, worker: int = 0) -> Callable[[], _Out]:
-    """Starts a call; returns a function that waits for its result. With one process, it runs when waited for."""
+  def start(self, function: Callable[..., _Out], *arguments) -> Callable[[], _Out]:
+    """Starts a call in a process of its own; returns a function that waits for its result.
+
+    Where there is no other process, the call is made when it is waited for.
+    """
     if not self._queues:
       return lambda: function(*arguments)
-    return self._queues[worker % len(self._queues)].submit(function, *arguments).result
+    return self._helper.submit(function, *arguments).result
+
+  def tell(self, worker: int, function: Callable, *arguments) -> None:
+    """Has a worker make a call before anything else that it will be given; does nothing without workers."""
+    if self._queues:
+      self._queues[worker % len(self._queues)].submit(function, *arguments)
 
   def map(
-    self, function: Callable[[_In], _Out], items: Sequence[_In], cost: Callable[[_In], float]
+    self,
+    function: Callable[[_Job], _Out],
+    items: Sequence[_In],
+    cost: Callable[[_In], float],
+    make: Callable[[_In], _Job],
   ) -> list[_Out]:
-    """Returns the results in the order of the items.
+    """Returns `function(make(item))` of each item, in their order.
 
-    The costliest items are started first, each by the worker that has least to do: the costliest by worker 0,
-    the next by worker 1, and so on.
+    `make` is called here, when the work on the items before has begun. The costliest items come first: the
+    costliest goes to worker 0, the next to worker 1, and so on; then each worker gets the next one in time.
     """
-    waiting: list = [None] * len(items)
-    busy = [0.0] * max(1, len(self._queues))
-    for place in sorted(range(len(items)), key=lambda place: -cost(items[place])):
-      worker = busy.index(min(busy))
-      busy[worker] += cost(items[place])
-      waiting[place] = self.start(function, items[place], worker=worker)
-    return [wait() for wait in waiting]
+    if not self._queues:
+      return [function(make(item)) for item in items]
+    places = iter(sorted(range(len(items)), key=lambda place: -cost(items[place])))
+    results: dict[int, _Out] = {}
+    running: dict[concurrent.futures.Future, tuple[int, concurrent.futures.Executor]] = {}
+
+    def submit(queue: concurrent.futures.Executor) -> None:
+      for place in itertools.islice(places, 1):
+        running[queue.submit(function, make(items[place]))] = place, queue
+
+    for queue in self._queues * 2:
+      submit(queue)
+    while running:
+      done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+      for future in done:
+        place, queue = running.pop(future)
+        results[place] = future.result()
+        submit(queue)
+    return [results[place] for place in range(len(items))]
 
 
 def _can_fork() -> bool:
