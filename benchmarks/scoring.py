@@ -13,7 +13,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import captions
@@ -64,13 +63,12 @@ def main() -> None:
       "xmcap score, everything (CIDEr, CIDEr-D, health, slices, report)": [*score, f"--out={folder}/all"],
     }
     times: dict[str, list[float]] = {name: [] for name in runs}
-    memory = dict.fromkeys(runs, 0.0)
     # In turns, so that a slow minute of the machine is everybody's.
     for _ in range(repeats):
       for name, command in runs.items():
-        seconds, held = _run(command)
-        times[name].append(seconds)
-        memory[name] = max(memory[name], held)
+        times[name].append(_seconds(command))
+    # Apart from the timed runs, which looking at memory would slow down.
+    memory = {name: _megabytes(command) for name, command in runs.items()}
   medians = {name: statistics.median(of_name) for name, of_name in times.items()}
   base = next(iter(medians.values()))
   print(f"medians of {repeats}, in turns; {os.cpu_count()} cores; memory of all processes of a run together")
@@ -78,26 +76,26 @@ def main() -> None:
     print(f"{median:8.2f} s  {base / median:6.1f} x  {memory[name]:8.0f} MB  {name}")
 
 
-def _run(command: list[str]) -> tuple[float, float]:
-  """Returns seconds, and the most memory (MB, shared pages counted once) that the processes held."""
+def _start(command: list[str]) -> subprocess.Popen:
   # A new environment may not have compiled its modules yet; the second run of anything has.
   environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+  return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+
+
+def _seconds(command: list[str]) -> float:
   began = time.perf_counter()
-  process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-  peak = [0.0]
-  watcher = threading.Thread(target=_watch, args=(process, peak))
-  watcher.start()
-  if process.wait() != 0:
+  if _start(command).wait() != 0:
     raise SystemExit(f"failed: {' '.join(command[:4])} ...")
-  seconds = time.perf_counter() - began
-  watcher.join()
-  return seconds, peak[0]
+  return time.perf_counter() - began
 
 
-def _watch(process: subprocess.Popen, peak: list[float]) -> None:
+def _megabytes(command: list[str]) -> float:
+  """Returns the most memory that the processes of a command hold, shared pages counted once."""
+  process, peak = _start(command), 0.0
   while process.poll() is None:
-    peak[0] = max(peak[0], sum(_proportional(pid) for pid in _family(process.pid)))
-    time.sleep(0.1)
+    peak = max(peak, sum(_proportional(pid) for pid in _family(process.pid)))
+    time.sleep(0.05)
+  return peak
 
 
 def _family(pid: int) -> list[int]:

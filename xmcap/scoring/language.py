@@ -167,11 +167,14 @@ def _corpus(job: Job, tokenizer: tokenizers.Tokenizer) -> metrics.Corpus:
 
 def _fingerprint(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
   # Neither frequencies nor means depend on the order of the images, so neither does this.
-  pairs = sorted(zip(keys, references, strict=True))
-  texts = [text for key, of_key in pairs for text in (key, *of_key)]
+  order = sorted(range(len(keys)), key=keys.__getitem__)
+  counts = np.fromiter((len(references[place]) for place in order), np.int64, len(order))
+  texts = [keys[place] for place in order]
+  for place in order:
+    texts += references[place]
   # How many there are, and how long they are, tell where each ends, whatever is in it.
-  counts = [len(of_key) for _, of_key in pairs] + [len(text) for text in texts]
-  digest = hashlib.sha256(np.array(counts, np.int64).tobytes())
+  digest = hashlib.sha256(counts.tobytes())
+  digest.update(np.fromiter(map(len, texts), np.int64, len(texts)).tobytes())
   digest.update("".join(texts).encode("utf-8", "surrogatepass"))
   return digest.hexdigest()[:16]
 

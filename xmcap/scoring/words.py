@@ -12,6 +12,9 @@ _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 _LONGEST = 256
 """Code points of a token that the hash of `split` is trusted with: it has known collisions from 1,024 on."""
 
+_POWERS = 1 << 20
+"""Powers that are kept for the next text: as many code points as 3,600 images have in a language."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Words:
@@ -65,7 +68,7 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
   if (end - start).max(initial=0) > _LONGEST:
     return number(text.split())
 
-  powers, inverses = _powers(1 << len(code_points).bit_length())
+  powers, inverses = _powers(max(_POWERS, 1 << len(code_points).bit_length()))
   sums = np.zeros(len(code_points) + 1, np.uint64)
   np.cumsum(code_points * powers[: len(code_points)], out=sums[1:])
   # The powers that a token begins with are taken out again, so that its place in the text does not matter.
@@ -94,7 +97,7 @@ def _white_space() -> np.ndarray:
   return table
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns two of uint64 [count]: the powers of the multiplier from 0 on, and their inverses."""
   powers = np.full((2, count), [[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64)
