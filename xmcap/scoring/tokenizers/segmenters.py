@@ -1,11 +1,13 @@
 """Word segmenters for the languages that write no spaces, loaded when they are first needed."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import operator
 import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xmcap.errors import XmcapError
 
@@ -61,7 +63,7 @@ def version(language: str) -> str:
 
 def _chinese() -> Segment:
   """jieba in its default (accurate) mode with its own dictionary and HMM."""
-  with warnings.catch_warnings():
+  with warnings.catch_warnings(), _without("pkg_resources"):
     warnings.simplefilter("ignore")
     import jieba
 
@@ -71,6 +73,19 @@ def _chinese() -> Segment:
     tokenizer.FREQ, tokenizer.total = _prefix_dictionary(file.read().decode("utf-8"))
   tokenizer.initialized = True
   return lambda text: [word for word in tokenizer.cut(text) if not word.isspace()]
+
+
+@contextlib.contextmanager
+def _without(module: str) -> Iterator[None]:
+  """Hides a module that has not been imported: jieba does without this one, which takes longer to import than it."""
+  hidden = module not in sys.modules
+  if hidden:
+    sys.modules[module] = None
+  try:
+    yield
+  finally:
+    if hidden:
+      del sys.modules[module]
 
 
 def _prefix_dictionary(text: str) -> tuple[dict[str, int], int]:
