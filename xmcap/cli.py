@@ -9,19 +9,29 @@ import difflib
 import errno
 import os
 import sys
+from collections.abc import Callable
 
 from xmcap import __version__
 from xmcap.commands import base, data, human, model, score
 from xmcap.errors import UsageError, XmcapError
 
 
-def main(argv: list[str] | None = None) -> int:
-  """Runs the command; returns its exit code."""
+def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = None) -> int:
+  """Runs the command; returns its exit code.
+
+  Args:
+    argv: the arguments; None: those of the process.
+    leave: ends the process when a command is done that holds nothing but memory; None: the caller goes on.
+  """
   argv = sys.argv[1:] if argv is None else argv
   try:
     arguments, rest = _parser().parse_known_args(argv)
     arguments.overrides = _overrides(arguments, rest, argv)
-    arguments.run(arguments)
+    result = arguments.run(arguments)
+    sys.stdout.flush()
+    if leave is not None and result is not None:
+      # To free its millions of captions one by one would take as long as reading them did.
+      leave(0)
   except XmcapError as error:
     # Gin adds the chain of configurables that called; what is wrong stands before it.
     line = str(error).split("\n  In call to configurable")[0]
@@ -46,14 +56,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def console() -> None:
-  """What the installed command calls: `main`, then the end of the process."""
-  code = main()
-  sys.stdout.flush()
-  sys.stderr.flush()
-  if "jax" not in sys.modules:
-    # Nothing is left to do but to free millions of captions one by one, which takes as long as reading them.
-    os._exit(code)
-  sys.exit(code)
+  """What the installed command calls."""
+  sys.exit(main(leave=os._exit))
 
 
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:

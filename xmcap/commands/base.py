@@ -20,7 +20,10 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
-  """Declares a subcommand: `run(arguments)` is called with what was parsed."""
+  """Declares a subcommand: `run(arguments)` is called with what was parsed.
+
+  What it returns, if anything, says that nothing but memory is left to be given back.
+  """
   command = commands.add_parser(
     name,
     help=summary,

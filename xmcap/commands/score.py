@@ -92,7 +92,7 @@ def _add_pictures(command) -> None:
   )
 
 
-def _score(arguments) -> None:
+def _score(arguments) -> object:
   from xmcap import languages
   from xmcap.scoring import metrics, options, output, workers
 
@@ -124,6 +124,7 @@ def _score(arguments) -> None:
   print(result.table.terminal())
   if result.health:
     print(output.health_grid(result.health).text())
+  return result
 
 
 def _say_pictures(arguments, scores) -> None:
