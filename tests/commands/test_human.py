@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from xmcap import cli
+from xmcap.commands import human
 
 _THUMB = pathlib.Path(__file__).parents[3] / "shared" / "thumb"
 
@@ -227,6 +228,7 @@ def test_help_imports_nothing_heavy(action):
   code = f"""
 import sys
 from xmcap import cli
+from xmcap.commands import human
 try:
   cli.main(["human", "{action}", "--help"])
 except SystemExit as ended:
@@ -236,3 +238,10 @@ print(*sorted({{name.split(".")[0] for name in sys.modules}}), file=sys.stderr)
   done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
   assert "usage: xmcap human" in done.stdout
   assert not {"jax", "tensorflow", "numpy", "scipy"} & set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+  "systems, expected", [(("A", "Human"), "Human"), (("Human",), None), (("A", "B"), None)]
+)
+def test_thumbs_own_name_for_people_is_known(systems, expected):
+  assert human._human(systems) == expected

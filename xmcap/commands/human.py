@@ -76,7 +76,9 @@ def _add_thumb(actions) -> None:
     "--language", metavar="CODE", help="of the captions; default: what the ratings say, else en"
   )
   command.add_argument(
-    "--human", metavar="NAME", help="the system that people wrote: correlations are given without it too"
+    "--human",
+    metavar="NAME",
+    help="the system that people wrote: correlations are given without it too; default: 'Human', if there is one",
   )
   command.add_argument(
     "--drop_identical_references",
@@ -143,11 +145,16 @@ def _thumb(arguments) -> None:
       thumb_ratings.read_references(arguments.references, ratings.keys, ratings.language or "en"),
       names=arguments.metrics.split(","),
       tokenizer=arguments.tokenizer,
-      human=arguments.human,
+      human=arguments.human or _human(ratings.systems),
       drop_identical_references=arguments.drop_identical_references,
       **bootstrap,
     )
   _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments.out)
+
+
+def _human(systems: Sequence[str]) -> str | None:
+  """Returns the system that THumB's own ratings call the people's, if it is there and not alone."""
+  return "Human" if "Human" in systems and len(systems) > 1 else None
 
 
 def _check(arguments) -> None:
