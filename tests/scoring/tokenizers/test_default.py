@@ -1,4 +1,5 @@
 import os
+import random
 import subprocess
 import sys
 
@@ -127,13 +128,20 @@ def test_whitespace_deletes_punctuation_only():
   assert words == ["a", "skidoo", "dont", "银色的", "+", "$5"]
 
 
-def test_dictionary_of_jieba_is_that_of_its_own_reader():
-  # jieba 0.42.1, Tokenizer.gen_pfdict.
+def test_words_of_jieba_are_those_with_its_whole_dictionary():
+  # jieba 0.42.1, Tokenizer.gen_pfdict: all words at once.
   jieba = pytest.importorskip("jieba")
-  tokenizer = jieba.Tokenizer()
-  frequencies, total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
-  with tokenizer.get_dict_file() as file:
-    assert segmenters._prefix_dictionary(file.read().decode("utf-8")) == (frequencies, total)
+  whole = jieba.Tokenizer()
+  whole.FREQ, whole.total = whole.gen_pfdict(whole.get_dict_file())
+  whole.initialized = True
+  segment, rng = segmenters.load("zh"), random.Random(0)
+  words = sorted(word for word, frequency in whole.FREQ.items() if frequency)
+  characters = sorted({character for word in words[::50] for character in word})
+  for _ in range(2000):
+    parts = rng.choices(words, k=rng.randint(0, 6)) + rng.choices(characters, k=rng.randint(0, 6))
+    rng.shuffle(parts)
+    text = "".join(parts)[: rng.randint(0, 30)]
+    assert segment(text) == [word for word in whole.cut(text) if not word.isspace()]
 
 
 @hypothesis.settings(max_examples=300, deadline=None, database=None)
