@@ -67,7 +67,9 @@ class CaptionEvaluator:
     self.out_dir = out_dir
     self.title = title
     self.baselines = baselines
-    self.options = {"metrics": tuple(metrics), "bootstrap": bootstrap, "health": bool(out_dir)}
+    # What was chosen of the images goes on to the scores, whose signature names it.
+    self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
+    self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
     self.beside = output.read_baseline(beside) if beside else {}
     held = references_lib.read_references(references, languages or None)
     keys = subsets.choose(subset, held).keys if subset else tuple(held)
@@ -107,7 +109,7 @@ class CaptionEvaluator:
     if self.baselines is not None:
       for name, guesses in self.baselines.predict(self.references, self._bytes).items():
         predictions_lib.write_predictions(out / f"baseline_{name.replace(' ', '_')}.jsonl", _rows(guesses))
-        baselines[name] = score(self.references, guesses, title=name, metrics=self.options["metrics"]).table
+        baselines[name] = score(self.references, guesses, title=name, **self.measured).table
     result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
     beside = {
       f"{name} ({metrics_lib.METRICS[table.primary].heading})": {

@@ -112,7 +112,7 @@ def prepare(workers: Workers, tokenizer: str, present: Sequence[str]) -> None:
     tokenizer: its name.
     present: the codes of the languages there will be, as far as is known.
   """
-  if workers.several and tokenizer in ("default", "given"):
+  if tokenizer in ("default", "given"):
     for place, code in enumerate(code for code in _COSTS if code in present):
       workers.tell(place, _load, tokenizer, code)
 

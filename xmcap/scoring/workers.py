@@ -1,7 +1,6 @@
 """Processes that share the work on many languages; with one process, the work is done here."""
 
 import concurrent.futures
-import itertools
 import multiprocessing
 import os
 import sys
@@ -76,7 +75,8 @@ class Workers:
     running: dict[concurrent.futures.Future, tuple[int, concurrent.futures.Executor]] = {}
 
     def submit(queue: concurrent.futures.Executor) -> None:
-      for place in itertools.islice(places, 1):
+      place = next(places, None)
+      if place is not None:
         running[queue.submit(function, make(items[place]))] = place, queue
 
     for queue in self._queues * 2:
