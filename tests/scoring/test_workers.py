@@ -16,6 +16,9 @@ from xmcap.scoring.workers import Workers
 def square(number):
   return number * number, os.getpid()
 
+def length(data):
+  return len(data)
+
 def fail(number):
   raise UsageError(f"no {number}")
 
@@ -62,17 +65,16 @@ def test_a_worker_is_told_before_it_works():
   assert sorted(lines) == ["done", "told"]
 
 
-def test_errors_keep_their_kind_and_words():
-  printed = _run(
-    "try: workers.start(fail, 7)()", "except UsageError as error: print(str(error).replace(' ', '_'))"
-  )
+@pytest.mark.parametrize("call", ["workers.map(fail, [7], float, int)", "workers.start(fail, 7)()"])
+def test_errors_keep_their_kind_and_words(call):
+  printed = _run(f"try: {call}", "except UsageError as error: print(str(error).replace(' ', '_'))")
   assert printed == ["no_7"]
 
 
 def test_a_process_with_threads_of_jax_is_not_forked(monkeypatch):
   monkeypatch.setitem(sys.modules, "jax", sys)
   with Workers(2) as workers:
-    assert not workers.several and workers.start(_square, 2)()[1] == os.getpid()
+    assert not workers.several and workers.map(_square, [2], float, int) == [(4, os.getpid())]
 
 
 def test_there_is_a_core():
@@ -83,3 +85,11 @@ def test_there_is_a_core():
 def test_fewer_than_two_processes_are_this_one(processes):
   with Workers(processes) as workers:
     assert not workers.several
+
+
+def test_jobs_of_any_size_arrive():
+  lines = _run(
+    "sizes = [10, 3 << 20, 9 << 20, 0, 5 << 20, 1 << 20]",
+    "print(*workers.map(length, sizes, float, bytes))",
+  )
+  assert lines == [str(size) for size in (10, 3 << 20, 9 << 20, 0, 5 << 20, 1 << 20)]

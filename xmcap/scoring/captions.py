@@ -1,15 +1,14 @@
 """Whether dictionaries of captions are what scoring takes them for: those of a program were never read from a file."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 
-# Nearly always the very types, which are quick to see; all that behaves like them will do.
-_KEYS, _LISTS, _TEXTS = {str}, {list, tuple}, {str}
+_flat = itertools.chain.from_iterable
 
 
 def check_references(references: Any) -> None:
@@ -18,25 +17,41 @@ def check_references(references: Any) -> None:
   Raises:
     UsageError: something is of another type or names an unknown language; the message says where.
   """
+  if _are_dictionaries(references):
+    lists = list(_flat(map(dict.values, references.values())))
+    if set(map(type, lists)) <= {list, tuple} and _are_texts(_flat(lists)):
+      return
   for key, of_image in _images(references, "references").items():
-    if not set(map(type, of_image.values())) <= _LISTS:
-      for code, texts in of_image.items():
-        if isinstance(texts, str) or not isinstance(texts, Sequence):
-          _refuse("references", key, code, texts, "a list of texts")
-    if not set(map(type, itertools.chain.from_iterable(of_image.values()))) <= _TEXTS:
-      for code, texts in of_image.items():
-        for text in texts:
-          if not isinstance(text, str):
-            _refuse("references", key, code, text, "a text, each of the list")
+    for code, texts in of_image.items():
+      if isinstance(texts, str) or not isinstance(texts, Sequence):
+        _refuse("references", key, code, texts, "a list of texts")
+      for text in texts:
+        if not isinstance(text, str):
+          _refuse("references", key, code, text, "a text, each of the list")
 
 
 def check_predictions(predictions: Any) -> None:
   """Checks image key -> language code -> caption; else as `check_references`."""
+  if _are_dictionaries(predictions) and _are_texts(_flat(map(dict.values, predictions.values()))):
+    return
   for key, of_image in _images(predictions, "predictions").items():
-    if not set(map(type, of_image.values())) <= _TEXTS:
-      for code, text in of_image.items():
-        if not isinstance(text, str):
-          _refuse("predictions", key, code, text, "a text")
+    for code, text in of_image.items():
+      if not isinstance(text, str):
+        _refuse("predictions", key, code, text, "a text")
+
+
+def _are_dictionaries(captions: Any) -> bool:
+  """Whether these are plain dictionaries from texts to known languages, as they mostly are: quick to see."""
+  return (
+    isinstance(captions, dict)
+    and _are_texts(captions)
+    and set(map(type, captions.values())) <= {dict}
+    and languages.LANGUAGES.keys() >= set(_flat(captions.values()))
+  )
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+  return set(map(type, values)) <= {str}
 
 
 def _images(captions: Any, name: str) -> Mapping[str, Mapping[str, Any]]:
@@ -46,9 +61,8 @@ def _images(captions: Any, name: str) -> Mapping[str, Mapping[str, Any]]:
       f"{name}: {_kind(captions)}, must be a dictionary, image key -> language code -> captions, as read_{name} "
       "returns"
     )
-  if not set(map(type, captions)) <= _KEYS:
-    key = next((key for key in captions if not isinstance(key, str)), None)
-    if key is not None:
+  for key in captions:
+    if not isinstance(key, str):
       raise UsageError(f"{name}: the image key {_shown(key)} is {_kind(key)}, must be a text")
   codes: set[Any] = set()
   for key, of_image in captions.items():

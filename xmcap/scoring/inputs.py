@@ -19,7 +19,7 @@ MAX_DOCUMENT = 256 << 20
 MAX_UNPACKED = 512 << 20
 """Bytes that a file in a zip archive may unpack to; XM3600 takes 60 million."""
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 17
 _ENCRYPTED = 1  # a flag of the zip format
 
 

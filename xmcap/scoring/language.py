@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ class Job:
   """
 
   language: str
-  keys: tuple[str, ...]
+  keys: Sequence[str]
   hypotheses: Sequence[str]
   references: Sequence[Sequence[str]]
   tokenized: Sequence[Sequence[str]] | None
@@ -57,7 +58,7 @@ class Job:
     self.__dict__.update(state)
     if captions is not None:
       keys, hypotheses, references = msgspec.msgpack.decode(captions)
-      self.__dict__.update(keys=tuple(keys), hypotheses=hypotheses, references=references)
+      self.__dict__.update(keys=keys, hypotheses=hypotheses, references=references)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,15 +169,13 @@ def _corpus(job: Job, tokenizer: tokenizers.Tokenizer) -> metrics.Corpus:
 def _fingerprint(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
   # Neither frequencies nor means depend on the order of the images, so neither does this.
   order = sorted(range(len(keys)), key=keys.__getitem__)
-  counts = np.fromiter((len(references[place]) for place in order), np.int64, len(order))
-  texts = [keys[place] for place in order]
-  for place in order:
-    texts += references[place]
-  # How many there are, and how long they are, tell where each ends, whatever is in it.
-  digest = hashlib.sha256(counts.tobytes())
-  digest.update(np.fromiter(map(len, texts), np.int64, len(texts)).tobytes())
-  digest.update("".join(texts).encode("utf-8", "surrogatepass"))
-  return digest.hexdigest()[:16]
+  held = [keys[place] for place in order], [list(references[place]) for place in order]
+  try:
+    # Told apart whatever is in them: MessagePack says how many texts there are and how long each is.
+    encoded = msgspec.msgpack.encode(held)
+  except UnicodeEncodeError:  # as in Job
+    encoded = json.dumps(held).encode()
+  return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 def _joined(corpus: metrics.Corpus) -> Tokenized:

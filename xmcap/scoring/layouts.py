@@ -50,6 +50,7 @@ _PREDICTION = msgspec.json.Decoder(Prediction)
 
 def released(block: bytes) -> list[Released] | None:
   """Decodes lines of the XM3600 release."""
+  # Line by line, as a line fits into the processor's cache.
   rows = []
   for raw in block.removesuffix(b"\n").split(b"\n"):
     row = _released(raw)

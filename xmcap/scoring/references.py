@@ -12,6 +12,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
+from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import coco, files, layouts
 from xmcap.scoring.inputs import Input, uncollected
 
@@ -24,6 +25,8 @@ Captions = dict[str, dict[str, list[str]]]
 
 class References(Captions):
   """Image key -> language code -> reference captions (one or more); plain dicts will do where it is taken.
+
+  What it is made of is checked then, and not again when it is scored against.
 
   Attributes:
     locales: image key -> the region it was chosen for (`image/locale`, a language code); "" if unknown.
@@ -38,6 +41,7 @@ class References(Captions):
     tokenized: Mapping[str, dict[str, list[str]]] | None = None,
   ):
     super().__init__(captions)
+    captions_lib.check_references(self)
     self.locales: dict[str, str] = dict(locales or {})
     self.tokenized: Captions = dict(tokenized or {})
 

@@ -73,7 +73,8 @@ def score(
     options.metric_names(metrics),
     options.kept(keep),
   )
-  captions_lib.check_references(references)
+  if not isinstance(references, References):
+    captions_lib.check_references(references)
   captions_lib.check_predictions(predictions)
   chosen = None
   if subset:
@@ -87,15 +88,15 @@ def score(
   _check_frequencies(document_frequencies, scored)
   tokenized = _tokenized(references, tokenizer, scored[0])
 
-  keys_of: dict[str, tuple[str, ...]] = {}
+  columns = _columns(references, predictions, scored)
 
   def job(code: str) -> language.Job:
-    keys = keys_of[code] = tuple(key for key, captions in references.items() if captions.get(code))
+    keys, hypotheses, texts = columns[code]
     return language.Job(
       code,
       keys,
-      [predictions[key][code] for key in keys],
-      [references[key][code] for key in keys],
+      hypotheses,
+      texts,
       None if tokenized is None else [tokenized[key][code] for key in keys],
       metrics=metrics,
       tokenizer=tokenizer,
@@ -107,7 +108,7 @@ def score(
   cost = functools.partial(language.cost, tokenizer=tokenizer)
   found = (workers or Workers()).map(language.score_language, scored, cost, job)
   of_language = {
-    code: dataclasses.replace(result, scores=dataclasses.replace(result.scores, keys=keys_of[code]))
+    code: dataclasses.replace(result, scores=dataclasses.replace(result.scores, keys=tuple(columns[code][0])))
     for code, result in zip(scored, found, strict=True)
   }
   scores = {code: result.scores for code, result in of_language.items()}
@@ -141,6 +142,24 @@ def score(
       if result.document_frequency is not None
     },
   )
+
+
+def _columns(
+  references: Mapping[str, Mapping[str, Sequence[str]]], predictions: Predictions, scored: Sequence[str]
+) -> dict[str, tuple[list[str], list[str], list[Sequence[str]]]]:
+  """Returns language -> image keys, hypotheses, references, in one pass over images that lie far apart in memory."""
+  columns: dict[str, tuple[list[str], list[str], list[Sequence[str]]]] = {
+    code: ([], [], []) for code in scored
+  }
+  for key, captions in references.items():
+    given = predictions.get(key, {})
+    for code, texts in captions.items():
+      if texts and code in columns:
+        keys, hypotheses, held = columns[code]
+        keys.append(key)
+        hypotheses.append(given[code])
+        held.append(texts)
+  return columns
 
 
 def _tokenized(references: Mapping, tokenizer: str, language: str) -> Mapping | None:

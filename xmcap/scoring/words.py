@@ -62,7 +62,7 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
   """
   code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
   inside = np.zeros(len(code_points) + 2, np.bool_)
-  np.logical_not(_white_space()[code_points], out=inside[1:-1])
+  np.logical_not(_white_space().take(code_points), out=inside[1:-1])
   edges = np.flatnonzero(inside[1:] != inside[:-1])
   start, end = edges[::2], edges[1::2]
   if (end - start).max(initial=0) > _LONGEST:
@@ -70,9 +70,10 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
 
   powers, inverses = _powers(max(_POWERS, 1 << len(code_points).bit_length()))
   sums = np.zeros(len(code_points) + 1, np.uint64)
-  np.cumsum(code_points * powers[: len(code_points)], out=sums[1:])
+  np.multiply(code_points, powers[: len(code_points)], out=sums[1:])
+  np.cumsum(sums, out=sums)
   # The powers that a token begins with are taken out again, so that its place in the text does not matter.
-  hashes = (sums[end] - sums[start]) * inverses[start] + (end - start).astype(np.uint64)
+  hashes = (sums.take(end) - sums.take(start)) * inverses.take(start) + (end - start).astype(np.uint64)
   hashes ^= hashes >> np.uint64(29)
   hashes *= np.uint64(0xBF58476D1CE4E5B9)
   hashes ^= hashes >> np.uint64(32)

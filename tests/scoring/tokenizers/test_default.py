@@ -104,7 +104,7 @@ def test_segmenters_need_no_home(tmp_path):
   (tmp_path / "file").write_text("")
   script = (
     "from xmcap.scoring.tokenizers import segmenters\n"
-    "for code in segmenters.SEGMENTERS: segmenters.load(code)('a')"
+    "for code in segmenters.SEGMENTERS: segmenters.load(code)(['a'])"
   )
   environment = {**os.environ, "HOME": str(tmp_path / "file")}
   subprocess.run([sys.executable, "-c", script], env=environment, check=True)
@@ -134,14 +134,31 @@ def test_words_of_jieba_are_those_with_its_whole_dictionary():
   whole = jieba.Tokenizer()
   whole.FREQ, whole.total = whole.gen_pfdict(whole.get_dict_file())
   whole.initialized = True
-  segment, rng = segmenters.load("zh"), random.Random(0)
-  words = sorted(word for word, frequency in whole.FREQ.items() if frequency)
+  texts = _texts_of(sorted(word for word, frequency in whole.FREQ.items() if frequency))
+  wanted = [[word for word in whole.cut(text) if not word.isspace()] for text in texts]
+  # The first texts bring the words that they need, the next bring all the others.
+  segment = segmenters.load("zh")
+  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
+
+
+def test_words_of_newmm_are_those_with_its_whole_dictionary():
+  # pythainlp 5.4.0, newmm.segment with word_dict_trie.
+  tokenize = pytest.importorskip("pythainlp.tokenize")
+  texts = _texts_of(sorted(word for word in tokenize.word_dict_trie() if not {*word} & {*" \t"}))
+  wanted = [tokenize.newmm.segment(text, tokenize.word_dict_trie()) for text in texts]
+  segment = segmenters.load("th")
+  assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
+
+
+def _texts_of(words):
+  """Returns texts of words and of single characters, some of which end in the middle of a word."""
+  rng, texts = random.Random(0), []
   characters = sorted({character for word in words[::50] for character in word})
   for _ in range(2000):
     parts = rng.choices(words, k=rng.randint(0, 6)) + rng.choices(characters, k=rng.randint(0, 6))
     rng.shuffle(parts)
-    text = "".join(parts)[: rng.randint(0, 30)]
-    assert segment(text) == [word for word in whole.cut(text) if not word.isspace()]
+    texts.append("".join(parts)[: rng.randint(0, 30)])
+  return texts
 
 
 @hypothesis.settings(max_examples=300, deadline=None, database=None)

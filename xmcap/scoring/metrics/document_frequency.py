@@ -83,13 +83,14 @@ class DocumentFrequency:
 def fingerprint(counts: ngrams.Ngrams, n: int = 4) -> str:
   """Returns what `DocumentFrequency.of(counts, n).fingerprint` would, without sorting anything but the words."""
   rank, vocabulary = _ranks(counts)
-  sums = []
+  words, sums = rank.take(counts.words), []
   for length, order in enumerate(counts.orders(n), 1):
-    start = order.start[order.document_frequency > 0]
+    held = np.flatnonzero(order.document_frequency)
+    start = order.start.take(held)
     hashes = np.zeros(len(start), np.uint64)
     for offset in range(length):
-      hashes = _mix(hashes, rank[counts.words[start + offset]])
-    sums.append(_sum(hashes, order.document_frequency[order.document_frequency > 0]))
+      hashes = _mix(hashes, words.take(start + offset))
+    sums.append(_sum(hashes, order.document_frequency.take(held)))
   return _digest(counts.num_images, vocabulary, sums)
 
 
@@ -105,10 +106,14 @@ def _ranks(counts: ngrams.Ngrams) -> tuple[np.ndarray, tuple[str, ...]]:
 
 def _mix(hashes: np.ndarray, word: np.ndarray) -> np.ndarray:
   """Returns uint64 hashes of n-grams from those of their prefixes and their last words."""
-  mixed = hashes * np.uint64(0x9E3779B97F4A7C15) + word.astype(np.uint64) + np.uint64(1)
+  mixed = hashes * np.uint64(0x9E3779B97F4A7C15)
+  mixed += word.view(np.uint64)
+  mixed += np.uint64(1)
   for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
-    mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(multiplier)
-  return mixed ^ (mixed >> np.uint64(31))
+    mixed ^= mixed >> np.uint64(shift)
+    mixed *= np.uint64(multiplier)
+  mixed ^= mixed >> np.uint64(31)
+  return mixed
 
 
 def _sum(hashes: np.ndarray, frequency: np.ndarray) -> int:

@@ -6,7 +6,7 @@ used here are named, with their versions, in every signature.
 
 import functools
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Default(base.Tokenizer):
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
     if self.language in segmenters.SEGMENTERS:
-      return [self._segment(text) for text in self._normalize(texts)]
+      return self._segment(self._normalize(texts))
     return self.words(texts).captions()
 
   def words(self, texts: Sequence[str]) -> Words:
@@ -65,5 +65,5 @@ class Default(base.Tokenizer):
     return version
 
   @functools.cached_property
-  def _segment(self) -> Callable[[str], list[str]]:
+  def _segment(self) -> segmenters.Segment:
     return segmenters.load(self.language)

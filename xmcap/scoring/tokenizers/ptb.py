@@ -1,6 +1,5 @@
 """The English tokeniser of the COCO evaluation, for comparison with scores that pycocoevalcap made."""
 
-import importlib.metadata
 import pathlib
 import re
 import subprocess
@@ -42,6 +41,8 @@ class Ptb(base.Tokenizer):
   def version(self) -> str:
     """Raises XmcapError if pycocoevalcap is not installed."""
     jar = pathlib.PurePath(_pycocoevalcap().STANFORD_CORENLP_3_4_1_JAR).stem
+    import importlib.metadata
+
     return f"{self.rules}.{jar}.pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:

@@ -2,16 +2,17 @@
 
 import contextlib
 import dataclasses
-import importlib.metadata
-import operator
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
 
 from xmcap.errors import XmcapError
 
-Segment = Callable[[str], list[str]]
+Segment = Callable[[Sequence[str]], list[list[str]]]
+"""Splits normalised texts into words; best given all texts at once, as some learn from them what they need."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Segmenter:
   """How the words of a language are found.
 
   Attributes:
-    load: returns the function that splits a normalised text.
+    load: returns the function that splits texts.
     packages: the packages whose versions decide about the words.
     mode: the algorithm, where a package has several.
   """
@@ -51,6 +52,8 @@ def version(language: str) -> str:
   Raises:
     XmcapError: one of the packages is not installed.
   """
+  import importlib.metadata  # here, as it takes long to import and few languages need it
+
   segmenter = SEGMENTERS[language]
   try:
     packages = "+".join(f"{package}-{importlib.metadata.version(package)}" for package in segmenter.packages)
@@ -74,9 +77,9 @@ def _chinese() -> Segment:
   tokenizer.FREQ, tokenizer.total = dictionary.frequencies, dictionary.total
   tokenizer.initialized = True
 
-  def segment(text: str) -> list[str]:
-    dictionary.meet(text)
-    return [word for word in tokenizer.cut(text) if not word.isspace()]
+  def segment(texts: Sequence[str]) -> list[list[str]]:
+    dictionary.meet(texts)
+    return [[word for word in tokenizer.cut(text) if not word.isspace()] for text in texts]
 
   return segment
 
@@ -95,9 +98,7 @@ def _without(module: str) -> Iterator[None]:
 
 
 class _Dictionary:
-  """What jieba's `gen_pfdict` makes, but of those words only that can stand in a text that was met.
-
-  A word can only stand where its first two characters do, and most never do: that saves half of the loading.
+  """What jieba's `gen_pfdict` makes, filled as texts are met.
 
   Attributes:
     frequencies: prefix of a word -> its frequency; 0 if it is no word itself.
@@ -107,21 +108,54 @@ class _Dictionary:
   def __init__(self, text: str):
     """Reads lines `word frequency tag`."""
     fields = text.split()
-    words, frequencies = fields[::3], list(map(int, fields[1::3]))
-    self.total = sum(frequencies)
+    words, self._frequencies = fields[::3], fields[1::3]
+    self._lexicon = _Lexicon(words, 2)
+    self.total = sum(map(int, self._frequencies))
     self.frequencies: dict[str, int] = {}
-    self._unmet: dict[str, list[tuple[str, int]]] = {}
-    heads = map(operator.itemgetter(slice(2)), words)
-    for head, entry in zip(heads, zip(words, frequencies, strict=True), strict=True):
-      self._unmet.setdefault(head, []).append(entry)
 
-  def meet(self, text: str) -> None:
-    """Adds the words that may stand in a text."""
-    for head in {*text, *map(operator.add, text, text[1:])}:
-      for word, frequency in self._unmet.pop(head, ()):
-        for length in range(1, len(word)):
-          self.frequencies.setdefault(word[:length], 0)
-        self.frequencies[word] = frequency
+  def meet(self, texts: Sequence[str]) -> None:
+    """Adds the words that may stand in the texts."""
+    for place, word in self._lexicon.meet(texts):
+      for length in range(1, len(word)):
+        self.frequencies.setdefault(word[:length], 0)
+      self.frequencies[word] = int(self._frequencies[place])
+
+
+class _Lexicon:
+  """The words of a dictionary: for the first texts those that can stand in them, for whoever comes after all.
+
+  A word can only stand where its first characters do, and most never do: that saves most of the loading.
+  """
+
+  _BITS = 22
+
+  def __init__(self, words: Sequence[str], head: int):
+    """Takes the words, and how many characters of each to look at (shorter words are always given)."""
+    self._words, self._head = words, head
+    self._met = False
+
+  def meet(self, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yields place and word, of words that may stand in the texts; some may come again."""
+    if not self._words or not any(texts):
+      return
+    if self._met:
+      yield from enumerate(self._words)
+      self._words = []
+      return
+    self._met = True
+    code_points = np.frombuffer("\n".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    count = max(0, len(code_points) - self._head + 1)
+    met = np.zeros(1 << self._BITS, np.bool_)
+    met[self._hashes([code_points[place : place + count] for place in range(self._head)])] = True
+    heads = np.array(self._words, f"U{self._head}").view(np.uint32).reshape(-1, self._head)
+    for place in np.flatnonzero(met[self._hashes(heads.T)] | (heads[:, -1] == 0)).tolist():
+      yield place, self._words[place]
+
+  def _hashes(self, characters: Iterable[np.ndarray]) -> np.ndarray:
+    hashes = np.zeros((), np.uint32)
+    for code_points in characters:
+      hashes = (hashes + code_points) * np.uint32(0x9E3779B1)
+    return hashes >> np.uint32(32 - self._BITS)
 
 
 def _japanese() -> Segment:
@@ -130,7 +164,7 @@ def _japanese() -> Segment:
   import unidic_lite
 
   tagger = fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}" -Owakati')
-  return lambda text: tagger.parse(text).split()
+  return lambda texts: [tagger.parse(text).split() for text in texts]
 
 
 def _thai() -> Segment:
@@ -138,11 +172,19 @@ def _thai() -> Segment:
   # Else it makes a folder in the user's home, which a worker may not have. The two names exclude each other.
   if "PYTHAINLP_READ_MODE" not in os.environ:
     os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
-  from pythainlp.tokenize import newmm, word_dict_trie
+  from pythainlp.corpus import thai_words
+  from pythainlp.tokenize import newmm
+  from pythainlp.util import Trie
 
-  words = word_dict_trie()
-  # Piece by piece: its search space grows with the length of an ambiguous text.
-  return lambda text: [word for piece in text.split() for word in newmm.segment(piece, words)]
+  lexicon, trie = _Lexicon(sorted(thai_words()), 4), Trie([])
+
+  def segment(texts: Sequence[str]) -> list[list[str]]:
+    for _, word in lexicon.meet(texts):
+      trie.add(word)
+    # Piece by piece: its search space grows with the length of an ambiguous text.
+    return [[word for piece in text.split() for word in newmm.segment(piece, trie)] for text in texts]
+
+  return segment
 
 
 SEGMENTERS: dict[str, Segmenter] = {
