@@ -78,3 +78,10 @@ def test_what_is_wrong_is_one_line(files, text, overrides, message):
 def test_an_absent_file_names_the_nearest(files):
   with pytest.raises(UsageError, match="models/bd.gin: no such file .*did you mean models/b"):
     configuration.parse(["models/bd.gin"])
+
+
+def test_resolve_evaluates_references_and_macros(files):
+  configuration.parse(["a.gin"], ["soup_for_tests.salt=[@other/soup_for_tests(), %NAME]"])
+  with gin.unlock_config():
+    gin.parse_config("other/soup_for_tests.salt = 9")
+  assert configuration.resolve(gin.query_parameter("soup_for_tests.salt")) == [(9, "x"), "x"]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from xmcap import __version__
-from xmcap.commands import base, data, human, model, score
+from xmcap.commands import base, convert, data, human, model, plan, score
 from xmcap.errors import UsageError, XmcapError
 
 
@@ -84,7 +84,7 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, score, human, data):
+  for group in (model, convert, plan, score, human, data):
     group.add(commands)
   return parser
 

@@ -5,12 +5,14 @@ overrides win. Files are looked up in the working folder, in `--gin_search_paths
 files that travel with xmcap, so that `--gin_file=models/bb.gin` needs no search path.
 """
 
+import copy
 import difflib
 import inspect
 import logging
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import gin
 from gin import config as gin_config
@@ -75,6 +77,11 @@ def macro(name: str) -> str:
   if name not in _macros():
     raise UsageError(f"no gin file defines {name}: add a line such as {name} = 'DIR' to the run's file")
   return gin.query_parameter(f"{name}/gin.macro.value")
+
+
+def resolve(value: Any) -> Any:
+  """What gin would hand over for a bound value: references and macros in it are evaluated."""
+  return copy.deepcopy(value)
 
 
 def explain() -> str:

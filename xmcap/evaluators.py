@@ -1,8 +1,12 @@
 """Evaluators: small plug-ins, a constructor and `run()`, for during training and after it.
 
 `run(params, step)` yields rows (language, name, value); the language `mean` stands for the mean over all.
+`small(pictures)`, if there is one, gives the same evaluator over next to nothing, for `xmcap train --dry_run`.
 """
 
+import copy
+import itertools
+import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -79,6 +83,33 @@ class CaptionEvaluator:
     if not present:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
+  def small(self, pictures: int) -> "CaptionEvaluator":
+    """The same for so many pictures and two languages, which writes nothing.
+
+    Raises:
+      UsageError: the file of any picture is absent, be it one of these or not.
+    """
+    present = set(os.listdir(self.images_dir)) if self.images_dir.is_dir() else set()
+    for key in self.references:
+      if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
+        raise self._no_picture(key)
+    evaluator = copy.copy(self)
+    evaluator.out_dir, evaluator.baselines = "", None
+    evaluator.options = {**self.options, "subset": "", "bootstrap": 0, "health": False}
+    first = next(captions for captions in self.references.values() if captions)
+    evaluator.languages = tuple(code for code in self.languages if code in first)[:2]
+    few = {
+      key: {code: captions[code] for code in evaluator.languages}
+      for key, captions in self.references.items()
+      if all(code in captions for code in evaluator.languages)
+    }
+    few = dict(itertools.islice(few.items(), pictures))
+    tokenized = references_lib.tokenized_of(self.references)
+    evaluator.references = references_lib.References(
+      few, tokenized={key: tokenized[key] for key in few} if tokenized else None
+    )
+    return evaluator
+
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields (language, metric, score), and the language `mean`."""
     del step
@@ -129,7 +160,10 @@ class CaptionEvaluator:
       path = self.images_dir / f"{key}{suffix}"
       if path.is_file():
         return path.read_bytes()
-    raise UsageError(f"{self.images_dir}: no picture {key}.jpg or .png, which {self.path} has captions of")
+    raise self._no_picture(key)
+
+  def _no_picture(self, key: str) -> UsageError:
+    return UsageError(f"{self.images_dir}: no picture {key}.jpg or .png, which {self.path} has captions of")
 
   def _pixels(self, key: str) -> np.ndarray:
     return images.load(self._bytes(key), key, self.predictor.image_size)
@@ -175,6 +209,12 @@ class LossEvaluator:
     self.num_batches = num_batches or max(1, round(stream.steps_per_epoch))
     self.prefix = f"{name}/" if name else ""
     self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
+
+  def small(self, pictures: int) -> "LossEvaluator":
+    """The same for one batch of so many pictures."""
+    evaluator = copy.copy(self)
+    evaluator.stream, evaluator.num_batches = self.stream.resized(pictures), 1
+    return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields ("", name, value): `loss` and what the objective measures."""

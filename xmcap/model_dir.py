@@ -14,7 +14,7 @@ import gin
 
 from xmcap import configuration, languages
 from xmcap import predictor as predictor_lib
-from xmcap.data import images, tasks
+from xmcap.data import checks, images, tasks
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints
 
@@ -26,11 +26,16 @@ def prepare_model_dir() -> None:
   """Writes `config.gin` and the vocabulary into the folder that the configuration names as MODEL_DIR.
 
   Raises:
-    UsageError: the configuration has no MODEL_DIR or no MIXTURE.
+    UsageError: the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
     XmcapError: the folder cannot be written.
   """
   model_dir = pathlib.Path(configuration.macro("MODEL_DIR"))
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
+  rows = text_rows(
+    configuration.resolve(gin.get_bindings("train", resolve_references=False).get("objective"))
+  )
+  if rows is not None:
+    checks.check_rows(vocabulary, rows)
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     (model_dir / CONFIG).write_text(configuration.explain(), encoding="utf-8")
@@ -38,6 +43,12 @@ def prepare_model_dir() -> None:
       shutil.copyfile(vocabulary.path, model_dir / VOCABULARY)
   except OSError as error:
     raise XmcapError(f"{model_dir}: cannot be written ({error.strerror}): give a folder that can") from None
+
+
+def text_rows(objective: Any) -> int | None:
+  """Rows of the embedding and the logits of what an objective trains; None where that has no text."""
+  t5 = getattr(getattr(objective, "module", None), "t5", None)
+  return None if t5 is None else t5.vocab_size
 
 
 def parse(

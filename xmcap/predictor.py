@@ -1,15 +1,20 @@
 """Pictures in, captions in the languages asked for out."""
 
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import gin
+import jax
 import numpy as np
 
 from xmcap.data import tasks
+from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import Generator, Greedy
+from xmcap.models.decoding import Generator
+from xmcap.models.search import Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
@@ -27,15 +32,17 @@ class Predictor:
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
     max_length: the most pieces of a caption, its end counted.
     batch_size: pictures decoded at once, times the number of languages.
+    cache_dtype: of the decoder's keys and values; see `Generator`.
   """
 
   def __init__(
-    self, mixture: str = gin.REQUIRED, search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32
-  ):
+    self, mixture: str = gin.REQUIRED, search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
+    cache_dtype: str = "auto",
+  ):  # fmt: skip
     self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
-    self.captioner = Captioner(ViTConfig(), T5Config())
+    self.captioner = Captioner(ViTConfig(), T5Config()).unrolled()
     self.batch_size = batch_size
-    self._generate = Generator(self.captioner, search, max_length, batch_size)
+    self._generate = Generator(self.captioner, search, max_length, batch_size, cache_dtype)
 
   @property
   def image_size(self) -> int:
@@ -56,11 +63,13 @@ class Predictor:
     """Yields (key, {language: caption}) for each picture, in order.
 
     Args:
-      params: the captioner's parameters.
+      params: the captioner's parameters, its layers stacked or one by one.
       pictures: (key, uint8 [image_size, image_size, 3]) pairs.
       codes: the languages.
     """
     prompts = self.prompts(codes)
+    # Once for all pictures; a loop over the layers inside of the loop over the tokens would only be slower.
+    params = stacking.unstack(params) if stacking.is_stacked(params) else params
     for number, batch in enumerate(_batched(pictures, self.batch_size)):
       ids = np.arange(len(batch), dtype=np.int32) + number * self.batch_size
       tokens, _ = self._generate(params, np.stack([pixels for _, pixels in batch]), prompts, row_ids=ids)
@@ -80,16 +89,48 @@ def _batched(items: Iterable, size: int) -> Iterator[list]:
 
 
 def with_progress(
-  rows: Iterable, total: int, what: str, say: Callable[[str], None], every: float = 10.0
-) -> Iterator:
-  """Passes rows on and says every few seconds how many, how fast, and how long it will take."""
-  began = last = time.monotonic()
-  for count, row in enumerate(rows, 1):
-    yield row
+  rows: Iterable[tuple[str, dict[str, str]]], total: int, what: str, say: Callable[[str], None],
+  every: float = 10.0,
+) -> Iterator[tuple[str, dict[str, str]]]:  # fmt: skip
+  """Passes (key, {language: caption}) on, and says every few seconds how far, how fast, how long yet, how much memory.
+
+  The speed is that after the first batch, which is compiled for; what takes no longer than `every` says nothing.
+
+  Args:
+    rows: from a `Predictor`.
+    total: how many there will be.
+    what: begins each line.
+    say: prints a line.
+    every: seconds between two lines.
+  """
+  began = last = first = time.monotonic()
+  count = captions = 0
+  for key, found in rows:
     now = time.monotonic()
-    if now - last >= every:
-      rate = count / (now - began)
+    if not count:
+      first = last = now
+    elif now - last >= every:
+      # Rows come by the batch and this is the first of one: since `first` as many were decoded as were passed on.
+      speed = captions / (now - first)
+      left = (total - count) * (now - first) / count
       say(
-        f"{what}: {count:,} of {total:,} pictures, {rate:.1f} a second, {(total - count) / rate:.0f} s left"
+        f"{what}: {count:,} of {total:,} pictures, {speed:,.1f} captions a second, {left:,.0f} s left, "
+        f"{peak_memory()}"
       )
       last = now
+    count += 1
+    captions += len(found)
+    yield key, found
+  seconds = time.monotonic() - began
+  if seconds >= every:
+    say(f"{what}: {count:,} pictures, {captions:,} captions in {seconds:,.0f} s, {peak_memory()}")
+
+
+def peak_memory() -> str:
+  """The most memory so far, in words: of the fullest device, or of the process where devices do not tell (CPU)."""
+  stats = [device.memory_stats() for device in jax.local_devices()]
+  if all(stats):
+    return f"{max(x['peak_bytes_in_use'] for x in stats) / 1e9:.1f} GB of a device's memory at most"
+  unit = 1 if sys.platform == "darwin" else 1024
+  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+  return f"{peak / 1e9:.1f} GB of the process's memory at most"

@@ -372,3 +372,12 @@ def test_an_unknown_tag_is_named(tmp_path, register):
 def test_no_slots(tiny):
   with pytest.raises(UsageError, match="num_slots is 0"):
     TagStream(tiny.name, num_slots=0)
+
+
+def test_resized_has_the_longest_targets_and_leaves_the_stream_alone(tiny):
+  stream = CaptionStream(
+    tiny.name, batch_size=8, target_length=16, target_lengths=(4, 16), bucket_window=2, image_size=8
+  )
+  small = stream.resized(2)
+  assert small.batch(0)["target_tokens"].shape == (2, 1, 16) and small.batch(0)["image"].shape[0] == 2
+  assert (stream.pictures, stream.target_lengths, stream.bucket_window) == (8, (4, 16), 2)

@@ -11,7 +11,10 @@ from flax import struct
 
 from xmcap.errors import UsageError
 from xmcap.models import decoding
-from xmcap.models.decoding import Beam, Generator, Greedy, Sample
+from xmcap.models.beam_search import Beam
+from xmcap.models.decoding import Generator
+from xmcap.models.search import Greedy, Sample
+from xmcap.models.t5 import SelfCache
 
 MAX_LENGTH = 7
 
@@ -174,7 +177,7 @@ def test_an_ended_caption_can_still_be_overtaken():
   def step(tokens, position, cross, cache):
     return jnp.log(jnp.asarray(table, jnp.float32))[tokens], cache
 
-  empty = decoding.SelfCache((), ())
+  empty = SelfCache((), ())
   tokens, scores = Beam(2, 0.0).run(step, None, empty, 6, jnp.zeros(1))
   np.testing.assert_array_equal(tokens[0], [2, 1, 0, 0, 0, 0])
   np.testing.assert_allclose(scores[0], np.log(0.6 * 0.99), rtol=1e-4)
@@ -211,29 +214,29 @@ class _Lengths:
 
 
 def test_rows_that_ended_cost_nothing_once_few_go_on():
-  """40 rows of 2 tokens, but for one of 30: 2 steps of 40 rows, then 28 of 3 (a sixteenth, rounded up)."""
+  """640 rows of 2 tokens, but for one of 30: 2 steps of 640 rows, then 28 of 40 (a sixteenth)."""
   steps = []
 
   def step(tokens, position, cross, cache):
     jax.debug.callback(lambda _: steps.append(len(tokens)), position)
     # Each row says 2 + its number until its end; the cache counts its steps, so that mixed rows would be seen.
-    token = jnp.where(position + 1 < cross.length, 2 + cross.row, 1)
+    token = jnp.where(position + 1 < cross.length, 2 + cross.row % 40, 1)
     cache = jax.tree.map(lambda x: x + 1, cache)
     return jnp.where(jnp.all(cache.keys[0] == position + 1), jax.nn.one_hot(token, 50)[:, None], 0.0), cache
 
-  lengths = np.full(40, 2)
+  lengths = np.full(640, 2)
   lengths[17] = 30
-  cache = decoding.SelfCache((jnp.zeros(40, int),), ())
+  cache = SelfCache((jnp.zeros(640, int),), ())
   tokens, scores = Greedy().run(
-    step, _Lengths(jnp.arange(40), jnp.asarray(lengths)), cache, 32, jnp.zeros(40)
+    step, _Lengths(jnp.arange(640), jnp.asarray(lengths)), cache, 32, jnp.zeros(640)
   )
   jax.effects_barrier()
-  expected = np.zeros((40, 32), int)
-  expected[:, :2] = np.stack([2 + np.arange(40), np.ones(40)], axis=1)
+  expected = np.zeros((640, 32), int)
+  expected[:, :2] = np.stack([2 + np.arange(640) % 40, np.ones(640)], axis=1)
   expected[17, :30] = [19] * 29 + [1]
   np.testing.assert_array_equal(tokens, expected)
   np.testing.assert_allclose(scores, lengths * (1 - np.log(np.e + 49)), rtol=1e-5)
-  assert sorted(steps) == [3] * 28 + [40] * 2
+  assert sorted(steps) == [40] * 28 + [640] * 2
 
 
 @pytest.mark.parametrize("length", [1, 5])
@@ -244,7 +247,7 @@ def test_captions_that_never_end_are_cut(length):
     return jax.nn.one_hot(2 + cross.row, 50)[:, None], cache
 
   rows = _Lengths(jnp.arange(40), jnp.zeros(40))
-  tokens, _ = Greedy().run(step, rows, decoding.SelfCache((), ()), length, jnp.zeros(40))
+  tokens, _ = Greedy().run(step, rows, SelfCache((), ()), length, jnp.zeros(40))
   np.testing.assert_array_equal(tokens, np.repeat(2 + np.arange(40)[:, None], length, axis=1))
 
 

@@ -5,7 +5,8 @@ import optax
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.optimizer import Optimizer, adafactor, adam, global_norm, multiplier_tree
+from xmcap.models import stacking
+from xmcap.training.optimizer import Optimizer, adafactor, adam, global_norm, merge, multiplier_tree
 from xmcap.training.schedule import ConstantThenRsqrt
 
 PARAMS = {
@@ -64,29 +65,71 @@ def test_clips_by_global_norm():
 
 
 def test_first_multiplier_that_is_found_holds():
-  tree = multiplier_tree(PARAMS, [("^vit/bias", 0.0), ("vit", 2.0)])
-  assert tree == {"vit": {"kernel": 2.0, "bias": 0.0}, "decoder": {"kernel": 1.0}}
+  tree = multiplier_tree(PARAMS, [("^vit/bias", 0.5), ("vit", 2.0)])
+  assert tree == {"vit": {"kernel": 2.0, "bias": 0.5}, "decoder": {"kernel": 1.0}}
 
 
-def test_multiplier_scales_the_step_and_zero_freezes():
+def test_multiplier_scales_the_step():
   grads = grads_like(PARAMS)
   plain = run(Optimizer(adam, RATE), PARAMS, grads, 1)
-  scaled = run(Optimizer(adam, RATE, [("decoder", 30.0), ("bias", 0)]), PARAMS, grads, 1)
+  scaled = run(Optimizer(adam, RATE, [("decoder", 30.0)]), PARAMS, grads, 1)
 
   def moved(params, top):
     return np.asarray(params[top]["kernel"] - PARAMS[top]["kernel"])
 
   np.testing.assert_allclose(moved(scaled, "decoder"), 30 * moved(plain, "decoder"), rtol=1e-5)
   np.testing.assert_array_equal(moved(scaled, "vit"), moved(plain, "vit"))
-  np.testing.assert_array_equal(scaled["vit"]["bias"], PARAMS["vit"]["bias"])
 
 
 @pytest.mark.parametrize(
   "multipliers, message",
   [([("encoder", 2.0)], "'encoder' is found in no parameter's path"),
    ([("vit", 2.0), ("vit/bias", 3.0)], "patterns before 'vit/bias' take all its parameters"),
-   ([("vit(", 2.0)], "is not a pattern and a number"), ([("vit", "two")], "is not a pattern and a number")],
+   ([("vit(", 2.0)], "'vit(' is no pattern"), ([("vit", "two")], "give a number above 0"),
+   ([("vit", 0)], "Optimizer.frozen leaves parameters as they are")],
 )  # fmt: skip
 def test_refuses_multipliers_that_decide_nothing(multipliers, message):
   with pytest.raises(UsageError, match=message.replace("(", r"\(")):
     Optimizer(adam, RATE, multipliers).init(PARAMS)
+
+
+def test_frozen_parameters_are_split_off():
+  optimizer = Optimizer(adam, RATE, frozen=("^vit/",))
+  learning, frozen = optimizer.split(PARAMS)
+  assert set(learning) == {"decoder"} and set(frozen) == {"vit"}
+  assert jax.tree.structure(merge(learning, frozen)) == jax.tree.structure(PARAMS)
+  state = optimizer.init(learning)
+  assert all(leaf.shape in ((), (3, 2)) for leaf in jax.tree.leaves(state))
+
+
+@pytest.mark.parametrize(
+  "frozen, message",
+  [(["encoder"], "frozen: 'encoder' is found in no parameter's path; paths look like"),
+   (["vit("], "frozen: 'vit(' is no pattern"), ([""], "nothing is left to learn")],
+)  # fmt: skip
+def test_refuses_to_freeze_nothing_or_everything(frozen, message):
+  with pytest.raises(UsageError, match=message.replace("(", r"\(")):
+    Optimizer(adam, RATE, frozen=frozen).split(PARAMS)
+
+
+@pytest.mark.parametrize("rule", [adam, adafactor, lambda: adafactor(min_dim_size_to_factor=2)])
+def test_stacked_layers_learn_as_layers_one_by_one(rule):
+  def layer(seed, scale):
+    rng = np.random.default_rng(seed)
+    return {
+      "mlp": {"kernel": jnp.asarray(scale * rng.normal(size=(4, 6)), jnp.float32), "bias": jnp.zeros(6)}
+    }
+
+  single = {
+    "encoder": {f"layers_{i}": layer(i, 10.0**i) for i in range(3)},
+    "head": {"kernel": jnp.ones((3, 2))},
+  }
+  stacked = {
+    "encoder": {"layers": jax.tree.map(lambda *x: jnp.stack(x), *single["encoder"].values())},
+    "head": single["head"],
+  }
+  optimizer = Optimizer(rule, RATE)
+  grads = grads_like(single)
+  expected = stacking.stack(run(optimizer, single, grads), stacked)
+  found = run(optimizer, stacked, stacking.stack(grads, stacked))
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)

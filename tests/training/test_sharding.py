@@ -85,6 +85,23 @@ def test_adafactors_factors_lie_as_the_dimensions_that_they_keep():
   assert found["v/a"] == ((1,), PartitionSpec())
 
 
+def test_factors_of_stacked_layers_lie_as_those_of_one():
+  partitioning = Partitioning()
+  mesh = partitioning.mesh()
+  # More layers than one dimension of a layer: still it is the layer's dimensions that are factored.
+  params = {"encoder": {"layers": {"a": jnp.ones((5, 4, 6))}}}
+  metadata = {"encoder": {"layers": {"a_axes": AxisMetadata(("layers", "embed", "mlp"))}}}
+  placed = parameter_shardings(params, metadata, mesh, partitioning.logical_rules())
+  assert placed["encoder"]["layers"]["a"].spec == PartitionSpec(None, "fsdp", "model")
+  state = create_state(params, Optimizer(lambda: adafactor(min_dim_size_to_factor=2)))
+  places = jax.tree_util.tree_leaves_with_path(state_shardings(state, placed, mesh).opt_state)
+  found = {jax.tree_util.keystr(path): place.spec for path, place in places}
+  row, column = (
+    next(spec for path, spec in found.items() if f".{name}[" in path) for name in ("v_row", "v_col")
+  )
+  assert row == PartitionSpec(None, "fsdp") and column == PartitionSpec(None, "model")
+
+
 def test_batch_is_placed_without_its_keys():
   mesh = Partitioning().mesh()
   assert host_share(mesh) == (0, 1)
@@ -111,7 +128,7 @@ def eight_devices(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["toy", "captions"])
+@pytest.mark.parametrize("objective", ["toy", "captions", "captions of stacked layers"])
 @pytest.mark.parametrize("mesh", MESHES)
 def test_losses_of_ten_steps_equal_one_devices(eight_devices, objective, mesh):
   one, losses = eight_devices["losses"][objective]["one"], eight_devices["losses"][objective][mesh]
@@ -133,17 +150,18 @@ def test_checkpoint_of_one_mesh_is_read_on_the_others(eight_devices):
     assert step == 10 and difference == 0, mesh
 
 
-def captions():
+def captions(layers=1, **changes):
   """A tiny captioner and random batches for it."""
   from xmcap.models.t5 import T5Config
   from xmcap.models.vit import ViTConfig
   from xmcap.training.objectives import CaptionObjective
 
   vit = ViTConfig(
-    width=16, depth=1, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dropout_rate=0.1
-  )
-  t5 = T5Config(vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1,
-                num_decoder_layers=1, mlp_dim=32, dropout_rate=0.1)  # fmt: skip
+    width=16, depth=layers, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dropout_rate=0.1,
+    **changes,
+  )  # fmt: skip
+  t5 = T5Config(vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=layers,
+                num_decoder_layers=layers, mlp_dim=32, dropout_rate=0.1, **changes)  # fmt: skip
 
   class Stream:
     def batch(self, step, host_index=0, host_count=1):
@@ -188,6 +206,11 @@ def main(folder):
   for objective_name, (objective, stream), rule in (
     ("toy", (ToyObjective(), ToyStream()), adam),
     ("captions", captions(), lambda: adafactor(min_dim_size_to_factor=8)),
+    (
+      "captions of stacked layers",
+      captions(layers=2, scan=True, remat=True),
+      lambda: adafactor(min_dim_size_to_factor=8),
+    ),
   ):
     losses = result["losses"][objective_name] = {}
     for name, partitioning in meshes.items():

@@ -1,6 +1,9 @@
 import jax
 import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from tests.training.test_checkpoints import OPTIMIZER, assert_same, begin, fresh, lib, write
 from xmcap.errors import UsageError, XmcapError
@@ -67,3 +70,159 @@ def test_pretrained_parts_that_do_not_fit(tmp_path, mine, prefix, message):
 def test_given_checkpoint_and_pretrained_parts_exclude_each_other(tmp_path):
   with pytest.raises(UsageError, match="not both"):
     begin(tmp_path, initial_checkpoint="a", pretrained=[("b", "vit")])
+
+
+# ---- folders of converted weights ----------------------------------------------------------------
+
+
+def write_converted(folder, flat):
+  """A folder as `xmcap convert` leaves it."""
+  folder.mkdir()
+  save_file(flat, folder / "params.safetensors")
+  return str(folder)
+
+
+def positions(side, seed=0):
+  return np.random.RandomState(seed).standard_normal((side * side, 4)).astype(np.float32)
+
+
+def layers(stack, number, seed=0):
+  """{path: array} of layers one by one."""
+  return {
+    f"{stack}/layers_{n}/kernel": np.random.RandomState(seed + n).standard_normal((2, 3)).astype(np.float32)
+    for n in range(number)
+  }
+
+
+def model_of(tree):
+  return create_state(jax.tree.map(jnp.asarray, tree), OPTIMIZER)
+
+
+def test_a_converted_folder_gives_all_it_holds_and_the_rest_is_said(tmp_path):
+  folder = write_converted(tmp_path / "vit", {"vit/norm/scale": np.full(3, 7.0, np.float32)})
+  mine = model_of(
+    {
+      "vit": {"norm": {"scale": np.zeros(3)}, "head": {"kernel": np.ones(2)}},
+      "decoder": {"a": {"b": np.ones(1)}},
+    }
+  )
+  state, origin = begin(tmp_path / "own", mine, pretrained=folder)
+  assert_same(state.params, mine.params | {"vit": mine.params["vit"] | {"norm": {"scale": jnp.full(3, 7.0)}}})
+  assert_same(state.opt_state, mine.opt_state)
+  assert origin == f"starting with vit from {folder}; fresh: decoder, vit/head"
+
+
+def test_a_list_of_folders_and_pairs(tmp_path):
+  one = write_converted(tmp_path / "one", {"vit/a": np.full(2, 1.0, np.float32)})
+  two = write_converted(
+    tmp_path / "two", {"encoder/a": np.full(2, 2.0, np.float32), "left": np.zeros(9, np.float32)}
+  )
+  mine = model_of({"vit": {"a": np.zeros(2)}, "encoder": {"a": np.zeros(2)}})
+  state, origin = begin(tmp_path / "own", mine, pretrained=[one, (two, "encoder")])
+  assert_same(state.params, {"vit": {"a": jnp.full(2, 1.0)}, "encoder": {"a": jnp.full(2, 2.0)}})
+  assert origin == f"starting with vit from {one}, encoder from {two}"
+
+
+def test_a_runs_folder_alone(tmp_path):
+  write(tmp_path / "other", [9])
+  state, origin = begin(tmp_path / "own", pretrained=[str(tmp_path / "other")])
+  assert_same(state.params, fresh(seed=9).params)
+  assert "fresh" not in origin
+
+
+def test_weights_are_cast_to_the_models_dtype(tmp_path):
+  numbers = np.random.RandomState(0).standard_normal(5).astype(ml_dtypes.bfloat16)
+  folder = write_converted(tmp_path / "vit", {"vit/a": numbers})
+  state, _ = begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(5, np.float32)}}), pretrained=folder)
+  assert state.params["vit"]["a"].dtype == jnp.float32
+  assert_same(state.params["vit"]["a"], numbers.astype(np.float32))
+
+
+def test_positions_of_another_grid_are_resized_and_that_is_said(tmp_path):
+  """2 x 2 to 3 x 3 by hand: corners stay, edges are means of two, the middle is the mean of all."""
+  folder = write_converted(tmp_path / "vit", {"vit/position_embedding": positions(2)})
+  mine = model_of({"vit": {"position_embedding": np.zeros((9, 4), np.float32)}})
+  state, origin = begin(tmp_path / "own", mine, pretrained=folder)
+  (a, b), (c, d) = positions(2).reshape(2, 2, 4)
+  expected = [a, (a + b) / 2, b, (a + c) / 2, (a + b + c + d) / 4, (b + d) / 2, c, (c + d) / 2, d]
+  np.testing.assert_allclose(state.params["vit"]["position_embedding"], np.stack(expected), rtol=0, atol=1e-6)
+  assert "vit/position_embedding resized from 2 x 2 to 3 x 3 patches" in origin
+
+
+def test_positions_of_no_square_are_not_resized(tmp_path):
+  folder = write_converted(tmp_path / "vit", {"vit/position_embedding": np.zeros((5, 4), np.float32)})
+  mine = model_of({"vit": {"position_embedding": np.zeros((9, 4), np.float32)}})
+  with pytest.raises(XmcapError, match=r"has shape \(5, 4\), and this model's has \(9, 4\)"):
+    begin(tmp_path / "own", mine, pretrained=folder)
+
+
+def stacked(flat):
+  stack = next(iter(flat)).split("/")[0]
+  return {stack: {"layers": {"kernel": np.stack(list(flat.values()))}}}
+
+
+def test_layers_one_by_one_into_a_scanned_model(tmp_path):
+  flat = layers("encoder", 3)
+  folder = write_converted(tmp_path / "t5", flat)
+  mine = model_of({"encoder": {"layers": {"kernel": np.zeros((3, 2, 3), np.float32)}}})
+  state, _ = begin(tmp_path / "own", mine, pretrained=folder)
+  assert_same(state.params, jax.tree.map(jnp.asarray, stacked(flat)))
+
+
+def test_a_scanned_run_into_layers_one_by_one(tmp_path):
+  flat = layers("encoder", 3)
+  checkpoints = lib.Checkpoints(tmp_path / "scanned")
+  checkpoints.save(1, model_of(stacked(flat)))
+  checkpoints.close()
+  mine = model_of({"encoder": {f"layers_{n}": {"kernel": np.zeros((2, 3), np.float32)} for n in range(3)}})
+  state, _ = begin(tmp_path / "own", mine, pretrained=[(str(tmp_path / "scanned"), "encoder")])
+  for n in range(3):
+    assert_same(state.params["encoder"][f"layers_{n}"]["kernel"], flat[f"encoder/layers_{n}/kernel"])
+
+
+def test_fewer_layers_than_a_scanned_model_has(tmp_path):
+  flat = layers("encoder", 2)
+  folder = write_converted(tmp_path / "t5", flat)
+  mine = model_of({"encoder": {"layers": {"kernel": np.ones((3, 2, 3), np.float32)}}})
+  state, origin = begin(tmp_path / "own", mine, pretrained=folder)
+  assert_same(state.params["encoder"]["layers"]["kernel"][2], jnp.ones((2, 3)))
+  assert "fresh: encoder/layers_2" in origin
+
+
+@pytest.mark.parametrize(
+  "flat, message",
+  [
+    ({"vit/a": np.zeros((2, 3), np.float32)}, r"vit/a has shape \(2, 3\), and this model's has \(4,\): give --gin"),
+    ({"vit/a": np.zeros(4, np.float32), "head/b": np.zeros(2, np.float32)}, r"head/b \(2,\) \(and 0 more\) has no"),
+    ({"vit/a": np.zeros(4, np.int32)}, r"vit/a \(4,\) is int32"),
+  ],
+)  # fmt: skip
+def test_converted_folders_that_do_not_fit(tmp_path, flat, message):
+  folder = write_converted(tmp_path / "vit", flat)
+  with pytest.raises(XmcapError, match=message):
+    begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folder)
+
+
+def test_the_same_parameter_from_two_folders(tmp_path):
+  folders = [write_converted(tmp_path / name, {"vit/a": np.zeros(4, np.float32)}) for name in "ab"]
+  with pytest.raises(UsageError, match="vit/a is in .*/b and in one before it"):
+    begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folders)
+
+
+def test_a_converted_file_that_is_cut_short(tmp_path):
+  folder = write_converted(tmp_path / "vit", {"vit/a": np.zeros(4, np.float32)})
+  file = tmp_path / "vit/params.safetensors"
+  file.write_bytes(file.read_bytes()[:-3])
+  with pytest.raises(UsageError, match="params.safetensors: not a whole safetensors file"):
+    begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folder)
+
+
+@pytest.mark.parametrize("item", [3, ("a", "b", "c"), ("a", 1)])
+def test_an_item_that_is_neither_folder_nor_pair(tmp_path, item):
+  with pytest.raises(UsageError, match="is neither a folder nor a"):
+    begin(tmp_path / "own", pretrained=[item])
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+  with pytest.raises(UsageError, match="no checkpoint there"):
+    begin(tmp_path / "own", pretrained=str(tmp_path / "absent"))

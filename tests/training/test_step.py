@@ -1,9 +1,11 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.training.toy import ToyObjective, ToyStream
+from tests.training.toy import HIDDEN, WIDTH, ToyObjective, ToyStream
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.schedule import ConstantThenRsqrt
 from xmcap.training.step import create_state, make_train_step, split
@@ -87,3 +89,23 @@ def test_non_finite_step_changes_nothing_and_is_counted():
   good, _ = step(after, numbers(2))
   assert (int(good.skipped), int(good.skipped_in_a_row)) == (2, 0)
   assert not np.array_equal(good.params["wi"], state.params["wi"])
+
+
+def test_frozen_parameters_stay_and_the_others_learn():
+  optimizer = dataclasses.replace(OPTIMIZER, frozen=("^wi$",))
+  state = create_state(start(ToyObjective()).params, optimizer)
+  after, metrics = jax.jit(make_train_step(ToyObjective(), optimizer, 10))(state, numbers(0))
+  np.testing.assert_array_equal(after.params["wi"], state.params["wi"])
+  assert not np.array_equal(after.params["wo"], state.params["wo"]) and metrics["grad_norm"] > 0
+  assert all(leaf.shape != state.params["wi"].shape for leaf in jax.tree.leaves(after.opt_state))
+
+
+def test_no_gradient_is_computed_for_what_is_frozen():
+  def flops(frozen):
+    optimizer = dataclasses.replace(OPTIMIZER, frozen=frozen)
+    state = create_state(start(ToyObjective()).params, optimizer)
+    step = jax.jit(make_train_step(ToyObjective(), optimizer, 10)).lower(state, numbers(0)).compile()
+    return step.cost_analysis()["flops"]
+
+  # The gradient by `wi` is a product as large as the one with `wi` itself.
+  assert flops(("^wi$",)) < flops(()) - 2 * 32 * WIDTH * HIDDEN

@@ -15,6 +15,11 @@ def _add_train(commands) -> None:
   command = base.add_command(
     commands, "train", _train, "train a model as gin files say", "Started again, a run goes on where it was."
   )
+  command.add_argument(
+    "--dry_run",
+    action="store_true",
+    help="check data, vocabulary, weights, folder, one step and the evaluators; train nothing",
+  )
   base.add_gin(command)
 
 
@@ -28,6 +33,11 @@ def _train(arguments) -> None:
 
   configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
+    return
+  if arguments.dry_run:
+    from xmcap.training import dry_run
+
+    dry_run.dry_run()
     return
   from xmcap import model_dir
   from xmcap.training import loop

@@ -8,6 +8,7 @@ or on another number of hosts, sees what an undisturbed one would have seen. (`b
 positions of a few batches out anew among those batches; this too depends on nothing else.)
 """
 
+import copy
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
@@ -54,6 +55,12 @@ class _PictureStream:
     self.workers = workers
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
+
+  def resized(self, pictures: int) -> "_PictureStream":
+    """The same split with another number of pictures a batch, for a try of what comes after the stream."""
+    stream = copy.copy(self)
+    stream.pictures, stream._lost = pictures, {}
+    return stream
 
   @property
   def images_per_epoch(self) -> int:
@@ -216,6 +223,12 @@ class CaptionStream(_PictureStream):
       row[: len(prompt)] = prompt
     self._windows: dict[int, tuple[list[Record], np.ndarray, np.ndarray, list]] = {}
     self._window_lock = threading.Lock()
+
+  def resized(self, pictures: int) -> "CaptionStream":
+    """As in every stream; with one length of targets, the largest, and pictures in drawn order."""
+    stream = super().resized(pictures)
+    stream.target_lengths, stream.bucket_window = self.target_lengths[-1:], 1
+    return stream
 
   @property
   def truncated(self) -> int:

@@ -5,6 +5,8 @@ tokens), projected to the T5's width and placed before the embedded LangId promp
 share one pass of the ViT.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -45,6 +47,12 @@ class Captioner(nn.Module):
     self.token_embedder = TokenEmbedder(self.t5)
     self.encoder = Encoder(self.t5)
     self.decoder = Decoder(self.t5)
+
+  def unrolled(self) -> "Captioner":
+    """The same with its layers one by one; `stacking.unstack` makes its parameters of this one's."""
+    return self.clone(
+      vit=dataclasses.replace(self.vit, scan=False), t5=dataclasses.replace(self.t5, scan=False)
+    )
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Pictures [B, H, W, 3] with values 0..255 -> the vectors [B, N, E] that stand before a prompt."""

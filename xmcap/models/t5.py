@@ -19,6 +19,7 @@ from flax.linen import partitioning
 from jax import lax
 
 from xmcap.errors import UsageError
+from xmcap.models import stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.layers import ACTIVATIONS, Dense, Dropout, RMSNorm, constrain, resolve_dtype
 
@@ -41,6 +42,7 @@ class T5Config:
     row.
     relpos_buckets, relpos_max_distance: of the relative position bias.
     remat: recompute a layer's activations in the backward pass instead of keeping them.
+    scan: compile one layer for all of a stack (see `stacking`).
     dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
   Raises:
@@ -58,6 +60,7 @@ class T5Config:
   relpos_buckets: int = 32
   relpos_max_distance: int = 128
   remat: bool = False
+  scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
@@ -185,9 +188,8 @@ class Encoder(nn.Module):
   config: T5Config
 
   def setup(self):
-    layer = nn.remat(EncoderLayer, static_argnums=(3,)) if self.config.remat else EncoderLayer
     self.relpos_bias = RelativePositionBias(self.config, bidirectional=True)
-    self.layers = [layer(self.config) for _ in range(self.config.num_encoder_layers)]
+    self.layers = stacking.make(EncoderLayer, self.config, self.config.num_encoder_layers)
     self.encoder_norm = _norm(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
 
@@ -205,8 +207,7 @@ class Encoder(nn.Module):
     length = embedded.shape[1]
     bias = self.relpos_bias(length, length) + padding_bias(mask)
     x = self.dropout(embedded, deterministic)
-    for layer in self.layers:
-      x = layer(x, bias, deterministic)
+    x = stacking.apply(self.layers, x, bias, deterministic)
     return self.dropout(self.encoder_norm(x), deterministic)
 
 
@@ -237,6 +238,11 @@ class CrossCache:
     )
     return CrossCache(keys, values, padding, self.relpos_bias)
 
+  def astype(self, dtype: jnp.dtype) -> "CrossCache":
+    """Keys and values in another dtype; what is added to the logits stays float32."""
+    keys, values = jax.tree.map(lambda x: x.astype(dtype), (self.keys, self.values))
+    return CrossCache(keys, values, self.padding, self.relpos_bias)
+
 
 @struct.dataclass
 class SelfCache:
@@ -244,6 +250,10 @@ class SelfCache:
 
   keys: tuple[jax.Array, ...]
   values: tuple[jax.Array, ...]
+
+  def astype(self, dtype: jnp.dtype) -> "SelfCache":
+    """Keys and values in another dtype."""
+    return jax.tree.map(lambda x: x.astype(dtype), self)
 
 
 class DecoderLayer(nn.Module):
@@ -303,9 +313,8 @@ class Decoder(nn.Module):
   config: T5Config
 
   def setup(self):
-    layer = nn.remat(DecoderLayer, static_argnums=(5,)) if self.config.remat else DecoderLayer
     self.relpos_bias = RelativePositionBias(self.config, bidirectional=False)
-    self.layers = [layer(self.config) for _ in range(self.config.num_decoder_layers)]
+    self.layers = stacking.make(DecoderLayer, self.config, self.config.num_decoder_layers)
     self.decoder_norm = _norm(self.config)
     self.logits_dense = LogitsDense(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
@@ -331,8 +340,7 @@ class Decoder(nn.Module):
     bias = self._causal_bias(embedded.shape[1])
     cross_bias = padding_bias(encoded_mask)
     x = self.dropout(embedded, deterministic)
-    for layer in self.layers:
-      x = layer(x, encoded, bias, cross_bias, deterministic)
+    x = stacking.apply(self.layers, x, encoded, bias, cross_bias, deterministic)
     return self.dropout(self.decoder_norm(x), deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:

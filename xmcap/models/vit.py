@@ -16,6 +16,7 @@ from flax import linen as nn
 from flax.linen import partitioning
 
 from xmcap.errors import UsageError
+from xmcap.models import stacking
 from xmcap.models.attention import MultiHeadAttention
 from xmcap.models.layers import (
   ACTIVATIONS,
@@ -47,6 +48,7 @@ class ViTConfig:
     patch_bias: whether the patch embedding has a bias (CLIP has none).
     image_mean, image_std: subtracted and divided by, for pixels scaled to [0, 1]; the default gives [-1, 1].
     remat: recompute a block's activations in the backward pass instead of keeping them.
+    scan: compile one block for all (see `stacking`).
     dtype: of the activations: `auto`, `float32`, `bfloat16`.
 
   Raises:
@@ -68,6 +70,7 @@ class ViTConfig:
   image_mean: tuple[float, ...] = (0.5, 0.5, 0.5)
   image_std: tuple[float, ...] = (0.5, 0.5, 0.5)
   remat: bool = False
+  scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
@@ -204,19 +207,18 @@ class ViT(nn.Module):
   """Pictures to vectors.
 
   Parameters: `patch_embedding`, `position_embedding` [num_patches, width], `class_token` [width] (pool
-  `tok`), `pre_norm` (if asked for), `layers_N`, `final_norm`, `map_head` (pool `map`).
+  `tok`), `pre_norm` (if asked for), `layers_N` (`layers` if scanned), `final_norm`, `map_head` (pool `map`).
   """
 
   config: ViTConfig
 
   def setup(self):
     config = self.config
-    layer = nn.remat(ViTLayer, static_argnums=(2,)) if config.remat else ViTLayer
     self.patch_embedding = PatchEmbedding(config)
     if config.pre_norm:
       self.pre_norm = _norm(config)
     self.dropout = Dropout(config.dropout_rate)
-    self.layers = [layer(config) for _ in range(config.depth)]
+    self.layers = stacking.make(ViTLayer, config, config.depth)
     self.final_norm = _norm(config)
     if config.pool == "map":
       self.map_head = AttentionPooling(config)
@@ -262,8 +264,7 @@ class ViT(nn.Module):
     if config.pre_norm:
       x = self.pre_norm(x)
     x = constrain(self.dropout(x, deterministic), "batch", "length", "embed")
-    for layer in self.layers:
-      x = layer(x, deterministic)
+    x = stacking.apply(self.layers, x, deterministic)
     if config.pool == "tok":
       x = x[:, :1]
     x = self.final_norm(x)

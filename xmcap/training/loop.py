@@ -21,6 +21,7 @@ from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
+from xmcap.training.state import plan_state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,7 @@ def train(
   checkpoint: checkpoints_lib.CheckpointPolicy | None = None,
   partitioning: sharding.Partitioning | None = None,
   initial_checkpoint: str | None = None,
-  pretrained: Sequence[tuple[str, str]] = (),
+  pretrained: start_lib.Pretrained = (),
   seed: int = 0,
   microbatches: int = 1,
   skip_limit: int = 100,
@@ -124,36 +125,20 @@ def train(
     raise UsageError(
       f"train: {rows} pictures a batch do not divide into {microbatches} microbatches: change one of them"
     )
-  one_row = {name: np.zeros((1, *array.shape[1:]), array.dtype) for name, array in numeric.items()}
-
-  def init(rng: jax.Array) -> tuple[step_lib.TrainState, Any]:
-    variables = objective.init(rng, one_row)
-    return step_lib.create_state(variables["params"], optimizer), variables.get("params_axes")
-
-  key = jax.random.key(seed, impl=rng_impl)
-  shapes, params_axes = jax.eval_shape(init, key)
-  param_shardings = sharding.parameter_shardings(shapes.params, params_axes, mesh, rules)
-  shardings = sharding.state_shardings(shapes, param_shardings, mesh)
-  target = jax.tree.map(
-    lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, shardings
+  plan = plan_state(objective, optimizer, numeric, mesh, rules, seed, rng_impl)
+  state, origin = start_lib.starting_state(
+    checkpoints, plan.create, plan.target, initial_checkpoint, pretrained
   )
-
-  def create() -> step_lib.TrainState:
-    with sharding.use(mesh, rules):
-      return jax.jit(lambda rng: init(rng)[0], out_shardings=shardings)(key)
-
-  state, origin = start_lib.starting_state(checkpoints, create, target, initial_checkpoint, pretrained)
   start = int(state.step)
-  count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes.params))
-  say(f"{count:,} parameters on {mesh.size} device(s); {origin}")
+  say(f"{plan.num_parameters:,} parameters on {mesh.size} device(s); {origin}")
 
   # ---- step --------------------------------------------------------------------------------------
 
   train_step = jax.jit(
     step_lib.make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl),
     donate_argnums=0,
-    in_shardings=(shardings, None),
-    out_shardings=(shardings, None),
+    in_shardings=(plan.shardings, None),
+    out_shardings=(plan.shardings, None),
   )
 
   # ---- loop --------------------------------------------------------------------------------------

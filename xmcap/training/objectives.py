@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from xmcap.errors import UsageError
+from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import T5Config
 from xmcap.models.tagger import Tagger
@@ -55,7 +56,8 @@ class CaptionObjective:
 
   def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
-    return self.module.init(rng, batch["image"], batch["prompt_tokens"], batch["target_tokens"])
+    inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
+    return stacking.init(self.module, rng, *inputs)
 
   def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
     """The loss of a batch.
@@ -128,7 +130,7 @@ class TagObjective:
 
   def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
-    return self.module.init(rng, batch["image"])
+    return stacking.init(self.module, rng, batch["image"])
 
   def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
     """The loss of a batch.

@@ -1,6 +1,7 @@
 """Optimizers: which way each parameter goes (optax), and how far (schedule times multipliers)."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,8 +10,10 @@ import gin
 import jax
 import jax.numpy as jnp
 import optax
+from flax import traverse_util
 
 from xmcap.errors import UsageError
+from xmcap.models.stacking import STACKED
 from xmcap.training import schedule as schedule_lib
 
 Params = Mapping[str, Any]
@@ -59,15 +62,18 @@ def adam(
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-  """An update rule, a schedule, multipliers and clipping: all that turns gradients into new parameters.
+  """An update rule, a schedule, multipliers, clipping and freezing: all that turns gradients into new parameters.
+
+  Patterns are searched (`re.search`) in a parameter's path, such as `decoder/layers_0/mlp/wi_0/kernel` (with
+  stacked layers `decoder/layers/mlp/wi_0/kernel`). One that decides nothing is an error.
 
   Attributes:
-    transformation: makes the optax rule at rate 1: `adafactor` or `adam`.
+    transformation: makes the optax rule at rate 1: `adafactor` or `adam`. Each layer has its own, stacked or not.
     schedule: (step, total_steps) -> rate. A function of the step alone, so that skipped updates do not shift
       it.
-    multipliers: (pattern, number) pairs. A pattern is searched (`re.search`) in a parameter's path, such as
-      `decoder/layers_0/mlp/wi_0/kernel`; the first that is found gives the factor of that parameter's rate,
-      and 1 holds where none is. 0 leaves the parameter as it is. A pattern that decides nothing is an error.
+    multipliers: (pattern, number) pairs; the first pattern that is found gives the factor of a parameter's rate,
+      and 1 holds where none is.
+    frozen: patterns; the parameters found stay as they are, without gradients and without optimizer state.
     clip_norm: gradients are scaled down to this global L2 norm; None does not clip.
   """
 
@@ -75,37 +81,96 @@ class Optimizer:
   # A factory: a default made here would be made before gin has read its files.
   schedule: Schedule = dataclasses.field(default_factory=schedule_lib.ConstantThenRsqrt)
   multipliers: Sequence[tuple[str, float]] = ()
+  frozen: Sequence[str] = ()
   clip_norm: float | None = 1.0
 
-  def init(self, params: Params) -> optax.OptState:
-    """The state of the update rule for `params`.
+  def split(self, params: Params) -> tuple[Params, Params]:
+    """The parameters that learn, and the frozen ones: two trees that `merge` makes one again.
+
+    Raises:
+      UsageError: `frozen` holds what is no pattern or is found nowhere, or freezes all there is.
+    """
+    learning, frozen, used = {}, {}, set()
+    patterns = [_pattern(pattern, "frozen") for pattern in self.frozen]
+    for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
+      found = {index for index, pattern in enumerate(patterns) if pattern.search(path)}
+      used |= found
+      (frozen if found else learning)[path] = leaf
+    for index, pattern in enumerate(patterns):
+      if index not in used:
+        raise _found_nowhere("frozen", pattern, params)
+    if not learning:
+      raise UsageError("Optimizer.frozen freezes every parameter: nothing is left to learn")
+    return traverse_util.unflatten_dict(learning, sep="/"), traverse_util.unflatten_dict(frozen, sep="/")
+
+  def init(self, learning: Params) -> dict[str, optax.OptState]:
+    """The state of the update rule: for each stack of stacked layers one, and one (`single`) for all else.
+
+    Args:
+      learning: of `split`.
 
     Raises:
       UsageError: a multiplier that decides no parameter, or is no pattern.
     """
-    multiplier_tree(params, self.multipliers)
-    return self._rule().init(params)
+    multiplier_tree(learning, self.multipliers)
+    return {
+      stack: _each_layer(stack, self.transformation().init)(params)
+      for stack, params in _by_stack(learning).items()
+    }
 
   def update(
-    self, grads: Params, opt_state: optax.OptState, params: Params, step: jax.Array, total_steps: int
-  ) -> tuple[Params, optax.OptState, jax.Array]:
-    """One update: (new params, new state, learning rate float32 [])."""
-    directions, opt_state = self._rule().update(grads, opt_state, params)
+    self,
+    grads: Params,
+    opt_state: dict[str, optax.OptState],
+    learning: Params,
+    step: jax.Array,
+    total_steps: int,
+  ) -> tuple[Params, dict[str, optax.OptState], jax.Array]:
+    """One update of the parameters that learn: (new ones, new state, learning rate float32 [])."""
+    if self.clip_norm is not None:
+      grads, _ = optax.clip_by_global_norm(self.clip_norm).update(grads, optax.EmptyState())
+    directions, new_state = [], {}
+    of_stack = _by_stack(learning)
+    for stack, part in _by_stack(grads).items():
+      update = _each_layer(stack, self.transformation().update)
+      direction, new_state[stack] = update(part, opt_state[stack], of_stack[stack])
+      directions.append(direction)
     rate = self.schedule(step, total_steps)
-    multipliers = multiplier_tree(params, self.multipliers)
-    params = jax.tree.map(
-      lambda param, direction, factor: (
-        (param - rate * factor * direction).astype(param.dtype) if factor else param
-      ),
-      params,
-      directions,
-      multipliers,
+    learning = jax.tree.map(
+      lambda param, direction, factor: (param - rate * factor * direction).astype(param.dtype),
+      learning,
+      functools.reduce(merge, directions),
+      multiplier_tree(learning, self.multipliers),
     )
-    return params, opt_state, rate
+    return learning, new_state, rate
 
-  def _rule(self) -> optax.GradientTransformation:
-    clip = [] if self.clip_norm is None else [optax.clip_by_global_norm(self.clip_norm)]
-    return optax.chain(*clip, self.transformation())
+
+def merge(some: Params, others: Params) -> Params:
+  """One tree of two that share no leaf."""
+  merged = dict(some)
+  for name, value in others.items():
+    merged[name] = merge(merged[name], value) if name in merged else value
+  return merged
+
+
+_SINGLE = "single"
+
+
+def _by_stack(params: Params) -> dict[str, Params]:
+  """The parts of a tree that are stacked over the same layers, by the name of their stack; `single`: all others."""
+  parts: dict[str, dict[str, Any]] = {}
+  for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
+    above, stacked, _ = path.partition(f"/{STACKED}/")
+    parts.setdefault(f"{above}/{STACKED}".replace("/", "_") if stacked else _SINGLE, {})[path] = leaf
+  return {stack: traverse_util.unflatten_dict(part, sep="/") for stack, part in parts.items()}
+
+
+def _each_layer(stack: str, function: Callable) -> Callable:
+  """A rule's function, made to take each layer of a stack by itself.
+
+  What the rule makes of a whole parameter, such as its scale or its clipping, is then the layer's own.
+  """
+  return function if stack == _SINGLE else jax.vmap(function)
 
 
 def multiplier_tree(params: Params, multipliers: Sequence[tuple[str, float]]) -> Params:
@@ -116,12 +181,12 @@ def multiplier_tree(params: Params, multipliers: Sequence[tuple[str, float]]) ->
   """
   rules = []
   for pattern, factor in multipliers:
-    try:
-      rules.append((re.compile(pattern), float(factor)))
-    except (re.error, TypeError, ValueError) as error:
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
       raise UsageError(
-        f"Optimizer.multipliers: ({pattern!r}, {factor!r}) is not a pattern and a number: {error}"
-      ) from None
+        f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0; Optimizer.frozen leaves "
+        "parameters as they are"
+      )
+    rules.append((_pattern(pattern, "multipliers"), float(factor)))
   used = set()
 
   def factor_of(path, _) -> float:
@@ -133,19 +198,33 @@ def multiplier_tree(params: Params, multipliers: Sequence[tuple[str, float]]) ->
     return 1.0
 
   tree = jax.tree_util.tree_map_with_path(factor_of, params)
-  names = [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
   for index, (pattern, _) in enumerate(rules):
     if index not in used:
-      if any(pattern.search(name) for name in names):
+      if any(pattern.search(name) for name in _names(params)):
         raise UsageError(
           f"Optimizer.multipliers: patterns before {pattern.pattern!r} take all its parameters: "
           "put it before them"
         )
-      raise UsageError(
-        f"Optimizer.multipliers: {pattern.pattern!r} is found in no parameter's path; "
-        f"paths look like {names[0]!r}"
-      )
+      raise _found_nowhere("multipliers", pattern, params)
   return tree
+
+
+def _pattern(pattern: Any, option: str) -> re.Pattern:
+  try:
+    return re.compile(pattern)
+  except (re.error, TypeError) as error:
+    raise UsageError(f"Optimizer.{option}: {pattern!r} is no pattern: {error}") from None
+
+
+def _found_nowhere(option: str, pattern: re.Pattern, params: Params) -> UsageError:
+  return UsageError(
+    f"Optimizer.{option}: {pattern.pattern!r} is found in no parameter's path; paths look like "
+    f"{_names(params)[0]!r}"
+  )
+
+
+def _names(params: Params) -> list[str]:
+  return [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
 
 
 def path_name(path: Sequence[Any]) -> str:

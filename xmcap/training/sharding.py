@@ -18,6 +18,7 @@ from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models.stacking import STACKED
 from xmcap.training import optimizer as optimizer_lib
 
 MESH_AXES = ("data", "fsdp", "model")
@@ -34,6 +35,7 @@ DEFAULT_RULES = (
   ("joined_kv", "model"),
   ("embed", "fsdp"),
   ("relpos_buckets", None),
+  ("layers", None),
   ("length", None),
   ("image_embed", None),
   ("position", None),
@@ -180,10 +182,12 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
         spec = tuple(spec) + (None,) * (len(shape) - len(spec))
         if leaf.shape == shape:
           return NamedSharding(mesh, PartitionSpec(*spec))
-        # optax keeps in v_row the mean over the largest dimension, in v_col that over the next.
+        # optax keeps in v_row the mean over the largest dimension, in v_col that over the next; of a layer, where
+        # layers are stacked.
         reduced = {"v_row": -1, "v_col": -2}.get(keys[start - 1])
         if reduced is not None and len(leaf.shape) == len(shape) - 1:
-          dim = int(np.argsort(shape)[reduced])
+          layers = int(STACKED in keys[start:])
+          dim = layers + int(np.argsort(shape[layers:])[reduced])
           if leaf.shape == shape[:dim] + shape[dim + 1 :]:
             return NamedSharding(mesh, PartitionSpec(*spec[:dim], *spec[dim + 1 :]))
     return replicated

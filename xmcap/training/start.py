@@ -8,10 +8,13 @@ import jax
 import numpy as np
 from absl import logging
 
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
+from xmcap.tensor_files import Tensor
 from xmcap.training import checkpoints as checkpoints_lib
-from xmcap.training import optimizer as optimizer_lib
+from xmcap.training import weights as weights_lib
 from xmcap.training.step import TrainState
+
+Pretrained = str | Sequence[str | tuple[str, str]]
 
 
 def starting_state(
@@ -19,7 +22,7 @@ def starting_state(
   create: Callable[[], TrainState],
   target: TrainState,
   initial_checkpoint: str | None = None,
-  pretrained: Sequence[tuple[str, str]] = (),
+  pretrained: Pretrained = (),
 ) -> tuple[TrainState, str]:
   """The state that a run begins with, and a line that says where it came from. In this order:
 
@@ -34,12 +37,15 @@ def starting_state(
     target: shapes and shardings of the state.
     initial_checkpoint: a run's folder (its newest checkpoint that can be read), its `checkpoints`, or one
       checkpoint.
-    pretrained: (folder, prefix) pairs: every parameter below `prefix` (a path such as `vit`; "" is all) is
-      taken from the checkpoint in that folder, where it has the same path.
+    pretrained: a folder, or a list of folders and of (folder, prefix) pairs. A folder is a run's, a checkpoint, or
+      weights that `xmcap convert` wrote. Alone: everything in it is taken, and must have a place in the model; what
+      it has not begins fresh. With a prefix (a path such as `vit`; "" is all): every parameter of the model below it
+      is taken, and must be there; what else is there is left. Position embeddings of another grid are resized.
 
   Raises:
-    UsageError: 2 and 3 are both given, or a checkpoint that is not there.
-    XmcapError: parameters are missing there, or of another shape (naming the first, with both shapes).
+    UsageError: 2 and 3 are both given, folders give the same parameter, or nothing is there.
+    XmcapError: parameters are missing there, have no place here, or are of another shape (naming the first, with both
+      shapes).
   """
   if initial_checkpoint and pretrained:
     raise UsageError(
@@ -54,50 +60,166 @@ def starting_state(
     )
     return state, f"going on from {path} (step {int(state.step)})"
   if pretrained:
-    # Read first: what is wrong is said before minutes go into making the state.
-    parts = [pretrained_part(target.params, folder, prefix) for folder, prefix in pretrained]
+    # Checked first: what is wrong is said before minutes go into making the state.
+    parts, origin = pretrained_parts(target.params, pretrained)
     state = create()
-    for part in parts:
-      state = state.replace(params=_overlay(state.params, part))
-    sources = ", ".join(f"{prefix or 'all parameters'} from {folder}" for folder, prefix in pretrained)
-    return state, f"starting with {sources}"
+    paths, (leaves, structure) = list(checkpoints_lib.flat(state.params)), jax.tree.flatten(state.params)
+    # Held by the list alone, a fresh parameter goes when its successor is there.
+    state = state.replace(params=None)
+    _overlay(leaves, paths, parts)
+    return state.replace(params=jax.tree.unflatten(structure, leaves)), origin
   return create(), "starting from scratch"
 
 
-def pretrained_part(target: Any, folder: str | os.PathLike, prefix: str) -> dict[str, Any]:
-  """{path: array} of every parameter of `target` below `prefix`, read from the checkpoint in `folder`.
+def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Tensor], str]:
+  """{path: tensor} of all that `pretrained` gives for a model, not yet read, and a line that says what it is.
+
+  Args:
+    target: the model's parameters or their shapes, layers one by one or stacked.
+    pretrained: see `starting_state`.
+
+  Returns:
+    Paths and shapes are of layers one by one (`layers_0`).
+  """
+  parts: dict[str, Tensor] = {}
+  sources, lines = [], []
+  for item in [pretrained] if isinstance(pretrained, str) else pretrained:
+    folder, prefix = _folder_and_prefix(item)
+    part, resized = pretrained_part(target, folder, prefix)
+    both = sorted(set(part) & set(parts))
+    if both:
+      raise UsageError(
+        f"train.pretrained: {both[0]} is in {folder} and in one before it: write ('{folder}', 'PREFIX') for one part"
+      )
+    names = prefix or (
+      "all parameters" if prefix == "" else ", ".join(sorted({p.split("/")[0] for p in part}))
+    )
+    sources.append(f"{names} from {folder}")
+    lines += resized
+    parts |= part
+  fresh = _fresh(set(unrolled_shapes(target)), set(parts))
+  if fresh:
+    logging.info("parameters that begin fresh: %s", ", ".join(fresh))
+    more = f" and {len(fresh) - 6} more" if len(fresh) > 6 else ""
+    lines.append(f"fresh: {', '.join(fresh[:6])}{more}")
+  return parts, "; ".join([f"starting with {', '.join(sources)}", *lines])
+
+
+def pretrained_part(
+  target: Any, folder: str | os.PathLike, prefix: str | None
+) -> tuple[dict[str, Tensor], list[str]]:
+  """{path: tensor} of what one folder gives, and a line for each that is resized; see `starting_state`.
 
   Raises:
-    UsageError: no checkpoint there, or no parameter of `target` lies below `prefix`.
-    XmcapError: one is missing in the checkpoint, or has another shape.
+    UsageError: no weights there, or no parameter of `target` lies below `prefix`.
+    XmcapError: one is missing there, has no place here, or has another shape.
   """
-  wanted = {path: leaf for path, leaf in checkpoints_lib.flat(target).items() if _below(path, prefix)}
-  if not wanted:
-    tops = ", ".join(sorted(target))
-    raise UsageError(
-      f"train.pretrained: no parameter of this model lies below {prefix!r}; its parts are {tops}"
-    )
-  given = {
-    path: leaf
-    for path, leaf in checkpoints_lib.flat(checkpoints_lib.load_params(folder)).items()
-    if _below(path, prefix)
-  }
-  checkpoints_lib.check_same(wanted, given, str(folder), allow_extra=True)
-  unused = sorted(set(given) - set(wanted))
-  if unused:
-    logging.warning(
-      "%s: %d parameters below %r have no place in this model: %s ...", folder, len(unused), prefix, unused[0]
-    )
-  return {path: given[path] for path in wanted}
+  model = unrolled_shapes(target)
+  weights = weights_lib.open_weights(folder)
+  given = {path: tensor for path, tensor in weights.tensors.items() if _below(path, prefix)}
+  if prefix is None:
+    extra = sorted(set(given) - set(model))
+    if extra:
+      raise XmcapError(
+        f"{weights.where}: {extra[0]} {given[extra[0]].shape} (and {len(extra) - 1} more) has no place in this model:"
+        f" {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
+      )
+    wanted = {path: model[path] for path in given}
+  else:
+    wanted = {path: shape for path, shape in model.items() if _below(path, prefix)}
+    if not wanted:
+      raise UsageError(
+        f"train.pretrained: no parameter of this model lies below {prefix!r}; its parts are {', '.join(sorted(target))}"
+      )
+    unused = sorted(set(given) - set(wanted))
+    if unused:
+      logging.warning(
+        "%s: %d parameters below %r have no place in this model: %s ...",
+        folder,
+        len(unused),
+        prefix,
+        unused[0],
+      )
+  part, resized = {}, []
+  for path, shape in wanted.items():
+    if path not in given:
+      raise XmcapError(f"{weights.where}: no {path}, which this model has {shape}: {weights.hint}")
+    part[path], line = _fitted(path, given[path], shape, weights)
+    resized += line
+  return part, resized
 
 
-def _below(path: str, prefix: str) -> bool:
+def unrolled_shapes(target: Any) -> dict[str, tuple[int, ...]]:
+  """{path: shape} of a model's parameters, stacked layers (`layers`) taken one by one (`layers_0`, ...)."""
+  shapes = {}
+  for path, leaf in checkpoints_lib.flat(target).items():
+    members = _members(path, leaf.shape)
+    shapes |= {member: tuple(leaf.shape[1:]) for member in members} if members else {path: tuple(leaf.shape)}
+  return shapes
+
+
+def _members(path: str, shape: Sequence[int]) -> list[str]:
+  """The paths, one by one, of the layers that a stacked parameter holds; empty if it is not stacked."""
+  parts = path.split("/")
+  if weights_lib.STACKED not in parts[:-1]:
+    return []
+  at = parts.index(weights_lib.STACKED)
+  return ["/".join([*parts[:at], f"{weights_lib.STACKED}_{n}", *parts[at + 1 :]]) for n in range(shape[0])]
+
+
+def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
+  if isinstance(item, str | os.PathLike):
+    return os.fspath(item), None
+  if isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
+    return item[0], item[1]
+  raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
+
+
+def _below(path: str, prefix: str | None) -> bool:
   return not prefix or path == prefix or path.startswith(prefix.rstrip("/") + "/")
 
 
-def _overlay(params: Any, part: Mapping[str, Any]) -> Any:
-  def replaced(path, leaf):
-    value = part.get(optimizer_lib.path_name(path))
-    return leaf if value is None else jax.device_put(np.asarray(value, leaf.dtype), leaf.sharding)
+def _fitted(
+  path: str, tensor: Tensor, shape: tuple[int, ...], weights: weights_lib.Weights
+) -> tuple[Tensor, list[str]]:
+  """The tensor in the model's shape, and what had to be done for that."""
+  if tensor.shape == shape:
+    return tensor, []
+  old, new = (weights_lib.grid_side(size[0]) if len(size) == 2 else None for size in (tensor.shape, shape))
+  if not weights_lib.is_position(path) or None in (old, new) or tensor.shape[1:] != shape[1:]:
+    raise XmcapError(
+      f"{weights.where}: {path} has shape {tensor.shape}, and this model's has {shape}: {weights.hint}"
+    )
+  resized = Tensor(
+    shape, np.dtype(np.float32), lambda: weights_lib.resize_positions(tensor.read(), shape[0]), tensor.where
+  )
+  return resized, [f"{path} resized from {old} x {old} to {new} x {new} patches"]
 
-  return jax.tree_util.tree_map_with_path(replaced, params)
+
+def _fresh(model: set[str], taken: set[str]) -> list[str]:
+  """The parameters that are not taken, whole parts by the name of the part."""
+  inner = {path.rsplit("/", depth)[0] for path in taken for depth in range(1, path.count("/") + 1)}
+  fresh = set()
+  for path in model - taken:
+    parts = path.split("/")
+    names = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+    fresh.add(next(name for name in names if name not in inner))
+  return sorted(fresh)
+
+
+def _overlay(leaves: list[jax.Array], paths: Sequence[str], parts: Mapping[str, Tensor]) -> None:
+  """Puts `parts` in the place of a model's parameters, one after the other, with their dtypes and shardings."""
+  for index, path in enumerate(paths):
+    shape, dtype, sharding = leaves[index].shape, leaves[index].dtype, leaves[index].sharding
+    members = _members(path, shape)
+    if any(member in parts for member in members):
+      whole = all(member in parts for member in members)
+      host = np.empty(shape, dtype) if whole else np.array(leaves[index])
+      for n, member in enumerate(members):
+        if member in parts:
+          host[n] = parts[member].read()
+    elif path in parts:
+      host = np.asarray(parts[path].read(), dtype)
+    else:
+      continue
+    leaves[index] = jax.make_array_from_callback(shape, sharding, lambda part, host=host: host[part])

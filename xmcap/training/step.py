@@ -36,7 +36,8 @@ def create_state(params: Any, optimizer: optimizer_lib.Optimizer) -> TrainState:
   """The state before the first step."""
   # Three arrays, not one thrice: the state is donated, and a buffer can be given away only once.
   step, skipped, in_a_row = (jnp.zeros((), jnp.int32) for _ in range(3))
-  return TrainState(step, params, optimizer.init(params), skipped, in_a_row)
+  learning, _ = optimizer.split(params)
+  return TrainState(step, params, optimizer.init(learning), skipped, in_a_row)
 
 
 def make_train_step(
@@ -66,7 +67,12 @@ def make_train_step(
   """
 
   def value_and_grad(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:
-    (loss, metrics), grads = jax.value_and_grad(objective.loss, has_aux=True)(params, batch, rng, False)
+    learning, frozen = optimizer.split(params)
+
+    def loss_of(learning):
+      return objective.loss(optimizer_lib.merge(learning, frozen), batch, rng, False)
+
+    (loss, metrics), grads = jax.value_and_grad(loss_of, has_aux=True)(learning)
     return {**metrics, "loss": loss}, grads
 
   def accumulate(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:
@@ -92,7 +98,8 @@ def make_train_step(
     metrics, grads = compute(state.params, batch, rng)
     grad_norm = optimizer_lib.global_norm(grads)
 
-    params, opt_state, rate = optimizer.update(grads, state.opt_state, state.params, state.step, total_steps)
+    before, frozen = optimizer.split(state.params)
+    learning, opt_state, rate = optimizer.update(grads, state.opt_state, before, state.step, total_steps)
 
     finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(grad_norm)
 
@@ -101,7 +108,7 @@ def make_train_step(
 
     state = TrainState(
       step=state.step + 1,
-      params=jax.tree.map(keep, params, state.params),
+      params=optimizer_lib.merge(jax.tree.map(keep, learning, before), frozen),
       opt_state=jax.tree.map(keep, opt_state, state.opt_state),
       skipped=state.skipped + ~finite,
       skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),

@@ -1,0 +1,197 @@
+"""`xmcap convert`: its options, and what it writes of a run."""
+
+import jax
+import numpy as np
+import pytest
+from flax import traverse_util
+from safetensors.numpy import load_file, save_file
+
+from tests.convert.conftest import convert, write_mt5, write_tower  # noqa: F401
+from xmcap.convert.source import parameter_shapes
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+
+T5 = T5Config(37, 16, 2, 12, 2, 3, 20)
+VITS = {
+  "SiglipVisionModel": ViTConfig(16, 2, 24, 2, 4, 12),
+  "ViTModel": ViTConfig(16, 2, 24, 2, 4, 12, "tok", activation="gelu"),
+  "CLIPVisionModel": ViTConfig(
+    16, 2, 24, 2, 4, 12, "tok", pre_norm=True, patch_bias=False, activation="quick_gelu"
+  ),
+}
+
+
+def captioner(vit, stacked=False):
+  """{path: array} of a captioner, random."""
+  rng = np.random.RandomState(0)
+  shapes = (
+    parameter_shapes(T5) | parameter_shapes(vit) | {"projection/kernel": (16, 16), "projection/bias": (16,)}
+  )
+  flat = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+  if stacked:
+    for name in [name for name in flat if "layers_0/" in name]:
+      layers = [
+        flat.pop(name.replace("layers_0", f"layers_{n}")) for n in range(3 if "decoder" in name else 2)
+      ]
+      flat[name.replace("layers_0", "layers")] = np.stack(layers)
+  return flat
+
+
+def write_run(folder, vit, stacked=False):
+  """A run's folder: a checkpoint as the training loop writes it, and its configuration."""
+  from xmcap.convert.model_gin import model_gin
+  from xmcap.training import checkpoints
+  from xmcap.training.optimizer import Optimizer, adam
+  from xmcap.training.step import create_state
+
+  params = jax.tree.map(jax.numpy.asarray, traverse_util.unflatten_dict(captioner(vit, stacked), sep="/"))
+  run = checkpoints.Checkpoints(folder)
+  run.save(3, create_state(params, Optimizer(adam)))
+  run.close()
+  (folder / "config.gin").write_text(model_gin(T5, "a test") + model_gin(vit, "a test"))
+  return folder
+
+
+@pytest.mark.parametrize("name", VITS)
+def test_a_whole_captioner_goes_out(tmp_path, convert, name):  # noqa: F811
+  out = convert(write_run(tmp_path / "run", VITS[name]), "--to=hf")
+  flat = captioner(VITS[name])
+  linear = load_file(out / "projection.safetensors")
+  np.testing.assert_array_equal(linear["weight"].T, flat["projection/kernel"])
+  np.testing.assert_array_equal(linear["bias"], flat["projection/bias"])
+  transformers = pytest.importorskip("transformers")
+  for model, part in (("MT5ForConditionalGeneration", "t5"), (name, "vit")):
+    # A ViTModel's pooler is none of the captioner's.
+    options = {"add_pooling_layer": False} if model == "ViTModel" else {}
+    _, info = getattr(transformers, model).from_pretrained(out / part, output_loading_info=True, **options)
+    assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
+  # And back, to what it was.
+  for part in ("t5", "vit"):
+    back = load_file(convert(out / part) / "params.safetensors")
+    for path, array in back.items():
+      np.testing.assert_array_equal(array, flat[path])
+
+
+def test_stacked_layers_and_one_checkpoint(tmp_path, convert):  # noqa: F811
+  run = write_run(tmp_path / "run", VITS["ViTModel"], stacked=True)
+  out = convert(run / "checkpoints/3", "--to=hf", "--part=t5")
+  assert "not taken: projection, vit: --part=t5 was asked for" in convert.printed
+  back = load_file(convert(out) / "params.safetensors")
+  flat = captioner(VITS["ViTModel"])
+  assert len(back) == len(parameter_shapes(T5))
+  for path, array in back.items():
+    np.testing.assert_array_equal(array, flat[path])
+
+
+def test_a_vit_that_transformers_has_not(tmp_path, convert):  # noqa: F811
+  vit = ViTConfig(16, 2, 24, 2, 4, 12, "gap", pre_norm=True)
+  run = write_run(tmp_path / "run", vit)
+  line = convert(run, "--to=hf", code=2)
+  assert "no class for a ViT with pool 'gap', pre_norm True" in line and "--part=t5" in line
+  convert(run, "--to=hf", "--part=t5")
+
+
+def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):  # noqa: F811
+  run = write_run(tmp_path / "run", VITS["ViTModel"])
+  config = (run / "config.gin").read_text()
+  (run / "config.gin").write_text(config.replace("mlp_dim = 20", "mlp_dim = 28"))
+  line = convert(run, "--to=hf", code=2)
+  assert (
+    "encoder/layers_0/mlp/wi_0/kernel has shape (16, 20), and its configuration asks for (16, 28)" in line
+  )
+  (run / "config.gin").write_text(config.replace("num_encoder_layers = 2", "num_encoder_layers = 1"))
+  assert "encoder/layers_1/" in convert(run, "--to=hf", code=2)
+  (run / "config.gin").unlink()
+  assert "no config.gin in the run's folder" in convert(run, "--to=hf", code=2)
+
+
+@pytest.mark.parametrize(
+  "options, message",
+  [
+    (["--from=torch"], "--from=torch: unknown; use one of hf, t5x, big_vision"),
+    (["--from=t5x"], "holds the format hf, not t5x"),
+    (["--to=onnx"], "--to=onnx: unknown"),
+    (["--part=t5"], "--part goes with --to=hf"),
+    (["--to=hf", "--part=head"], "--part=head: unknown; use one of all, t5, vit"),
+    (["--to=hf", "--pool=gap"], "leave them out with --to=hf"),
+    (["--to=hf"], "--to=hf takes a run's folder"),
+    (["--pool=gap"], "is a T5, which has no pooling"),
+    (["--pol=gap"], "did you mean --pool?"),
+  ],
+)
+def test_options_that_cannot_be(tmp_path, convert, options, message):  # noqa: F811
+  assert message in convert(write_mt5(tmp_path / "mt5"), *options, code=2)
+
+
+def test_an_unknown_pool(tmp_path, convert):  # noqa: F811
+  assert "unknown ViTConfig.pool 'mean'" in convert(
+    write_tower(tmp_path / "vit", "ViT"), "--pool=mean", code=2
+  )
+
+
+def test_inputs_that_are_none(tmp_path, convert):  # noqa: F811
+  assert "no such file or folder" in convert(tmp_path / "absent", code=2)
+  (tmp_path / "empty").mkdir()
+  assert "nothing there that xmcap converts" in convert(tmp_path / "empty", code=2)
+  (tmp_path / "notes.txt").write_text("hello")
+  assert "not a file that xmcap converts" in convert(tmp_path / "notes.txt", code=2)
+  source = write_mt5(tmp_path / "mt5")
+  assert "give its folder" in convert(source / "model.safetensors", code=2)
+  assert "name it in train.pretrained" in convert(convert(source), code=2)
+
+
+def test_what_is_there_is_not_overwritten(tmp_path, convert):  # noqa: F811
+  from xmcap import cli
+
+  source = write_mt5(tmp_path / "mt5")
+  out = convert(source)
+  before = (out / "params.safetensors").read_bytes()
+  assert cli.main(["convert", f"--input={source}", f"--out={out}"]) == 2
+  assert (out / "params.safetensors").read_bytes() == before
+  ours = convert(source)
+  assert cli.main(["convert", f"--input={ours}", f"--out={source}", "--to=hf"]) == 2
+
+
+def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
+  out = convert(write_mt5(tmp_path / "mt5"))
+  assert sorted(path.name for path in out.iterdir()) == ["model.gin", "params.safetensors"]
+  assert f"--gin_file={out}/model.gin" in convert.printed
+  assert f"--gin.INITIAL_CHECKPOINT=\"['{out}']\"" in convert.printed
+
+
+def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypatch):  # noqa: F811
+  source = write_mt5(tmp_path / "mt5")
+  from xmcap import cli, tensor_files
+
+  def full(*_):
+    raise OSError(28, "No space left on device")
+
+  monkeypatch.setattr(tensor_files.os, "fsync", full)
+  out = tmp_path / "out"
+  assert cli.main(["convert", f"--input={source}", f"--out={out}"]) == 1
+  assert [path.name for path in out.iterdir()] == ["model.gin"]
+
+
+def test_neither_torch_nor_transformers_nor_tensorflow_is_imported(tmp_path):
+  import subprocess
+  import sys
+
+  source = write_mt5(tmp_path / "mt5")
+  program = (
+    "import sys\nfrom xmcap import cli\n"
+    f"assert cli.main(['convert', '--input={source}', '--out={tmp_path / 'ours'}']) == 0\n"
+    f"assert cli.main(['convert', '--to=hf', '--input={tmp_path / 'ours'}', '--out={tmp_path / 'theirs'}']) == 0\n"
+    "print([name for name in ('torch', 'transformers', 'tensorflow') if name in sys.modules])"
+  )
+  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+  assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_a_converted_folder_that_was_cut_short(tmp_path, convert):  # noqa: F811
+  ours = convert(write_mt5(tmp_path / "mt5"))
+  tensors = load_file(ours / "params.safetensors")
+  tensors.pop("decoder/decoder_norm/scale")
+  save_file(tensors, ours / "params.safetensors")
+  assert "no tensor decoder/decoder_norm/scale, which its configuration asks for" in convert(
+    ours, "--to=hf", code=2
+  )

@@ -1,0 +1,117 @@
+"""Folders as transformers 5.23.0 with torch 2.13.0 writes them, small, with random weights."""
+
+import json
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from flax import traverse_util
+
+from xmcap import cli
+from xmcap.tensor_files import read_safetensors
+
+try:
+  import transformers
+
+  # It warns that logits and embedding differ, which is what is wanted, to a stream that pytest has closed.
+  transformers.logging.set_verbosity_error()
+except ImportError:
+  pass
+
+T5_SIZES = dict(
+  vocab_size=37, d_model=16, d_kv=12, d_ff=20, num_layers=2, num_decoder_layers=3, num_heads=2, dropout_rate=0.0,
+  feed_forward_proj="gated-gelu",
+)  # fmt: skip
+VIT_SIZES = dict(
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=24,
+  image_size=12,
+  patch_size=4,
+)
+
+
+def write_mt5(folder, seed=0, tied=False, **sizes):
+  """An mT5, with logits of its own unless tied; returns the folder."""
+  torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+  torch.manual_seed(seed)
+  model = transformers.MT5ForConditionalGeneration(transformers.MT5Config(**T5_SIZES | sizes))
+  for name, p in model.named_parameters():
+    p.data = torch.randn_like(p) * 0.2 + (1.0 if "norm" in name else 0.0)
+  if not tied:
+    # Its class ties the two; public files hold both, and then it lets them be.
+    model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) * 0.3)
+  model.save_pretrained(folder)
+  if not tied:
+    edit_json(folder / "config.json", tie_word_embeddings=False)
+  return folder
+
+
+def write_tower(folder, kind, seed=0, whole=False, **sizes):
+  """A vision tower (`ViT`, `CLIP`, `Siglip`), or the whole model it is part of; returns the folder."""
+  torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+  torch.manual_seed(seed)
+  sizes = VIT_SIZES | sizes
+  if whole:
+    text = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=11,
+                bos_token_id=1, eos_token_id=2, pad_token_id=0)  # fmt: skip
+    config = getattr(transformers, f"{kind}Config")(text_config=text, vision_config=sizes)
+    model = getattr(transformers, f"{kind}Model")(config)
+  else:
+    vision = "" if kind == "ViT" else "Vision"
+    model = getattr(transformers, f"{kind}{vision}Model")(
+      getattr(transformers, f"{kind}{vision}Config")(**sizes)
+    )
+  for name, p in model.named_parameters():
+    p.data = torch.randn_like(p) * 0.2 + (1.0 if "norm" in name and "weight" in name else 0.0)
+  model.save_pretrained(folder)
+  return folder
+
+
+def edit_json(path, **changes):
+  path = pathlib.Path(path)
+  path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def params_of(folder):
+  """The parameters in a folder that `xmcap convert` wrote, a nested dict of float32."""
+  flat = {
+    name: tensor.read()
+    for name, tensor in read_safetensors(pathlib.Path(folder, "params.safetensors")).items()
+  }
+  return traverse_util.unflatten_dict({name: np.asarray(x, np.float32) for name, x in flat.items()}, sep="/")
+
+
+def config_of(folder, config):
+  """`T5Config` or `ViTConfig` as the folder's model.gin binds it, in float32."""
+  from xmcap import configuration
+
+  configuration.parse([str(pathlib.Path(folder, "model.gin"))], [f"{config.__name__}.dtype=float32"])
+  return config()
+
+
+def same_trees(a, b):
+  jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.fixture
+def convert(tmp_path, capsys):
+  """Runs `xmcap convert`: (input, options) -> the new folder, or the error's line if it fails with `code`."""
+  count = iter(range(100))
+
+  def run(path, *options, code=0):
+    out = tmp_path / f"converted{next(count)}"
+    actual = cli.main(["convert", f"--input={path}", f"--out={out}", *options])
+    printed = capsys.readouterr()
+    run.printed = printed.out
+    errors = [line for line in printed.err.splitlines() if line.startswith("xmcap: ")]
+    assert actual == code, printed.err
+    if code == 0:
+      return out
+    assert len(errors) == 1 and "Traceback" not in printed.err, printed.err
+    assert not (out / "params.safetensors").exists() and not (out / "model.safetensors").exists()
+    return errors[0]
+
+  return run

@@ -1,0 +1,166 @@
+"""mT5 from and to Hugging Face folders: logits of transformers 5.23.0 with torch 2.13.0; out and back bit-equal."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.convert.conftest import config_of, edit_json, params_of, same_trees, write_mt5
+from xmcap.convert import hf_t5
+from xmcap.models.captioner import shift_right
+from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
+
+RNG = np.random.RandomState(0)
+INPUTS, TARGETS = RNG.randint(2, 37, (2, 40)), RNG.randint(2, 37, (2, 30))
+MASK = np.arange(40) < np.array([[40], [25]])
+
+
+def our_logits(folder):
+  config = config_of(folder, T5Config)
+  return jax.jit(lambda params: _logits(config, params))(params_of(folder))
+
+
+def _logits(config, params):
+  embed = lambda tokens: TokenEmbedder(config).apply({"params": params["token_embedder"]}, tokens)  # noqa: E731
+  encoded = Encoder(config).apply({"params": params["encoder"]}, embed(INPUTS), MASK)
+  decoder, variables = Decoder(config), {"params": params["decoder"]}
+  return decoder.apply(
+    variables, decoder.apply(variables, embed(shift_right(TARGETS)), encoded, MASK), method="logits"
+  )
+
+
+def their_logits(folder):
+  import torch
+  import transformers
+
+  model = transformers.MT5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+  with torch.no_grad():
+    return model(
+      input_ids=torch.tensor(INPUTS), attention_mask=torch.tensor(MASK).long(),
+      decoder_input_ids=torch.tensor(np.array(shift_right(TARGETS))),
+    ).logits.numpy()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+  "sizes",
+  [
+    {},
+    {"num_heads": 4, "d_kv": 8, "d_ff": 44, "num_layers": 1, "num_decoder_layers": 1},
+    {"relative_attention_num_buckets": 16, "relative_attention_max_distance": 20, "num_decoder_layers": None},
+    {"tied": True},
+  ],
+)
+def test_logits_equal_transformers(tmp_path, convert, sizes):
+  source = write_mt5(tmp_path / "mt5", **sizes)
+  np.testing.assert_allclose(our_logits(convert(source)), their_logits(source), rtol=0, atol=1e-4)
+
+
+def test_shards_give_the_same(tmp_path, convert):
+  transformers = pytest.importorskip("transformers")
+  source = write_mt5(tmp_path / "mt5")
+  model = transformers.MT5ForConditionalGeneration.from_pretrained(source)
+  model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+  assert len(list((tmp_path / "shards").glob("model-*.safetensors"))) > 2
+  same_trees(params_of(convert(tmp_path / "shards")), params_of(convert(source)))
+
+
+def test_bfloat16_stays_and_gives_the_logits_of_float32_on_the_same_numbers(tmp_path, convert):
+  torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+  model = transformers.MT5ForConditionalGeneration.from_pretrained(write_mt5(tmp_path / "mt5"))
+  model.to(torch.bfloat16).save_pretrained(tmp_path / "bf16")
+  out = convert(tmp_path / "bf16")
+  assert {str(x.dtype) for x in load_file(out / "params.safetensors").values()} == {"bfloat16"}
+  np.testing.assert_allclose(our_logits(out), their_logits(tmp_path / "bf16"), rtol=0, atol=1e-4)
+
+
+def test_t5_1_1_is_the_same_model(tmp_path, convert):
+  source = write_mt5(tmp_path / "mt5")
+  expected = params_of(convert(source))
+  edit_json(source / "config.json", architectures=["T5ForConditionalGeneration"], model_type="t5")
+  same_trees(params_of(convert(source)), expected)
+
+
+def test_out_and_back_is_bit_equal_both_ways(tmp_path, convert):
+  source = write_mt5(tmp_path / "mt5")
+  ours = convert(source)
+  theirs = convert(ours, "--to=hf", "--part=t5")
+  before, after = load_file(source / "model.safetensors"), load_file(theirs / "model.safetensors")
+  assert sorted(before) == sorted(after)
+  same_trees(before, after)
+  back = convert(theirs)
+  assert (back / "params.safetensors").read_bytes() == (ours / "params.safetensors").read_bytes()
+  assert (back / "model.gin").read_text() == (ours / "model.gin").read_text()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_what_goes_out_loads_in_transformers_whole(tmp_path, convert, tied):
+  transformers = pytest.importorskip("transformers")
+  source = write_mt5(tmp_path / "mt5", tied=tied)
+  theirs = convert(convert(source), "--to=hf")
+  _, info = transformers.MT5ForConditionalGeneration.from_pretrained(theirs, output_loading_info=True)
+  assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
+  np.testing.assert_array_equal(their_logits(theirs), their_logits(source))
+
+
+def test_copies_of_the_embedding_are_said_and_must_be_copies(tmp_path, convert):
+  from safetensors.numpy import save_file
+
+  source = write_mt5(tmp_path / "mt5")
+  tensors = load_file(source / "model.safetensors")
+  tensors["encoder.embed_tokens.weight"] = tensors["shared.weight"].copy()
+  save_file(tensors, source / "model.safetensors")
+  convert(source)
+  assert "not taken: encoder.embed_tokens.weight: the shared embedding once more" in convert.printed
+  tensors["encoder.embed_tokens.weight"][3, 4] += 1
+  save_file(tensors, source / "model.safetensors")
+  assert "encoder.embed_tokens.weight differs from shared.weight" in convert(source, code=2)
+
+
+@pytest.mark.parametrize("model_type", ["mt5", "t5"])
+def test_defaults_are_those_of_transformers(model_type):
+  transformers = pytest.importorskip("transformers")
+  config = {"mt5": transformers.MT5Config, "t5": transformers.T5Config}[model_type]()
+  defaults = {k: v for k, v in hf_t5.DEFAULTS[model_type].items() if v is not None}
+  assert {name: getattr(config, name) for name in defaults} == defaults
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"feed_forward_proj": "relu"}, "feed_forward_proj is 'relu'"),
+    ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
+    ({"architectures": ["MT5EncoderModel"]}, "MT5EncoderModel is not among what xmcap converts"),
+    ({"model_type": "umt5", "architectures": ["UMT5ForConditionalGeneration"]}, "UMT5ForConditionalGeneration is not"),
+    ({"d_model": "wide"}, "a size is missing or no number"),
+    ({"num_layers": 3}, "block.2.layer.0.layer_norm.weight, which config.json asks for with shape (16,)"),
+    ({"num_layers": 1}, "tensor encoder.block.1.layer.0.SelfAttention.k.weight (24, 16) has no place"),
+    ({"d_ff": 24}, "DenseReluDense.wi_0.weight has shape (20, 16), and config.json asks for (24, 16)"),
+  ],
+)  # fmt: skip
+def test_another_variant_or_size_is_named(tmp_path, convert, change, message):
+  source = write_mt5(tmp_path / "mt5")
+  edit_json(source / "config.json", **change)
+  assert message in convert(source, code=2)
+
+
+def test_model_gin_may_follow_a_model_file(tmp_path, convert):
+  from xmcap import configuration
+
+  out = convert(write_mt5(tmp_path / "mt5"))
+  configuration.parse(["models/bb.gin", str(out / "model.gin")])
+  config = T5Config()
+  assert (config.vocab_size, config.num_decoder_layers, config.mlp_dim, config.dropout_rate) == (
+    37,
+    3,
+    20,
+    0.1,
+  )
+
+
+def test_what_goes_out_says_its_sizes(tmp_path, convert):
+  theirs = convert(convert(write_mt5(tmp_path / "mt5")), "--to=hf")
+  written = json.loads((theirs / "config.json").read_text())
+  assert (written["d_kv"], written["num_decoder_layers"], written["tie_word_embeddings"]) == (12, 3, False)
+  assert json.loads((theirs / "generation_config.json").read_text())["decoder_start_token_id"] == 0

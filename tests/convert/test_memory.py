@@ -1,0 +1,67 @@
+"""Converting never holds the whole: a model of 300 MB within a small limit, both ways."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+from xmcap.convert.source import parameter_shapes
+from xmcap.models.t5 import T5Config
+from xmcap.tensor_files import Output, write_safetensors
+
+CONFIG = T5Config(30_000, 512, 8, 64, 8, 8, 1024)
+
+PROGRAM = """
+import resource, sys
+from xmcap import cli
+from xmcap.convert import exporting, importing  # imported before memory is first looked at
+from xmcap.convert.source import parameter_shapes
+from xmcap.models.t5 import T5Config
+parameter_shapes(T5Config(9, 8, 2, 4, 1, 1, 8))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+code = cli.main(sys.argv[1:])
+print("grown", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, "code", code)
+"""
+
+
+def grown(*arguments):
+  """MB that the process grew by while it converted."""
+  done = subprocess.run(
+    [sys.executable, "-c", PROGRAM, "convert", *arguments], capture_output=True, text=True
+  )
+  words = done.stdout.split()
+  assert words[-2:] == ["code", "0"], done.stdout + done.stderr
+  return int(words[-3]) / 1024
+
+
+def test_converting_holds_a_few_tensors(tmp_path):
+  rng = np.random.default_rng(0)
+  shapes = parameter_shapes(CONFIG)
+  outputs = [
+    Output(
+      [name], [shape], [np.dtype(np.float32)], lambda shape=shape: [rng.standard_normal(shape, np.float32)]
+    )
+    for name, shape in shapes.items()
+  ]
+  ours = tmp_path / "ours"
+  ours.mkdir()
+  size = write_safetensors(ours / "params.safetensors", outputs, {}) / 2**20
+  fields = (
+    "vocab_size",
+    "emb_dim",
+    "num_heads",
+    "head_dim",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "mlp_dim",
+  )
+  lines = [f"T5Config.{field} = {getattr(CONFIG, field)}" for field in fields]
+  (ours / "model.gin").write_text("\n".join(["import xmcap.models.captioner", *lines]))
+  assert size > 280
+  # The two largest tensors are 59 MB each, and one is held twice while it is transposed.
+  limit = 150
+  assert grown("--to=hf", f"--input={ours}", f"--out={tmp_path / 'theirs'}") < limit
+  assert grown(f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'back'}") < limit
+  assert json.loads(pathlib.Path(tmp_path / "theirs/config.json").read_text())["d_model"] == 512

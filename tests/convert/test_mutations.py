@@ -1,0 +1,182 @@
+"""Folders that are not what they claim: one line with the name, exit code 2, nothing written."""
+
+import json
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from tests.convert.conftest import write_mt5
+
+NAME = "encoder.block.0.layer.0.SelfAttention.q.weight"
+
+
+@pytest.fixture
+def mt5(tmp_path):
+  return write_mt5(tmp_path / "mt5", num_layers=1, num_decoder_layers=1)
+
+
+def header_of(file):
+  data = file.read_bytes()
+  (length,) = struct.unpack("<Q", data[:8])
+  return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def with_header(file, header, numbers):
+  text = json.dumps(header).encode()
+  file.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
+
+
+def edit_header(change):
+  def mutate(file):
+    header, numbers = header_of(file)
+    change(header)
+    with_header(file, header, numbers)
+
+  return mutate
+
+
+def overlap(header):
+  first, second = header[NAME]["data_offsets"]
+  header["shared.weight"]["data_offsets"][0] -= second - first
+
+
+MUTATIONS = {
+  "cut short": (lambda file: file.write_bytes(file.read_bytes()[:-5]), "not a whole safetensors file"),
+  "longer": (lambda file: file.write_bytes(file.read_bytes() + b"12"), "not a whole safetensors file"),
+  "empty": (lambda file: file.write_bytes(b""), "not a whole safetensors file"),
+  "header cut": (lambda file: file.write_bytes(file.read_bytes()[:40]), "not a whole safetensors file"),
+  "header too long": (
+    lambda file: file.write_bytes(struct.pack("<Q", 1 << 60) + file.read_bytes()[8:]), "not a whole safetensors file",
+  ),
+  "no JSON": (lambda file: file.write_bytes(struct.pack("<Q", 9) + b"{not json" + bytes(99)), "not a whole"),
+  "beyond the file": (
+    edit_header(lambda header: header[NAME]["data_offsets"].__setitem__(1, 1 << 40)), "not a whole safetensors file",
+  ),
+  "overlapping": (edit_header(overlap), "not a whole safetensors file"),
+  "shape without the numbers": (
+    edit_header(lambda header: header[NAME].update(shape=[99, 99])), "not a whole safetensors file",
+  ),
+  "unknown dtype": (edit_header(lambda header: header[NAME].update(dtype="F12")), "not a whole safetensors file"),
+  "text": (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"), "not a whole"),
+  "pickle": (lambda file: file.write_bytes(pickle.dumps({"a": 1})), "a pickle, which can run code"),
+  "renamed": (
+    edit_header(lambda header: header.update({"renamed": header.pop(NAME)})),
+    f"no tensor {NAME}, which config.json asks for with shape (24, 16)",
+  ),
+  "reshaped": (
+    edit_header(lambda header: header[NAME].update(shape=[12, 32])),
+    f"tensor {NAME} has shape (12, 32), and config.json asks for (24, 16)",
+  ),
+  "integers": (edit_header(lambda header: header[NAME].update(dtype="I32")), f"tensor {NAME} (24, 16) is int32, not"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_damaged_file(mt5, convert, mutation):
+  mutate, message = MUTATIONS[mutation]
+  mutate(mt5 / "model.safetensors")
+  line = convert(mt5, code=2)
+  assert message in line and str(mt5) in line
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "U8"])
+def test_quantised_weights(mt5, convert, dtype):
+  file = mt5 / "model.safetensors"
+  tensors = load_file(file)
+  tensors[NAME] = tensors[NAME].astype(np.uint8)
+  save_file(tensors, file)
+  edit_header(lambda header: header[NAME].update(dtype=dtype))(file)
+  line = convert(mt5, code=2)
+  assert NAME in line and "quantised" in line
+
+
+def test_a_tensor_too_many(mt5, convert):
+  file = mt5 / "model.safetensors"
+  save_file(load_file(file) | {"encoder.block.7.extra": np.zeros((2, 3), np.float32)}, file)
+  assert "tensor encoder.block.7.extra (2, 3) has no place" in convert(mt5, code=2)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pth", "last.ckpt"])
+def test_a_folder_of_pickles(mt5, convert, name):
+  (mt5 / "model.safetensors").rename(mt5 / name)
+  line = convert(mt5, code=2)
+  assert name in line and "a pickle, which can run code" in line and "save_pretrained" in line
+
+
+def test_a_pickle_by_any_name(tmp_path, convert):
+  """As torch.save writes them: a zip file with a pickle in it."""
+  for name in ("model.pt", "vit.npz"):
+    with zipfile.ZipFile(tmp_path / name, "w") as file:
+      file.writestr("archive/data.pkl", b"\x80\x02}.")
+    assert "a pickle, which can run code" in convert(tmp_path / name, code=2)
+
+
+def shard(folder):
+  """One file to two and an index."""
+  tensors = load_file(folder / "model.safetensors")
+  (folder / "model.safetensors").unlink()
+  names = sorted(tensors)
+  places = {name: f"model-0000{1 + (i > 9)}-of-00002.safetensors" for i, name in enumerate(names)}
+  for file in set(places.values()):
+    save_file({name: tensors[name] for name in names if places[name] == file}, folder / file)
+  return places
+
+
+def write_index(folder, places):
+  (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    (lambda places: places.update({NAME: "../other.safetensors"}), "'../other.safetensors' is no file of this folder"),
+    (lambda places: places.update({NAME: "/etc/passwd"}), "'/etc/passwd' is no file of this folder"),
+    (lambda places: places.update({NAME: ".."}), "'..' is no file of this folder"),
+    (lambda places: places.update({NAME: 3}), "no weight_map"),
+    (lambda places: places.update({NAME: "model-00003-of-00003.safetensors"}), "the shard model-00003-of-00003.safet"),
+    (lambda places: places.update({"lost": places[NAME]}), "no tensor lost, which model.safetensors.index.json places"),
+    (lambda places: places.pop(NAME), f"tensor {NAME} (24, 16) is not in model.safetensors.index.json"),
+  ],
+)  # fmt: skip
+def test_an_index_that_lies(mt5, convert, change, message):
+  places = shard(mt5)
+  change(places)
+  write_index(mt5, places)
+  assert message in convert(mt5, code=2)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"x"', "\x00", "[" * 100_000])
+def test_a_config_that_is_none(mt5, convert, text):
+  (mt5 / "config.json").write_text(text)
+  assert "config.json: no" in convert(mt5, code=2)
+
+
+def test_no_config(mt5, convert):
+  (mt5 / "config.json").unlink()
+  assert "no config.json beside the safetensors" in convert(mt5, code=2)
+
+
+def test_no_weights(mt5, convert):
+  (mt5 / "model.safetensors").unlink()
+  assert "neither model.safetensors nor" in convert(mt5, code=2)
+
+
+def test_an_npz_cut_short(tmp_path, convert):
+  np.savez(tmp_path / "vit.npz", a=np.zeros(100))
+  data = (tmp_path / "vit.npz").read_bytes()
+  (tmp_path / "vit.npz").write_bytes(data[:-30])
+  assert "not an .npz" in convert(tmp_path / "vit.npz", code=2)
+
+
+def test_an_npz_whose_header_claims_more(tmp_path, convert):
+  with zipfile.ZipFile(tmp_path / "vit.npz", "w") as file, file.open("a.npy", "w") as member:
+    np.lib.format.write_array_header_1_0(
+      member, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
+    )
+  assert "a holds 128 bytes, and its shape (1099511627776,) asks for others" in convert(
+    tmp_path / "vit.npz", code=2
+  )

@@ -1,0 +1,85 @@
+"""What a small sample of a corpus and a vocabulary tells."""
+
+import pytest
+
+from tests import small_corpus
+from xmcap.data import checks, records
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError, XmcapError
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return small_corpus.write(tmp_path_factory.mktemp("corpus"))
+
+
+class Source:
+  """10,000 pictures; the last caption of the sample's first round is English, Thai comes in between."""
+
+  def __init__(self, thai=range(0)):
+    self.thai, self.reads = thai, []
+
+  def __len__(self):
+    return 10_000
+
+  def read(self, indices):
+    self.reads += list(indices)
+    return [small_corpus.record(i, ("th",) if i in self.thai else ("en",), captions=1) for i in indices]
+
+
+class Stream:
+  def __init__(self, source, languages=("en",), image_size=8):
+    self.source, self.languages, self.image_size = source, languages, image_size
+
+
+def test_a_sample_is_enough_where_every_language_is_in_it():
+  source = Source()
+  split = checks.read_split(Stream(source))
+  assert split.looked_at == len(source.reads) == 256 and not split.missing
+  assert source.reads[0] == 0 and source.reads[-1] == 9_999
+
+
+def test_more_is_read_where_a_language_is_missing():
+  split = checks.read_split(Stream(Source(thai=range(20, 39)), ("en", "th")))
+  assert not split.missing and 256 < split.looked_at <= 256 + 4096
+  assert checks.read_split(Stream(Source(), ("en", "th"))).missing == ("th",)
+
+
+def test_a_picture_that_cannot_be_decoded():
+  source = Source()
+  source.read = lambda indices: [
+    records.Record(f"{i:04d}", b"\x89PNG\r\n\x1a\nno picture", [records.Caption("en", "a dog")])
+    for i in indices
+  ]
+  with pytest.raises(XmcapError, match="0000"):
+    checks.read_split(Stream(source))
+
+
+def test_captions_that_would_be_cut_are_counted(corpus):
+  vocabulary = Vocabulary(str(corpus / "vocabulary.model"))
+  captions = {"en": ["English 1 1", "English " * 40]}
+  assert checks.cut_share(vocabulary, captions, 32) == 0.5
+
+
+def test_invisible_characters_may_change(corpus):
+  class Normalising:
+    path = "spiece.model"
+    prompt = staticmethod(lambda language: [7 + len(language)])
+    encode = staticmethod(lambda text: text)
+    decode = staticmethod(lambda text: text.replace("\u200c", "").replace("\uff01", "!"))
+
+  checks.check_vocabulary(
+    Normalising, ["fa"], {"fa": ["\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\uff01"]}
+  )
+  Normalising.decode = staticmethod(lambda text: text[:-1])
+  with pytest.raises(UsageError, match=r"spiece.model: 'caf\u00e9' \(fr\) comes back as 'caf'"):
+    checks.check_vocabulary(Normalising, ["fr"], {"fr": ["caf\u00e9"]})
+
+
+def test_two_languages_with_one_prompt():
+  class Same:
+    path = "spiece.model"
+    prompt = staticmethod(lambda language: [5])
+
+  with pytest.raises(UsageError, match="'de' and 'en' have the same prompt"):
+    checks.check_vocabulary(Same, ["de", "en"], {})

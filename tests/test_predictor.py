@@ -1,0 +1,105 @@
+"""The predictor's batches, and what is said of progress."""
+
+import jax
+import numpy as np
+import pytest
+
+from xmcap import predictor as predictor_lib
+from xmcap.models import stacking
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.predictor import Predictor, with_progress
+
+
+class _Vocabulary:
+  def prompt(self, code):
+    return [2 + len(code)] * len(code)
+
+  def decode(self, tokens):
+    return " ".join(map(str, tokens))
+
+
+@pytest.fixture
+def make(monkeypatch):
+  """scan -> a predictor of a small model whose layers are stacked or not, and parameters for it."""
+
+  def build(scan):
+    monkeypatch.setattr(
+      predictor_lib, "ViTConfig", lambda: ViTConfig(16, 2, 24, 2, 4, 8, scan=scan, dtype="float32")
+    )
+    monkeypatch.setattr(
+      predictor_lib, "T5Config", lambda: T5Config(31, 12, 2, 8, 1, 2, 20, scan=scan, dtype="float32")
+    )
+    corpus = type("Corpus", (), {"vocabulary": lambda self: _Vocabulary()})()
+    monkeypatch.setattr(
+      predictor_lib.tasks, "registration", lambda name: type("Registration", (), {"corpus": corpus})
+    )
+    predictor = Predictor("some_mixture", max_length=5, batch_size=4)
+    model = predictor_lib.Captioner(predictor_lib.ViTConfig(), predictor_lib.T5Config())
+    inputs = np.zeros((1, 8, 8, 3), np.uint8), np.ones((1, 1, 2), np.int32), np.ones((1, 1, 2), np.int32)
+    return predictor, stacking.init(model, jax.random.key(0), *inputs)["params"]
+
+  return build
+
+
+def _pictures(count):
+  rng = np.random.RandomState(0)
+  return [(f"picture{i}", rng.randint(0, 256, (8, 8, 3)).astype(np.uint8)) for i in range(count)]
+
+
+def test_every_picture_has_a_caption_in_every_language(make):
+  predictor, params = make(scan=False)
+  found = list(predictor(params, _pictures(6), ["en", "fil", "x"]))
+  assert [key for key, _ in found] == [f"picture{i}" for i in range(6)]
+  assert all(list(captions) == ["en", "fil", "x"] for _, captions in found)
+  (alone,) = predictor(params, _pictures(6)[5:], ["fil"])
+  assert alone[1]["fil"] == found[5][1]["fil"]
+
+
+def test_stacked_layers_give_the_same_captions(make):
+  expected, actual = (
+    list(predictor(params, _pictures(2), ["en"])) for predictor, params in (make(scan=False), make(scan=True))
+  )
+  assert actual == expected
+
+
+@pytest.fixture
+def said(monkeypatch):
+  """seconds of each batch -> the lines said of batches of 4 pictures in 3 languages, of which 20 are to come."""
+
+  def run(seconds):
+    clock = [0.0]
+    monkeypatch.setattr(predictor_lib.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(predictor_lib, "peak_memory", lambda: "1.5 GB")
+
+    def rows():
+      for i, second in enumerate(seconds):
+        clock[0] += second
+        yield from ((f"{i}{j}", dict.fromkeys("abc", "")) for j in range(4))
+
+    lines = []
+    list(with_progress(rows(), 20, "decoding", lines.append))
+    return lines
+
+  return run
+
+
+def test_progress_leaves_the_compilation_out_of_the_speed(said):
+  """40 s with the compilation, then 8 s a batch, said every 10: 12 captions in 8 s."""
+  assert said([40, 8, 8, 8, 8]) == [
+    "decoding: 8 of 20 pictures, 1.5 captions a second, 24 s left, 1.5 GB",
+    "decoding: 16 of 20 pictures, 1.5 captions a second, 8 s left, 1.5 GB",
+    "decoding: 20 pictures, 60 captions in 72 s, 1.5 GB",
+  ]
+
+
+def test_what_is_soon_done_is_not_talked_about(said):
+  assert said([1] * 5) == []
+
+
+def test_memory_is_that_of_the_devices_if_they_tell(monkeypatch):
+  device = type("Device", (), {"memory_stats": lambda self: {"peak_bytes_in_use": 2_340_000_000}})
+  monkeypatch.setattr(jax, "local_devices", lambda: [device(), device()])
+  assert predictor_lib.peak_memory() == "2.3 GB of a device's memory at most"
+  monkeypatch.setattr(device, "memory_stats", lambda self: None)
+  assert predictor_lib.peak_memory().endswith("GB of the process's memory at most")

@@ -1,0 +1,129 @@
+"""The gin files of the paper's runs: what they come to, and that one of them trains."""
+
+import gin
+import pytest
+
+from tests import small_corpus
+from xmcap import cli, configuration
+from xmcap.languages import TRAINED
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.training.dry_report import Arguments
+
+RUNS = ("pretrain_cc3m35l", "finetune_coco35l", "train_coco35l")
+MODELS = {
+  "bb": (768, 12, 12, 768),
+  "bg": (1408, 40, 12, 768),
+  "lg": (1408, 40, 24, 1024),
+  "tiny": (128, 2, 1, 128),
+}
+# Rates at the steps 0, 9,999, 10,000 and 40,000: Table 3 and section 3.2 of Thapliyal et al. (2022).
+RATES = {
+  "pretrain_cc3m35l": (3e-4, 3e-4, 3e-4, 1.5e-4),
+  "finetune_coco35l": (3e-5, 3e-5, 3e-5, 3e-5),
+  "train_coco35l": (1e-4, 1e-4, 1e-4, 0.5e-4),
+}
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return small_corpus.write(tmp_path_factory.mktemp("coco35l"))
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_and_a_run_are_enough(run, model):
+  # tiny's rows are those of a vocabulary that is not here.
+  configuration.parse(
+    [f"models/{model}.gin", f"runs/{run}.gin"], ["T5Config.vocab_size=250112"] if model == "tiny" else []
+  )
+  vit, t5 = ViTConfig(), T5Config()
+  assert (vit.width, vit.depth, t5.num_encoder_layers, t5.emb_dim) == MODELS[model]
+  assert t5.vocab_size == 250112
+  assert configuration.macro("BATCH_SIZE") == 2048
+  assert configuration.macro("CAPTIONS_PER_IMAGE") == 1
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_rates_of_the_paper(run):
+  configuration.parse(["models/bb.gin", f"runs/{run}.gin"])
+  optimizer = Arguments()["optimizer"]()
+  assert optimizer.transformation.__name__ == "adafactor"
+  found = [float(optimizer.schedule(step, 100_000)) for step in (0, 9_999, 10_000, 40_000)]
+  assert found == pytest.approx(RATES[run], rel=1e-6)
+
+
+def test_the_model_file_may_follow_the_run():
+  configuration.parse(["runs/train_coco35l.gin", "models/bg.gin"])
+  assert gin.query_parameter("ViTConfig.patch_size") == 14
+
+
+@pytest.mark.parametrize(
+  "override, expected",
+  [
+    ([], ()),
+    (["INITIAL_CHECKPOINT=runs/pretrain"], "runs/pretrain"),
+    (["INITIAL_CHECKPOINT=['mt5', 'vit']"], ["mt5", "vit"]),
+    (["INITIAL_CHECKPOINT=[('runs/tags', 'vit')]"], [("runs/tags", "vit")]),
+  ],
+)
+def test_initial_checkpoint_is_what_train_begins_with(override, expected):
+  configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], override)
+  assert Arguments()["pretrained"]() == expected
+
+
+def test_fine_tuning_begins_where_pretraining_writes():
+  configuration.parse(["models/bb.gin", "runs/pretrain_cc3m35l.gin"])
+  written = configuration.macro("MODEL_DIR")
+  configuration.parse(["models/bb.gin", "runs/finetune_coco35l.gin"])
+  assert Arguments()["pretrained"]() == written
+
+
+@pytest.mark.parametrize("name", ["cc3m35l", "coco35l"])
+def test_the_corpora_hold_the_35_trained_languages(name):
+  from xmcap.tasks import cc3m35l, coco35l  # noqa: F401
+
+  from xmcap.data import tasks
+
+  rates = tasks.registration(name).rates
+  assert tuple(rates) == TRAINED and len(rates) == 35 and "quz" not in rates
+  assert set(rates.values()) == {1.0}
+
+
+def test_fine_tuning_lasts_one_epoch_of_captions(corpus):
+  overrides = [f"DATA_DIR={corpus}", "BATCH_SIZE=8", "IMAGE_SIZE=32"]
+  configuration.parse(["models/tiny.gin", "runs/finetune_coco35l.gin"], overrides)
+  # 12 pictures with two captions in each of 35 languages, 8 a step.
+  assert Arguments()["total_steps"]() == 105
+  configuration.parse(["models/tiny.gin", "runs/finetune_coco35l.gin"], [*overrides, "epochs.count=0.5"])
+  assert Arguments()["total_steps"]() == 52
+  configuration.parse(["models/tiny.gin", "runs/finetune_coco35l.gin"], [*overrides, "TOTAL_STEPS=7"])
+  assert Arguments()["total_steps"]() == 7
+
+
+@pytest.mark.slow
+def test_a_real_run_trains_two_steps(corpus, tmp_path, capsys):
+  code = cli.main([
+    "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
+    f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=2",
+    "--gin.train.tensorboard=False", "--gin.TARGET_LENGTH=24", *small_corpus.SMALLER,
+  ])  # fmt: skip
+  out = capsys.readouterr().out
+  assert code == 0 and "finished at step 2" in out and "validation/loss" in out
+  assert (tmp_path / "model/vocabulary.model").read_bytes() == (corpus / "vocabulary.model").read_bytes()
+
+
+def test_a_vocabulary_too_large_for_the_model_is_one_line(corpus, tmp_path, capsys):
+  code = cli.main([
+    "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
+    f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.T5Config.vocab_size=256",
+  ])  # fmt: skip
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert code == 2 and "pieces do not fit the model's 256 rows (T5Config.vocab_size)" in error
+  assert not (tmp_path / "model").exists()

@@ -1,0 +1,408 @@
+"""`xmcap train --dry_run`: a sound run passes, and each defect is one FAILED line that names it."""
+
+import shutil
+
+import gin
+import jax
+import numpy as np
+import pytest
+
+from tests import small_corpus
+from tests.training.toy import ToyObjective, ToyStream
+from xmcap import cli, configuration, evaluators
+from xmcap.data.vocabulary import train_vocabulary
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training import checkpoints, dry_checks, dry_run, dry_step
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.sharding import Partitioning
+from xmcap.training.state import StatePlan, plan_state
+from xmcap.training.step import TrainState
+
+FILES = ["--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin"]
+COMMON = ["--gin.BATCH_SIZE=4", "--gin.TARGET_LENGTH=12", *small_corpus.SMALLER]
+NO_EVALUATORS = "--gin.EVALUATORS=[]"
+
+
+@gin.configurable(module="tests")
+class BrokenEvaluator:
+  def small(self, pictures):
+    return self
+
+  def run(self, params, step):
+    raise XmcapError("the references have vanished")
+
+
+@gin.configurable(module="tests")
+class NotANumber:
+  def small(self, pictures):
+    return self
+
+  def run(self, params, step):
+    yield "th", "cider", float("nan")
+
+
+@gin.configurable(module="tests")
+class LargeEvaluator:
+  def run(self, params, step):
+    pytest.fail("it cannot be made small")
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return small_corpus.write(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+  """Runs the command; returns (exit code, lines by status, the error line)."""
+
+  def _run(corpus, *extra, common=COMMON):
+    arguments = [
+      "train",
+      *FILES,
+      f"--gin.DATA_DIR={corpus}",
+      f"--gin.MODEL_DIR={tmp_path / 'a/model'}",
+      *common,
+      *extra,
+    ]
+    code = cli.main([*arguments, "--dry_run"])
+    printed = capsys.readouterr()
+    lines = {status: [] for status in ("ok", "FAILED", "skipped", "")}
+    for line in printed.out.splitlines():
+      word = line.split(" ")[0]
+      lines[word if word in lines else ""].append(line[8:] if word in lines else line)
+    errors = [line for line in printed.err.splitlines() if line.startswith("xmcap: error")]
+    return code, lines, errors
+
+  return _run
+
+
+def assert_one_failure(result, name, *words, code):
+  found, lines, errors = result
+  assert found == code, lines
+  (line,) = lines["FAILED"]
+  assert line.startswith(f"{name}: ") and all(word in line for word in words)
+  assert len(errors) == 1 and f"checks failed: {name}" in errors[0]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+  """Nothing is compiled: a fresh state is all ones, and a step leaves it as it is."""
+
+  def create(plan):
+    return jax.tree.map(
+      lambda leaf: jax.device_put(np.ones(leaf.shape, leaf.dtype), leaf.sharding), plan.target
+    )
+
+  def step(objective, optimizer, plan, state, arrays, *_):
+    pictures = len(arrays["image"])
+    return f"{pictures} picture{' of fresh parameters' * (state is None)}", state or plan.create()
+
+  monkeypatch.setattr(StatePlan, "create", create)
+  monkeypatch.setattr(dry_run.dry_step, "step", step)
+
+
+@pytest.fixture
+def trained(corpus, tmp_path, quick):
+  """The folder of a run of one step."""
+  folder = tmp_path / "trained"
+  parse(corpus, folder)
+  arguments = dry_run.Arguments()
+  objective = arguments["objective"]()
+  mesh = Partitioning().mesh()
+  arrays = dry_run.dry_step.shapes(objective, None)
+  plan = plan_state(objective, arguments["optimizer"](), arrays, mesh, Partitioning().logical_rules())
+  save(folder, plan.create().replace(step=np.ones((), np.int32)))
+  shutil.copy(corpus / "vocabulary.model", folder)
+  return folder
+
+
+def parse(corpus, model_dir, *bindings):
+  overrides = [argument.removeprefix("--gin.") for argument in [*COMMON, NO_EVALUATORS, *bindings]]
+  files = [file.removeprefix("--gin_file=") for file in FILES]
+  configuration.parse(files, [*overrides, f"DATA_DIR={corpus}", f"MODEL_DIR={model_dir}"])
+
+
+def save(folder, state):
+  written = checkpoints.Checkpoints(folder, checkpoints.CheckpointPolicy(asynchronous=False))
+  written.save(1, state)
+  written.close()
+
+
+@pytest.mark.slow
+def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
+  code, lines, errors = run(
+    corpus,
+    "--gin.EVALUATORS=[@LossEvaluator(), @CaptionEvaluator()]",
+    f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
+    "--gin.CheckpointPolicy.best_metric='cider'",
+    "--gin.TOTAL_STEPS=210",
+  )
+  assert code == 0 and not errors and not lines["FAILED"] and not lines["skipped"]
+  assert [line.split(":")[0] for line in lines["ok"]] == [
+    "data", "data of evaluator 1 (LossEvaluator)", "vocabulary", "mesh", "model", "steps", "model folder", "weights",
+    "step", "evaluator 1 (LossEvaluator)", "evaluator 2 (CaptionEvaluator)", "best checkpoint",
+  ]  # fmt: skip
+  said = "\n".join(lines[""])
+  assert "model       67,904 parameters, all of them trained" in said
+  assert "batch       4 captions, 1 for each of 4 pictures" in said
+  assert "steps       210: 1.00 epochs of 840 captions; a picture comes up 70.0 times" in said
+  assert "rate        0.0001 at the first step" in said and "begins      starting from scratch" in said
+  assert lines[""][-1].startswith("dry run: all 12 checks are ok")
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
+  before = sorted(tmp_path.rglob("*"))
+  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={trained}")
+  assert code == 0 and not lines["FAILED"]
+  (weights,) = [line for line in lines["ok"] if line.startswith("weights")]
+  assert f"from {trained}" in weights and "fresh" not in weights
+  assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_that_was_begun_is_resumed_and_stays_as_it_is(corpus, trained, run):
+  before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+  code, lines, _ = run(
+    corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.INITIAL_CHECKPOINT=/nowhere"
+  )
+  assert any(line.startswith("weights: resuming from step 1") for line in lines["ok"])
+  after = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+  assert set(before) == set(after) and {path for path in before if before[path] != after[path]} <= {trained}
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+
+def test_a_missing_split(tmp_path, run, quick):
+  found = run(small_corpus.write(tmp_path / "corpus", train=0), NO_EVALUATORS)
+  assert_one_failure(found, "data", "has no split 'train'; its splits: validation", code=2)
+
+
+def test_a_missing_split_of_an_evaluator(tmp_path, run, quick):
+  found = run(small_corpus.write(tmp_path / "corpus", validation=0))
+  assert_one_failure(found, "evaluator 1 (LossEvaluator)", "has no split 'validation'", code=2)
+
+
+def test_no_corpus_at_all_is_said_once(tmp_path, run, corpus, quick):
+  found = run(tmp_path / "nowhere", f"--gin.VOCABULARY={corpus / 'vocabulary.model'}")
+  assert_one_failure(found, "data", "nowhere is no corpus", code=2)
+  assert "evaluator 1 (LossEvaluator): as data" in found[1]["skipped"]
+
+
+def test_a_record_file_cut_short(tmp_path, run, quick):
+  damaged = small_corpus.write(tmp_path / "corpus")
+  (file,) = damaged.glob("*train*array_record*")
+  file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+  found = run(damaged, NO_EVALUATORS)
+  assert_one_failure(found, "data", file.name, "is damaged", code=1)
+  # The step is tried all the same, with a picture that is made up.
+  assert any(line == "step: 1 picture" for line in found[1]["ok"])
+
+
+def test_a_language_that_is_not_there(tmp_path, run, quick):
+  few = small_corpus.write(tmp_path / "corpus", languages=("de", "en", "th"))
+  assert_one_failure(
+    run(few, NO_EVALUATORS), "data", "no caption in ar bn cs", "12 of 12 pictures of train", code=2
+  )
+
+
+# ---- vocabulary ----------------------------------------------------------------------------------
+
+
+def test_a_vocabulary_of_another_size(corpus, run, quick):
+  found = run(corpus, NO_EVALUATORS, "--gin.T5Config.vocab_size=256")
+  assert_one_failure(found, "vocabulary", "pieces do not fit the model's 256 rows", code=2)
+  assert found[1]["skipped"] == ["step: needs the vocabulary"]
+
+
+def test_no_vocabulary(corpus, run, tmp_path, quick):
+  found = run(corpus, f"--gin.VOCABULARY={tmp_path / 'spiece.model'}", "--gin.T5Config.vocab_size=512")
+  assert_one_failure(found, "vocabulary", "spiece.model: the vocabulary cannot be read", code=2)
+
+
+def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, quick):
+  import sentencepiece
+
+  text = tmp_path / "text.txt"
+  text.write_text("".join(f"{letter * 3} dog\n" for letter in "abcdefghijklmnopqrstuvwxyz"), encoding="utf-8")
+  train = sentencepiece.SentencePieceTrainer.train
+  monkeypatch.setattr(
+    sentencepiece.SentencePieceTrainer,
+    "train",
+    lambda **options: train(**{**options, "byte_fallback": False}),
+  )
+  train_vocabulary(str(text), str(tmp_path / "latin.model"), size=120)
+  found = run(corpus, NO_EVALUATORS, f"--gin.VOCABULARY={tmp_path / 'latin.model'}")
+  assert_one_failure(found, "vocabulary", "latin.model", "(ar) comes back as", code=2)
+
+
+# ---- weights, folder, mesh, evaluators -----------------------------------------------------------
+
+
+def test_weights_of_another_shape(corpus, trained, run):
+  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={trained}", "--gin.T5Config.mlp_dim=48")
+  assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (32, 32)", "(32, 48)", code=1)
+  assert any(line == "step: 1 picture of fresh parameters" for line in found[1]["ok"])
+
+
+def test_weights_that_are_not_there(corpus, run, quick):
+  found = run(corpus, NO_EVALUATORS, "--gin.INITIAL_CHECKPOINT=/nowhere")
+  assert_one_failure(found, "weights", "/nowhere: no checkpoint there", code=2)
+
+
+def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
+  params = jax.tree.map(np.array, checkpoints.load_params(trained))
+  params["encoder"]["encoder_norm"]["scale"][3] = np.nan
+  count = np.zeros((), np.int32)
+  save(tmp_path / "bad", TrainState(count, params, {"none": count}, count, count))
+  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={tmp_path / 'bad'}")
+  assert_one_failure(found, "weights", "encoder/encoder_norm/scale holds NaN or infinity", code=1)
+
+
+def test_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
+  from safetensors.numpy import save_file
+
+  (tmp_path / "mt5").mkdir()
+  save_file(
+    {"token_embedder/embedding": np.ones((1024, 32), np.float32)}, tmp_path / "mt5/params.safetensors"
+  )
+  found = run(
+    corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={tmp_path / 'mt5'}", "--gin.T5Config.vocab_size=1024"
+  )
+  assert_one_failure(found, "weights", "its embedding has 1,024 rows", "428 pieces", code=2)
+
+
+def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
+  other = small_corpus.write(tmp_path / "other", pieces=410, validation=0)
+  found = run(
+    corpus,
+    NO_EVALUATORS,
+    f"--gin.INITIAL_CHECKPOINT={trained}",
+    f"--gin.VOCABULARY={other / 'vocabulary.model'}",
+  )
+  assert_one_failure(found, "weights", "was trained with another vocabulary", code=2)
+
+
+def test_a_folder_that_cannot_be_written(corpus, tmp_path, run, quick):
+  (tmp_path / "file").write_text("in the way")
+  found = run(corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={tmp_path / 'file/model'}")
+  assert_one_failure(found, "model folder", "file/model: cannot be written", code=1)
+
+
+def test_a_disk_too_small(tmp_path):
+  with pytest.raises(XmcapError, match=r"are free, and the run's checkpoints take 1,000,000.0 GB"):
+    dry_checks.folder(str(tmp_path / "model"), 10**15)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_an_evaluator_that_fails(corpus, run, quick):
+  found = run(corpus, "--gin.EVALUATORS=[@BrokenEvaluator(), @LargeEvaluator()]")
+  assert_one_failure(found, "evaluator 1 (BrokenEvaluator)", "the references have vanished", code=1)
+  assert "evaluator 2 (LargeEvaluator): not run: it has no method small(pictures)" in found[1]["ok"]
+
+
+def test_an_evaluator_that_gives_no_number(corpus, run, quick):
+  found = run(corpus, "--gin.EVALUATORS=[@NotANumber()]")
+  assert_one_failure(found, "evaluator 1 (NotANumber)", "cider of th is nan", code=1)
+
+
+def test_a_best_metric_that_nobody_measures(corpus, run, quick):
+  found = run(corpus, "--gin.CheckpointPolicy.best_metric='bleu'")
+  assert_one_failure(found, "best checkpoint", "'bleu'", "validation/loss", code=2)
+
+
+def test_an_argument_that_is_not_set(corpus, run, quick):
+  found = run(corpus, NO_EVALUATORS, "--gin.train.objective=None")
+  assert found[0] == 1 and [line.split(":")[0] for line in found[1]["FAILED"]] == ["model"]
+
+
+def test_a_mesh_that_is_not_here_is_said():
+  text, mesh = dry_checks.mesh(Partitioning(data=8, fsdp=4, model=2), None, 1)
+  assert "data 8 x fsdp 4 x model 2 needs 64 devices" in text and mesh.size == len(jax.devices())
+  assert "a multiple of 8 devices" in dry_checks.mesh(Partitioning(fsdp=8), None, 1)[0]
+
+
+class Stream:
+  pictures = 12
+
+
+@pytest.mark.parametrize("partitioning, parts", [(Partitioning(fsdp=8), 1), (Partitioning(), 5)])
+def test_a_mesh_that_does_not_divide_a_batch(partitioning, parts):
+  with pytest.raises(UsageError, match="12 pictures a batch do not divide over data x fsdp"):
+    dry_checks.mesh(partitioning, Stream(), parts)
+
+
+# ---- one step ------------------------------------------------------------------------------------
+
+
+class BlindObjective(ToyObjective):
+  def loss(self, params, batch, rng, deterministic):
+    return super().loss({**params, "wi": jax.lax.stop_gradient(params["wi"])}, batch, rng, deterministic)
+
+
+def toy_step(objective, optimizer, stream):
+  arrays = dry_step.batch(objective, stream, 2)
+  mesh = Partitioning(1, 1, 1).mesh(jax.devices()[:1])
+  plan = plan_state(objective, optimizer, arrays, mesh, Partitioning().logical_rules())
+  return dry_step.step(objective, optimizer, plan, None, arrays, 10, 0, None)
+
+
+def test_a_step_names_the_parts_that_learn():
+  text, state = toy_step(ToyObjective(), Optimizer(adam, frozen=["wi"]), ToyStream())
+  assert "on 2 pictures; gradients in bias, wo" in text and int(state.step) == 1
+
+
+def test_a_part_that_would_not_learn():
+  with pytest.raises(XmcapError, match="the gradient of wi is 0.0 in the first step"):
+    toy_step(BlindObjective(), Optimizer(adam), ToyStream())
+
+
+def test_a_loss_that_is_not_finite():
+  class Diverged(ToyObjective):
+    def loss(self, params, batch, rng, deterministic):
+      loss, metrics = super().loss(params, batch, rng, deterministic)
+      return loss / 0.0, metrics
+
+  with pytest.raises(XmcapError, match="the loss of the first step is inf"):
+    toy_step(Diverged(), Optimizer(adam), ToyStream())
+
+
+def test_a_gradient_that_is_not_finite():
+  with pytest.raises(XmcapError, match="the gradient of wi is nan in the first step: check the weights"):
+    toy_step(ToyObjective(), Optimizer(adam), ToyStream(bad_steps=[0]))
+
+
+def test_a_stream_without_captions():
+  stream = ToyStream()
+  stream.batch = lambda step: {"target_weights": np.zeros((4, 1, 3), np.float32)}
+  with pytest.raises(XmcapError, match="none of the first pictures has a caption"):
+    dry_step.batch(None, stream, 1)
+
+
+# ---- evaluators made small -----------------------------------------------------------------------
+
+
+def test_small_takes_two_pictures_and_two_languages(corpus):
+  evaluator = evaluators.CaptionEvaluator(
+    predictor=None, references=str(corpus / "captions.jsonl"), out_dir="/never"
+  )
+  small = evaluator.small(2)
+  assert list(small.languages) == ["ar", "bn"] and small.out_dir == ""
+  assert [sorted(captions) for captions in small.references.values()] == [["ar", "bn"]] * 2
+  assert len(evaluator.references) == 6 and evaluator.out_dir == "/never"
+
+
+def test_small_misses_any_picture_that_is_not_there(tmp_path):
+  corpus = small_corpus.write(tmp_path / "corpus", train=1)
+  last = sorted((corpus / "images").iterdir())[-1]
+  last.unlink()
+  evaluator = evaluators.CaptionEvaluator(predictor=None, references=str(corpus / "captions.jsonl"))
+  with pytest.raises(UsageError, match=f"no picture {last.stem}.jpg or .png"):
+    evaluator.small(2)

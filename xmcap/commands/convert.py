@@ -1,0 +1,52 @@
+"""The command that brings weights in from other code bases, and takes them out again."""
+
+import os
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+
+
+def add(commands) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    commands,
+    "convert",
+    _convert,
+    "bring weights in from transformers, t5x or big_vision, or take them out to transformers",
+    "Needs neither torch nor transformers, and never holds more than a few tensors. Nothing that is read can run code:"
+    " pickles are refused.",
+  )
+  command.add_argument(
+    "--input", required=True, metavar="PATH",
+    help="a Hugging Face folder, a t5x checkpoint, a .npz of big_vision; with --to=hf a run's folder, a checkpoint or"
+    " converted weights",
+  )  # fmt: skip
+  command.add_argument("--out", required=True, metavar="DIR", help="the new folder")
+  command.add_argument(
+    "--from", dest="format", metavar="NAME", help="hf, t5x or big_vision; without it the content says"
+  )
+  command.add_argument(
+    "--pool", metavar="NAME",
+    help="of a ViT: gap, map, tok or none, instead of its own; what that does not need stays behind",
+  )  # fmt: skip
+  command.add_argument("--to", metavar="NAME", help="hf: write folders for transformers instead")
+  command.add_argument("--part", metavar="NAME", help="with --to=hf: t5, vit or all")
+
+
+def _convert(arguments) -> None:
+  if arguments.to not in (None, "hf"):
+    raise UsageError(f"--to={arguments.to}: unknown; weights go out as hf")
+  if arguments.to is None and arguments.part is not None:
+    raise UsageError("--part goes with --to=hf: what comes in is one part already")
+  if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):
+    raise UsageError("--from and --pool are for weights that come in: leave them out with --to=hf")
+  # Only shapes are asked of jax: no accelerator is to be taken for that.
+  os.environ.setdefault("JAX_PLATFORMS", "cpu")
+  if arguments.to == "hf":
+    from xmcap.convert import exporting
+
+    exporting.export(arguments.input, arguments.out, arguments.part)
+  else:
+    from xmcap.convert import importing
+
+    importing.convert(arguments.input, arguments.out, arguments.format, arguments.pool)

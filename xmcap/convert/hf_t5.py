@@ -1,0 +1,151 @@
+"""mT5 as transformers keeps it: names, configuration, both ways."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from xmcap.convert.pairs import SAME, TIED, TRANSPOSED, Pair, expand
+from xmcap.errors import UsageError
+from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
+
+CLASSES = {"MT5ForConditionalGeneration": "mt5", "T5ForConditionalGeneration": "t5"}
+
+# What transformers takes where config.json is silent: older releases write only what differs from it.
+DEFAULTS = {
+  "mt5": dict(
+    vocab_size=250112, d_model=512, d_kv=64, d_ff=1024, num_layers=8, num_decoder_layers=None, num_heads=6,
+    relative_attention_num_buckets=32, relative_attention_max_distance=128, layer_norm_epsilon=1e-6,
+    feed_forward_proj="gated-gelu",
+  ),
+  "t5": dict(
+    vocab_size=32128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_decoder_layers=None, num_heads=8,
+    relative_attention_num_buckets=32, relative_attention_max_distance=128, layer_norm_epsilon=1e-6,
+    feed_forward_proj="relu",
+  ),
+}  # fmt: skip
+
+MAY_DROP = {
+  r"(encoder|decoder)\.embed_tokens\.weight": "the shared embedding once more",
+  r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight": "never used by transformers",
+}
+
+
+def _attention(ours: str, theirs: str):
+  names = {"query": "q", "key": "k", "value": "v", "out": "o"}
+  return [(f"{ours}/{mine}/kernel", f"{theirs}.{other}.weight", TRANSPOSED) for mine, other in names.items()]
+
+
+def _mlp(theirs: str):
+  return [
+    (f"mlp/{name}/kernel", f"{theirs}.DenseReluDense.{name}.weight", TRANSPOSED)
+    for name in ("wi_0", "wi_1", "wo")
+  ]
+
+
+SHARED = [("token_embedder/embedding", "shared.weight", SAME)]
+STACK = [
+  ("relpos_bias/rel_embedding", "block.0.layer.0.SelfAttention.relative_attention_bias.weight", TRANSPOSED),
+]
+ENCODER_LAYER = [
+  ("pre_attention_layer_norm/scale", "0.layer_norm.weight", SAME),
+  *_attention("attention", "0.SelfAttention"),
+  ("pre_mlp_layer_norm/scale", "1.layer_norm.weight", SAME),
+  *_mlp("1"),
+]
+DECODER_LAYER = [
+  ("pre_self_attention_layer_norm/scale", "0.layer_norm.weight", SAME),
+  *_attention("self_attention", "0.SelfAttention"),
+  ("pre_cross_attention_layer_norm/scale", "1.layer_norm.weight", SAME),
+  *_attention("encoder_decoder_attention", "1.EncDecAttention"),
+  ("pre_mlp_layer_norm/scale", "2.layer_norm.weight", SAME),
+  *_mlp("2"),
+]
+
+
+def t5_pairs(config: T5Config) -> list[Pair]:
+  """Every parameter of a T5 of ours and its name in transformers."""
+  pairs = expand(SHARED)
+  for stack, table, layers in (
+    ("encoder", ENCODER_LAYER, config.num_encoder_layers),
+    ("decoder", DECODER_LAYER, config.num_decoder_layers),
+  ):
+    pairs += expand(STACK, f"{stack}/", f"{stack}.")
+    pairs += expand([(f"{stack}_norm/scale", "final_layer_norm.weight", SAME)], f"{stack}/", f"{stack}.")
+    for n in range(layers):
+      pairs += expand(table, f"{stack}/layers_{n}/", f"{stack}.block.{n}.layer.")
+  return pairs + expand([("decoder/logits_dense/kernel", "lm_head.weight", TRANSPOSED)])
+
+
+def read_config(given: Mapping[str, Any], where: str) -> T5Config:
+  """The T5 of ours that a config.json describes.
+
+  Raises:
+    UsageError: it is of a variant that ours is not.
+  """
+  values = {**DEFAULTS[given["model_type"]], **given}
+  if values["feed_forward_proj"] != "gated-gelu":
+    raise UsageError(
+      f"{where}: feed_forward_proj is {values['feed_forward_proj']!r}; xmcap's T5 is T5.1.1 and mT5 ('gated-gelu')"
+    )
+  if abs(values["layer_norm_epsilon"] - 1e-6) > 1e-12:
+    raise UsageError(f"{where}: layer_norm_epsilon is {values['layer_norm_epsilon']}; xmcap's T5 has 1e-6")
+  decoder_layers = values["num_decoder_layers"]
+  return T5Config(
+    vocab_size=values["vocab_size"],
+    emb_dim=values["d_model"],
+    num_heads=values["num_heads"],
+    head_dim=values["d_kv"],
+    num_encoder_layers=values["num_layers"],
+    num_decoder_layers=values["num_layers"] if decoder_layers is None else decoder_layers,
+    mlp_dim=values["d_ff"],
+    relpos_buckets=values["relative_attention_num_buckets"],
+    relpos_max_distance=values["relative_attention_max_distance"],
+  )
+
+
+def pairs_of_file(given: Mapping[str, Any], names: Collection[str], pairs: list[Pair], where: str):
+  """The pairs for what a file holds, and what to say: logits that share the embedding are not in it.
+
+  Raises:
+    UsageError: the shared logits are scaled, which ours cannot be.
+  """
+  if "lm_head.weight" in names or "shared.weight" not in names:
+    return pairs, []
+  if given["model_type"] == "t5":
+    raise UsageError(
+      f"{where}: no tensor lm_head.weight: the logits of T5.1.1 and mT5 are not tied to the embedding"
+    )
+  both = Pair(("token_embedder/embedding", "decoder/logits_dense/kernel"), ("shared.weight",), TIED)
+  rest = [pair for pair in pairs if pair.theirs not in (("shared.weight",), ("lm_head.weight",))]
+  return [both, *rest], [
+    "no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"
+  ]
+
+
+def write_config(config: T5Config, dtype: str) -> dict[str, Any]:
+  """The config.json of transformers for a T5 of ours."""
+  return {
+    "architectures": ["MT5ForConditionalGeneration"],
+    "model_type": "mt5",
+    "vocab_size": config.vocab_size,
+    "d_model": config.emb_dim,
+    "d_kv": config.head_dim,
+    "d_ff": config.mlp_dim,
+    "num_layers": config.num_encoder_layers,
+    "num_decoder_layers": config.num_decoder_layers,
+    "num_heads": config.num_heads,
+    "relative_attention_num_buckets": config.relpos_buckets,
+    "relative_attention_max_distance": config.relpos_max_distance,
+    "dropout_rate": config.dropout_rate,
+    "layer_norm_epsilon": 1e-6,
+    "feed_forward_proj": "gated-gelu",
+    "is_encoder_decoder": True,
+    "tie_word_embeddings": False,
+    "use_cache": True,
+    "pad_token_id": PAD_ID,
+    "eos_token_id": EOS_ID,
+    "decoder_start_token_id": PAD_ID,
+    "torch_dtype": dtype,
+  }
+
+
+GENERATION_CONFIG = {"decoder_start_token_id": PAD_ID, "eos_token_id": EOS_ID, "pad_token_id": PAD_ID}

@@ -1,0 +1,95 @@
+"""`xmcap convert`: weights of other code bases to a folder of ours."""
+
+import os
+import pathlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from xmcap.convert.detect import open_source
+from xmcap.convert.model_gin import model_gin
+from xmcap.convert.pairs import Dropped, count, import_outputs
+from xmcap.convert.source import parameter_shapes
+from xmcap.errors import UsageError
+from xmcap.models.t5 import T5Config
+from xmcap.tensor_files import write_safetensors
+from xmcap.training.weights import GIN, PARAMS
+
+
+def convert(
+  path: str,
+  out: str,
+  format_name: str | None = None,
+  pool: str | None = None,
+  say: Callable[[str], None] = print,
+) -> None:
+  """Converts, and says what was found, what stays behind and what to do next.
+
+  Args:
+    path: a Hugging Face folder, a t5x checkpoint, an .npz of big_vision.
+    out: the new folder.
+    format_name: see `detect.open_source`.
+    pool: of a ViT, instead of its own.
+    say: prints a line.
+
+  Raises:
+    UsageError: the input is not what it claims, or `out` is taken.
+    XmcapError: `out` cannot be written.
+  """
+  folder = pathlib.Path(out)
+  check_free(folder, PARAMS)
+  source = open_source(path, format_name, pool)
+  shapes = {
+    name: shape
+    for name, shape in parameter_shapes(source.config).items()
+    if not name.startswith(tuple(source.absent))
+  }
+  outputs, dropped = import_outputs(
+    source.pairs, source.tensors, shapes, source.where, source.asked_by, source.may_drop
+  )
+  dtypes = ", ".join(sorted({str(dtype) for output in outputs for dtype in output.dtypes}))
+  taken = len(source.tensors) - len(dropped)
+  say(f"{source.where}: {source.what}, {taken} tensors, {count(shapes):,} parameters, {dtypes}")
+  for note in source.notes:
+    say(f"note: {note}")
+  for line in _dropped_lines(dropped):
+    say(f"not taken: {line}")
+  for prefix in source.absent:
+    say(f"not there: {prefix}: begins fresh in training")
+  make_folder(folder)
+  (folder / GIN).write_text(model_gin(source.config, source.what), encoding="utf-8")
+  size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.what}, say)
+  say(
+    f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
+  )
+  model = "the T5 of bb, bg or lg" if isinstance(source.config, T5Config) else "the ViT of bb, bg or lg"
+  say(f"next, {model}: xmcap train --gin_file=models/bb.gin --gin_file={folder / GIN} ...")
+  say(f"  and --gin.INITIAL_CHECKPOINT=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
+
+
+def _dropped_lines(dropped: Sequence[Dropped], most: int = 4) -> list[str]:
+  """A line a reason, with the names, or with the first few and how many there are."""
+  by_reason = defaultdict(list)
+  for tensor in dropped:
+    by_reason[tensor.reason].append(tensor.name)
+  lines = []
+  for reason, names in by_reason.items():
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    lines.append(f"{', '.join(names[:most])}{more}: {reason}")
+  return lines
+
+
+def check_free(folder: pathlib.Path, *files: str) -> None:
+  """Raises UsageError where one of the files to be written is there already."""
+  for file in files:
+    if (folder / file).exists():
+      raise UsageError(f"--out: {folder / file} is there already: remove it, or name another folder")
+  if folder.exists() and not folder.is_dir():
+    raise UsageError(f"--out={folder}: a file: name a folder")
+
+
+def make_folder(folder: pathlib.Path) -> None:
+  """Makes it, with its parents; UsageError if that is impossible."""
+  try:
+    os.makedirs(folder, exist_ok=True)
+  except OSError as error:
+    raise UsageError(f"--out={folder}: cannot be made ({error.strerror})") from None

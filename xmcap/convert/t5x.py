@@ -1,0 +1,181 @@
+"""Checkpoints of t5x: the layout of the public ones (msgpack beside zarr folders) and today's (Orbax).
+
+Ours keeps t5x's names, so the table is empty; sizes are read off the shapes.
+"""
+
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from xmcap.convert.pairs import SAME, Pair
+from xmcap.convert.source import Source, parameter_shapes
+from xmcap.errors import UsageError
+from xmcap.models.t5 import T5Config
+from xmcap.orbax_tensors import is_orbax, read_orbax
+from xmcap.tensor_files import Tensor
+
+LEGACY, TODAY = "checkpoint", "state"
+_TARGET = "target/"
+# A spec is small and a public checkpoint's inline arrays are norms and biases; weights themselves are zarr.
+_LARGEST_MSGPACK = 2**32
+
+
+def is_checkpoint(path: pathlib.Path) -> bool:
+  """Whether it looks like one checkpoint of t5x."""
+  return (path / LEGACY).is_file() or is_orbax(path / TODAY)
+
+
+def newest_in(path: pathlib.Path) -> pathlib.Path | None:
+  """The newest `checkpoint_N` in a run's folder, or None."""
+  found = [
+    p for p in path.glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d+", p.name) and is_checkpoint(p)
+  ]
+  return max(found, key=lambda p: int(p.name.rpartition("_")[2]), default=None)
+
+
+def open_checkpoint(path: pathlib.Path) -> Source:
+  """The T5 in a checkpoint.
+
+  Raises:
+    UsageError: it cannot be read, has its layers stacked, or is not a T5.1.1.
+  """
+  tensors = read_legacy(path) if (path / LEGACY).is_file() else read_orbax(path / TODAY)
+  names = {name.removeprefix(_TARGET) for name in tensors if name.startswith(_TARGET)}
+  if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in names):
+    raise UsageError(
+      f"{path}: its layers are stacked (scan_layers): xmcap reads t5x checkpoints with layers one by one"
+    )
+  config = _config({name: tensors[_TARGET + name] for name in names}, path)
+  pairs = [Pair((name,), (_TARGET + name,), SAME) for name in parameter_shapes(config)]
+  may_drop = {
+    r"state/.*": "the optimizer's state",
+    r"flax_mutables/.*": "not parameters",
+    r"step|version": "counters",
+  }
+  notes = ["relpos_max_distance is not in a checkpoint: t5x's 128"]
+  return Source("T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", may_drop, notes=notes)
+
+
+def _config(tensors: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
+  def shape(name: str, rank: int) -> tuple[int, ...]:
+    if name not in tensors:
+      near = ", ".join(sorted({other.split("/")[0] for other in tensors})) or "nothing"
+      raise UsageError(f"{path}: no parameter {name}: not a T5.1.1 or mT5 of t5x (there is {near})")
+    if len(tensors[name].shape) != rank:
+      raise UsageError(f"{path}: {name} has shape {tensors[name].shape}, and t5x's T5 has {rank} axes there")
+    return tensors[name].shape
+
+  def layers(stack: str) -> int:
+    numbers = [re.match(rf"{stack}/layers_(\d+)/", name) for name in tensors]
+    return 1 + max((int(match[1]) for match in numbers if match), default=-1)
+
+  vocab, width = shape("token_embedder/embedding", 2)
+  heads, buckets = shape("encoder/relpos_bias/rel_embedding", 2)
+  _, joined = shape("encoder/layers_0/attention/query/kernel", 2)
+  _, mlp = shape("encoder/layers_0/mlp/wi_0/kernel", 2)
+  shape("decoder/logits_dense/kernel", 2)
+  if not heads or joined % heads:
+    raise UsageError(
+      f"{path}: {heads} heads in encoder/relpos_bias/rel_embedding do not divide the query's {joined}"
+    )
+  return T5Config(
+    vocab_size=vocab, emb_dim=width, num_heads=heads, head_dim=joined // heads,
+    num_encoder_layers=layers("encoder"), num_decoder_layers=layers("decoder"), mlp_dim=mlp, relpos_buckets=buckets,
+  )  # fmt: skip
+
+
+# ---- the legacy layout ---------------------------------------------------------------------------
+
+
+def read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
+  """{path in the tree: tensor} of `checkpoint` and the zarr folders beside it.
+
+  Raises:
+    UsageError: it is no msgpack of that form, or a spec points out of the folder or to nothing.
+  """
+  from flax import serialization
+
+  file = path / LEGACY
+  if file.stat().st_size > _LARGEST_MSGPACK:
+    raise UsageError(f"{file}: {file.stat().st_size / 1e9:.0f} GB in one msgpack: not a checkpoint of t5x")
+  try:
+    # Arrays come as bytes with a shape and a dtype's name; nothing in it can be code.
+    tree = serialization.msgpack_restore(file.read_bytes())
+  except Exception as error:
+    # msgpack and flax each have their own errors for bytes that are short or wrong.
+    reason = " ".join(str(error).split())[:120] or type(error).__name__
+    raise UsageError(f"{file}: not a whole msgpack checkpoint of t5x ({reason}): fetch it again") from None
+  tree = tree.get("optimizer") if isinstance(tree, dict) else None
+  if not isinstance(tree, dict) or not isinstance(tree.get("target"), dict):
+    raise UsageError(f"{file}: no optimizer/target in it: not a checkpoint of t5x")
+  return {name: _leaf(name, leaf, path) for name, leaf in _leaves(tree) if name.startswith(_TARGET)} | {
+    # Not opened: the optimizer's state is never read.
+    name: Tensor((), np.dtype(np.float32), lambda: np.zeros((), np.float32), str(path))
+    for name, _ in _leaves(tree)
+    if not name.startswith(_TARGET)
+  }
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = ""):
+  for key, value in tree.items():
+    if isinstance(value, dict) and "kvstore" not in value and not ("driver" in value and "path" in value):
+      yield from _leaves(value, f"{prefix}{key}/")
+    else:
+      yield f"{prefix}{key}", value
+
+
+def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
+  if isinstance(leaf, np.ndarray | np.generic):
+    array = np.asarray(leaf)
+    return Tensor(array.shape, array.dtype, lambda: array, str(path / LEGACY))
+  if not isinstance(leaf, dict):
+    raise UsageError(f"{path / LEGACY}: {name} is neither an array nor a tensorstore spec")
+  kvstore = leaf.get("kvstore") if isinstance(leaf.get("kvstore"), dict) else {}
+  # Written by tensorstore before 0.1.14, the path stands beside the kvstore.
+  folder = str(kvstore.get("path", leaf.get("path", ""))).rstrip("/")
+  if folder in ("", ".", "..") or pathlib.PurePath(folder).name != folder or "\\" in folder:
+    raise UsageError(f"{path / LEGACY}: {name} lies at {folder!r}, which is no folder beside it")
+  if leaf.get("driver") != "zarr":
+    raise UsageError(f"{path / LEGACY}: {name} is kept by the driver {leaf.get('driver')!r}, not zarr")
+  return _zarr(path / folder, name)
+
+
+def _zarr(folder: pathlib.Path, name: str) -> Tensor:
+  import tensorstore
+
+  # Whatever driver wrote it (gfile, gcs), it is a folder here.
+  spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"{folder.resolve()}/"}}
+  if not folder.is_dir():
+    raise UsageError(f"{folder}: absent, and {name} lies there: copy the whole checkpoint")
+  try:
+    array = tensorstore.open(spec, open=True, read=True).result()
+    missing = _missing_chunks(folder, array)
+  except (ValueError, OSError, TypeError) as error:
+    raise UsageError(f"{folder}: cannot be read ({_short(error)}): copy it again") from None
+  if missing:
+    raise UsageError(f"{folder}: {missing} of the chunks of {name} are absent: copy the whole checkpoint")
+
+  def read() -> np.ndarray:
+    try:
+      return array.read().result()
+    except (ValueError, OSError) as error:
+      raise UsageError(f"{folder}: cannot be read ({_short(error)}): copy it again") from None
+
+  return Tensor(tuple(array.shape), np.dtype(array.dtype.numpy_dtype), read, str(folder))
+
+
+def _missing_chunks(folder: pathlib.Path, array: Any) -> int:
+  """An absent chunk would be read as zeros, in silence."""
+  import math
+
+  chunk = array.chunk_layout.read_chunk.shape
+  wanted = math.prod(-(-size // part) for size, part in zip(array.shape, chunk, strict=True))
+  held = sum(1 for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
+  return max(0, wanted - held)
+
+
+def _short(error: BaseException) -> str:
+  return " ".join(str(error).split())[:160]

@@ -1,0 +1,208 @@
+"""What all searches share, and those with one hypothesis a row: greedy search and sampling.
+
+A row is one caption to be found: a picture in a language.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import gin
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import lax
+
+from xmcap.errors import UsageError
+from xmcap.models.t5 import EOS_ID, PAD_ID, CrossCache, SelfCache
+
+Step = Callable[[jax.Array, jax.Array, CrossCache, SelfCache], tuple[jax.Array, SelfCache]]
+"""(tokens [rows, beams], position, cross, cache) -> (logits [rows, beams, V], cache)."""
+
+STAGES = (2, 4, 8, 16)
+"""A search goes on with 1 / stage of its rows once no more are unfinished; each stage is compiled."""
+FEWEST = 32
+"""Rows below which a step takes the time of reading the weights: no stage is smaller."""
+
+
+class Search(Protocol):
+  """How captions are chosen: hashable, and pure in `run`."""
+
+  beams: int
+
+  def run(
+    self, step: Step, cross: CrossCache, cache: SelfCache, max_length: int, keys: Any
+  ) -> tuple[Any, Any]:
+    """Returns tokens int32 [rows, max_length] and scores float32 [rows]; `keys` [rows] are random keys."""
+
+
+def top_tokens(logits: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+  """`lax.top_k` over a vocabulary, ties included (the lower token first), in little more than one pass.
+
+  The `count` best lie in the `count` blocks of the highest maxima, so only these are searched. A vocabulary that
+  no power of two from 64 on divides is searched as a whole.
+
+  Args:
+    logits: [..., V].
+    count: how many.
+
+  Returns:
+    Their logits and their tokens, int32, each [..., count].
+  """
+  vocabulary = logits.shape[-1]
+  block = math.gcd(vocabulary, 256)
+  if block < 64 or vocabulary < 4 * count * block:
+    return lax.top_k(logits, count)
+  blocks = logits.reshape(*logits.shape[:-1], -1, block)
+  _, chosen = lax.top_k(jnp.max(blocks, axis=-1), count)
+  chosen = jnp.sort(chosen, axis=-1)
+  candidates = jnp.take_along_axis(blocks, chosen[..., None], axis=-2)
+  best, index = lax.top_k(candidates.reshape(*chosen.shape[:-1], -1), count)
+  return best, jnp.take_along_axis(chosen, index // block, axis=-1) * block + index % block
+
+
+def run_in_stages(
+  extend: Callable[[Any, jax.Array, Any], Any], result: Callable[[Any], Any], cross: CrossCache, rows: Any,
+  max_length: int,
+) -> Any:  # fmt: skip
+  """Extends rows until all are done; those that are done cost little, as `STAGES` says.
+
+  Args:
+    extend: (cross, position, rows) -> rows with one token more; leaves rows that are done as they are.
+    result: rows -> what is to be returned of them, whose leaves lead with the rows.
+    cross: of all rows.
+    rows: a dataclass whose leaves lead with the rows; `done`, bool [rows], is one of its fields.
+    max_length: tokens, at most.
+
+  Returns:
+    `result` of all rows.
+  """
+  count = len(rows.done)
+  index, position = jnp.arange(count), jnp.int32(0)
+  results = result(rows)
+  sizes = {size for stage in STAGES if FEWEST <= (size := math.ceil(count / stage)) < count}
+  for fewer in [*sorted(sizes, reverse=True), 0]:
+
+    def body(state, cross=cross):
+      position, rows = state
+      return position + 1, extend(cross, position, rows)
+
+    def unfinished(state, fewer=fewer):
+      return (state[0] < max_length) & (jnp.sum(~state[1].done) > fewer)
+
+    position, rows = lax.while_loop(unfinished, body, (position, rows))
+    results = jax.tree.map(
+      lambda x, new, index=index: x.at[index].set(new, mode="drop"), results, result(rows)
+    )
+    if fewer:
+      kept = jnp.nonzero(~rows.done, size=fewer, fill_value=count)[0]
+      cross = cross.take(kept)
+      there = kept < count
+      rows, index = jax.tree.map(lambda x, kept=kept: jnp.take(x, kept, axis=0, mode="clip"), (rows, index))
+      rows, index = rows.replace(done=rows.done | ~there), jnp.where(there, index, count)
+  return results
+
+
+@struct.dataclass
+class _Rows:
+  """Rows with one hypothesis each.
+
+  Column 0 of `tokens` is the start token, so that column `position` is what stands before it.
+  """
+
+  tokens: jax.Array
+  done: jax.Array
+  scores: jax.Array
+  keys: jax.Array
+  cache: SelfCache
+
+
+def _one_by_one(step, cross, cache, max_length, keys, choose):
+  """Search with one hypothesis a row; `choose(logits [rows, V], position, keys) -> (logits, tokens) [rows]`."""
+
+  def extend(cross, position, rows):
+    before = lax.dynamic_slice_in_dim(rows.tokens, position, 1, axis=1)
+    logits, cache = step(before, position, cross, rows.cache)
+    logits = logits[:, 0]
+    chosen, token = choose(logits, position, rows.keys)
+    gained = jnp.where(rows.done, 0.0, chosen - jax.nn.logsumexp(logits, axis=-1))
+    token = jnp.where(rows.done, PAD_ID, token)
+    tokens = lax.dynamic_update_slice_in_dim(rows.tokens, token[:, None], position + 1, axis=1)
+    done = rows.done | (token == EOS_ID)
+    return rows.replace(tokens=tokens, done=done, scores=rows.scores + gained, cache=cache)
+
+  count = len(keys)
+  tokens = jnp.full((count, max_length + 1), PAD_ID, jnp.int32)
+  rows = _Rows(tokens, jnp.zeros(count, bool), jnp.zeros(count), keys, cache)
+  return run_in_stages(extend, lambda rows: (rows.tokens[:, 1:], rows.scores), cross, rows, max_length)
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Greedy:
+  """The likeliest token at each position. Scores are sums of log-probabilities."""
+
+  beams = 1
+
+  def run(self, step, cross, cache, max_length, keys):
+    """See `Search.run`."""
+
+    def choose(logits, position, keys):
+      best, token = top_tokens(logits, 1)
+      return best[:, 0], token[:, 0]
+
+    return _one_by_one(step, cross, cache, max_length, keys, choose)
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Sample:
+  """A random token at each position.
+
+  Scores are sums of log-probabilities under the model itself, before temperature, top-k and top-p.
+
+  Attributes:
+    temperature: logits are divided by it.
+    top_k: only the k likeliest tokens; 0: all.
+    top_p: of those, the fewest whose probabilities (after temperature and top_k) reach p; 1: all.
+
+  Raises:
+    UsageError: for a value out of range.
+  """
+
+  temperature: float = 1.0
+  top_k: int = 0
+  top_p: float = 1.0
+  beams = 1
+
+  def __post_init__(self):
+    if self.temperature <= 0:
+      raise UsageError(f"Sample.temperature is {self.temperature}: it must be above 0 (use Greedy for 0)")
+    if self.top_k < 0:
+      raise UsageError(f"Sample.top_k is {self.top_k}: it must be 0 (all tokens) or more")
+    if not 0 < self.top_p <= 1:
+      raise UsageError(f"Sample.top_p is {self.top_p}: it must be above 0 and at most 1")
+
+  def run(self, step, cross, cache, max_length, keys):
+    """See `Search.run`."""
+
+    def choose(logits, position, keys):
+      position_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, position)
+      token = jax.vmap(self.choose)(position_keys, logits).astype(jnp.int32)
+      return jnp.take_along_axis(logits, token[:, None], axis=-1)[:, 0], token
+
+    return _one_by_one(step, cross, cache, max_length, keys, choose)
+
+  def choose(self, key: jax.Array, logits: jax.Array) -> jax.Array:
+    """Draws one token from logits [V]; returns its id, an int32 scalar."""
+    logits = logits / self.temperature
+    if self.top_k == 0 and self.top_p == 1.0:
+      return jax.random.categorical(key, logits)
+    size = min(self.top_k or logits.size, logits.size)
+    logits, tokens = top_tokens(logits, size)
+    if self.top_p < 1.0:
+      probabilities = jax.nn.softmax(logits)
+      before = jnp.cumsum(probabilities) - probabilities
+      logits = jnp.where(before < self.top_p, logits, -jnp.inf)
+    return tokens[jax.random.categorical(key, logits)]

@@ -1,0 +1,83 @@
+"""The state of a run before it is made: its shapes, and where on the mesh each array will lie."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from xmcap.training import sharding
+from xmcap.training.optimizer import Optimizer
+from xmcap.training.step import TrainState, create_state
+
+
+@dataclasses.dataclass(frozen=True)
+class StatePlan:
+  """A `TrainState` to be.
+
+  Attributes:
+    target: `jax.ShapeDtypeStruct`s with shardings, a `TrainState` of them.
+    shardings: the shardings alone.
+    mesh: they are of this mesh.
+    rules: logical axes to those of the mesh.
+  """
+
+  target: TrainState
+  shardings: TrainState
+  mesh: Mesh
+  rules: sharding.Rules
+  _init: Any
+  _key: jax.Array
+
+  @property
+  def num_parameters(self) -> int:
+    """Numbers in all parameters, frozen ones included."""
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.target.params))
+
+  @property
+  def num_bytes(self) -> int:
+    """Bytes of parameters and optimizer state together, as in a checkpoint."""
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.target))
+
+  def create(self) -> TrainState:
+    """The fresh state, made on the mesh in one compiled function: no host ever holds a copy."""
+    with sharding.use(self.mesh, self.rules):
+      return jax.jit(lambda rng: self._init(rng)[0], out_shardings=self.shardings)(self._key)
+
+
+def plan_state(
+  objective: Any,
+  optimizer: Optimizer,
+  batch: Mapping[str, np.ndarray],
+  mesh: Mesh,
+  rules: sharding.Rules,
+  seed: int = 0,
+  rng_impl: str | None = None,
+) -> StatePlan:
+  """Plans the state for an objective; nothing of its size is made.
+
+  Args:
+    objective: `init(rng, batch) -> {"params", "params_axes"}`.
+    optimizer: makes the rest of the state.
+    batch: numeric arrays [B, ...]; only the shapes of one row matter.
+    mesh: of `Partitioning`.
+    rules: of `Partitioning`.
+    seed: of the parameters.
+    rng_impl: jax's name of the key type.
+  """
+  one_row = {name: np.zeros((1, *array.shape[1:]), array.dtype) for name, array in batch.items()}
+
+  def init(rng: jax.Array) -> tuple[TrainState, Any]:
+    variables = objective.init(rng, one_row)
+    return create_state(variables["params"], optimizer), variables.get("params_axes")
+
+  key = jax.random.key(seed, impl=rng_impl)
+  shapes, params_axes = jax.eval_shape(init, key)
+  param_shardings = sharding.parameter_shardings(shapes.params, params_axes, mesh, rules)
+  shardings = sharding.state_shardings(shapes, param_shardings, mesh)
+  target = jax.tree.map(
+    lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, shardings
+  )
+  return StatePlan(target, shardings, mesh, rules, init, key)
