@@ -63,12 +63,12 @@ def random_params(captioner: Captioner, prompts: np.ndarray):
 
   def draw(path, leaf):
     name = path[-1].key
-    if name == "scale":
-      return np.ones(leaf.shape, np.float32)
-    if name == "bias":
-      return np.zeros(leaf.shape, np.float32)
+    if name in ("scale", "bias"):
+      return jax.numpy.full(leaf.shape, float(name == "scale"))
     fan_in = int(np.prod(leaf.shape[:-1])) if name == "kernel" else 1
-    return rng.standard_normal(leaf.shape, np.float32) * np.float32(fan_in**-0.5)
+    values = rng.standard_normal(leaf.shape, np.float32)
+    values *= fan_in**-0.5
+    return jax.device_put(values)
 
   return tree_map_with_path(draw, shapes)
 
@@ -118,7 +118,7 @@ def main():
   images = rng.integers(0, 256, (chosen.pictures, 224, 224, 3), np.uint8)
   prompts = rng.integers(2, chosen.vocabulary, (_LANGUAGES, 4)).astype(np.int32)
   prompts[::3, 3] = 0
-  params = jax.device_put(random_params(captioner, prompts))
+  params = random_params(captioner, prompts)
 
   shared = Generator(captioner, search, chosen.length)
   scale = 0.0 if chosen.full_length else eos_scale(shared, params, images, prompts)
