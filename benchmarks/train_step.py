@@ -12,6 +12,7 @@ With the default shape each process holds 5 to 7 GB.
 """
 
 import argparse
+import statistics
 import sys
 
 import turns
@@ -74,10 +75,11 @@ class Measure:
       for name, (rival, variant) in who.items()
     }
     seconds = turns.in_turns(runs, self._turns)
-    for name, (rival, _) in who.items():
+    for name, (rival, variant) in who.items():
+      busy = statistics.median(rival.busy[variant][-self._turns :])
       print(
-        f"{name:16s} {self._batch / seconds[name]:7.3f} examples/s, {seconds[name]:6.2f} s a step; its process held "
-        f"{rival.memory:.1f} GB at most"
+        f"{name:16s} {self._batch / seconds[name]:7.3f} examples/s, {seconds[name]:6.2f} s a step, {busy:6.2f} s of "
+        f"all threads; it held {rival.memory:.1f} GB at most"
       )
     return {name: self._batch / value for name, value in seconds.items()}
 

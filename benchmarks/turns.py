@@ -118,6 +118,8 @@ class Rival:
   Attributes:
     notes: what the process told at its start, `name` among it.
     memory: GB that it held at most.
+    busy: of each turn, by variant: seconds a step that its threads computed, together; a machine with other work
+      on it changes these less than the time that passes.
     losses: of each turn, by variant.
   """
 
@@ -129,6 +131,7 @@ class Rival:
     )
     self.memory = 0.0
     self.losses: dict[str, list[float]] = {}
+    self.busy: dict[str, list[float]] = {}
     self.notes = self._answer()
 
   def turn(self, variant: str, steps: int) -> float:
@@ -137,6 +140,7 @@ class Rival:
     answer = self._answer()
     self.memory = max(self.memory, answer["memory"])
     self.losses.setdefault(variant, []).append(answer["loss"])
+    self.busy.setdefault(variant, []).append(answer["busy"] / steps)
     return answer["seconds"] / steps
 
   def close(self) -> None:

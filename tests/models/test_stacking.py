@@ -29,7 +29,7 @@ def _objective(vit, t5, **changes):
 
 def _train(objective, batch, steps):
   params = jax.jit(lambda rng: objective.init(rng, batch)["params"])(jax.random.key(0))
-  optimizer = Optimizer(schedule=ConstantThenRsqrt(learning_rate=0.05, constant_steps=None))
+  optimizer = Optimizer(schedule=ConstantThenRsqrt(learning_rate=0.01, constant_steps=None))
   state, losses = create_state(params, optimizer), []
   step = jax.jit(make_train_step(objective, optimizer, steps))
   for _ in range(steps):
