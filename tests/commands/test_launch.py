@@ -1,0 +1,65 @@
+"""The command `xmcap launch`: what it takes, and its errors of one line."""
+
+import pytest
+
+from xmcap import cli
+
+_PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
+
+
+@pytest.mark.parametrize(
+  ("words", "message"),
+  [
+    (["tpu-vm", "--name=bb", "--zone=us-central2-b", "--", "train"], "--project"),
+    (["tpu-vm", "--name=bb", "--project=my-project", "--", "train"], "--zone"),
+    (["xpk", "--name=bb", "--cluster=c", "--", "train"], "--project, --zone"),
+    (["tpu-vm", *_PLACE, "--accelerator_type=v4-8", "--install=xmcap"], "nothing stands after --"),
+    (["tpu-vm", *_PLACE, "--accelerator_type=v4-8", "--", "train"], "--install"),
+    (["tpu-vm", *_PLACE, "--install=xmcap", "--", "train"], "--accelerator_type"),
+    (["tpu-vm", *_PLACE, "--action=stop", "--", "train"], "--action=stop: takes no command"),
+    (["tpu-vm", *_PLACE, "--action=destroy"], "invalid choice"),
+    (["tpu-vm", *_PLACE, "--action=logs", "--worker=1,2"], "--worker=1,2"),
+    (["xpk", *_PLACE, "--cluster=c", "--docker_image=a/b", "--", "train"], "--tpu_type"),
+    (["xpk", *_PLACE, "--cluster=c", "--tpu_type=v4-8", "--", "train"], "--docker_image"),
+    (["xpk", *_PLACE, "--cluster=C", "--", "train"], "--cluster=C"),
+    (["slurm", "--name=bb", "--nodes=0", "--", "train"], "--nodes=0"),
+    (["local", "--processes=2", "--", "score"], "'score' is not a command for many hosts"),
+    (["local", "--processes=two", "--", "train"], "--processes"),
+    (["local", "--procesess=2", "--", "train"], "--processes"),
+    (["local", "--processes=2", "--env=1=2", "--", "train"], "--env=1=2"),
+    (["nowhere"], "invalid choice"),
+    ([], "WHERE"),
+  ],
+)
+@pytest.mark.parametrize("dry", [[], ["--dry_run"]])
+def test_bad_usage_is_one_line_and_sends_nothing(words, message, dry, capsys, monkeypatch, tmp_path):
+  monkeypatch.setenv("PATH", str(tmp_path))  # Nothing can be run by mistake.
+  assert cli.main(["launch", *words[:1], *dry, *words[1:]]) == 2
+  printed = capsys.readouterr()
+  assert printed.out == "" and len(printed.err.splitlines()) == 1 and message in printed.err
+
+
+@pytest.mark.parametrize("code", [1, 2, 75, 137])
+def test_local_ends_with_the_code_of_the_run(code, tmp_path, capsys):
+  program = tmp_path / "program"
+  program.write_text(f"#!/bin/sh\nexit {code}\n")
+  program.chmod(0o755)
+  assert cli.main(["launch", "local", "--processes=1", f"--program={program}", "--", "train"]) == code
+  assert f"exit code {code}" in capsys.readouterr().err
+
+
+def test_local_gives_the_command_its_options_and_variables(tmp_path, capsys):
+  program = tmp_path / "program"
+  program.write_text('#!/bin/sh\nprintf "%s|" "$A" "$@"\n')
+  program.chmod(0o755)
+  arguments = ["train", "--gin_file=a b", "--", "--processes=7"]
+  assert (
+    cli.main(["launch", "local", "--processes=1", "--env=A=b c", f"--program={program}", "--", *arguments])
+    == 0
+  )
+  assert capsys.readouterr().out == "[0] b c|train|--gin_file=a b|--|--processes=7|\n"
+
+
+def test_local_runs_this_xmcap(capsys):
+  assert cli.main(["launch", "local", "--processes=1", "--", "train", "--help"]) == 0
+  assert "[0] usage: xmcap train" in capsys.readouterr().out.replace("cli.py", "xmcap")

@@ -1,0 +1,126 @@
+"""A Google Cloud of one folder: a `gcloud` whose workers are folders, where the commands sent by ssh really run."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+from tests.launch import stubs
+
+# What the program does. `cloud` holds: state, calls, worker-N/ (their home folders), refuse (verbs that fail now).
+_GCLOUD = """#!{python} -SEI
+import json, os, pathlib, shutil, subprocess, sys
+cloud = pathlib.Path({cloud!r})
+words = sys.argv[1:]
+kind, verb, name = words[2:5] if words[3] != "scp" else (words[2], words[3], words[5])
+options = dict(word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word)
+with open(cloud / "calls", "a") as file:
+  file.write(json.dumps([kind, verb, options]) + "\\n")
+if verb in (cloud / "refuse").read_text().split():
+  sys.exit("ERROR: (gcloud) the stub refuses")
+state = (cloud / "state").read_text()
+workers = sorted(cloud.glob("worker-*"))
+if verb == "create":
+  for index in range({workers}):
+    (cloud / f"worker-{{index}}").mkdir()
+  (cloud / "state").write_text("READY")
+elif verb == "describe":
+  if state == "ABSENT":
+    sys.exit("ERROR: (gcloud) NOT_FOUND: Resource 'x' was not found\\n- details")
+  active = kind == "queued-resources" and state in ("READY", "PREEMPTED")
+  print("ACTIVE" if active else state)
+elif verb == "delete":
+  for worker in workers:
+    shutil.rmtree(worker)
+  (cloud / "state").write_text("ABSENT")
+elif state != "READY":
+  sys.exit("ERROR: (gcloud) the TPU is in an unusable state")
+elif verb == "scp":
+  for worker in workers:
+    shutil.copy(words[4], worker)
+elif verb == "ssh":
+  chosen = workers if options["worker"] == "all" else [workers[int(options["worker"])]]
+  environment = dict(os.environ, PATH={path!r} + ":" + os.environ["PATH"])
+  codes = [
+    subprocess.run(["bash", "-c", options["command"]], env=dict(environment, HOME=str(worker))).returncode
+    for worker in chosen
+  ]
+  sys.exit(next((code for code in codes if code), 0))
+"""
+
+# Makes the virtual environment whose xmcap is the test's.
+_UV = """#!/bin/bash
+case $1 in
+  venv) mkdir -p "${{@: -1}}/bin"; cp {xmcap} "${{@: -1}}/bin/xmcap" ;;
+  pip) echo "${{@: -2:1}}" >>{cloud}/packages ;;
+esac
+"""
+
+
+class Cloud:
+  """The folder and what a test does to it."""
+
+  def __init__(self, folder: pathlib.Path, workers: int, body: str):
+    """Args:
+    folder: an empty folder.
+    workers: how many a slice has.
+    body: Python: what xmcap does on a worker; it knows `bucket`, `worker` (its number) and `attempt` (0, 1, ...).
+    """
+    self.workers = workers
+    self.folder = folder / "cloud"
+    self.bin = folder / "bin"
+    self.bucket = folder / "bucket"
+    for path in (self.folder, self.bin, self.bucket):
+      path.mkdir()
+    self.set("state", "ABSENT")
+    self.set("refuse", "")
+    values = {"python": sys.executable, "cloud": str(self.folder), "workers": workers}
+    path = folder / "path"
+    xmcap = stubs.program(path / "xmcap", _XMCAP.format(bucket=str(self.bucket), **values) + body)
+    stubs.program(path / "uv", _UV.format(xmcap=xmcap, **values))
+    stubs.program(self.bin / "gcloud", _GCLOUD.format(path=str(path), **values))
+
+  def set(self, name: str, text: str) -> None:
+    part = self.folder / f"{name}.part"
+    part.write_text(text)
+    part.rename(self.folder / name)
+
+  def calls(self, *verbs: str) -> list[list]:
+    lines = (self.folder / "calls").read_text().splitlines()
+    return [call for call in map(json.loads, lines) if not verbs or call[1] in verbs]
+
+  def attempts(self, worker: int = 0) -> int:
+    return len(list(self.bucket.glob(f"{worker}-*")))
+
+  def wait_for_start(self) -> None:
+    """Waits until xmcap has begun on all workers."""
+    end = time.monotonic() + 20
+    while not all(self.attempts(worker) for worker in range(self.workers)):
+      assert time.monotonic() < end, "xmcap did not start"
+      time.sleep(0.02)
+
+  def preempt(self) -> None:
+    """Takes the slice away, with all that runs on it."""
+    self.wait_for_start()
+    self.set("state", "PREEMPTED")
+    self.kill()
+
+  def kill(self, *workers: int) -> None:
+    """Kills what runs on the workers (all: none named), and its keeper: a power failure."""
+    for file in self.folder.glob("worker-*/xmcap/*/process"):
+      if not workers or int(file.parts[-4].split("-")[1]) in workers:
+        with contextlib.suppress(ProcessLookupError):
+          os.killpg(int(file.read_text().split()[1]), signal.SIGKILL)
+
+
+_XMCAP = """#!{python} -SEI
+import os, pathlib, signal, sys, time
+bucket = pathlib.Path({bucket!r})
+worker = int(os.environ["HOME"].rsplit("-", 1)[1])
+attempt = len(list(bucket.glob(f"{{worker}}-*")))
+(bucket / f"{{worker}}-{{attempt}}").touch()
+print(f"worker {{worker}} attempt {{attempt}} {{sys.argv[1:]}}", flush=True)
+"""

@@ -1,0 +1,246 @@
+"""`xmcap launch local`, with small programs in place of xmcap."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.launch import local
+
+_HEAD = """
+import os, pathlib, signal, sys, time
+out = pathlib.Path({out!r})
+options = dict(word[2:].split("=", 1) for word in sys.argv[1:] if "=" in word)
+index = int(options.get("process_id", 0))
+attempt = len(list(out.glob(f"start-{{index}}-*")))
+(out / f"start-{{index}}-{{attempt}}").write_text(repr(options))
+"""
+
+
+def _child(tmp_path, body: str) -> list[str]:
+  """Returns a command that runs `body`, which knows `out`, `options`, `index` and `attempt`."""
+  script = tmp_path / "child.py"
+  script.write_text(_HEAD.format(out=str(tmp_path)) + body, encoding="utf-8")
+  return [sys.executable, "-SEI", str(script), "train"]
+
+
+def _starts(tmp_path) -> list[str]:
+  return sorted(path.name for path in tmp_path.glob("start-*"))
+
+
+def _alive(pid: int) -> bool:
+  """Whether a process runs; one that only waits to be reaped does not."""
+  with contextlib.suppress(OSError):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+  return False
+
+
+def _wait_for(condition, seconds: float = 10.0) -> None:
+  end = time.monotonic() + seconds
+  while not condition():
+    assert time.monotonic() < end, "it did not happen in time"
+    time.sleep(0.02)
+
+
+def _launcher(tmp_path, body: str, *options: str) -> subprocess.Popen:
+  """Starts the command itself, in a process of its own."""
+  program = tmp_path / "program"
+  script = _child(tmp_path, body)[2]
+  program.write_text(f'#!/bin/sh\nexec {sys.executable} -SEI {script} "$@"\n', encoding="utf-8")
+  program.chmod(0o755)
+  return subprocess.Popen(
+    [sys.executable, "-m", "xmcap.cli", "launch", "local", *options, f"--program={program}", "--", "train"],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+  )
+
+
+def test_a_finished_run_is_0(tmp_path):
+  assert local.run(_child(tmp_path, ""), processes=2) == 0
+
+
+def test_output_is_whole_lines_with_the_number_of_the_process(tmp_path, capsys):
+  body = """
+for part in ("a", "b", "c\\n", "last"):
+  print(part, end="", flush=True)
+  time.sleep(0.02)
+"""
+  local.run(_child(tmp_path, body), processes=2)
+  assert sorted(capsys.readouterr().out.splitlines()) == ["[0] abc", "[0] last", "[1] abc", "[1] last"]
+
+
+def test_the_processes_are_told_of_each_other(tmp_path):
+  local.run(_child(tmp_path, ""), processes=2)
+  first, second = [eval(path.read_text()) for path in sorted(tmp_path.glob("start-*"))]
+  assert first.pop("process_id") == "0" and second.pop("process_id") == "1"
+  assert first == second and first["num_processes"] == "2"
+  assert first["coordinator_address"].startswith("127.0.0.1:")
+
+
+def test_one_process_alone_is_told_nothing(tmp_path):
+  local.run(_child(tmp_path, ""), processes=1)
+  assert (tmp_path / "start-0-0").read_text() == "{}"
+
+
+def test_devices_are_appended_to_the_flags_that_are_there(tmp_path, capsys, monkeypatch):
+  monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_use_acl=false")
+  body = 'print(os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"])'
+  local.run(_child(tmp_path, body), processes=1, devices=3)
+  assert capsys.readouterr().out == (
+    "[0] --xla_cpu_use_acl=false --xla_force_host_platform_device_count=3 cpu\n"
+  )
+
+
+@pytest.mark.parametrize(
+  "end", ["sys.exit(75)", "os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "sys.exit(137)"]
+)
+def test_all_are_started_again(tmp_path, end):
+  body = f"""
+if attempt == 0:
+  if index == 1:
+    {end}
+  time.sleep(60)
+"""
+  assert local.run(_child(tmp_path, body), processes=2, restart=1) == 0
+  assert _starts(tmp_path) == ["start-0-0", "start-0-1", "start-1-0", "start-1-1"]
+
+
+def test_the_others_are_told_to_end_before_they_are_killed(tmp_path):
+  body = """
+if index == 0:
+  signal.signal(signal.SIGTERM, lambda *_: ((out / "told").touch(), sys.exit(75)))
+  (out / "ready").touch()
+  time.sleep(60)
+while not (out / "ready").exists():
+  time.sleep(0.01)
+sys.exit(75)
+"""
+  assert local.run(_child(tmp_path, body), processes=2) == 75
+  assert (tmp_path / "told").exists()
+
+
+def test_one_that_does_not_listen_is_killed(tmp_path):
+  body = """
+if index == 0:
+  signal.signal(signal.SIGTERM, signal.SIG_IGN)
+  (out / "ready").touch()
+  time.sleep(60)
+while not (out / "ready").exists():
+  time.sleep(0.01)
+sys.exit(75)
+"""
+  began = time.monotonic()
+  assert local.run(_child(tmp_path, body), processes=2, grace=0.2) == 75
+  assert time.monotonic() - began < 20
+
+
+def test_it_gives_up_after_so_many_restarts(tmp_path, capsys):
+  assert local.run(_child(tmp_path, "sys.exit(75)"), processes=1, restart=2) == 75
+  assert len(_starts(tmp_path)) == 3
+  assert capsys.readouterr().err.count("starting again") == 2
+
+
+def test_a_signal_is_a_shells_exit_code(tmp_path):
+  assert local.run(_child(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)"), processes=1) == 137
+
+
+@pytest.mark.parametrize("code", [1, 2])
+def test_a_failure_is_not_started_again(tmp_path, code):
+  assert local.run(_child(tmp_path, f"sys.exit({code})"), processes=1, restart=3) == code
+  assert len(_starts(tmp_path)) == 1
+
+
+def test_a_failure_stands_before_those_that_lost_it(tmp_path):
+  body = """
+if index == 1:
+  time.sleep(0.3)
+  sys.exit(1)
+sys.exit(75)
+"""
+  assert local.run(_child(tmp_path, body), processes=2, restart=3) == 1
+
+
+def test_each_attempt_has_one_port_for_all(tmp_path):
+  local.run(_child(tmp_path, "sys.exit(0 if attempt else 75)"), processes=2, restart=1)
+  for attempt in (0, 1):
+    found = {
+      eval((tmp_path / f"start-{index}-{attempt}").read_text())["coordinator_address"] for index in (0, 1)
+    }
+    assert len(found) == 1
+
+
+def test_a_process_of_a_process_does_not_stay(tmp_path):
+  body = """
+import subprocess
+if index == 0:
+  (out / "pid").write_text(str(subprocess.Popen(["sleep", "60"]).pid))
+"""
+  assert local.run(_child(tmp_path, body), processes=2) == 0
+  _wait_for(lambda: not _alive(int((tmp_path / "pid").read_text())))
+
+
+_SAVES = """
+def save(*_):
+  (out / f"saved-{index}").touch()
+  sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+(out / f"pid-{index}.part").write_text(str(os.getpid()))
+(out / f"pid-{index}.part").rename(out / f"pid-{index}")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_are_passed_on_and_nothing_starts_again(tmp_path, number):
+  launcher = _launcher(tmp_path, _SAVES, "--processes=2", "--restart=5")
+  _wait_for(lambda: len(list(tmp_path.glob("pid-?"))) == 2)
+  launcher.send_signal(number)
+  out, error = launcher.communicate(timeout=20)
+  assert launcher.returncode == 75, (out, error)
+  assert len(list(tmp_path.glob("saved-*"))) == 2 and len(_starts(tmp_path)) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
+def test_the_processes_die_with_a_launcher_that_is_killed(tmp_path):
+  launcher = _launcher(tmp_path, _SAVES, "--processes=2")
+  _wait_for(lambda: len(list(tmp_path.glob("pid-?"))) == 2)
+  pids = [int(path.read_text()) for path in tmp_path.glob("pid-?")]
+  launcher.kill()
+  launcher.communicate(timeout=20)
+  _wait_for(lambda: not any(_alive(pid) for pid in pids))
+
+
+def test_the_run_ends_when_nobody_reads(tmp_path):
+  body = """
+while True:
+  print("line", flush=True)
+  time.sleep(0.01)
+"""
+  launcher = _launcher(tmp_path, body, "--processes=1")
+  launcher.stdout.readline()
+  launcher.stdout.close()
+  launcher.wait(timeout=20)
+  assert launcher.returncode == 143
+
+
+def test_a_program_that_is_not_there_is_one_line(tmp_path):
+  with pytest.raises(UsageError, match="No such file"):
+    local.run([str(tmp_path / "nothing")], processes=2)
+
+
+@pytest.mark.parametrize("option", ["processes", "devices", "restart"])
+def test_numbers_are_checked(option):
+  with pytest.raises(UsageError, match=f"--{option}=-1"):
+    local.run(["true"], **{"processes": 1, option: -1})
+
+
+def test_the_dry_run_is_what_bash_would_run(tmp_path):
+  text = local.dry_run(_child(tmp_path, ""), 2, 2, {"A": "b c"})
+  assert subprocess.run(["bash", "-e"], input=text.encode(), env=os.environ, check=False).returncode == 0
+  assert _starts(tmp_path) == ["start-0-0", "start-1-0"]

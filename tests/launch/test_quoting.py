@@ -1,0 +1,61 @@
+"""A quoted word means the same text again in bash (5 of this machine), whatever is in it."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.launch.stubs import HOSTILE
+from xmcap.launch import quoting
+
+# What an argument list can hold: no NUL, and bytes that are not UTF-8 as surrogates.
+_ARGUMENTS = st.lists(
+  st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])).map(str)
+  | st.binary().map(lambda data: os.fsdecode(data.replace(b"\x00", b""))),
+  max_size=4,
+)
+_PRINT_ALL = 'for text in "$@"; do printf "%s\\0" "$text"; done'
+
+
+def _words_of_bash(text: str) -> list[str]:
+  """Returns the arguments that bash makes of a text."""
+  script = f"set -- {text}\n{_PRINT_ALL}".encode("utf-8", "surrogateescape")
+  done = subprocess.run(["bash"], input=script, capture_output=True, check=True)
+  assert not done.stderr
+  return [os.fsdecode(part) for part in done.stdout.split(b"\x00")[:-1]]
+
+
+@pytest.mark.parametrize("quote", [quoting.words, quoting.shown, quoting.xpk_words])
+def test_words_come_back(quote):
+  @settings(max_examples=60, deadline=None)
+  @given(_ARGUMENTS)
+  @example(HOSTILE)
+  @example([f"--command={text}" for text in HOSTILE])
+  def check(texts):
+    assert _words_of_bash(quote(texts)) == texts
+
+  check()
+
+
+@given(st.text())
+@example("".join(HOSTILE))
+def test_a_word_is_one_line_without_control_characters(text):
+  line = quoting.word(text)
+  assert len(line.splitlines()) == 1 and not re.search(r"[\x00-\x1f\x7f-\x9f]", line)
+
+
+@settings(deadline=None)
+@given(_ARGUMENTS)
+@example(HOSTILE)
+def test_xpk_words_hold_nothing_that_templates_expand(texts):
+  line = quoting.xpk_words(texts)
+  assert line.isascii() and not re.search(r"[\x00-\x1f{}]|\$[^']|\$$", line)
+
+
+def test_plain_words_stay_plain():
+  assert (
+    quoting.words(["xmcap", "train", "--gin_file=models/bb.gin"]) == "xmcap train --gin_file=models/bb.gin"
+  )

@@ -1,0 +1,278 @@
+"""Runs on a TPU VM against a `gcloud` of one folder: preempted, failed, started again."""
+
+import time
+
+import pytest
+
+from tests.launch.fake_cloud import Cloud
+from xmcap.errors import UsageError, XmcapError
+from xmcap.launch import tpu_vm
+from xmcap.launch.tpu_vm_commands import Machine
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+  """Returns a function from what xmcap does to the cloud; what still runs ends with the test."""
+  made = []
+
+  def cloud(body: str, workers: int = 2) -> Cloud:
+    made.append(Cloud(tmp_path, workers, body))
+    monkeypatch.setenv("PATH", f"{made[-1].bin}:/usr/bin:/bin")
+    return made[-1]
+
+  yield cloud
+  for one in made:
+    one.kill()
+
+
+def _run(
+  cloud: Cloud, restart: int = 3, events=(), package: str = "xmcap==0.1.0", command=("train",), **options
+):
+  """Runs to the end; `events` are functions, one before each look at the run."""
+  waiting = list(events)
+
+  def sleep(_):
+    time.sleep(0.05)
+    if waiting:
+      waiting.pop(0)(cloud)
+
+  machine = Machine("bb", "my-project", "us-central2-b", "v4-16", **options)
+  run = tpu_vm.Run(
+    machine, tpu_vm.Package(package), ["xmcap", *command], restart=restart, poll=1, wait=0.005, sleep=sleep
+  )
+  run.run()
+
+
+def _nothing(_):
+  pass
+
+
+def _verbs(cloud: Cloud) -> list[str]:
+  return [verb for _, verb, _ in cloud.calls("create", "delete")]
+
+
+def test_a_run_from_nothing_to_its_end(make, capsys):
+  cloud = make("print('done')")
+  _run(cloud, command=["train", "--gin_file=a b"])
+  printed = capsys.readouterr()
+  assert printed.out == "worker 0 attempt 0 ['train', '--gin_file=a b']\ndone\n"
+  assert "is still there and costs" in printed.err
+  assert cloud.attempts(0) == cloud.attempts(1) == 1
+  assert _verbs(cloud) == ["create"]
+  assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
+
+
+def test_nothing_is_sent_without_project_and_zone(make):
+  cloud = make("")
+  _run(cloud)
+  for _, _, options in cloud.calls():
+    assert (options["project"], options["zone"]) == ("my-project", "us-central2-b")
+
+
+def test_a_slice_that_is_there_is_used(make):
+  cloud = make("")
+  _run(cloud)
+  _run(cloud)
+  assert _verbs(cloud) == ["create"] and cloud.attempts() == 2
+  # The same package is not installed again.
+  assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
+
+
+def test_a_run_that_goes_on_is_followed_and_not_started_twice(make):
+  cloud = make("time.sleep(1.5)")
+  stop = RuntimeError("the launcher's machine goes down")
+
+  def down(one):
+    one.wait_for_start()
+    raise stop
+
+  with pytest.raises(RuntimeError):
+    _run(cloud, events=[down])
+  _run(cloud)
+  assert cloud.attempts(0) == cloud.attempts(1) == 1
+
+
+def test_a_wheel_is_copied_and_installed(make, tmp_path):
+  wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
+  wheel.write_bytes(b"first")
+  cloud = make("")
+  _run(cloud, package=str(wheel))
+  assert (cloud.folder / "packages").read_text().splitlines() == [
+    str(cloud.folder / f"worker-{index}" / wheel.name) for index in (0, 1)
+  ]
+
+
+def test_another_wheel_of_the_same_name_is_installed_again(make, tmp_path):
+  wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
+  cloud = make("")
+  for content in (b"first", b"second"):
+    wheel.write_bytes(content)
+    _run(cloud, package=str(wheel))
+  assert len((cloud.folder / "packages").read_text().splitlines()) == 4
+
+
+def test_exit_code_75_starts_again_on_the_same_slice(make, capsys):
+  cloud = make("sys.exit(0 if attempt else 75)")
+  _run(cloud)
+  assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
+  # Each line of the log once, though the log goes on.
+  assert [line[:18] for line in capsys.readouterr().out.splitlines()] == [
+    "worker 0 attempt 0",
+    "worker 0 attempt 1",
+  ]
+
+
+def test_a_preempted_slice_is_made_again(make):
+  cloud = make("time.sleep(0 if attempt else 60)")
+  _run(cloud, events=[_nothing, Cloud.preempt])
+  assert _verbs(cloud) == ["create", "delete", "create"]
+  assert cloud.attempts(0) == cloud.attempts(1) == 2
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_it_waits_where_there_is_no_capacity_after_a_preemption(make, queued):
+  cloud = make("time.sleep(0 if attempt else 60)")
+
+  def preempt(one):
+    one.preempt()
+    one.set("refuse", "create")
+
+  _run(cloud, events=[preempt, _nothing, _nothing, lambda one: one.set("refuse", "")], queued=queued)
+  assert _verbs(cloud)[:3] == ["create", "delete", "create"] and cloud.attempts() == 2
+
+
+def test_a_worker_that_loses_its_process_starts_all_again(make):
+  # Worker 1 goes down; worker 0 would wait for it for ever.
+  cloud = make("time.sleep(0 if attempt else 60)")
+
+  def go_down(one):
+    one.wait_for_start()
+    one.kill(1)
+
+  _run(cloud, events=[go_down])
+  assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
+
+
+def test_the_others_are_told_to_save_before_all_start_again(make):
+  body = """
+def save(*_):
+  (bucket / "saved").touch()
+  sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+if attempt == 0 and worker == 0:
+  (bucket / "ready").touch()
+  time.sleep(60)
+if attempt == 0:
+  while not (bucket / "ready").exists():
+    time.sleep(0.02)
+  sys.exit(75)
+"""
+  cloud = make(body)
+  _run(cloud)
+  assert (cloud.bucket / "saved").exists() and cloud.attempts(0) == 2
+
+
+def test_it_gives_up_after_so_many_restarts(make):
+  cloud = make("sys.exit(75)")
+  with pytest.raises(XmcapError, match="ended with exit code 75, after 2 restarts"):
+    _run(cloud, restart=2)
+  assert cloud.attempts() == 3
+
+
+def test_a_failure_is_not_started_again(make):
+  cloud = make("sys.exit(1 if worker else 75)")
+  with pytest.raises(XmcapError, match="ended with exit code 1: see the log above"):
+    _run(cloud)
+  assert cloud.attempts() == 1
+
+
+def test_what_gcloud_refuses_the_first_time_ends_the_command(make):
+  cloud = make("")
+  cloud.set("refuse", "create")
+  with pytest.raises(XmcapError, match="create bb ended with exit code 1.*--queued"):
+    _run(cloud)
+
+
+def test_a_state_that_gcloud_cannot_say_is_one_line(make):
+  cloud = make("")
+  cloud.set("refuse", "describe")
+  with pytest.raises(XmcapError, match="gcloud cannot say how bb is: ERROR: .gcloud. the stub refuses"):
+    _run(cloud)
+
+
+def test_a_slice_that_was_stopped_is_left_alone(make):
+  cloud = make("")
+  cloud.set("state", "STOPPED")
+  with pytest.raises(XmcapError, match="bb is STOPPED"):
+    _run(cloud)
+  assert _verbs(cloud) == []
+
+
+def test_it_waits_no_longer_than_told(make):
+  cloud = make("")
+  cloud.set("state", "CREATING")
+  with pytest.raises(XmcapError, match="not ready after 0.005 hours"):
+    _run(cloud, events=[lambda one: one.set("state", "CREATING")])
+
+
+def test_the_keyboard_leaves_the_run_alone(make, capsys):
+  cloud = make("time.sleep(60)")
+
+  def interrupt(_):
+    raise KeyboardInterrupt
+
+  with pytest.raises(KeyboardInterrupt):
+    _run(cloud, events=[interrupt])
+  assert "bb goes on without this command" in capsys.readouterr().err
+
+
+def test_stop_ends_the_run_and_status_says_so(make, capfd):
+  cloud = make("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\ntime.sleep(60)", workers=1)
+  machine = Machine("bb", "my-project", "us-central2-b", "v4-8")
+
+  def down(one):
+    one.wait_for_start()
+    raise RuntimeError
+
+  with pytest.raises(RuntimeError):
+    _run(cloud, events=[down])
+  tpu_vm.control("stop", machine)
+  tpu_vm.control("status", machine)
+  assert capfd.readouterr().out.split()[-2:] == ["exited", "75"]
+
+
+def test_delete(make):
+  cloud = make("")
+  _run(cloud, queued=True)
+  tpu_vm.control("delete", Machine("bb", "my-project", "us-central2-b", queued=True))
+  (call,) = cloud.calls("delete")
+  assert call[0] == "queued-resources"
+
+
+@pytest.mark.parametrize(
+  ("workers", "kind"),
+  [
+    ([("a", "running", "-"), ("b", "exited", "0")], None),
+    ([("a", "exited", "0"), ("b", "exited", "0")], "finished"),
+    ([("a", "exited", "75"), ("b", "running", "-")], "again"),
+    ([("a", "exited", "137"), ("b", "running", "-")], "again"),
+    ([("a", "lost", "-"), ("b", "running", "-")], "again"),
+    ([("a", "exited", "75"), ("b", "exited", "1")], "failed"),
+  ],
+)
+def test_what_the_states_come_to(workers, kind):
+  outcome = tpu_vm.judge(workers)
+  assert (outcome and outcome.kind) == kind
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"num_slices": 2}, "add --queued"),
+    ({"spot": True, "reserved": True}, "--spot and --reserved"),
+    ({"num_slices": 0}, "--num_slices=0"),
+  ],
+)
+def test_options_are_checked(options, message):
+  with pytest.raises(UsageError, match=message):
+    Machine("bb", "my-project", "us-central2-b", "v4-16", **options)

@@ -1,0 +1,246 @@
+"""Several processes of one run on this machine, for rehearsal: started, watched, started again."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from xmcap.launch import names, quoting, runner
+
+RESTART = 75  # EX_TEMPFAIL: what xmcap train and eval exit with when they are to be started again.
+_POLL = 0.05
+# How long the others may take to end by themselves after the first: what they exit with says more than our signal.
+_SETTLE = 1.0
+_PR_SET_PDEATHSIG = 1
+_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_printing = threading.Lock()
+
+
+def restartable(code: int) -> bool:
+  """Returns whether an exit code asks to be started again; a signal is -N here and 128 + N in a shell."""
+  return code == RESTART or code < 0 or code > 128
+
+
+def commands(command: Sequence[str], processes: int, port: int) -> list[list[str]]:
+  """Returns the command of each process; one alone needs no coordinator."""
+  if processes == 1:
+    return [list(command)]
+  return [
+    [
+      *command,
+      f"--coordinator_address=127.0.0.1:{port}",
+      f"--num_processes={processes}",
+      f"--process_id={index}",
+    ]
+    for index in range(processes)
+  ]
+
+
+def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
+  """Returns the variables that give a process `devices` simulated CPU devices; 0: those that it finds."""
+  variables = {**given, "PYTHONUNBUFFERED": "1"}
+  if devices:
+    variables["XLA_FLAGS"] = f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()
+    variables["JAX_PLATFORMS"] = "cpu"
+  return variables
+
+
+def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
+  """Returns the commands as bash would take them: in the background, then waited for."""
+  names.positive("processes", processes)
+  names.positive("devices", devices, 0)
+  # The flags are appended to what bash finds, so that word is double-quoted by hand.
+  added = [quoting.words([f"{name}={value}"]) for name, value in env.items()]
+  if devices:
+    added += [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"', "JAX_PLATFORMS=cpu"]
+  start = " ".join(["env", *added, "PYTHONUNBUFFERED=1"])
+  argvs = commands(command, processes, 12355)
+  lines = ["# the port is any free one, each time"] if processes > 1 else []
+  return "\n".join([*lines, *(f"{start} {quoting.words(argv)} &" for argv in argvs), "wait"])
+
+
+def run(
+  command: Sequence[str],
+  processes: int,
+  devices: int = 0,
+  restart: int = 0,
+  grace: float = 60.0,
+  env: Mapping[str, str] | None = None,
+) -> int:
+  """Runs a command as several processes until it is finished; returns its exit code.
+
+  Args:
+    command: the program and its arguments; those that tell the processes of each other are added.
+    processes: how many.
+    devices: simulated CPU devices of each; 0: the devices that a process finds.
+    restart: how often all of them are started again after exit code 75 or a death by a signal.
+    grace: seconds between SIGTERM and SIGKILL.
+    env: variables added to this process's.
+
+  Returns:
+    0, or the code of the process that failed; 128 + N for one that signal N ended.
+
+  SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; then nothing is started again. A second one kills. On Linux
+  the processes die with this one even if it is killed.
+  """
+  names.positive("processes", processes)
+  names.positive("devices", devices, 0)
+  names.positive("restart", restart, 0)
+  variables = environment(devices, {**os.environ, **(env or {})})
+  with _Signals() as signals:
+    for attempt in range(restart + 1):
+      group = _Group(commands(command, processes, _free_port()), variables)
+      try:
+        code = group.wait(signals, grace)
+      finally:
+        group.kill()
+      if code == 0 or signals.count or not restartable(code):
+        break
+      if attempt < restart:
+        runner.say(f"ended with {words(code)}: starting again ({attempt + 1} of {restart})")
+  return 128 - code if code < 0 else code
+
+
+class _Signals:
+  """Counts the signals that end the launcher, while it is entered."""
+
+  def __init__(self):
+    self.count = 0
+
+  def __enter__(self):
+    self._before = {number: signal.signal(number, self._received) for number in _STOP}
+    return self
+
+  def __exit__(self, *_):
+    for number, handler in self._before.items():
+      signal.signal(number, handler)
+
+  def _received(self, number, frame):
+    del number, frame
+    self.count += 1
+
+
+class _Group:
+  """The processes of one attempt, each in a session of its own, so that its own children can be ended with it."""
+
+  def __init__(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]):
+    self._processes = []
+    self._readers = []
+    try:
+      for argv in argvs:
+        self._processes.append(_start(argv, variables))
+    except BaseException:
+      self.kill()
+      raise
+    for index, process in enumerate(self._processes):
+      reader = threading.Thread(target=_copy_lines, args=(process.stdout, index), daemon=True)
+      reader.start()
+      self._readers.append(reader)
+
+  def wait(self, signals: _Signals, grace: float) -> int:
+    """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N)."""
+    while self._running():
+      if signals.count or any(process.returncode for process in self._processes):
+        break
+      time.sleep(_POLL)
+    if not signals.count:
+      self._sleep_until_ended(_SETTLE, lambda: signals.count)
+    by_themselves = [process.returncode for process in self._processes if process.returncode is not None]
+    self._send(signal.SIGTERM)
+    seen = signals.count
+    self._sleep_until_ended(grace, lambda: signals.count > max(seen, 1))
+    self.kill()
+    failed = [code for code in by_themselves if code and not restartable(code)]
+    asked = [code for code in by_themselves if code]
+    codes = [process.returncode for process in self._processes]
+    # One that failed stands before those that only lost it.
+    return next(iter([*failed, *asked, *(code for code in codes if code)]), 0)
+
+  def kill(self) -> None:
+    """Ends what is left, the processes' own children too, and waits for the last lines."""
+    self._send(signal.SIGKILL, always=True)
+    for process in self._processes:
+      process.wait()
+    for reader in self._readers:
+      reader.join(timeout=5.0)
+
+  def _running(self) -> int:
+    """Returns how many still run; asks all of them, which is what sets their codes."""
+    return [process.poll() for process in self._processes].count(None)
+
+  def _send(self, number: int, always: bool = False) -> None:
+    for process in self._processes:
+      if always or process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+          os.killpg(process.pid, number)
+
+  def _sleep_until_ended(self, seconds: float, hurried) -> None:
+    end = time.monotonic() + seconds
+    while self._running():
+      if time.monotonic() > end or hurried():
+        return
+      time.sleep(_POLL)
+
+
+def _start(argv: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen:
+  parent = os.getpid()
+  libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+  def die_with_parent():
+    if libc is not None:
+      libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+      if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+  try:
+    return subprocess.Popen(
+      argv,
+      stdin=subprocess.DEVNULL,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      start_new_session=True,
+      env=dict(variables),
+      # No thread of ours runs yet: readers start after the last process, and have ended before the next attempt.
+      preexec_fn=die_with_parent,
+    )
+  except OSError as error:
+    raise runner.missing(argv[0], error) from None
+
+
+def _copy_lines(pipe, index: int) -> None:
+  """Copies lines to standard output, each whole and with the number of its process."""
+  with pipe:
+    for line in pipe:
+      text = line.rstrip(b"\r\n").decode("utf-8", "replace")
+      try:
+        with _printing:
+          sys.stdout.write(f"[{index}] {text}\n")
+          sys.stdout.flush()
+      except BrokenPipeError:
+        # Nobody reads any more (head, less): the run ends as if it had been told to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+
+
+def _device_flag(devices: int) -> str:
+  return f"--xla_force_host_platform_device_count={devices}"
+
+
+def _free_port() -> int:
+  with socket.socket() as server:
+    server.bind(("127.0.0.1", 0))
+    return server.getsockname()[1]
+
+
+def words(code: int) -> str:
+  """Returns an exit code for a reader; a signal is -N or 128 + N."""
+  number = -code if code < 0 else code - 128
+  name = signal.Signals(number).name if number in list(signal.Signals) else ""
+  return f"{name} (exit code {128 + number})" if name else f"exit code {code}"

@@ -1,0 +1,50 @@
+"""Words for bash: a word means the same text again, whatever is in it, and nothing more."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+# Kubernetes expands $(NAME) in a container's command, and XPK formats its templates with braces.
+_XPK_UNSAFE = re.compile(r"[^ -~]|[${}]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNPRINTABLE_BUT_NEWLINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_OPTION = re.compile(r"--[a-z][a-z-]*=")
+
+
+def word(text: str) -> str:
+  """Returns one word of bash on one line, without control characters."""
+  return _escaped(text) if _UNPRINTABLE.search(text) else shlex.quote(text)
+
+
+def words(texts: Sequence[str]) -> str:
+  """Returns a simple command of bash on one line."""
+  return " ".join(word(text) for text in texts)
+
+
+def shown(texts: Sequence[str]) -> str:
+  """Returns a simple command of bash as it is printed: a script within an argument keeps its lines."""
+  parts = []
+  for text in texts:
+    option = _OPTION.match(text)
+    name = option[0] if option else ""
+    value = text[len(name) :]
+    parts.append(name + (_escaped(value) if _UNPRINTABLE_BUT_NEWLINE.search(value) else shlex.quote(value)))
+  return " ".join(parts)
+
+
+def xpk_words(texts: Sequence[str]) -> str:
+  """Returns a simple command of bash that also passes XPK's template, YAML and Kubernetes unchanged.
+
+  It is one line of ASCII without `{`, `}` and `$` but in `$'`, which begins a word.
+  """
+  return " ".join(_escaped(text) if _XPK_UNSAFE.search(text) else shlex.quote(text) for text in texts)
+
+
+def _escaped(text: str) -> str:
+  """Returns `$'...'`, in which all but printable ASCII, and the signs that shells look at, are octal bytes."""
+  parts = []
+  for byte in text.encode("utf-8", "surrogateescape"):
+    plain = 32 <= byte < 127 and chr(byte) not in "\\'${}`!"
+    # Always three digits: a digit that follows is none of the escape's.
+    parts.append(chr(byte) if plain else f"\\{byte:03o}")
+  return "$'" + "".join(parts) + "'"

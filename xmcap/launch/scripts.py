@@ -1,0 +1,31 @@
+"""The scripts of the folder `launch/`, which travel with the package."""
+
+import functools
+import pathlib
+import string
+
+
+class _Script(string.Template):
+  """A template whose sign is `%%`: `$` is bash's and `%` is SLURM's."""
+
+  delimiter = "%%"
+
+
+def folder() -> pathlib.Path:
+  """Returns the folder of the scripts, installed or in a checkout."""
+  package = pathlib.Path(__file__).parents[1]
+  installed = package / "launch_scripts"
+  return installed if installed.is_dir() else package.parent / "launch"
+
+
+@functools.cache
+def text(name: str) -> str:
+  """Returns a script without the comments at its head."""
+  lines = (folder() / name).read_text(encoding="utf-8").splitlines()
+  start = next(i for i, line in enumerate(lines) if not line.startswith("#"))
+  return "\n".join(lines[start:]).strip() + "\n"
+
+
+def render(name: str, **values: str) -> str:
+  """Returns a script with its places filled; the values are quoted by who calls."""
+  return _Script((folder() / name).read_text(encoding="utf-8")).substitute(values)
