@@ -1,0 +1,22 @@
+"""The corpus of these tests, and the configuration that names it."""
+
+import gin
+import pytest
+
+
+@pytest.fixture(scope="session")
+def corpus_dir(tmp_path_factory):
+  from tests.t5x import corpus
+
+  return corpus.write(tmp_path_factory.mktemp("three"))
+
+
+@pytest.fixture
+def configured(corpus_dir):
+  from tests import small_corpus
+  from xmcap import configuration
+
+  overrides = [binding.removeprefix("--gin.") for binding in small_corpus.SMALLER]
+  configuration.parse(["models/tiny.gin", str(corpus_dir / "three.gin")], overrides)
+  yield corpus_dir
+  gin.clear_config()
