@@ -1,3 +1,8 @@
 """Fixtures of every test."""
 
-from tests.browser import chromium, page  # noqa: F401
+import os
+
+# libtpu is installed with the tests, to plan for chips that are not there: jax is not to look for them.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from tests.browser import chromium, page  # noqa: E402, F401

@@ -2,7 +2,7 @@
 
 Nothing heavy is imported here: each subcommand imports what it needs when it is called, so that
 `xmcap --help` answers at once and `xmcap score` needs neither jax nor tensorflow.
-Exit codes: 0 done, 1 a run that failed, 2 bad usage.
+Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a run that ended early and goes on when started again.
 """
 
 import difflib
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 
 from xmcap import __version__
-from xmcap.commands import base, convert, data, human, model, plan, score
-from xmcap.errors import UsageError, XmcapError
+from xmcap.commands import base, convert, data, human, launch, model, plan, score
+from xmcap.errors import RestartError, UsageError, XmcapError
 
 
 def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = None) -> int:
@@ -35,8 +35,9 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
   except XmcapError as error:
     # Gin adds the chain of configurables that called; what is wrong stands before it.
     line = str(error).split("\n  In call to configurable")[0]
-    print(f"xmcap: error: {line}", file=sys.stderr)
-    return 2 if isinstance(error, UsageError) else 1
+    kind = "to be started again" if isinstance(error, RestartError) else "error"
+    print(f"xmcap: {kind}: {line}", file=sys.stderr)
+    return error.exit_code
   except BrokenPipeError:
     # The reader of the output (head, less) has gone; there is nobody left to tell.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,7 +58,18 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
 
 def console() -> None:
   """What the installed command calls."""
-  sys.exit(main(leave=os._exit))
+  code = main(leave=os._exit)
+  if code == RestartError.exit_code or (code and _has_other_hosts()):
+    # Threads may still wait for a host or a disk that does not answer, and Python would wait for them.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+  sys.exit(code)
+
+
+def _has_other_hosts() -> bool:
+  hosts = sys.modules.get("xmcap.training.hosts")
+  return hosts is not None and hosts.current() is not None
 
 
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:
@@ -84,7 +96,7 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, convert, plan, score, human, data):
+  for group in (model, convert, plan, launch, score, human, data):
     group.add(commands)
   return parser
 

@@ -4,6 +4,16 @@
 class XmcapError(Exception):
   """A run that cannot go on, for a reason outside the code; the command prints it and exits 1."""
 
+  exit_code = 1
+
 
 class UsageError(XmcapError):
   """A command, option or configuration that cannot be carried out; the command exits 2."""
+
+  exit_code = 2
+
+
+class RestartError(XmcapError):
+  """A run that ended early and goes on when it is started again; the command exits 75 (EX_TEMPFAIL of sysexits.h)."""
+
+  exit_code = 75

@@ -6,6 +6,7 @@
 
 import copy
 import itertools
+import json
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import gin
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from xmcap import baselines as baselines_lib
 from xmcap.data import images
@@ -114,8 +116,11 @@ class CaptionEvaluator:
     """Yields (language, metric, score), and the language `mean`."""
     del step
     predictions = self._predict(params)
+    # Of several processes all score, and one writes.
     table = (
-      self._write(predictions) if self.out_dir else score(self.references, predictions, **self.options).table
+      self._write(predictions)
+      if self.out_dir and jax.process_index() == 0
+      else score(self.references, predictions, **self.options).table
     )
     means = table.means.get("36") or list(table.means.values())[-1]
     for language, row in {**table.rows, "mean": means}.items():
@@ -124,13 +129,20 @@ class CaptionEvaluator:
 
   def _predict(self, params: Any) -> predictions_lib.Predictions:
     """Captions for the languages that a picture has references in."""
-    pictures = ((key, self._pixels(key)) for key in self.references)
-    found = self.predictor(params, pictures, self.languages)
-    found = with_progress(found, len(self.references), f"decoding {len(self.languages)} languages", _say)
-    return {
+    keys = list(self.references)
+    # Where each process has all parameters, each decodes a share of the pictures; else all work on each together.
+    whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
+    shared = whole and jax.process_count() > 1
+    share = keys[jax.process_index() :: jax.process_count()] if shared else keys
+    found = self.predictor(params, ((key, self._pixels(key)) for key in share), self.languages)
+    found = with_progress(found, len(share), f"decoding {len(self.languages)} languages", _say)
+    predictions = {
       key: {code: captions[code] for code in self.languages if code in self.references[key]}
       for key, captions in found
     }
+    if shared:
+      predictions = _gathered(predictions)
+    return {key: predictions[key] for key in keys}
 
   def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
     out = pathlib.Path(self.out_dir)
@@ -232,6 +244,19 @@ class LossEvaluator:
       yield "", f"{self.prefix}{name}", value / max(total, 1e-9)
 
 
+def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predictions:
+  """What all processes predicted together; every one gets it."""
+  mine = np.frombuffer(json.dumps(predictions).encode(), np.uint8)
+  lengths = np.asarray(multihost_utils.process_allgather(np.array(len(mine))))
+  padded = np.zeros(int(lengths.max()), np.uint8)
+  padded[: len(mine)] = mine
+  found = {}
+  rows = np.asarray(multihost_utils.process_allgather(padded))
+  for row, length in zip(rows, lengths.reshape(-1), strict=True):
+    found |= json.loads(row[:length].tobytes())
+  return found
+
+
 def _rows(predictions: predictions_lib.Predictions) -> Iterator[tuple[str, str, str]]:
   for key, captions in predictions.items():
     for language, caption in captions.items():
@@ -239,4 +264,5 @@ def _rows(predictions: predictions_lib.Predictions) -> Iterator[tuple[str, str, 
 
 
 def _say(line: str) -> None:
-  print(line, flush=True)
+  if jax.process_index() == 0:
+    print(line, flush=True)

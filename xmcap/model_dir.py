@@ -6,11 +6,12 @@ caption, wherever the folder is moved to.
 
 import json
 import pathlib
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import gin
+import jax
+from etils import epath
 
 from xmcap import configuration, languages
 from xmcap import predictor as predictor_lib
@@ -29,18 +30,23 @@ def prepare_model_dir() -> None:
     UsageError: the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
     XmcapError: the folder cannot be written.
   """
-  model_dir = pathlib.Path(configuration.macro("MODEL_DIR"))
+  model_dir = epath.Path(configuration.macro("MODEL_DIR"))
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
   rows = text_rows(
     configuration.resolve(gin.get_bindings("train", resolve_references=False).get("objective"))
   )
   if rows is not None:
     checks.check_rows(vocabulary, rows)
+  if jax.process_index():
+    return  # one process writes
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
-    (model_dir / CONFIG).write_text(configuration.explain(), encoding="utf-8")
-    if not (model_dir / VOCABULARY).exists() or not (model_dir / VOCABULARY).samefile(vocabulary.path):
-      shutil.copyfile(vocabulary.path, model_dir / VOCABULARY)
+    (model_dir / CONFIG).write_bytes(configuration.explain().encode())
+    contents = pathlib.Path(vocabulary.path).read_bytes()
+    own = model_dir / VOCABULARY
+    # The vocabulary may be this very file, which other processes are reading.
+    if not own.exists() or own.read_bytes() != contents:
+      own.write_bytes(contents)
   except OSError as error:
     raise XmcapError(f"{model_dir}: cannot be written ({error.strerror}): give a folder that can") from None
 
@@ -59,7 +65,7 @@ def parse(
   Raises:
     UsageError: the folder is no model folder, or see `configuration.parse`.
   """
-  config = pathlib.Path(model_dir, CONFIG)
+  config = epath.Path(model_dir) / CONFIG
   if not config.is_file():
     raise UsageError(
       f"{model_dir} is no model folder ({CONFIG} is absent): give the MODEL_DIR of a training run"
@@ -94,7 +100,7 @@ def evaluate(
   params = load_params(model_dir, step)
   for evaluator in evaluators:
     for language, name, value in evaluator.run(params, step):
-      if language in ("", "mean"):
+      if language in ("", "mean") and jax.process_index() == 0:
         print(f"{name}  {value:.4f}")
 
 

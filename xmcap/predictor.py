@@ -9,6 +9,8 @@ from typing import Any
 import gin
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import PartitionSpec
 
 from xmcap.data import tasks
 from xmcap.models import stacking
@@ -72,9 +74,28 @@ class Predictor:
     params = stacking.unstack(params) if stacking.is_stacked(params) else params
     for number, batch in enumerate(_batched(pictures, self.batch_size)):
       ids = np.arange(len(batch), dtype=np.int32) + number * self.batch_size
-      tokens, _ = self._generate(params, np.stack([pixels for _, pixels in batch]), prompts, row_ids=ids)
-      for (key, _), rows in zip(batch, np.asarray(tokens), strict=True):
+      tokens = self._tokens(params, np.stack([pixels for _, pixels in batch]), prompts, ids)
+      for (key, _), rows in zip(batch, tokens, strict=True):
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
+
+  def _tokens(self, params: Any, pixels: np.ndarray, prompts: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    if all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params)):
+      return np.asarray(self._generate(params, pixels, prompts, row_ids=ids)[0])
+    # Parameters that lie on other hosts too: every process decodes the same pictures with them, a part of the work
+    # each, and gets all of what came out. A full batch, since no process could cut what it does not hold.
+    count = len(pixels)
+    rows = np.minimum(np.arange(self.batch_size), count - 1)
+    key = multihost_utils.host_local_array_to_global_array(
+      np.asarray(jax.random.key_data(jax.random.key(0))), _mesh(params), PartitionSpec()
+    )
+    tokens, _ = self._generate(
+      params, pixels[rows], prompts, jax.jit(jax.random.wrap_key_data)(key), row_ids=ids[rows]
+    )
+    return np.asarray(multihost_utils.process_allgather(tokens, tiled=True))[:count]
+
+
+def _mesh(params: Any) -> Any:
+  return next(leaf.sharding.mesh for leaf in jax.tree.leaves(params) if not leaf.is_fully_addressable)
 
 
 def _batched(items: Iterable, size: int) -> Iterator[list]:

@@ -1,9 +1,13 @@
-"""The options of `xmcap train` that train nothing."""
+"""The options of `xmcap train` that train nothing, and how it ends."""
+
+import types
 
 import gin
 import pytest
 
-from xmcap import cli
+from xmcap import cli, model_dir
+from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap.training import loop
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +45,43 @@ def test_dry_run_of_a_run_without_data_fails_in_lines(tmp_path, capsys):
   printed = capsys.readouterr()
   assert code == 2 and "FAILED  vocabulary: " in printed.out and "Traceback" not in printed.err
   assert printed.err.splitlines()[-1].startswith("xmcap: error: dry run: ")
+
+
+TRAIN = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin"]
+
+
+@pytest.mark.parametrize(
+  "result, code, line",
+  [
+    (types.SimpleNamespace(finished=True, message=""), 0, ""),
+    (
+      types.SimpleNamespace(finished=False, message="stopped by SIGTERM at step 3"),
+      75,
+      "xmcap: to be started again: stopped by SIGTERM at step 3\n",
+    ),
+    (
+      types.SimpleNamespace(finished=False, message="stopped by SIGINT at step 3"),
+      130,
+      "xmcap: stopped by the",
+    ),
+    (RestartError("no data"), 75, "xmcap: to be started again: no data\n"),
+    (XmcapError("disk full"), 1, "xmcap: error: disk full\n"),
+    (UsageError("no such"), 2, "xmcap: error: no such\n"),
+  ],
+)
+def test_exit_codes(monkeypatch, capsys, result, code, line):
+  def train():
+    if isinstance(result, Exception):
+      raise result
+    return result
+
+  monkeypatch.setattr(model_dir, "prepare_model_dir", lambda: None)
+  monkeypatch.setattr(loop, "train", train)
+  assert cli.main(TRAIN) == code
+  assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.parametrize("options", [["--num_processes=2"], ["--process_id=0", "--num_processes=2"]])
+def test_the_three_options_of_processes_go_together(capsys, options):
+  assert cli.main([*TRAIN, *options]) == 2
+  assert "all three or none" in capsys.readouterr().err

@@ -119,10 +119,8 @@ def test_one_cut_short_is_said_and_the_one_before_it_taken(tmp_path, caplog):
   assert_same(lib.load_params(tmp_path), fresh(seed=2).params)
   state, origin = begin(tmp_path)
   assert int(state.step) == 2 and "resuming from step 2" in origin
-  assert (
-    "checkpoints/3: cannot be read, it was cut short" in caplog.text
-    and "taking the one before it" in caplog.text
-  )
+  assert "checkpoints/3/params/" in caplog.text and "when it was written" in caplog.text
+  assert "taking the one before it" in caplog.text
   assert (tmp_path / "damaged" / "3" / "params").exists()
   write(tmp_path, [3])  # the run comes to that step again
   assert_same(lib.load_params(tmp_path, 3), fresh(seed=3).params)

@@ -13,8 +13,16 @@ from flax.linen.partitioning import AxisMetadata
 from jax.sharding import PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models.layers import constrain
 from xmcap.training.optimizer import Optimizer, adafactor
-from xmcap.training.sharding import Partitioning, host_share, parameter_shardings, put_batch, state_shardings
+from xmcap.training.sharding import (
+  Partitioning,
+  host_share,
+  parameter_shardings,
+  put_batch,
+  state_shardings,
+  use,
+)
 from xmcap.training.step import create_state
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +110,21 @@ def test_factors_of_stacked_layers_lie_as_those_of_one():
   assert row == PartitionSpec(None, "fsdp") and column == PartitionSpec(None, "model")
 
 
+def test_constraints_on_activations_hold_within_a_mesh():
+  partitioning = Partitioning()
+
+  def lowered():
+    return jax.jit(lambda x: constrain(x, "batch", "embed")).lower(jnp.zeros((16, 4))).as_text()
+
+  assert "sharding_constraint" not in lowered()
+  with use(partitioning.mesh(), partitioning.logical_rules()):
+    assert 'sharding_constraint %arg0 <@mesh, [{"data", "fsdp"}, {}]>' in lowered()
+
+
+def test_a_dimension_is_cut_over_the_axes_that_divide_it(eight_devices):
+  assert eight_devices["constrained"] == {"16": ["data", "fsdp"], "12": "data", "9": None}
+
+
 def test_batch_is_placed_without_its_keys():
   mesh = Partitioning().mesh()
   assert host_share(mesh) == (0, 1)
@@ -179,6 +202,17 @@ def captions(layers=1, **changes):
   return CaptionObjective(vit, t5), Stream()
 
 
+def constrained():
+  """Rows -> the mesh axes that they are cut over."""
+  partitioning = Partitioning(data=4, fsdp=2)
+  found = {}
+  with use(partitioning.mesh(), partitioning.logical_rules()):
+    for rows in (16, 12, 9):
+      placed = jax.jit(lambda x: constrain(x, "batch", "embed"))(jnp.zeros((rows, 4))).sharding.spec
+      found[rows] = placed[0] if placed else None
+  return found
+
+
 def main(folder):
   """Trains ten steps on every mesh, then reads each mesh's checkpoint on every other."""
   from tests.training.toy import ToyObjective, ToyStream
@@ -189,7 +223,7 @@ def main(folder):
   from xmcap.training.schedule import ConstantThenRsqrt
 
   assert len(jax.devices()) == 8
-  result = {"losses": {}, "bytes": {}, "read": {}}
+  result = {"losses": {}, "bytes": {}, "read": {}, "constrained": constrained()}
   report = Progress.report
 
   class OneDevice(Partitioning):

@@ -1,7 +1,7 @@
 """The commands that run a model: train, eval, caption."""
 
 from xmcap.commands import base
-from xmcap.errors import UsageError
+from xmcap.errors import RestartError, UsageError
 
 
 def add(commands) -> None:
@@ -20,7 +20,23 @@ def _add_train(commands) -> None:
     action="store_true",
     help="check data, vocabulary, weights, folder, one step and the evaluators; train nothing",
   )
+  _add_hosts(command)
   base.add_gin(command)
+
+
+def _add_hosts(command) -> None:
+  group = command.add_argument_group("several processes", "TPU VMs, GKE and SLURM need none of these.")
+  group.add_argument("--coordinator_address", metavar="HOST:PORT", help="of process 0, reached by all")
+  group.add_argument("--num_processes", type=int, metavar="N", help="processes of the run")
+  group.add_argument("--process_id", type=int, metavar="I", help="which of them this is, from 0")
+
+
+def _joined(arguments, preemption: bool):
+  from xmcap.training import hosts
+
+  return hosts.joined(
+    arguments.coordinator_address, arguments.num_processes, arguments.process_id, preemption
+  )
 
 
 def _train(arguments) -> None:
@@ -42,8 +58,13 @@ def _train(arguments) -> None:
   from xmcap import model_dir
   from xmcap.training import loop
 
-  model_dir.prepare_model_dir()
-  loop.train()
+  with _joined(arguments, preemption=True):
+    model_dir.prepare_model_dir()
+    result = loop.train()
+  if not result.finished:
+    if "SIGINT" in result.message:
+      raise KeyboardInterrupt
+    raise RestartError(result.message)
 
 
 def _add_eval(commands) -> None:
@@ -53,6 +74,7 @@ def _add_eval(commands) -> None:
   command.add_argument(
     "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
   )
+  _add_hosts(command)
   base.add_gin(command)
 
 
@@ -63,7 +85,8 @@ def _eval(arguments) -> None:
   model_dir.parse(arguments.model_dir, files, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
-  model_dir.evaluate()
+  with _joined(arguments, preemption=False):
+    model_dir.evaluate()
 
 
 def _add_caption(commands) -> None:

@@ -134,6 +134,12 @@ class Generator:
     return (np.asarray(tokens)[:batch], np.asarray(scores)[:batch]) if missing else (tokens, scores)
 
 
+def lower(generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any) -> Any:
+  """A generator's program for shapes (with shardings), not compiled yet; arguments as in its `__call__`, all given."""
+  static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype
+  return _generate.lower(*static, params, image, prompt_tokens, rng, row_ids)
+
+
 def _fill(x: Any, missing: int) -> np.ndarray:
   x = np.asarray(x)
   return np.concatenate([x, np.broadcast_to(x[:1], (missing, *x.shape[1:]))])

@@ -7,6 +7,7 @@ the tagger).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen import partitioning
 from jax import lax
+from jax.sharding import PartitionSpec
 
 from xmcap.errors import UsageError
 
@@ -47,8 +49,20 @@ def resolve_dtype(name: str) -> jnp.dtype:
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-  """Shards an activation by the logical names of its axes; does nothing where no axis rules are set."""
-  return partitioning.with_sharding_constraint(x, axes)
+  """Shards an activation by the logical names of its axes; does nothing where no axis rules or no mesh are set.
+
+  A dimension is cut over as many of its mesh axes as divide it: a search has few rows left at its end.
+  """
+  rules, sizes = partitioning.get_axis_rules(), jax.sharding.get_abstract_mesh().shape
+  if not rules or not sizes:
+    return x
+  spec = []
+  for dim, mesh_axes in enumerate(partitioning.logical_to_mesh_axes(axes, rules)):
+    mesh_axes = (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes or ())
+    while x.shape[dim] % math.prod(sizes[axis] for axis in mesh_axes):
+      mesh_axes = mesh_axes[:-1]
+    spec.append(mesh_axes or None)
+  return lax.with_sharding_constraint(x, PartitionSpec(*spec))
 
 
 class Dense(nn.Module):

@@ -344,8 +344,10 @@ class Decoder(nn.Module):
     return self.dropout(self.decoder_norm(x), deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
-    """[..., embed] -> float32 [..., vocab]."""
-    return self.logits_dense(hidden)
+    """[rows, ..., embed] -> float32 [rows, ..., vocab]."""
+    between = (None,) * (hidden.ndim - 2)
+    logits = self.logits_dense(constrain(hidden, "batch", *between, "embed"))
+    return constrain(logits, "batch", *between, "vocab")
 
   def start(
     self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int

@@ -2,14 +2,15 @@
 
 `MODEL_DIR/checkpoints/STEP/` holds two items: `params`, the tree of parameters by name, and `training`, the
 rest of the `TrainState` (step, optimizer state, counters). The data's position is a function of the step. A
-checkpoint appears under its name only when it is whole (Orbax renames it into place).
+checkpoint appears under its name only when it is whole (Orbax renames it into place); each item then holds the sums of
+its files (see `manifest.py`), which are compared before anything is read.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -20,6 +21,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.training import hosts, manifest, run_folder
 from xmcap.training import optimizer as optimizer_lib
 from xmcap.training.step import TrainState
 
@@ -28,7 +30,7 @@ _policies = ocp.checkpoint_managers
 
 
 class CheckpointDamaged(XmcapError):
-  """A checkpoint that cannot be read: cut short, or files missing."""
+  """A checkpoint whose files are not what was written: cut short, changed or missing."""
 
 
 @gin.configurable
@@ -68,13 +70,14 @@ class Checkpoints:
     policy: what to keep.
 
   Raises:
-    XmcapError: the folder cannot be written.
+    XmcapError: the folder cannot be written, or is not the same for all processes.
   """
 
   def __init__(self, model_dir: str | os.PathLike, policy: CheckpointPolicy | None = None):
     self.policy = policy = policy or CheckpointPolicy()
     self.directory = checkpoints_dir(model_dir)
-    _check_writable(self.directory)
+    run_folder.check(self.directory)
+    self._clear_unreadable()
     keep = [_policies.LatestN(policy.keep)]
     if policy.best_metric is not None:
       keep.append(_policies.BestN(get_metric_fn=_score, n=1, keep_checkpoints_without_metrics=False))
@@ -86,8 +89,9 @@ class Checkpoints:
       enable_async_checkpointing=policy.asynchronous,
       cleanup_tmp_directories=True,
     )
+    handlers = {item: manifest.SummedHandler() for item in (PARAMS, TRAINING)}
     with _readable_errors(f"checkpoints of {self.directory}"):
-      self._manager = ocp.CheckpointManager(self.directory, options=options, item_names=(PARAMS, TRAINING))
+      self._manager = ocp.CheckpointManager(self.directory, options=options, item_handlers=handlers)
 
   def steps(self) -> list[int]:
     """The steps of the checkpoints there are, oldest first."""
@@ -114,10 +118,19 @@ class Checkpoints:
         "score": float(metric) * (1 if self.policy.best_mode == "max" else -1),
       }
     items = ocp.args.Composite(
-      **{PARAMS: ocp.args.StandardSave(params), TRAINING: ocp.args.StandardSave(training)}
+      **{PARAMS: manifest.SummedSave(params), TRAINING: manifest.SummedSave(training)}
     )
     with _readable_errors(f"checkpoint {step} in {self.directory}"):
       self._manager.save(step, args=items, metrics=metrics)
+
+  def check(self) -> None:
+    """Says at once, not at the next `save`, that a write in the background failed.
+
+    Raises:
+      XmcapError: as `save`.
+    """
+    with _readable_errors(f"last checkpoint in {self.directory}"):
+      self._manager.check_for_errors()
 
   def wait(self) -> None:
     """Returns when all that was saved is on disk.
@@ -164,15 +177,37 @@ class Checkpoints:
   def _set_aside(self, step: int) -> None:
     # Its step will be reached again, and Orbax does not write over a checkpoint.
     if jax.process_index() == 0:
-      with _readable_errors(f"damaged checkpoint {step} in {self.directory}"):
-        self._damaged_dir.mkdir(exist_ok=True)
-        place, number = self._damaged_dir / str(step), 1
-        while place.exists():
-          place, number = self._damaged_dir / f"{step}.{number}", number + 1
-        (self.directory / str(step)).rename(place)
+      self._move_aside(step)
     if jax.process_count() > 1:
       ocp.multihost.sync_global_processes(f"xmcap_set_aside_{step}")
     self._manager.reload()
+
+  def _move_aside(self, step: int) -> None:
+    with _readable_errors(f"damaged checkpoint {step} in {self.directory}"):
+      self._damaged_dir.mkdir(exist_ok=True)
+      place, number = self._damaged_dir / str(step), 1
+      while place.exists():
+        place, number = self._damaged_dir / f"{step}.{number}", number + 1
+      (self.directory / str(step)).rename(place)
+
+  def _clear_unreadable(self) -> None:
+    """Moves aside what Orbax could not even list: its own notes on a checkpoint are of no other use."""
+    if jax.process_index() == 0:
+      for step in _steps_in(self.directory):
+        for note in ("_CHECKPOINT_METADATA", "metrics/metrics"):
+          file = self.directory / str(step) / note
+          if file.exists() and not _is_json_object(file):
+            logging.error("%s: cut short or changed; taking the one before it", file)
+            self._move_aside(step)
+            break
+    hosts.barrier("folder of checkpoints read")
+
+
+def _is_json_object(file: epath.Path) -> bool:
+  try:
+    return isinstance(json.loads(file.read_text()), dict)
+  except ValueError:
+    return False
 
 
 def _score(metrics: dict[str, float]) -> float:
@@ -193,20 +228,55 @@ def restore(path: str | os.PathLike, target: TrainState) -> TrainState:
   """The state in one checkpoint, with the shardings of `target`, whatever mesh wrote it.
 
   Raises:
-    CheckpointDamaged: it cannot be read.
-    XmcapError: its parameters or optimizer state have other names or shapes than `target`'s.
+    CheckpointDamaged: its files are not what was written.
+    XmcapError: its files cannot be read now, or its parameters or optimizer state have other names or shapes than
+      `target`'s.
   """
-  path = epath.Path(os.path.abspath(path))
+  path = epath.Path(os.path.abspath(path)) if "://" not in str(path) else epath.Path(path)
   params, training = _items(target)
+  whole = _check_whole(path, (PARAMS, TRAINING))
   for item, tree in ((PARAMS, params), (TRAINING, training)):
-    check_same(flat(tree), flat(_shapes(path, item)), str(path))
+    check_same(flat(tree), flat(_shapes(path, item, whole)), str(path))
   restored = {}
   for item, tree in ((PARAMS, params), (TRAINING, training)):
-    with _damage(path):
+    with _damage(path, whole):
       restored[item] = ocp.StandardCheckpointHandler().restore(
         path / item, args=ocp.args.StandardRestore(tree)
       )
   return TrainState(params=restored[PARAMS], **restored[TRAINING])
+
+
+def _check_whole(path: epath.Path, items: Sequence[str], shared: bool = True) -> bool:
+  """Whether the files of these items are known to be what was written; False where nothing was noted of them.
+
+  Args:
+    path: of a checkpoint.
+    items: names.
+    shared: all processes of the run ask, and each reads a share.
+
+  Raises:
+    CheckpointDamaged: they are not.
+    XmcapError: they cannot be read now.
+  """
+  run = hosts.current() if shared else None
+  index, count = (run.index, len(run.names)) if run else (0, 1)
+  noted = [item for item in items if (path / item / manifest.NAME).exists()]
+  report = ""
+  try:
+    for item in noted:
+      if found := manifest.difference(path / item, index, count):
+        report = f"damaged {found}"
+        break
+  except OSError as error:
+    report = (
+      f"unreadable {path}: cannot be read now ({error.strerror or _one_line(error)}): start again when it can"
+    )
+  reports = hosts.agree(f"check of checkpoint {path.name}", report) if shared else [report]
+  for kind, _, text in (report.partition(" ") for report in reports if report):
+    raise (CheckpointDamaged if kind == "damaged" else XmcapError)(text)
+  if len(noted) < len(items):
+    logging.warning("%s: no sums of its files were written; they cannot be checked", path)
+  return len(noted) == len(items)
 
 
 def load_params(
@@ -250,7 +320,10 @@ def best_step(model_dir: str | os.PathLike) -> int:
     record = root / str(step) / "metrics" / "metrics"
     if record.exists():
       with _damage(root / str(step)):
-        scores[step] = json.loads(record.read_text())["score"]
+        noted = json.loads(record.read_text())
+        if abs(noted["score"]) != abs(noted["value"]):
+          raise ValueError(f"{record}: score {noted['score']} is not value {noted['value']}")
+        scores[step] = noted["score"]
   if not scores:
     raise UsageError(
       f"{root}: no checkpoint was kept by a metric; set CheckpointPolicy.best_metric, or name a step"
@@ -291,17 +364,18 @@ def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any])
 
 
 def _read_params(path: epath.Path) -> dict[str, Any]:
-  shapes = _shapes(path, PARAMS)
-  with _damage(path):
+  whole = _check_whole(path, (PARAMS,), shared=False)
+  shapes = _shapes(path, PARAMS, whole)
+  with _damage(path, whole):
     as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     return ocp.PyTreeCheckpointHandler().restore(
       path / PARAMS, args=ocp.args.PyTreeRestore(restore_args=as_numpy)
     )
 
 
-def _shapes(path: epath.Path, item: str) -> Any:
+def _shapes(path: epath.Path, item: str, whole: bool) -> Any:
   """The tree of an item, with what Orbax notes of each array (its shape) in the array's place."""
-  with _damage(path):
+  with _damage(path, whole):
     return ocp.PyTreeCheckpointHandler().metadata(path / item).tree
 
 
@@ -346,18 +420,6 @@ def _shape(leaf: Any) -> tuple[int, ...]:
   return tuple(leaf.shape)
 
 
-def _check_writable(directory: epath.Path) -> None:
-  try:
-    directory.mkdir(parents=True, exist_ok=True)
-    probe = directory.parent / f".write-test-{os.getpid()}"
-    probe.write_text("")
-    probe.unlink()
-  except OSError as error:
-    raise XmcapError(
-      f"{directory}: cannot be written ({error.strerror or error}): give a folder that can"
-    ) from None
-
-
 @contextlib.contextmanager
 def _readable_errors(what: str) -> Iterator[None]:
   try:
@@ -365,17 +427,27 @@ def _readable_errors(what: str) -> Iterator[None]:
   except XmcapError:
     raise
   except (OSError, ValueError, RuntimeError) as error:
+    if lost := hosts.as_lost(error):
+      raise lost from error
     raise XmcapError(
       f"{what}: writing failed ({_one_line(error)}): is the disk full, or the folder read-only?"
+      " What was saved before stays"
     ) from error
 
 
 @contextlib.contextmanager
-def _damage(path: epath.Path) -> Iterator[None]:
+def _damage(path: epath.Path, whole: bool = False) -> Iterator[None]:
   try:
     yield
   # Orbax, TensorStore and JSON each have their own errors for a file that is short or missing.
   except Exception as error:
+    if lost := hosts.as_lost(error):
+      raise lost from error
+    if whole:
+      # Whatever failed, memory or network, another checkpoint would not be read better.
+      raise XmcapError(
+        f"{path}: cannot be read, though its files are what was written ({_one_line(error)})"
+      ) from error
     raise CheckpointDamaged(
       f"{path}: cannot be read, it was cut short or files are missing ({_one_line(error)})"
     ) from error

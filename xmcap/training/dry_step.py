@@ -91,11 +91,8 @@ def step(
     state, metrics = train_step(state, batch)
     return state, (metrics, probe.norms)
 
-  compiled = jax.jit(
-    probed, donate_argnums=0, in_shardings=(plan.shardings, None), out_shardings=(plan.shardings, None)
-  )
   with sharding.use(plan.mesh, plan.rules):
-    state, measured = compiled(state, sharding.put_batch(arrays, plan.mesh))
+    state, measured = plan.jit(probed)(state, sharding.put_batch(arrays, plan.mesh))
   metrics, norms = jax.device_get(measured)
   loss = float(metrics["loss"])
   if not np.isfinite(loss):

@@ -3,25 +3,23 @@
 import contextlib
 import dataclasses
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
 import jax
 import numpy as np
-from absl import logging
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints as checkpoints_lib
-from xmcap.training import sharding
+from xmcap.training import sharding, stall
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.state import plan_state
+from xmcap.training.stopping import stop_requests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +60,7 @@ def train(
   skip_limit: int = 100,
   tensorboard: bool = True,
   rng_impl: str | None = None,
+  data_timeout: float = 600,
   say: Callable[[str], None] | None = None,
 ) -> TrainResult:
   """Trains, and resumes by itself: the same call after any kind of end goes on from the newest checkpoint.
@@ -87,11 +86,13 @@ def train(
     skip_limit: the run stops after so many non-finite steps in a row.
     tensorboard: writes its files to `model_dir/tensorboard`.
     rng_impl: see `step.make_train_step`.
+    data_timeout: seconds to wait for a batch before the run ends, to be started again; 0: for ever.
     say: prints a line of progress; by default on the standard output of the first process.
 
   Raises:
     UsageError: what is configured does not go together.
     XmcapError: the folder cannot be written, a checkpoint does not fit, or the loss stays non-finite.
+    RestartError: the data source stalls, or another process of the run is lost.
   """
   # Made here and not as defaults of the parameters: those are evaluated before gin has read its files.
   optimizer = optimizer or Optimizer()
@@ -116,7 +117,8 @@ def train(
 
   # ---- state: shapes, where they lie, where they come from ---------------------------------------
 
-  sample = stream.batch(0, host_index=host_index, host_count=host_count)
+  patience = stall.Patience(data_timeout, stall.describe(stream))
+  sample = patience.call(lambda: stream.batch(0, host_index=host_index, host_count=host_count), "start")
   numeric = {
     name: np.asarray(array) for name, array in sample.items() if np.asarray(array).dtype.kind in "biuf"
   }
@@ -134,11 +136,8 @@ def train(
 
   # ---- step --------------------------------------------------------------------------------------
 
-  train_step = jax.jit(
-    step_lib.make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl),
-    donate_argnums=0,
-    in_shardings=(plan.shardings, None),
-    out_shardings=(plan.shardings, None),
+  train_step = plan.jit(
+    step_lib.make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl)
   )
 
   # ---- loop --------------------------------------------------------------------------------------
@@ -149,22 +148,23 @@ def train(
   with contextlib.ExitStack() as stack:
     stack.callback(progress.close)
     stack.callback(checkpoints.close)
-    stop = stack.enter_context(_stop_signals())
+    stop = stack.enter_context(stop_requests())
     batches = stream.batches(start, host_index=host_index, host_count=host_count)
-    if hasattr(batches, "close"):
-      stack.callback(batches.close)
+    stack.callback(patience.close, batches)
     stack.enter_context(sharding.use(mesh, rules))
 
     while done < total_steps and not stop.asked(done):
       began = time.monotonic()
-      batch = next(batches)
+      batch = patience.call(lambda: next(batches), f"step {done + 1}")
       if progress.device_is_idle() and done > start:
         progress.waited(time.monotonic() - began)
+      placed = sharding.put_batch(batch, mesh)
       with jax.transfer_guard("disallow"):
-        state, metrics = train_step(state, sharding.put_batch(batch, mesh))
+        state, metrics = train_step(state, placed)
       done += 1
       progress.add(metrics, _examples(batch) * host_count)
       progress.throttle(ahead=2)
+      checkpoints.check()
 
       is_last = done == total_steps
       evaluate = bool(evaluators) and (is_last or (eval_every > 0 and done % eval_every == 0))
@@ -233,44 +233,3 @@ def _best_value(scores: dict[str, float], name: str | None) -> float | None:
       f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {', '.join(sorted(scores))}"
     )
   return scores[name]
-
-
-class _Stop:
-  """Whether a signal has asked the run to end."""
-
-  def __init__(self):
-    self.name = ""
-
-  def note(self, number: int, _frame: Any) -> None:
-    self.name = signal.Signals(number).name
-    # Asked twice, a process that hangs must end.
-    signal.signal(number, signal.SIG_DFL)
-
-  def asked(self, step: int) -> bool:
-    if jax.process_count() > 1:
-      # All processes must leave at the same step, or the others wait for this one for ever.
-      from jax.experimental import multihost_utils
-
-      if multihost_utils.reached_preemption_sync_point(step):
-        self.name = self.name or "SIGTERM"
-        return True
-      return False
-    return bool(self.name)
-
-
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[_Stop]:
-  """SIGTERM and SIGINT end the loop after the step that is running; a second one ends the process."""
-  stop = _Stop()
-  if threading.current_thread() is not threading.main_thread():
-    logging.warning("training outside the main thread: SIGTERM will not save")
-    yield stop
-    return
-  # With several processes JAX's own service watches for SIGTERM and agrees on the step.
-  numbers = (signal.SIGINT,) if jax.process_count() > 1 else (signal.SIGTERM, signal.SIGINT)
-  before = {number: signal.signal(number, stop.note) for number in numbers}
-  try:
-    yield stop
-  finally:
-    for number, handler in before.items():
-      signal.signal(number, handler)

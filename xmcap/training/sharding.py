@@ -83,7 +83,17 @@ class Partitioning:
         f"Partitioning: data {self.data} x fsdp {self.fsdp} x model {self.model} is no mesh of "
         f"{len(devices)} device(s): make the product equal (-1 for one axis: all that are left)"
       )
-    return Mesh(mesh_utils.create_device_mesh(sizes, devices), MESH_AXES)
+    # An axis of the slice may serve two of the mesh: 4 x 8 x 2 lies on 4 x 4 x 4 only so.
+    split = {"allow_split_physical_axes": True}
+    slices = len({getattr(device, "slice_index", None) for device in devices})
+    if slices == 1:
+      return Mesh(mesh_utils.create_device_mesh(sizes, devices, **split), MESH_AXES)
+    if sizes[0] % slices:
+      raise UsageError(
+        f"Partitioning.data is {sizes[0]}: `data` alone joins the {slices} slices, make it a multiple of {slices}"
+      )
+    inside = [sizes[0] // slices, *sizes[1:]]
+    return Mesh(mesh_utils.create_hybrid_device_mesh(inside, (slices, 1, 1), devices, **split), MESH_AXES)
 
   def logical_rules(self) -> tuple[tuple[str, Any], ...]:
     """The rules in order of precedence.
@@ -104,7 +114,8 @@ class Partitioning:
 @contextlib.contextmanager
 def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
   """Within it, models' logical constraints on activations hold on `mesh`."""
-  with mesh, nn_partitioning.axis_rules(rules):
+  # `with mesh:` alone is not seen by flax, whose constraints then do nothing.
+  with jax.set_mesh(mesh), nn_partitioning.axis_rules(rules):
     yield
 
 

@@ -1,7 +1,7 @@
 """The state of a run before it is made: its shapes, and where on the mesh each array will lie."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -45,6 +45,16 @@ class StatePlan:
     """The fresh state, made on the mesh in one compiled function: no host ever holds a copy."""
     with sharding.use(self.mesh, self.rules):
       return jax.jit(lambda rng: self._init(rng)[0], out_shardings=self.shardings)(self._key)
+
+  def jit(self, step: Callable) -> Callable:
+    """Compiles (state, batch) -> (state, anything), for calls within `sharding.use(mesh, rules)`.
+
+    The state lies as planned before and after, and is given away; a batch lies as `sharding.put_batch` puts it. The
+    loop, the dry run and `xmcap plan` all compile by this.
+    """
+    return jax.jit(
+      step, donate_argnums=0, in_shardings=(self.shardings, None), out_shardings=(self.shardings, None)
+    )
 
 
 def plan_state(

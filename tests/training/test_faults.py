@@ -1,0 +1,145 @@
+"""What breaks a run, each kind once: the run ends with the bits of one that nothing happened to, or says which file.
+
+Fifty of them at random times are `benchmarks/faults.py`.
+"""
+
+import json
+import shutil
+import threading
+
+import jax
+import numpy as np
+import pytest
+
+from tests.training.test_loop import run
+from tests.training.toy import ToyStream
+from xmcap.errors import RestartError, XmcapError
+from xmcap.training import checkpoints as lib
+from xmcap.training import manifest
+
+EVERY_FILE = (
+  "params/_METADATA", "params/manifest.ocdbt", "params/d/*", "params/ocdbt.process_0/d/*", "params/crc32.json",
+  "training/_METADATA", "training/manifest.ocdbt", "training/d/*", "training/ocdbt.process_0/manifest.ocdbt",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+  """A run of 20 steps that is at step 14, with checkpoints of 7 and 14."""
+  folder = tmp_path_factory.mktemp("half")
+  run(folder, 14)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(half, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("undisturbed") / "run"
+  shutil.copytree(half, folder)
+  return jax.device_get(run(folder)[0].state)
+
+
+@pytest.fixture
+def folder(half, tmp_path):
+  shutil.copytree(half, tmp_path / "run")
+  return tmp_path / "run"
+
+
+def same_end(folder, undisturbed, **arguments):
+  result, lines = run(folder, **arguments)
+  jax.tree.map(np.testing.assert_array_equal, jax.device_get(result.state), undisturbed)
+  return lines
+
+
+def one_file(checkpoint, pattern):
+  return max(checkpoint.glob(pattern), key=lambda file: file.stat().st_size)
+
+
+def flip(file, bit):
+  data = bytearray(file.read_bytes())
+  data[bit // 8 % len(data)] ^= 1 << bit % 8
+  file.write_bytes(data)
+
+
+@pytest.mark.parametrize("pattern", EVERY_FILE)
+def test_a_bit_that_flips_is_found_in_any_file(folder, undisturbed, pattern, caplog):
+  file = one_file(folder / "checkpoints/14", pattern)
+  flip(file, 8 * (file.stat().st_size // 2) + 3)
+  assert "resuming from step 7" in same_end(folder, undisturbed)[0]
+  named = file if file.name != manifest.NAME else folder / "checkpoints/14/params"
+  assert str(named) in caplog.text and (folder / "damaged/14").is_dir()
+
+
+@pytest.mark.parametrize(
+  "pattern", ["params/ocdbt.process_0/d/*", "training/_METADATA", "_CHECKPOINT_METADATA"]
+)
+def test_a_file_cut_short_is_named(folder, undisturbed, pattern, caplog):
+  file = one_file(folder / "checkpoints/14", pattern)
+  file.write_bytes(file.read_bytes()[:-9])
+  assert "resuming from step 7" in same_end(folder, undisturbed)[0]
+  assert str(file) in caplog.text
+
+
+def test_all_damaged_is_a_refusal(folder):
+  for step in (7, 14):
+    flip(one_file(folder / f"checkpoints/{step}", "params/d/*"), 77)
+  with pytest.raises(
+    XmcapError, match=r"none of the checkpoints \[7, 14\] can be read; they are in .*damaged"
+  ):
+    run(folder)
+
+
+def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undisturbed, monkeypatch):
+  def no_memory(*_args, **_kwargs):
+    raise MemoryError("no room for it")
+
+  with monkeypatch.context() as patch:
+    patch.setattr(lib.ocp.StandardCheckpointHandler, "restore", no_memory)
+    with pytest.raises(XmcapError, match="though its files are what was written .*no room") as error:
+      run(folder)
+  assert not isinstance(error.value, lib.CheckpointDamaged)
+  assert "resuming from step 14" in same_end(folder, undisturbed)[0]
+
+
+def test_a_checkpoint_without_sums_is_read_as_it_is(folder, undisturbed, caplog):
+  for item in ("params", "training"):
+    (folder / "checkpoints/14" / item / manifest.NAME).unlink()
+  assert "resuming from step 14" in same_end(folder, undisturbed)[0]
+  assert "no sums of its files were written" in caplog.text
+
+
+def test_parameters_that_are_loaded_are_checked_too(folder):
+  file = one_file(folder / "checkpoints/14", "params/ocdbt.process_0/d/*")
+  flip(file, 1001)
+  with pytest.raises(lib.CheckpointDamaged, match=f"{file} has changed since it was written"):
+    lib.load_params(folder, 14)
+
+
+def test_a_score_that_is_not_its_value_is_damage(tmp_path):
+  class Evaluator:
+    def run(self, params, step):
+      yield "mean", "cider", 0.25
+
+  run(tmp_path, 7, evaluators=[Evaluator()], checkpoint=lib.CheckpointPolicy(every=0, best_metric="cider"))
+  note = tmp_path / "checkpoints/7/metrics/metrics"
+  note.write_text(json.dumps({**json.loads(note.read_text()), "score": 0.75}))
+  with pytest.raises(lib.CheckpointDamaged, match="checkpoints/7"):
+    lib.best_step(tmp_path)
+
+
+def test_a_source_that_stalls_ends_the_run_to_be_started_again(folder, undisturbed):
+  stuck = ToyStream(on_batch=lambda step: step == 17 and threading.Event().wait())
+  with pytest.raises(RestartError, match="step 18: waited 2 s for data from ToyStream on"):
+    run(folder, stream=stuck, data_timeout=2)
+  assert "resuming from step 14" in same_end(folder, undisturbed)[0]
+
+
+def test_a_full_disk_ends_the_run_and_names_the_folder(folder, undisturbed, monkeypatch):
+  def full(*_args, **_kwargs):
+    raise OSError(28, "No space left on device")
+
+  with monkeypatch.context() as patch:
+    patch.setattr(manifest, "write", full)
+    with pytest.raises(XmcapError, match=f"{folder}/checkpoints: writing failed .*No space left") as error:
+      run(folder)
+  assert error.value.exit_code == 1
+  assert "resuming from step 14" in same_end(folder, undisturbed)[0]

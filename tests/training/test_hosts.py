@@ -1,0 +1,164 @@
+"""How processes find each other; how several work together is in test_processes.py."""
+
+import socket
+import threading
+
+import pytest
+
+from xmcap.errors import RestartError, UsageError
+from xmcap.training import hosts
+from xmcap.training.roll_call import roll_call, split_address
+
+
+def free_port():
+  with socket.socket() as probe:
+    probe.bind(("", 0))
+    return probe.getsockname()[1]
+
+
+def call(count, present, seconds, counts=None, port=None):
+  """What each of the processes present hears: names, or the error."""
+  port, heard = port or free_port(), [None] * len(present)
+
+  def one(place, index):
+    try:
+      heard[place] = roll_call(
+        f"localhost:{port}", (counts or {}).get(index, count), index, seconds, f"host{place}"
+      )
+    except Exception as error:
+      heard[place] = error
+
+  threads = [threading.Thread(target=one, args=item) for item in enumerate(present)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join(60)
+  return heard
+
+
+def test_all_hear_all_names():
+  assert call(3, [2, 0, 1], 30) == [["host1", "host2", "host0"]] * 3
+
+
+def test_the_missing_one_is_named_to_all_that_came():
+  for error in call(4, [0, 3, 1], 2):
+    assert isinstance(error, RestartError)
+    assert str(error) == ("after 2 s process 2 of 4 had not come; there are 0 (host0), 1 (host2), 3 (host1)")
+
+
+def test_process_0_missing_is_said_with_its_address():
+  (error,) = call(2, [1], -4.5)  # the others wait 5 s longer than it does
+  assert isinstance(error, RestartError) and "process 0 at localhost:" in str(error)
+
+
+def test_two_of_one_number_are_refused():
+  errors = call(3, [0, 1, 1], 30)
+  assert all(isinstance(error, UsageError) for error in errors)
+  assert "two processes have the number 1: on host" in str(errors[0])
+
+
+def test_another_number_of_processes_is_refused():
+  errors = call(2, [0, 1], 30, counts={1: 3})
+  assert all(
+    "process 1 on host1 was started for 3 processes, process 0 on host0 for 2" in str(e) for e in errors
+  )
+
+
+def test_a_stranger_on_the_port_changes_nothing():
+  port = free_port()
+
+  def knock():
+    for _ in range(50):
+      try:
+        with socket.create_connection(("localhost", port), 1) as line:
+          line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        return
+      except OSError:
+        pass
+
+  stranger = threading.Thread(target=knock)
+  stranger.start()
+  heard = call(2, [0, 1], 30, port=port)
+  stranger.join()
+  assert heard == [["host0", "host1"]] * 2
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", "host:0", "host:port", ":1", "host:70000"])
+def test_addresses_are_host_and_port(address):
+  with pytest.raises(UsageError, match="give HOST:PORT"):
+    split_address(address)
+  assert split_address("[::1]:80") == ("::1", 80)
+
+
+# ---- which processes there are --------------------------------------------------------------------
+
+
+def test_a_machine_of_no_cluster_is_a_run_of_one_process():
+  assert hosts.find_place() is None
+  with hosts.joined() as run:
+    assert run is None and hosts.current() is None and hosts.agree("x", "mine") == ["mine"]
+
+
+def test_options_name_the_place():
+  assert hosts.find_place("a:1", 4, 3) == hosts.Place("a:1", 4, 3)
+  assert hosts.find_place("a:1", 1, 0) is None
+
+
+@pytest.mark.parametrize("options", [("a:1", None, None), ("a:1", 2, None), (None, 2, 0), (None, 2, None)])
+def test_some_options_without_the_others(options):
+  with pytest.raises(UsageError, match="all three or none"):
+    hosts.find_place(*options)
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_number_out_of_range(index):
+  with pytest.raises(UsageError, match="processes count from 0"):
+    hosts.find_place("a:1", 2, index)
+
+
+SLURM = {
+  "SLURM_JOB_ID": "4097",
+  "SLURM_STEP_NODELIST": "node[003-006],x1",
+  "SLURM_NTASKS": "4",
+  "SLURM_PROCID": "2",
+  "SLURM_LOCALID": "0",
+}
+
+
+def test_slurm_is_recognised(monkeypatch):
+  for name, value in SLURM.items():
+    monkeypatch.setenv(name, value)
+  assert hosts.find_place() == hosts.Place("node003:61441", 4, 2, [0])
+  assert hosts.find_place("a:1", 2, 1) == hosts.Place("a:1", 2, 1), "options come first"
+  assert hosts.find_place(None, 1) is None, "a run of its own on a machine of a cluster"
+  monkeypatch.setenv("SLURM_NTASKS", "1")
+  assert hosts.find_place() is None
+
+
+def test_gke_is_recognised(monkeypatch):
+  from jax._src.clusters import cloud_tpu_cluster
+
+  monkeypatch.setattr(cloud_tpu_cluster, "running_in_cloud_tpu_vm", True)
+  for name, value in {
+    "TPU_WORKER_HOSTNAMES": "localhost,b,c,d",
+    "TPU_WORKER_ID": "1",
+    "MEGASCALE_NUM_SLICES": "2",
+    "MEGASCALE_SLICE_ID": "1",
+    "MEGASCALE_COORDINATOR_ADDRESS": "localhost:8080",
+    "TPU_SKIP_MDS_QUERY": "1",
+  }.items():
+    monkeypatch.setenv(name, value)
+  place = hosts.find_place()
+  assert (place.address, place.count, place.index) == ("localhost:8482", 8, 5)
+
+
+def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
+  for name, value in {**SLURM, "SLURM_NTASKS": "four"}.items():
+    monkeypatch.setenv(name, value)
+  with pytest.raises(UsageError, match="looks like one of a cluster.*or --num_processes=1"):
+    hosts.find_place()
+
+
+def test_timeouts_are_checked():
+  with pytest.raises(UsageError, match="HostTimeouts: start 300, lost 1"):
+    hosts.HostTimeouts(lost=1)

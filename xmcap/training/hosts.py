@@ -1,0 +1,340 @@
+"""The processes of one run: how they find each other, wait for each other, and notice that one is gone.
+
+TPU VMs, GKE and SLURM are recognised by jax; elsewhere the command's options say who is who. One process is the same
+code with nothing to wait for.
+"""
+
+import contextlib
+import dataclasses
+import os
+import re
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+
+import gin
+import jax
+from absl import logging
+
+from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap.training.roll_call import roll_call
+
+# jax's own watch over the processes ends this one without a word about hosts, so ours comes first.
+_JAX_LATER = 12
+_BEAT = 3.0
+_LOST = re.compile(
+  r"gloo|nccl|connection (closed|reset|refused)|socket closed|broken pipe|UNAVAILABLE|heartbeat|unhealthy|"
+  r"coordination|barrier timed out|DEADLINE_EXCEEDED|_(complete|finished) barrier",
+  re.IGNORECASE,
+)
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class HostTimeouts:
+  """Seconds that processes of one run wait for each other.
+
+  Attributes:
+    start: for all of them to be there when the run starts.
+    lost: after so long without a sign of life a process counts as lost, and the others end.
+    barrier: for all to reach the same point: a checkpoint restored, the end of the run.
+  """
+
+  start: float = 300
+  lost: float = 40
+  barrier: float = 900
+
+  def __post_init__(self):
+    if self.start <= 0 or self.lost < 2 * _BEAT or self.barrier <= 0:
+      raise UsageError(
+        f"HostTimeouts: start {self.start}, lost {self.lost}, barrier {self.barrier}: give lost at least"
+        f" {2 * _BEAT:g} and the others more than 0"
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """Where a process stands among those of the run.
+
+  Attributes:
+    address: HOST:PORT of process 0.
+    count: processes.
+    index: of this one.
+    devices: numbers of this host's accelerators that are its own; None: all.
+  """
+
+  address: str
+  count: int
+  index: int
+  devices: Sequence[int] | None = None
+
+
+def find_place(
+  address: str | None = None, count: int | None = None, index: int | None = None, seconds: float = 300
+) -> Place | None:
+  """The place that the options name, or the cluster that this machine is part of; None: a run of one process.
+
+  Args:
+    address: --coordinator_address.
+    count: --num_processes; 1 alone: one process, even on a machine of a cluster.
+    index: --process_id.
+    seconds: to wait for the name of the first host to become known.
+
+  Raises:
+    UsageError: some options without the others, or a cluster that is not set up as jax expects.
+  """
+  if (address, index) == (None, None) and count == 1:
+    return None
+  given = [value is not None for value in (address, count, index)]
+  if any(given):
+    if not all(given):
+      raise UsageError("give --coordinator_address, --num_processes and --process_id, all three or none")
+    if count < 1 or not 0 <= index < count:
+      raise UsageError(f"--process_id={index} of --num_processes={count}: processes count from 0")
+    return Place(address, count, index) if count > 1 else None
+  # jax finds clusters only on the way to joining them; this is the part of it that finds.
+  from jax._src.clusters import ClusterEnv
+
+  try:
+    found = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, None, None, int(seconds))
+  except Exception as error:
+    raise UsageError(
+      f"this machine looks like one of a cluster, but its place is not to be found ({_one_line(str(error))}): give"
+      " --coordinator_address, --num_processes and --process_id, or --num_processes=1 for a run of its own"
+    ) from error
+  address, count, index, devices = found
+  return Place(address, count, index, devices) if address and count and count > 1 else None
+
+
+class Hosts:
+  """The processes of this run, joined. Made by `joined`.
+
+  Attributes:
+    names: of the hosts, by process number.
+    index: of this process.
+  """
+
+  def __init__(self, names: Sequence[str], index: int, timeouts: HostTimeouts):
+    from jax._src import distributed
+
+    self.names = list(names)
+    self.index = index
+    self.timeouts = timeouts
+    self._client = distributed.global_state.client
+    self._count: dict[str, int] = {}
+    self._ended = threading.Event()
+    self._watch = threading.Thread(target=self._watch_others, name="hosts", daemon=True)
+    self._watch.start()
+
+  def describe(self, numbers: Sequence[int]) -> str:
+    """`process 3 (HOST)`, or several."""
+    return ", ".join(f"process {number} ({self.names[number]})" for number in numbers)
+
+  def barrier(self, what: str, seconds: float | None = None) -> None:
+    """Returns when all have come; `what` names the point, for the message.
+
+    Raises:
+      RestartError: some have not; names them.
+    """
+    seconds = seconds or self.timeouts.barrier
+    self._count[what] = self._count.get(what, 0) + 1
+    try:
+      self._client.wait_at_barrier(f"xmcap/{what}/{self._count[what]}", int(seconds * 1000))
+    except jax.errors.JaxRuntimeError as error:
+      raise RestartError(
+        f"{what}: waited {seconds:g} s for {self._missing(str(error))}; the others have come"
+      ) from error
+
+  def agree(self, what: str, mine: str) -> list[str]:
+    """What each process has to say, by number; all must call it.
+
+    Raises:
+      RestartError: see `barrier`.
+    """
+    self._count[f"{what}?"] = turn = self._count.get(f"{what}?", 0) + 1
+    self._client.key_value_set(f"xmcap/said/{what}/{turn}/{self.index}", mine)
+    self.barrier(what)
+    found = {
+      int(key.rsplit("/", 1)[1]): said
+      for key, said in self._client.key_value_dir_get(f"xmcap/said/{what}/{turn}/")
+    }
+    return [found[number] for number in range(len(self.names))]
+
+  def _missing(self, text: str) -> str:
+    listed = text.partition("timed out task names:")[2]
+    numbers = [int(word) for word in re.findall(r"^(?:.*task:)?(\d+)\s*$", listed, re.MULTILINE)]
+    numbers = [number for number in numbers if number < len(self.names)]
+    return self.describe(numbers) if numbers else f"another process ({_one_line(text)})"
+
+  # ---- signs of life ---------------------------------------------------------------------------------------
+
+  def _watch_others(self) -> None:
+    beats, seen = 0, {}
+    start = time.monotonic()
+    while not self._ended.wait(_BEAT):
+      beats += 1
+      try:
+        self._client.key_value_set(f"xmcap/alive/{self.index}", f"alive {beats}", allow_overwrite=True)
+        found = {
+          int(key.rsplit("/", 1)[1]): said for key, said in self._client.key_value_dir_get("xmcap/alive/")
+        }
+      except Exception:
+        # Process 0, whose service this is, is gone or going; jax ends this process, which it learns for sure.
+        continue
+      now = time.monotonic()
+      for number, said in found.items():
+        if said.startswith("failed ") and number != self.index:
+          _, code, line = said.split(" ", 2)
+          self._end(int(code), f"{self.describe([number])} failed: {line}")
+        if seen.get(number, (None,))[0] != said:
+          seen[number] = (said, now)
+      silent = [
+        number
+        for number in range(len(self.names))
+        if now - seen.get(number, ("", start))[1] > self.timeouts.lost
+      ]
+      if silent and not self._ended.is_set():
+        self._end(
+          RestartError.exit_code,
+          f"lost {self.describe(silent)}: no sign of life for {self.timeouts.lost:g} s; the run goes on from its"
+          " newest checkpoint when it is started again",
+        )
+
+  def _end(self, code: int, line: str) -> None:
+    kind = "to be started again" if code == RestartError.exit_code else "error"
+    print(f"xmcap: {kind}: {line}", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    if self.index == 0:
+      time.sleep(_BEAT + 3)  # its end ends the others, who would like to say the same
+    os._exit(code)
+
+  def tell_failure(self, code: int, line: str) -> None:
+    """Ends the others with the same exit code and this line."""
+    self._ended.set()
+    line = line.split("\n  In call to configurable")[0]  # gin's, for the first line of a traceback
+    with contextlib.suppress(Exception):
+      self._client.key_value_set(
+        f"xmcap/alive/{self.index}", f"failed {code} {_one_line(line)}", allow_overwrite=True
+      )
+      # They read it at their next beat; the end of process 0, whose service this is, ends what they were saying.
+      time.sleep(_BEAT + (1 if self.index else 3))
+
+  def leave(self) -> None:
+    """Waits for the others and parts from them.
+
+    Raises:
+      RestartError: see `barrier`.
+    """
+    self.barrier("end of the run")
+    self._ended.set()
+    self._watch.join()
+    jax.distributed.shutdown()
+
+
+_current: Hosts | None = None
+
+
+def current() -> Hosts | None:
+  """The processes of this run, while there are several."""
+  return _current
+
+
+def agree(what: str, mine: str) -> list[str]:
+  """`Hosts.agree`; of one process, what it says."""
+  return _current.agree(what, mine) if _current else [mine]
+
+
+def barrier(what: str) -> None:
+  """`Hosts.barrier`; of one process, nothing."""
+  if _current:
+    _current.barrier(what)
+
+
+@contextlib.contextmanager
+def joined(
+  address: str | None = None,
+  count: int | None = None,
+  index: int | None = None,
+  preemption: bool = True,
+  timeouts: HostTimeouts | None = None,
+) -> Iterator[Hosts | None]:
+  """Within it the processes of the run are one jax; of one process, it does nothing. Before any use of jax.
+
+  A failure of one ends all, with its exit code, and each says whose it was.
+
+  Args:
+    address, count, index: see `find_place`.
+    preemption: jax turns SIGTERM of one into a step at which all stop.
+    timeouts: made, with what gin binds, where None is given.
+
+  Raises:
+    UsageError: see `find_place` and `roll_call`.
+    RestartError: processes are missing at the start or at the end, or are lost on the way.
+  """
+  global _current
+  timeouts = timeouts or HostTimeouts()
+  place = find_place(address, count, index, timeouts.start)
+  if place is None:
+    yield None
+    return
+  names = roll_call(place.address, place.count, place.index, timeouts.start, _name())
+  jax.config.update("jax_enable_preemption_service", preemption)
+  if jax.config.jax_cpu_collectives_implementation is None:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+  jax.distributed.initialize(
+    place.address,
+    place.count,
+    place.index,
+    local_device_ids=place.devices,
+    cluster_detection_method="deactivate",
+    heartbeat_timeout_seconds=int(timeouts.lost) + _JAX_LATER,
+  )
+  _current = hosts = Hosts(names, place.index, timeouts)
+  if place.index == 0:
+    logging.info("%d processes: %s", place.count, ", ".join(names))
+  try:
+    yield hosts
+    hosts.leave()
+  except XmcapError as error:
+    hosts.tell_failure(error.exit_code, str(error))
+    raise
+  except Exception as error:
+    lost = as_lost(error)
+    if lost is None:
+      traceback.print_exc()
+      hosts.tell_failure(1, f"{type(error).__name__}: {error}")
+      os._exit(1)
+    hosts.tell_failure(lost.exit_code, str(lost))
+    raise lost from error
+  _current = None
+
+
+def as_lost(error: BaseException) -> RestartError | None:
+  """What stands for an error that comes of a process that is gone; None for any other.
+
+  A collective of jax and a barrier of Orbax each have their own words for it.
+  """
+  if _current is None or not isinstance(error, jax.errors.JaxRuntimeError | OSError | RuntimeError):
+    return None
+  texts, seen = [], error
+  while seen is not None:
+    texts.append(str(seen))
+    seen = seen.__cause__ or seen.__context__
+  text = " ".join(texts)
+  if not _LOST.search(text):
+    return None
+  if "timed out task names:" in text:
+    return RestartError(f"waited in vain for {_current._missing(text)}")
+  return RestartError(f"another process of the run is gone ({_one_line(str(error))})")
+
+
+def _name() -> str:
+  return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _one_line(text: str) -> str:
+  text = " ".join(text.split())
+  return text if len(text) <= 240 else text[:237] + "..."

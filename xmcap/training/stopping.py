@@ -1,0 +1,107 @@
+"""What asks a run to stop before its end: signals, and the notice that a rented machine is taken back.
+
+A preempted TPU VM is shut down like any machine: its processes get SIGTERM and, 30 seconds later, SIGKILL. The metadata
+server says the same (https://cloud.google.com/compute/docs/instances/preemptible), and also to a process whose parent
+keeps signals to itself. Kubernetes and SLURM send SIGTERM.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from absl import logging
+
+NOTICE = "a preemption notice"
+_PREEMPTED = "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeout_sec=60&last_etag="
+
+
+class Stop:
+  """Whether something has asked the run to end.
+
+  Attributes:
+    name: of what asked; "" where nothing has.
+  """
+
+  def __init__(self):
+    self.name = ""
+
+  def note(self, number: int, _frame: Any) -> None:
+    self.name = self.name or signal.Signals(number).name
+    # Asked twice, a process that hangs must end.
+    signal.signal(number, signal.SIG_DFL)
+    if jax.process_count() > 1:
+      os.kill(os.getpid(), signal.SIGTERM)
+
+  def asked(self, step: int) -> bool:
+    """Whether to end after `step`: of several processes, the same answer for all."""
+    if jax.process_count() > 1:
+      # All processes must leave at the same step, or the others wait for this one for ever.
+      from jax.experimental import multihost_utils
+
+      if multihost_utils.reached_preemption_sync_point(step):
+        self.name = self.name or "SIGTERM"
+        return True
+      return False
+    return bool(self.name)
+
+
+@contextlib.contextmanager
+def stop_requests() -> Iterator[Stop]:
+  """SIGTERM, SIGINT and a preemption notice end the loop after the step that is running; a second signal ends the
+  process."""
+  stop = Stop()
+  if threading.current_thread() is not threading.main_thread():
+    logging.warning("training outside the main thread: SIGTERM will not save")
+    yield stop
+    return
+  # With several processes JAX's own service watches for SIGTERM and agrees on the step.
+  numbers = (signal.SIGINT,) if jax.process_count() > 1 else (signal.SIGTERM, signal.SIGINT)
+  before = {number: signal.signal(number, stop.note) for number in numbers}
+  ended = threading.Event()
+  if server := metadata_server():
+    threading.Thread(target=_watch, args=(server, stop, ended), name="preemption", daemon=True).start()
+  try:
+    yield stop
+  finally:
+    ended.set()
+    for number, handler in before.items():
+      signal.signal(number, handler)
+
+
+def metadata_server() -> str | None:
+  """HOST[:PORT] of the server that tells a TPU VM about itself; None on any other machine."""
+  if given := os.environ.get("GCE_METADATA_HOST"):
+    return given
+  from jax._src import cloud_tpu_init
+
+  if cloud_tpu_init.running_in_cloud_tpu_vm and "TPU_SKIP_MDS_QUERY" not in os.environ:
+    return os.environ.get("GCE_METADATA_IP", "metadata.google.internal")
+  return None
+
+
+def _watch(server: str, stop: Stop, ended: threading.Event) -> None:
+  # No proxy: the server is known to this machine alone.
+  opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+  etag = "0"
+  while not ended.is_set():
+    request = urllib.request.Request(
+      f"http://{server}{_PREEMPTED}{etag}", headers={"Metadata-Flavor": "Google"}
+    )
+    try:
+      with opener.open(request, timeout=90) as answer:
+        etag, preempted = answer.headers.get("ETag", "0"), answer.read().decode().strip() == "TRUE"
+    except (OSError, ValueError):
+      # Absent on some machines, silent at times; SIGTERM comes all the same.
+      ended.wait(5)
+      continue
+    if preempted and not ended.is_set():
+      logging.warning("this machine is being preempted: saving")
+      stop.name = stop.name or NOTICE
+      if jax.process_count() > 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+      return
