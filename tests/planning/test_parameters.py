@@ -2,9 +2,10 @@
 
 import pytest
 
-from xmcap import cli, configuration, planning
+from xmcap import cli, configuration
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.planning import parameters
 
 _VOCABULARY = 250_112
 # Dosovitskiy et al. (2021), Table 1, and Zhai et al. (2022), Table 2: width, depth, MLP, patch.
@@ -45,7 +46,7 @@ def _t5(width, layers, mlp, heads):
 )  # fmt: skip
 def test_parameters_of_each_part(name, vit, t5, total):
   configuration.parse([f"models/{name}.gin"])
-  counts = planning.count_parameters(ViTConfig(), T5Config())
+  counts = parameters.count_parameters(ViTConfig(), T5Config())
   expected = {**_vit(*vit), "projection": (vit[0] + 1) * t5[0], **_t5(*t5)}
   assert counts == expected and sum(counts.values()) == total
 
@@ -57,8 +58,8 @@ def test_t5_is_mt5_base():
 
 def test_scanned_layers_count_the_same():
   configuration.parse(["models/bb.gin"])
-  single = planning.count_parameters(ViTConfig(), T5Config())
-  assert planning.count_parameters(ViTConfig(scan=True), T5Config(scan=True)) == single
+  single = parameters.count_parameters(ViTConfig(), T5Config())
+  assert parameters.count_parameters(ViTConfig(scan=True), T5Config(scan=True)) == single
 
 
 def test_the_command_prints_parts_and_sums(capsys):

@@ -1,0 +1,87 @@
+"""The reading of compiled programs: written ones, and one that XLA made for eight devices."""
+
+import pytest
+
+from xmcap.planning import program
+from xmcap.planning.program import Collective
+
+_TEXT = """\
+HloModule jit_step, is_scheduled=true
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%condition (p: (s32[], f32[8])) -> pred[] {
+  %limit = s32[]{:T(128)} constant(12)
+  %i = s32[] get-tuple-element(%p), index=0
+  ROOT %less = pred[] compare(%i, %limit), direction=LT
+}
+
+%inner (x: f32[8]) -> f32[8] {
+  ROOT %ar = f32[8]{0} all-reduce(%x), replica_groups={{0,1},{2,3}}, to_apply=%add
+}
+
+%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %one = f32[8]{0} fusion(%x), kind=kCustom, calls=%inner, backend_config={"window":{"estimated_cycles":"10"}}
+  ROOT %t = (s32[], f32[8]) tuple(%i, %one)
+}
+
+%unused (x: f32[8]) -> f32[8] {
+  ROOT %ar = f32[8]{0} all-reduce(%x), replica_groups={{0,1}}, to_apply=%add
+}
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %g = bf16[4,8]{1,0:T(8,128)S(3)} all-gather(%x), replica_groups=[2,2]<=[2,2]T(1,0), dimensions={0}
+  %rs = (f32[2]{0}, f32[4]{0}) reduce-scatter(%x, %y), replica_groups=[1,4]<=[4], to_apply=%add
+  %s = (f32[2]{0}, f32[8]{0}) all-gather-start(%x), replica_groups=mesh['a'=2,'b'=2] {'b'}, dimensions={0}
+  %d = f32[8]{0} all-gather-done(%s)
+  %cp = f32[16]{0} collective-permute(%x), source_target_pairs={{0,1},{1,2},{2,0}}
+  %w = (s32[], f32[8]) while(%t), condition=%condition, body=%body
+  %f = f32[8]{0} fusion(%d), kind=kLoop, calls=%add, backend_config={"window":{"estimated_cycles":"7"}}
+}
+"""
+
+
+def test_collectives_are_read_with_their_sizes_and_groups():
+  found = {(c.kind, c.size, c.group, c.times) for c in program.read(_TEXT).collectives}
+  assert found == {
+    ("all-gather", 64, (0, 2), 1),
+    ("reduce-scatter", 4 * (8 + 16), (0, 1, 2, 3), 1),
+    ("all-gather", 32, (0, 1), 1),
+    ("collective-permute", 64, (0, 1), 1),
+    ("all-reduce", 32, (0, 1), 12),
+  }
+
+
+def test_cycles_of_a_loop_count_as_often_as_it_runs():
+  read = program.read(_TEXT)
+  assert (read.cycles, read.cycles_once, read.loops) == (12 * 10 + 7, 17, True)
+
+
+def test_sums_by_kind():
+  collectives = [Collective("all-reduce", 10, (0, 1), 3), Collective("all-reduce", 1, (0, 1))]
+  assert program.by_kind(collectives) == {"all-reduce": (4, 31)}
+
+
+@pytest.mark.parametrize(
+  "text, expected",
+  [
+    ("{{0,2},{1,3}}", [(0, 2), (1, 3)]),
+    ("[2,2]<=[4]", [(0, 1), (2, 3)]),
+    ("[4,2]<=[2,2,2]T(2,1,0)", [(0, 4), (2, 6), (1, 5), (3, 7)]),
+    ("mesh['a'=2,'b'=3] {'a'}", [(0, 3), (1, 4), (2, 5)]),
+    ("mesh['a'=2,'b'=2] {'a','b'}", [(0, 1, 2, 3)]),
+    ("mesh['a'=1,'b'=2] {'a'}", [(0,), (1,)]),
+    ("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}", [(0, 2), (1, 3)]),
+    ("mesh['a'=4,'b'=2] {'a':(2)2}", [(0, 2), (1, 3), (4, 6), (5, 7)]),
+  ],
+)
+def test_groups(text, expected):
+  assert program.groups(text) == expected
+
+
+def test_unknown_groups_are_an_error():
+  with pytest.raises(ValueError, match="unknown way"):
+    program.groups("somehow")

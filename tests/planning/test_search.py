@@ -1,0 +1,132 @@
+"""The search for a mesh; what a compiler would say is made up but for one real search of a small run."""
+
+import dataclasses
+import json
+
+import gin
+import pytest
+
+from xmcap import cli, configuration
+from xmcap.errors import UsageError
+from xmcap.planning import search, topologies
+from xmcap.planning import step as step_lib
+from xmcap.planning.run import Variant
+
+_GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
+_SMALL = ["T5Config.vocab_size=1024", "ViTConfig.depth=1", "T5Config.num_decoder_layers=1", "BATCH_SIZE=64"]
+_V4_8 = topologies.parse("v4-8")
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  configuration.parse(_GIN, _SMALL)
+  yield
+  gin.clear_config()
+
+
+@dataclasses.dataclass
+class _Plan:
+  """As much of a `StepPlan` as a search looks at."""
+
+  run: object
+  topology: object
+  memory: object = None
+  cycles: int = 0
+  compile_seconds: float = 0.0
+  seconds: float = 1.0
+
+  def __post_init__(self):
+    self.memory = type("Memory", (), {"total": 2**30})
+
+
+def _compiler(monkeypatch, fits, seconds=lambda variant: 1.0):
+  """Lets variants fit, and take their time, as told; returns those that were compiled."""
+  seen = []
+
+  def plan_step(run, topology):
+    seen.append(run.variant)
+    if not fits(run.variant):
+      raise step_lib.DoesNotFit(run.variant, 40 * 2**30, topology.chip.hbm)
+    return _Plan(run, topology, seconds=seconds(run.variant))
+
+  monkeypatch.setattr(search, "plan_step", plan_step)
+  return seen
+
+
+def test_the_fastest_comes_first_and_other_recipes_are_tried_on_its_mesh(monkeypatch):
+  seconds = lambda v: (4.0 / v.fsdp + v.model) / v.captions_per_image  # noqa: E731
+  _compiler(monkeypatch, lambda variant: True, seconds)
+  plans, refused = search.search(_V4_8, (4,))
+  assert not refused and [plan.seconds for plan in plans] == sorted(plan.seconds for plan in plans)
+  best, then = plans[0].run.variant, plans[1].run.variant
+  assert (best.data, best.fsdp, best.model, best.captions_per_image) == (1, 4, 1, 4)
+  assert dataclasses.replace(best, captions_per_image=1) == then
+
+
+def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monkeypatch):
+  seen = _compiler(monkeypatch, lambda variant: variant.microbatches >= 4 and variant.fsdp == 4)
+  plans, refused = search.search(_V4_8)
+  assert [
+    (plan.run.variant.fsdp, plan.run.variant.remat, plan.run.variant.microbatches) for plan in plans
+  ] == [(4, True, 4)]
+  tried = [(variant.remat, variant.microbatches) for variant in seen if variant.fsdp == 4]
+  assert tried == [(False, 1), (True, 1), (True, 2), (True, 4)]
+  assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
+
+
+def test_heads_are_not_cut_in_two(monkeypatch):
+  seen, said = _compiler(monkeypatch, lambda variant: True), []
+  search.search(_V4_8, say=said.append)
+  assert {variant.model for variant in seen} == {1, 2}
+  assert any("2 heads of the T5 do not divide by model 4" in line for line in said)
+
+
+def test_a_refusal_says_what_would_fit(monkeypatch):
+  _compiler(monkeypatch, lambda variant: variant.remat and variant.microbatches == 2)
+  variant = Variant(4, 1, 1, 1, 1, False, False)
+  error = step_lib.DoesNotFit(variant, 40 * 2**30, 30.75 * 2**30)
+  line = str(search.with_way_out(error, _V4_8, lambda line: None))
+  assert line.startswith(
+    "does not fit: a chip needs 40.0 GiB and has 30.75 GiB for a program; it fits (1.0 GiB) with "
+  )
+  assert line.endswith("--gin.ViTConfig.remat=True --gin.T5Config.remat=True --gin.train.microbatches=2")
+
+
+def test_a_refusal_without_a_way_out_says_so(monkeypatch):
+  _compiler(monkeypatch, lambda variant: False)
+  error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, False, False), 40 * 2**30, 30.75 * 2**30)
+  found = search.with_way_out(error, _V4_8, lambda line: None)
+  assert isinstance(found, UsageError) and "nor with remat in 8 parts" in str(found)
+
+
+# What libtpu 0.0.42 says.
+_TOO_LARGE = (
+  "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (127.97G) exceeds "
+  "available HBM (30.75G)."
+)
+
+
+def test_the_compilers_refusal_is_understood():
+  error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, False, False), _V4_8)
+  assert str(error) == "does not fit: a chip needs 128.0 GiB and has 30.75 GiB for a program"
+  other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, False, False), _V4_8)
+  assert "the compiler refuses this step on v4:2x2x1: INTERNAL: no" in str(other)
+
+
+def test_slices_are_joined_by_data_alone():
+  for mesh in search.meshes(topologies.parse("2*v4-16")):
+    assert mesh["data"] % 2 == 0 and mesh["data"] * mesh["fsdp"] * mesh["model"] == 16
+
+
+@pytest.mark.slow
+def test_a_search_of_a_small_run(tmp_path, capsys):
+  pytest.importorskip("libtpu")
+  file = tmp_path / "plans.json"
+  command = ["plan", *(f"--gin_file={name}" for name in _GIN), *(f"--gin.{binding}" for binding in _SMALL)]
+  options = ["--topology=v4-8", "--search", "--captions_per_image=4", f"--json={file}"]
+  assert cli.main([*command, *options]) == 0
+  plans = json.loads(file.read_text())
+  meshes = {tuple(plan["variant"][axis] for axis in ("data", "fsdp", "model")) for plan in plans}
+  assert meshes == {(4, 1, 1), (2, 2, 1), (1, 4, 1), (2, 1, 2), (1, 2, 2)}
+  printed = capsys.readouterr().out
+  assert "4*" in printed and "another recipe" in printed and "The fastest that fits" in printed

@@ -1,0 +1,156 @@
+"""The planned step is the step that runs: lowered alike, compiled for a slice, taken on as many simulated devices."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gin
+import numpy as np
+import pytest
+
+from xmcap import cli, configuration
+from xmcap.planning import topologies
+
+ROOT = Path(__file__).parents[2]
+_GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
+_SMALL = [
+  "T5Config.vocab_size=1024",
+  "ViTConfig.depth=1",
+  "T5Config.num_decoder_layers=1",
+  "BATCH_SIZE=64",
+  "TARGET_LENGTH=8",
+  "Partitioning.data=4",
+  "Partitioning.fsdp=8",
+  "Partitioning.model=2",
+]
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  pytest.importorskip("libtpu")
+  yield
+  gin.clear_config()
+
+
+def _plan(*options):
+  return cli.main(["plan", *(f"--gin_file={file}" for file in _GIN), *options])
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+  """What `xmcap plan --json` says of a small run on 64 chips, and what it prints."""
+  pytest.importorskip("libtpu")
+  file = tmp_path_factory.mktemp("plan") / "plan.json"
+  command = [sys.executable, "-m", "xmcap.cli", "plan", *(f"--gin_file={file}" for file in _GIN)]
+  command += [*(f"--gin.{binding}" for binding in _SMALL), "--topology=v4-128", "--price=2", f"--json={file}"]
+  result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+  assert result.returncode == 0, result.stderr[-3000:]
+  return json.loads(file.read_text()), result.stdout
+
+
+def test_memory_of_parameters_is_their_share(planned):
+  document, _ = planned
+  # Four bytes each, cut over fsdp 8 x model 2; the norms' scales and biases are cut less.
+  share = 4 * document["parameters"] / 16
+  assert share <= document["memory"]["parameters"] < 1.2 * share
+  memory = dict(document["memory"])
+  assert memory.pop("allowed") == 30.75 * 2**30
+  assert memory.pop("total") == sum(memory.values())
+
+
+def test_the_estimate_is_the_largest_bound(planned):
+  estimate = planned[0]["estimate"]
+  bounds = {name: estimate[f"{name}_seconds"] for name in ("arithmetic", "memory", "links", "network")}
+  assert estimate["step_seconds"] == bounds[estimate["bound"]] == max(bounds.values())
+  assert estimate["captions_per_second"] == pytest.approx(64 / estimate["step_seconds"])
+  assert estimate["chip_hours"] == pytest.approx(64 * 100_000 * estimate["step_seconds"] / 3600)
+
+
+def test_parts_of_a_mesh_exchange(planned):
+  document, _ = planned
+  # Parameters are gathered along fsdp, and gradients are summed.
+  assert (
+    document["collectives"]["all-gather"]["count"] > 0 and document["collectives"]["all-reduce"]["count"] > 0
+  )
+
+
+def test_the_text_says_what_it_is(planned):
+  document, text = planned
+  assert "v4:4x4x4 (v4-128): 64 chips, 16 hosts" in text and "Times are estimates" in text
+  assert "data 4 x fsdp 8 x model 2; 64 captions a step" in text and "cost at 2 a chip and hour" in text
+  assert f"{document['memory']['allowed'] / 2**30:.2f}" in text
+
+
+@pytest.mark.parametrize(
+  "options, said",
+  [
+    (["--topology=v4-128", "--gin.Partitioning.model=3"], "data -1 x fsdp 1 x model 3 is no mesh of 64 chips"),
+    (["--topology=v4-128", "--gin.BATCH_SIZE=32"], "a batch of 32 captions, 1 a picture, does not divide"),
+    (["--topology=v4-127"], "no v4 slice has 127 TensorCores"),
+    (["--search"], "--search plans a run on chips: give --topology too"),
+    ([], "say what to plan"),
+  ],
+)  # fmt: skip
+def test_wrong_use_is_one_line(options, said, capsys):
+  assert _plan("--gin.T5Config.vocab_size=1024", *options) == 2
+  assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_run_without_captions_cannot_be_planned(capsys):
+  files = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/pretrain_tags.gin"]
+  assert cli.main(["plan", *files, "--topology=v4-8"]) == 2
+  assert "only a run on @CaptionStream() can be planned" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_planned_step_runs_on_as_many_devices():
+  flags = "--xla_force_host_platform_device_count=64 --xla_backend_optimization_level=0"
+  env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "XLA_FLAGS": flags}
+  command = [sys.executable, "-m", "tests.planning.test_step"]
+  result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
+  assert result.returncode == 0, result.stderr[-4000:]
+  found = json.loads(result.stdout.splitlines()[-1])
+  assert found["same_program"], "lowered for the slice and for 64 CPUs, the programs differ"
+  np.testing.assert_allclose(found["losses"]["mesh"], found["losses"]["one device"], atol=1e-5)
+  assert found["losses"]["mesh"][1] < found["losses"]["mesh"][0]
+
+
+def main():
+  """Lowers the step for a slice and for 64 CPUs, and takes two steps on these and on one of them."""
+  topologies.prepare_host()
+  import jax
+
+  from xmcap.planning import run as run_lib
+  from xmcap.planning import step as step_lib
+  from xmcap.training import sharding
+
+  exact = ["ViTConfig.dtype=float32", "T5Config.dtype=float32"]
+  configuration.parse(_GIN, _SMALL + exact)
+  run = run_lib.of_gin(64)
+  slice_ = topologies.parse("v4-128")
+  planned = step_lib.plan_step(run, slice_)
+  lowered = [step_lib.lower(run, devices)[1].as_text() for devices in (slice_.devices(), jax.devices())]
+
+  rng = np.random.default_rng(0)
+  batch = {
+    name: rng.integers(1, 200, shape).astype(dtype) if name != "target_weights" else np.ones(shape, dtype)
+    for name, (shape, dtype) in run.shapes.items()
+  }
+  losses = {}
+  for name, devices in (("mesh", jax.devices()), ("one device", jax.devices()[:1])):
+    if name == "one device":
+      run = run_lib.of_gin(1, data=1, fsdp=1, model=1)
+    plan, lowered_step = step_lib.lower(run, devices)
+    compiled = lowered_step.compile()
+    state, losses[name] = plan.create(), []
+    for _ in range(2):
+      with sharding.use(plan.mesh, plan.rules):
+        state, metrics = compiled(state, sharding.put_batch(batch, plan.mesh))
+      losses[name].append(float(metrics["loss"]))
+  print(json.dumps({"same_program": lowered[0] == lowered[1], "losses": losses, "flops": planned.flops}))
+
+
+if __name__ == "__main__":
+  main()

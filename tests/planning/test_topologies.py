@@ -1,0 +1,76 @@
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.planning import topologies
+
+
+# Shapes and hosts: cloud.google.com/tpu/docs, the pages v4, v5e, v5p and v6e.
+@pytest.mark.parametrize(
+  "name, shape, chips, hosts",
+  [
+    ("v4-8", (2, 2, 1), 4, 1),
+    ("v4-16", (2, 2, 2), 8, 2),
+    ("v4-32", (2, 2, 4), 16, 4),
+    ("v4-64", (2, 4, 4), 32, 8),
+    ("v4-128", (4, 4, 4), 64, 16),
+    ("v4-256", (4, 4, 8), 128, 32),
+    ("v4-512", (4, 8, 8), 256, 64),
+    ("v4-4096", (8, 16, 16), 2048, 512),
+    ("v5p-128", (4, 4, 4), 64, 16),
+    ("v5p-384", (4, 4, 12), 192, 48),
+    ("v5litepod-16", (4, 4), 16, 4),
+    ("v5e-32", (4, 8), 32, 8),
+    ("v5e-128", (8, 16), 128, 32),
+    ("v6e-1", (1, 1), 1, 1),
+    ("v6e-8", (2, 4), 8, 2),
+    ("v6e-256", (16, 16), 256, 64),
+    ("2*v4-128", (4, 4, 4), 128, 32),
+  ],
+)
+def test_usual_names(name, shape, chips, hosts):
+  topology = topologies.parse(name)
+  assert (topology.shape, topology.chips, topology.hosts) == (shape, chips, hosts)
+
+
+def test_a_shape_and_a_name_are_the_same_slice():
+  assert topologies.parse("v4:4x4x4") == topologies.parse("v4-128")
+  assert topologies.parse("v4:4x4x4").usual_name == "v4-128"
+  assert topologies.parse("2*v4-128").name == "2*v4:4x4x4"
+
+
+def test_axes_are_rings_as_the_slices_are_wired():
+  assert topologies.parse("v4-128").wrap == (True, True, True)
+  assert topologies.parse("v4-64").wrap == (False, False, False)
+  assert topologies.parse("v5e-128").wrap == (False, True)
+
+
+@pytest.mark.parametrize(
+  "name, said",
+  [
+    ("v7-8", "give a chip (v4, v5e, v5p, v6e)"),
+    ("v4", "give a chip"),
+    ("v4-129", "no v4 slice has 129 TensorCores"),
+    ("v4-24", "no v4 slice has 24 TensorCores"),
+    ("v5e-512", "no v5e slice has 512 chips"),
+    ("v4:4x4", "a v4 slice has 3 sizes"),
+    ("v4:4x4xx4", "a v4 slice has 3 sizes"),
+    ("v6e:4x4x4", "a v6e slice has 2 sizes"),
+    ("0*v4-8", "no v4 slice"),
+    ("0*v4:4x4x4", "sizes of at least 1"),
+    ("v4-128; rm -rf /", "give a chip"),
+  ],
+)
+def test_a_wrong_name_is_one_line(name, said):
+  with pytest.raises(UsageError) as error:
+    topologies.parse(name)
+  assert said in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["v4-128", "v5e-16", "v5p-64", "v6e-8", "2*v4-16"])
+def test_libtpu_knows_the_slices(name):
+  pytest.importorskip("libtpu")
+  topologies.prepare_host()
+  topology = topologies.parse(name)
+  devices = topology.devices()
+  assert len(devices) == topology.chips
+  assert len({device.process_index for device in devices}) == topology.hosts

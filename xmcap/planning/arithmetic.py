@@ -1,0 +1,51 @@
+"""The arithmetic that a model asks for, whatever a compiler makes of it: its matrix products, counted as traced."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend import core as jax_core
+
+
+def matmul_flops(function: Callable, *arguments: Any) -> int:
+  """Operations of all matrix products and convolutions of a function: two for each multiplication.
+
+  Loops count as often as they run, and of branches the dearest. Nothing is computed.
+
+  Args:
+    function: of jax.
+    arguments: arrays or their shapes.
+  """
+  return _of_jaxpr(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _of_jaxpr(jaxpr: jax_core.Jaxpr) -> int:
+  total = 0
+  for equation in jaxpr.eqns:
+    name, params = equation.primitive.name, equation.params
+    if name == "dot_general":
+      contracted = params["dimension_numbers"][0][0]
+      left = equation.invars[0].aval.shape
+      total += 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[dim] for dim in contracted)
+    elif name == "conv_general_dilated":
+      kernel, numbers = equation.invars[1].aval.shape, params["dimension_numbers"]
+      inputs = math.prod(kernel) // kernel[numbers.rhs_spec[0]]
+      total += 2 * math.prod(equation.outvars[0].aval.shape) * inputs
+    elif name == "cond":
+      total += max(_of_jaxpr(branch.jaxpr) for branch in params["branches"])
+    else:
+      times = params["length"] if name == "scan" else 1
+      total += times * sum(map(_of_jaxpr, _inside(params)))
+  return total
+
+
+def _inside(params: dict[str, Any]) -> list[jax_core.Jaxpr]:
+  found = []
+  for value in params.values():
+    for one in value if isinstance(value, tuple | list) else (value,):
+      if isinstance(one, jax_core.ClosedJaxpr):
+        found.append(one.jaxpr)
+      elif isinstance(one, jax_core.Jaxpr):
+        found.append(one)
+  return found

@@ -1,0 +1,228 @@
+"""What a compiled program's text (XLA's HLO) says: its collectives, and the cycles that its compiler expects.
+
+Loops are counted as often as they run, functions as often as they are called.
+"""
+
+import collections
+import dataclasses
+import math
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+_BYTES = {"pred": 1, "s4": 0.5, "u4": 0.5, "c64": 8, "c128": 16}
+_SHAPE = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
+_HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = (.*?) ([a-z][\w-]*)\((.*)$")
+_CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_computations=\{([^}]*)\}")
+_CONDITION = re.compile(r"condition=%?([\w.-]+)")
+_LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+  """An exchange between chips.
+
+  Attributes:
+    kind: one of `KINDS`.
+    size: bytes of the whole array that is reduced, gathered, scattered or sent, a chip.
+    group: the positions in the mesh (row-major) of one group of chips that take part; of a permutation, its pairs
+      in a row.
+    times: so often a step.
+  """
+
+  kind: str
+  size: int
+  group: tuple[int, ...]
+  times: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """Attributes:
+  collectives: all of one run of the program.
+  cycles: the sum of the compiler's estimates for a chip, without collectives; 0 where it makes none (CPUs).
+  cycles_once: the same with each loop run once.
+  loops: whether it has loops; those that count up to a constant are counted as often as they run, others once.
+  """
+
+  collectives: tuple[Collective, ...]
+  cycles: int
+  cycles_once: int
+  loops: bool
+
+
+def read(text: str) -> Program:
+  """Reads `compiled.as_text()`.
+
+  Raises:
+    ValueError: a collective whose groups are written in a way that is not known.
+  """
+  limits = _limits(text)
+  calls: dict[str, list[tuple[str, int]]] = collections.defaultdict(list)
+  found: dict[str, list[Collective]] = collections.defaultdict(list)
+  cycles: collections.Counter[str] = collections.Counter()
+  name, entry, loops = "", "", False
+  for line in text.splitlines():
+    header = _HEADER.match(line)
+    if header:
+      name = header[2]
+      entry = name if header[1] else entry
+      continue
+    instruction = _INSTRUCTION.match(line)
+    if not instruction:
+      continue
+    shape, operation, rest = instruction.groups()
+    kind = operation.removesuffix("-start")
+    trips = 1
+    if operation == "while":
+      trips = limits.get(_CONDITION.search(rest)[1], 1)
+      loops = True
+    if kind in KINDS:
+      group = _group(kind, rest)
+      found[name].append(Collective(kind, _size(kind, shape, operation, len(group)), group))
+    if "estimated_cycles" in rest:
+      cycles[name] += sum(map(int, _CYCLES.findall(rest)))
+    # What a reduction applies to pairs of numbers is no call.
+    if kind not in KINDS and operation not in (
+      "reduce",
+      "reduce-window",
+      "scatter",
+      "sort",
+      "select-and-scatter",
+    ):
+      for one, branches in _CALLED.findall(rest):
+        for called in [one] if one else re.findall(r"%?([\w.-]+)", branches):
+          calls[name].append((called, trips))
+  times = _times(calls, entry)
+  return Program(
+    tuple(
+      dataclasses.replace(collective, times=times[inside])
+      for inside, of_it in found.items()
+      for collective in of_it
+      if times[inside]
+    ),
+    sum(count * times[inside] for inside, count in cycles.items()),
+    sum(count for inside, count in cycles.items() if times[inside]),
+    loops,
+  )
+
+
+def _limits(text: str) -> dict[str, int]:
+  """Condition of a loop that counts up from 0 -> how often it holds."""
+  limits, name, numbers = {}, "", []
+  for line in text.splitlines():
+    if header := _HEADER.match(line):
+      name, numbers = header[2], []
+    elif found := _LIMIT.search(line):
+      numbers.append(int(found[1]))
+    elif "ROOT" in line and "direction=LT" in line and len(numbers) == 1:
+      limits[name] = numbers[0]
+  return limits
+
+
+def _times(calls: dict[str, list[tuple[str, int]]], entry: str) -> collections.Counter[str]:
+  """How often each function runs in one run of the program; functions call no one above them."""
+  order: list[str] = []
+  seen: set[str] = set()
+
+  def visit(name: str) -> None:
+    if name not in seen:
+      seen.add(name)
+      for called, _ in calls.get(name, ()):
+        visit(called)
+      order.append(name)
+
+  visit(entry)
+  times = collections.Counter({entry: 1})
+  for name in reversed(order):
+    for called, trips in calls.get(name, ()):
+      times[called] += times[name] * trips
+  return times
+
+
+def _size(kind: str, shape: str, operation: str, chips: int) -> int:
+  sizes = [shape_bytes(*found) for found in _SHAPE.findall(shape)]
+  if operation.endswith("-start") and kind != "all-reduce":
+    # Operands and results together, and counters of no size that matters: the largest is the whole array.
+    return max(sizes)
+  return sum(sizes) * (chips if kind == "reduce-scatter" else 1)
+
+
+def shape_bytes(dtype: str, dims: str) -> int:
+  """Bytes of an array that HLO writes as `dtype[dims]`; 0 of what is no array, such as a token."""
+  bits = re.search(r"\d+", dtype)
+  each = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
+  return int(each * math.prod(int(size) for size in dims.split(",") if size))
+
+
+def _group(kind: str, rest: str) -> tuple[int, ...]:
+  if kind == "collective-permute":
+    pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", rest)
+    first = re.findall(r"\d+", pairs[1])[:2] if pairs else []
+    return tuple(map(int, first))
+  text = re.search(r"replica_groups=(.*?)(?:, (?!device_ids)\w+=|$)", rest)
+  if text is None:
+    raise ValueError(f"{kind} without replica_groups: {rest[:200]}")
+  return groups(text[1])[0]
+
+
+def groups(text: str) -> list[tuple[int, ...]]:
+  """Groups of chips, as XLA writes them: `{{0,1},{2,3}}`, `[2,2]<=[4]`, `[2,2]<=[2,2]T(1,0)`, `mesh['a'=2,...] {'a'}`.
+
+  Raises:
+    ValueError: it is none of these.
+  """
+  if text.startswith("{"):
+    return [tuple(map(int, re.findall(r"\d+", group))) for group in re.findall(r"\{([\d, ]+)\}", text)]
+  iota = re.match(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
+  if iota:
+    ids = np.arange(math.prod(_numbers(iota[2]))).reshape(_numbers(iota[2]))
+    ids = ids.transpose(_numbers(iota[3])) if iota[3] else ids
+    return [tuple(row) for row in ids.reshape(_numbers(iota[1])).tolist()]
+  mesh = re.match(r"mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}", text)
+  if mesh:
+    return _mesh_groups(*mesh.groups(default=""))
+  raise ValueError(f"groups of chips written in an unknown way: {text[:100]}")
+
+
+def _mesh_groups(sizes: str, order: str, transposed: str, inside: str) -> list[tuple[int, ...]]:
+  """Groups along some axes of a mesh, `'a'=4,'b'=2`; `'a':(2)2` is that part of an axis of which 2 come before."""
+  axes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", sizes)}
+  ids = np.arange(math.prod(axes.values()))
+  if order:
+    ids = ids.reshape(_numbers(order))
+    ids = ids.transpose(_numbers(transposed)) if transposed else ids
+  parts: dict[tuple[str, int], int] = {}
+  wanted = [
+    (name, int(before or 1), int(size or axes[name]))
+    for name, before, size in re.findall(r"'(\w+)'(?::\((\d+)\)(\d+))?", inside)
+  ]
+  for name, size in axes.items():
+    cuts = sorted(
+      {1, size, *(cut for axis, before, part in wanted if axis == name for cut in (before, before * part))}
+    )
+    parts |= {(name, low): high // low for low, high in zip(cuts, cuts[1:], strict=False)}
+    if len(cuts) == 1:
+      parts[name, 1] = size
+  ids = ids.reshape(tuple(parts.values()))
+  inner = [list(parts).index((name, before)) for name, before, _ in wanted]
+  outer = [dim for dim in range(len(parts)) if dim not in inner]
+  count = math.prod(ids.shape[dim] for dim in inner)
+  return [tuple(row) for row in ids.transpose(outer + inner).reshape(-1, count).tolist()]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+  return tuple(int(number) for number in text.split(","))
+
+
+def by_kind(collectives: Iterable[Collective]) -> dict[str, tuple[int, int]]:
+  """Kind -> (how many, bytes of their arrays together), a step and chip."""
+  totals: dict[str, tuple[int, int]] = {}
+  for collective in collectives:
+    count, size = totals.get(collective.kind, (0, 0))
+    totals[collective.kind] = (count + collective.times, size + collective.times * collective.size)
+  return totals
