@@ -17,7 +17,12 @@ setuptools.setup(
   license="Apache-2.0",
   license_files=["LICENSE"],
   python_requires=">=3.11",
-  packages=[*setuptools.find_packages(include=["xmcap", "xmcap.*"]), "xmcap.tasks", "xmcap.gin", "xmcap.launch_scripts"],
+  packages=[
+    *setuptools.find_packages(include=["xmcap", "xmcap.*"]),
+    "xmcap.tasks",
+    "xmcap.gin",
+    "xmcap.launch_scripts",
+  ],
   package_dir={"xmcap.tasks": "tasks", "xmcap.gin": "gin", "xmcap.launch_scripts": "launch"},
   package_data={
     "xmcap.gin": ["**/*.gin"],
