@@ -60,7 +60,7 @@ def line(mesh: str, devices, arguments) -> None:
   """Compiles for one mesh and prints what it comes to."""
   data, fsdp, model = (int(size) for size in mesh.split(","))
   t5 = T5Config(arguments.vocabulary, 768, 12, 64, arguments.layers, arguments.layers, 2048, dtype="bfloat16")
-  objective = CaptionObjective(ViTConfig(dtype="bfloat16"), t5)
+  objective = CaptionObjective(ViTConfig(768, 1, 3072, 12, 16, 224, dtype="bfloat16"), t5)
   objective.module = Text(t5)
   partitioning = sharding.Partitioning(data=data, fsdp=fsdp, model=model)
   placed, rules = partitioning.mesh(devices), partitioning.logical_rules()

@@ -30,8 +30,10 @@ class Text(nn.Module):
   def hidden(self, image, prompt_tokens, target_tokens, deterministic=True):
     inputs, targets = (x.reshape(-1, x.shape[-1]) for x in (prompt_tokens, target_tokens))
     mask = inputs != PAD_ID
-    encoded = self.encoder(self.token_embedder(inputs), mask, deterministic)
-    return self.decoder(self.token_embedder(shift_right(targets)), encoded, mask, deterministic)
+    tokens = jnp.concatenate([inputs, shift_right(targets)], axis=-1)
+    embedded, shifted = jnp.split(self.token_embedder(tokens), [inputs.shape[-1]], axis=1)
+    encoded = self.encoder(embedded, mask, deterministic)
+    return self.decoder(shifted, encoded, mask, deterministic)
 
   def logits(self, hidden):
     return self.decoder.logits(hidden)

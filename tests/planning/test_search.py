@@ -68,9 +68,9 @@ def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monke
   plans, refused = search.search(_V4_8)
   assert [
     (plan.run.variant.fsdp, plan.run.variant.remat, plan.run.variant.microbatches) for plan in plans
-  ] == [(4, True, 4)]
+  ] == [(4, "all", 4)]
   tried = [(variant.remat, variant.microbatches) for variant in seen if variant.fsdp == 4]
-  assert tried == [(False, 1), (True, 1), (True, 2), (True, 4)]
+  assert tried == [("no", 1), ("vit", 1), ("all", 1), ("all", 2), ("all", 4)]
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
 
 
@@ -82,8 +82,8 @@ def test_heads_are_not_cut_in_two(monkeypatch):
 
 
 def test_a_refusal_says_what_would_fit(monkeypatch):
-  _compiler(monkeypatch, lambda variant: variant.remat and variant.microbatches == 2)
-  variant = Variant(4, 1, 1, 1, 1, False, False)
+  _compiler(monkeypatch, lambda variant: variant.remat == "all" and variant.microbatches == 2)
+  variant = Variant(4, 1, 1, 1, 1, "no", False)
   error = step_lib.DoesNotFit(variant, 40 * 2**30, 30.75 * 2**30)
   line = str(search.with_way_out(error, _V4_8, lambda line: None))
   assert line.startswith(
@@ -94,7 +94,7 @@ def test_a_refusal_says_what_would_fit(monkeypatch):
 
 def test_a_refusal_without_a_way_out_says_so(monkeypatch):
   _compiler(monkeypatch, lambda variant: False)
-  error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, False, False), 40 * 2**30, 30.75 * 2**30)
+  error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, "no", False), 40 * 2**30, 30.75 * 2**30)
   found = search.with_way_out(error, _V4_8, lambda line: None)
   assert isinstance(found, UsageError) and "nor with remat in 8 parts" in str(found)
 
@@ -107,9 +107,9 @@ _TOO_LARGE = (
 
 
 def test_the_compilers_refusal_is_understood():
-  error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, False, False), _V4_8)
+  error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
   assert str(error) == "does not fit: a chip needs 128.0 GiB and has 30.75 GiB for a program"
-  other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, False, False), _V4_8)
+  other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
   assert "the compiler refuses this step on v4:2x2x1: INTERNAL: no" in str(other)
 
 

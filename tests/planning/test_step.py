@@ -86,7 +86,7 @@ def test_the_text_says_what_it_is(planned):
 @pytest.mark.parametrize(
   "options, said",
   [
-    (["--topology=v4-128", "--gin.Partitioning.model=3"], "data -1 x fsdp 1 x model 3 is no mesh of 64 chips"),
+    (["--topology=v4-128", "--gin.Partitioning.model=3"], "data -1 x fsdp 1 x model 3 is no mesh of 64 device(s)"),
     (["--topology=v4-128", "--gin.BATCH_SIZE=32"], "a batch of 32 captions, 1 a picture, does not divide"),
     (["--topology=v4-127"], "no v4 slice has 127 TensorCores"),
     (["--search"], "--search plans a run on chips: give --topology too"),
@@ -128,7 +128,7 @@ def main():
 
   exact = ["ViTConfig.dtype=float32", "T5Config.dtype=float32"]
   configuration.parse(_GIN, _SMALL + exact)
-  run = run_lib.of_gin(64)
+  run = run_lib.of_gin(topologies.parse("v4-128"))
   slice_ = topologies.parse("v4-128")
   planned = step_lib.plan_step(run, slice_)
   lowered = [step_lib.lower(run, devices)[1].as_text() for devices in (slice_.devices(), jax.devices())]
@@ -141,7 +141,7 @@ def main():
   losses = {}
   for name, devices in (("mesh", jax.devices()), ("one device", jax.devices()[:1])):
     if name == "one device":
-      run = run_lib.of_gin(1, data=1, fsdp=1, model=1)
+      run = run_lib.of_gin(topologies.parse("v5e-1"), data=1, fsdp=1, model=1)
     plan, lowered_step = step_lib.lower(run, devices)
     compiled = lowered_step.compile()
     state, losses[name] = plan.create(), []

@@ -107,9 +107,10 @@ def test_killed_terminated_and_ended_with_the_same_bits(corpus, tmp_path):
   started[1][1].send_signal(signal.SIGKILL)
   started[1][0].wait(60)
   assert time.monotonic() - began < 60
-  # Its message, or jax's own end of the process.
+  # Its message, or jax's own end of the process, which names nobody.
   assert started[1][0].returncode in (75, -signal.SIGABRT)
-  assert "process 1" in said(tmp_path / "run", 0) or "another process" in said(tmp_path / "run", 0)
+  if started[1][0].returncode == 75:
+    assert "process 1" in said(tmp_path / "run", 0) or "another process" in said(tmp_path / "run", 0)
 
   started = start(corpus, tmp_path / "run", 2, "--gin.train.tensorboard=False")
   at_step(started, 8)

@@ -65,6 +65,29 @@ def test_mesh_must_fit_the_devices_and_rules_the_mesh():
     Partitioning(extra_rules=[("mlp", "tensor")]).logical_rules()
 
 
+@pytest.mark.parametrize(
+  "partitioning, devices, slices, sizes",
+  [
+    (Partitioning(), 8, 1, (8, 1, 1)),
+    (Partitioning(fsdp=-1), 8, 1, (1, 8, 1)),
+    (Partitioning(fsdp=-1, fsdp_limit=16), 64, 1, (4, 16, 1)),
+    (Partitioning(fsdp=-1, fsdp_limit=16), 1, 1, (1, 1, 1)),
+    (Partitioning(fsdp=-1, fsdp_limit=16), 24, 1, (3, 8, 1)),
+    (Partitioning(fsdp=-1, fsdp_limit=16, model=2), 64, 1, (2, 16, 2)),
+    (Partitioning(data=2, fsdp=-1), 8, 1, (2, 4, 1)),
+    # Parameters are gathered within a slice.
+    (Partitioning(fsdp=-1), 128, 2, (2, 64, 1)),
+  ],
+)
+def test_axes_take_what_is_left(partitioning, devices, slices, sizes):
+  assert partitioning.sizes(devices, slices) == sizes
+
+
+def test_slices_are_joined_by_data():
+  with pytest.raises(UsageError, match="`data` alone joins the 2 slices"):
+    Partitioning(data=1, fsdp=8).sizes(8, slices=2)
+
+
 def test_adafactors_factors_lie_as_the_dimensions_that_they_keep():
   partitioning = Partitioning()
   mesh = partitioning.mesh()

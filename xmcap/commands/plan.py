@@ -84,7 +84,7 @@ def _one(arguments, topology) -> dict:
     plan = decode.plan_decoding(topology)
     print(decode.text(plan), end="")
     return decode.document(plan)
-  planned = run.of_gin(topology.chips)
+  planned = run.of_gin(topology)
   try:
     plan = step.plan_step(planned, topology)
   except step.DoesNotFit as error:
@@ -103,7 +103,7 @@ def _search(arguments, topology) -> list[dict]:
     )
   captions = _numbers(arguments.captions_per_image)
   plans, refused = search.search(topology, captions, print)
-  recipe = run.of_gin(topology.chips).variant.captions_per_image
+  recipe = run.of_gin(topology).variant.captions_per_image
   print("\n" + report.ranking(plans, refused, recipe), end="")
   if not plans:
     raise UsageError(f"nothing fits on {topology.name}: take more chips, a larger kind, or a smaller batch")

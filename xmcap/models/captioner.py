@@ -71,11 +71,18 @@ class Captioner(nn.Module):
     Returns:
       [B, K, N + P, E], and the mask, bool [B, K, N + P], False at the padding of a prompt.
     """
+    prompt = self.token_embedder(prompt_tokens)
+    return self._encode(image_features, prompt_tokens, prompt, deterministic)
+
+  def _encode(
+    self, image_features: jax.Array, prompt_tokens: jax.Array, prompt: jax.Array, deterministic: bool
+  ) -> tuple[jax.Array, jax.Array]:
+    """`encode` with the prompts embedded, [B, K, P, E]."""
     batch, captions, _ = prompt_tokens.shape
     tokens, width = image_features.shape[1:]
     image = jnp.broadcast_to(image_features[:, None], (batch, captions, tokens, width))
-    prompt = self.token_embedder(prompt_tokens).astype(image.dtype)
-    rows = constrain(_flatten(jnp.concatenate([image, prompt], axis=2)), "batch", "length", "embed")
+    embedded = jnp.concatenate([image, prompt.astype(image.dtype)], axis=2)
+    rows = constrain(_flatten(embedded), "batch", "length", "embed")
     image_mask = jnp.ones((batch, captions, tokens), bool)
     mask = jnp.concatenate([image_mask, prompt_tokens != PAD_ID], axis=2)
     encoded = self.encoder(rows, _flatten(mask), deterministic)
@@ -95,17 +102,27 @@ class Captioner(nn.Module):
     Returns:
       [B, K, T, E]: `logits` turns them into logits.
     """
-    embedded = self.token_embedder(_flatten(shift_right(target_tokens)))
-    embedded = constrain(embedded, "batch", "length", "embed")
-    hidden = self.decoder(embedded, _flatten(encoded), _flatten(mask), deterministic)
-    return hidden.reshape(*target_tokens.shape, -1)
+    embedded = self.token_embedder(shift_right(target_tokens))
+    return self._decode(encoded, mask, embedded, deterministic)
+
+  def _decode(
+    self, encoded: jax.Array, mask: jax.Array, embedded: jax.Array, deterministic: bool
+  ) -> jax.Array:
+    """`decode` with the shifted targets embedded, [B, K, T, E]."""
+    rows = constrain(_flatten(embedded), "batch", "length", "embed")
+    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
+    return hidden.reshape(*embedded.shape[:-1], -1)
 
   def hidden(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:
     """All but the product with the vocabulary: arguments as `__call__`, returns [B, K, T, E]."""
-    encoded, mask = self.encode(self.encode_image(image, deterministic), prompt_tokens, deterministic)
-    return self.decode(encoded, mask, target_tokens, deterministic)
+    # One lookup for both sides: the gradient of each would be a whole table of its own, and their sum a third.
+    tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
+    prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
+    features = self.encode_image(image, deterministic)
+    encoded, mask = self._encode(features, prompt_tokens, prompt, deterministic)
+    return self._decode(encoded, mask, targets, deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
     """[..., E] -> float32 [..., V]."""

@@ -63,7 +63,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
     DoesNotFit: a chip's memory is too small.
     XmcapError: the files lack something, or the compiler refuses for another reason.
   """
-  run = run_lib.of_gin(topology.chips, scan=False, microbatches=1)
+  run = run_lib.of_gin(topology, scan=False, microbatches=1)
   wanted = ("search", "max_length", "batch_size", "cache_dtype")
   search, max_length, pictures, cache_dtype = (
     run_lib.option("Predictor", Predictor, name) for name in wanted

@@ -28,7 +28,7 @@ def text(plan: StepPlan, price: float | None = None) -> str:
     _memory(plan).text(),
     _step(plan).text(),
     _run(plan, price).text(),
-    "Times are estimates: the roofline of what the compiled program does. Real steps take longer.",
+    "Times are estimates, not measured: the roofline of what the compiled program does (docs/plan.md).",
   ]
   return "\n".join(lines) + "\n"
 
@@ -140,7 +140,7 @@ def _step(plan: StepPlan) -> Grid:
     said = _ms(plan.cycles / clock) if clock else ""
     rows.append(("the compiler's cycles", f"{plan.cycles / 1e6:.1f} million, exchanges left out", said))
   return Grid(
-    ("a step, for each chip", "what", "ms at least"),
+    ("a step, for each chip", "what", "ms"),
     tuple(rows),
     (("estimate", f"bound by {plan.bounds.name}", _ms(plan.seconds)),),
   )
@@ -181,10 +181,11 @@ def _mesh(variant: Any) -> str:
 
 
 def _switches(variant: Any) -> str:
-  return "".join(f", {name}" for name in ("scan", "remat") if getattr(variant, name))
+  remat = "" if variant.remat == "no" else f", remat of {variant.remat}"
+  return (", scan" if variant.scan else "") + remat
 
 
 def _choices(variant: Any, recipe: int) -> tuple[str, str, str]:
   captions = variant.captions_per_image
   mark = "" if captions == recipe else "*"
-  return f"{captions}{mark}", "yes" if variant.remat else "", str(variant.microbatches)
+  return f"{captions}{mark}", variant.remat, str(variant.microbatches)

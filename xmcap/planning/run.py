@@ -11,11 +11,12 @@ import numpy as np
 from xmcap import configuration
 from xmcap.data import stream as stream_lib
 from xmcap.errors import UsageError, XmcapError
+from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
 from xmcap.training.dry_report import Arguments
 from xmcap.training.optimizer import Optimizer
 
-_MODEL_OPTIONS = ("scan", "remat")
+_REMAT = {(False, False): "no", (True, False): "vit", (False, True): "t5", (True, True): "all"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Variant:
     data, fsdp, model: of `Partitioning`.
     captions_per_image: K; the batch keeps its captions.
     microbatches: of `train`.
-    remat: of both configurations.
-    scan: of both configurations.
+    remat: of which configurations: `no`, `vit`, `t5` or `all`.
+    scan: of any of them.
   """
 
   data: int
@@ -35,7 +36,7 @@ class Variant:
   model: int
   captions_per_image: int
   microbatches: int
-  remat: bool
+  remat: str
   scan: bool
 
 
@@ -70,11 +71,11 @@ class Run:
     return self.batch_size // self.variant.captions_per_image
 
 
-def of_gin(chips: int, **changes: Any) -> Run:
-  """The run that gin is configured for, on so many chips.
+def of_gin(topology: Topology, **changes: Any) -> Run:
+  """The run that gin is configured for, on slices of chips.
 
   Args:
-    chips: of all slices.
+    topology: the slices.
     changes: fields of a `Variant` that differ from what gin says.
 
   Raises:
@@ -84,17 +85,20 @@ def of_gin(chips: int, **changes: Any) -> Run:
   mesh = {axis: changes[axis] for axis in sharding.MESH_AXES if axis in changes}
   partitioning = dataclasses.replace(Arguments()["partitioning"](), **mesh)
   bound = {
-    **_mesh(partitioning, chips),
+    **dict(zip(sharding.MESH_AXES, partitioning.sizes(topology.chips, topology.slices), strict=True)),
     "captions_per_image": sizes["captions_per_image"],
     "microbatches": Arguments()["microbatches"](),
-    **{name: any(_model_option(kind, name) for kind in ("ViTConfig", "T5Config")) for name in _MODEL_OPTIONS},
+    "remat": _REMAT[_model_option("ViTConfig", "remat"), _model_option("T5Config", "remat")],
+    "scan": _model_option("ViTConfig", "scan") or _model_option("T5Config", "scan"),
   }
   variant = Variant(**{**bound, **changes})
-  for name in _MODEL_OPTIONS:
-    if name in changes:
-      for kind in ("ViTConfig", "T5Config"):
-        gin.bind_parameter(f"{kind}.{name}", changes[name])
+  if "remat" in changes:
+    (vit, t5), *_ = (both for both, name in _REMAT.items() if name == changes["remat"])
+    gin.bind_parameter("ViTConfig.remat", vit)
+    gin.bind_parameter("T5Config.remat", t5)
   for kind in ("ViTConfig", "T5Config"):
+    if "scan" in changes:
+      gin.bind_parameter(f"{kind}.scan", changes["scan"])
     # What 'auto' comes to on the slice; here it would be a CPU's float32.
     if _model_option(kind, "dtype") == "auto":
       gin.bind_parameter(f"{kind}.dtype", "bfloat16")
@@ -109,20 +113,6 @@ def of_gin(chips: int, **changes: Any) -> Run:
     run["objective"](), run["optimizer"](), partitioning, variant, sizes["batch_size"], _shapes(sizes, variant),
     total_steps, run["seed"](), run["rng_impl"](),
   )  # fmt: skip
-
-
-def _mesh(partitioning: sharding.Partitioning, chips: int) -> dict[str, int]:
-  sizes = {axis: getattr(partitioning, axis) for axis in sharding.MESH_AXES}
-  left = [axis for axis, size in sizes.items() if size == -1]
-  known = int(np.prod([size for size in sizes.values() if size > 0]))
-  if len(left) == 1 and chips % known == 0:
-    sizes[left[0]] = chips // known
-  if min(sizes.values()) < 1 or int(np.prod(list(sizes.values()))) != chips:
-    text = " x ".join(f"{axis} {getattr(partitioning, axis)}" for axis in sharding.MESH_AXES)
-    raise UsageError(
-      f"Partitioning: {text} is no mesh of {chips} chips: make the product equal, or use --search"
-    )
-  return sizes
 
 
 def _check_batch(batch_size: int, variant: Variant) -> None:

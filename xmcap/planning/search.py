@@ -16,8 +16,8 @@ def search(
 ) -> tuple[list[StepPlan], list[DoesNotFit]]:
   """Plans the run that gin is configured for in every variant that makes sense.
 
-  Of each mesh the plain step is taken if it fits, else that with rematerialisation, else that in the fewest parts: both
-  cost time and save only memory. Layers are scanned over, which compiles many times faster.
+  Of each mesh the plain step is taken if it fits, else that with rematerialisation of the ViT, of all, else that in the
+  fewest parts: they cost time and save only memory. Layers are scanned over, which compiles many times faster.
 
   Args:
     topology: the chips.
@@ -29,12 +29,11 @@ def search(
   """
   plans: list[StepPlan] = []
   refused: list[DoesNotFit] = []
-  chips = topology.chips
 
   def attempt(changes: dict) -> None:
     for easier in _ways_to_fit():
       try:
-        run = run_lib.of_gin(chips, **{**changes, **easier})
+        run = run_lib.of_gin(topology, **{**changes, **easier})
         _check_heads(run)
       except UsageError as error:
         say(f"left out: {_words({**changes, **easier})}: {error}")
@@ -69,14 +68,14 @@ def with_way_out(error: DoesNotFit, topology: Topology, say: Callable[[str], Non
     say: is told what is tried.
   """
   say(f"{error}; looking for what would")
-  chips, whole = topology.chips, topology.chips // topology.slices
+  whole = topology.chips // topology.slices
   meshes_to_try = [{}, {"data": topology.slices, "fsdp": whole, "model": 1}]
   for mesh in meshes_to_try:
     # The first way changes nothing, so on the run's own mesh it is known to fail.
     for easier in list(_ways_to_fit())[0 if mesh else 1 :]:
       changes = {**mesh, **easier}
       try:
-        plan = plan_step(run_lib.of_gin(chips, **{**changes, "scan": True}), topology)
+        plan = plan_step(run_lib.of_gin(topology, **{**changes, "scan": True}), topology)
       except (DoesNotFit, UsageError):
         continue
       options = " ".join(f"--gin.{name}" for name in _bindings(changes))
@@ -92,8 +91,9 @@ def _bindings(changes: dict) -> Iterator[str]:
   for axis in ("data", "fsdp", "model"):
     if axis in changes:
       yield f"Partitioning.{axis}={changes[axis]}"
-  if changes["remat"]:
+  if changes["remat"] != "no":
     yield "ViTConfig.remat=True"
+  if changes["remat"] == "all":
     yield "T5Config.remat=True"
   if changes["microbatches"] > 1:
     yield f"train.microbatches={changes['microbatches']}"
@@ -130,13 +130,11 @@ def _check_heads(run: run_lib.Run) -> None:
 
 
 def _ways_to_fit() -> Iterator[dict]:
-  yield {"remat": False, "microbatches": 1}
-  yield {"remat": True, "microbatches": 1}
+  for remat in ("no", "vit", "all"):
+    yield {"remat": remat, "microbatches": 1}
   for microbatches in _MICROBATCHES:
-    yield {"remat": True, "microbatches": microbatches}
+    yield {"remat": "all", "microbatches": microbatches}
 
 
 def _words(changes: dict) -> str:
-  return ", ".join(
-    f"{name} {value}" for name, value in changes.items() if name != "scan" and value is not False
-  )
+  return ", ".join(f"{name} {value}" for name, value in changes.items() if name != "scan")

@@ -5,6 +5,7 @@ One device is a mesh of 1 x 1 x 1: no code asks how many there are.
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,8 +56,10 @@ class Partitioning:
 
   Attributes:
     data: devices (groups of them) that each take other pictures, with all parameters; -1: all that are left.
-    fsdp: devices that each take other pictures and hold a share of every parameter, gathered where needed.
+    fsdp: devices that each take other pictures and hold a share of every parameter, gathered where needed; -1: all
+      that are left, in one slice and as `fsdp_limit` says.
     model: devices that share the work on each picture (heads, MLP and vocabulary are cut).
+    fsdp_limit: where `fsdp` is -1, no more than so many, and a divisor of it; the rest is `data`'s.
     rules: see `DEFAULT_RULES`, which they replace. t5x's meaning.
     extra_rules: put before `rules`.
   """
@@ -64,6 +67,7 @@ class Partitioning:
   data: int = -1
   fsdp: int = 1
   model: int = 1
+  fsdp_limit: int | None = None
   rules: Rules = DEFAULT_RULES
   extra_rules: Rules = ()
 
@@ -74,26 +78,38 @@ class Partitioning:
       UsageError: the sizes do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
-    sizes = [self.data, self.fsdp, self.model]
-    if sizes.count(-1) == 1 and all(size > 0 or size == -1 for size in sizes):
-      known = -int(np.prod(sizes))
-      sizes[sizes.index(-1)] = len(devices) // known
-    if min(sizes) < 1 or int(np.prod(sizes)) != len(devices):
-      raise UsageError(
-        f"Partitioning: data {self.data} x fsdp {self.fsdp} x model {self.model} is no mesh of "
-        f"{len(devices)} device(s): make the product equal (-1 for one axis: all that are left)"
-      )
+    # Other platforms number their hosts so, and gather along any of them.
+    slices = (
+      len({getattr(device, "slice_index", None) for device in devices if device.platform == "tpu"}) or 1
+    )
+    sizes = self.sizes(len(devices), slices)
     # An axis of the slice may serve two of the mesh: 4 x 8 x 2 lies on 4 x 4 x 4 only so.
     split = {"allow_split_physical_axes": True}
-    slices = len({getattr(device, "slice_index", None) for device in devices})
     if slices == 1:
       return Mesh(mesh_utils.create_device_mesh(sizes, devices, **split), MESH_AXES)
-    if sizes[0] % slices:
-      raise UsageError(
-        f"Partitioning.data is {sizes[0]}: `data` alone joins the {slices} slices, make it a multiple of {slices}"
-      )
     inside = [sizes[0] // slices, *sizes[1:]]
     return Mesh(mesh_utils.create_hybrid_device_mesh(inside, (slices, 1, 1), devices, **split), MESH_AXES)
+
+  def sizes(self, count: int, slices: int = 1) -> tuple[int, int, int]:
+    """`data`, `fsdp` and `model` on so many devices, of all slices together.
+
+    Raises:
+      UsageError: they do not multiply to the number of devices, or `data` cannot join the slices.
+    """
+    data, fsdp, model = self.data, self.fsdp, self.model
+    said = f"Partitioning: data {data} x fsdp {fsdp} x model {model}"
+    if fsdp == -1 and model > 0:
+      left = count // slices // model // max(1, data // slices)
+      fsdp = math.gcd(left, self.fsdp_limit) if self.fsdp_limit else left
+    if data == -1 and fsdp > 0 and model > 0:
+      data = count // (fsdp * model)
+    if min(data, fsdp, model) < 1 or data * fsdp * model != count:
+      raise UsageError(
+        f"{said} is no mesh of {count} device(s): make the product equal (-1 for one axis: all that are left)"
+      )
+    if data % slices:
+      raise UsageError(f"{said}: `data` alone joins the {slices} slices, make it a multiple of {slices}")
+    return data, fsdp, model
 
   def logical_rules(self) -> tuple[tuple[str, Any], ...]:
     """The rules in order of precedence.
