@@ -144,6 +144,7 @@ def test_constraints_on_activations_hold_within_a_mesh():
     assert 'sharding_constraint %arg0 <@mesh, [{"data", "fsdp"}, {}]>' in lowered()
 
 
+@pytest.mark.slow
 def test_a_dimension_is_cut_over_the_axes_that_divide_it(eight_devices):
   assert eight_devices["constrained"] == {"16": ["data", "fsdp"], "12": "data", "9": None}
 

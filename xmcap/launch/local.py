@@ -223,8 +223,8 @@ def _copy_lines(pipe, index: int) -> None:
           sys.stdout.write(f"[{index}] {text}\n")
           sys.stdout.flush()
       except BrokenPipeError:
-        # Nobody reads any more (head, less): the run ends as if it had been told to. Its lines are still taken: a process
-        # that cannot write would end by that.
+        # Nobody reads any more (head, less): the run ends as if it had been told to. Its lines are still taken, as a
+        # process that cannot write would end by that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         os.kill(os.getpid(), signal.SIGTERM)
 
