@@ -87,6 +87,7 @@ def _live_at_peak(text: str) -> dict[str, int]:
   stands_for: dict[str, tuple[str, ...]] = {}
   last_use: dict[str, int] = {}
   results: set[str] = set()
+  kinds: dict[str, str] = {}
   for index, (root, name, shape, operation, rest) in enumerate(_entry(text)):
     operands = _OPERANDS.findall(rest.split("), ", maxsplit=1)[0])
     origins = {origin for operand in operands for origin in stands_for.get(operand, (operand,))}
@@ -96,14 +97,18 @@ def _live_at_peak(text: str) -> dict[str, int]:
       results |= origins if operation in _ALIASES else {name}
     if operation in _ALIASES:
       stands_for[name] = tuple(origins)
-    elif operation not in _NO_BUFFER:
+    found = _OP_NAME.search(rest)
+    # What only moves an array between memories has no name of its own.
+    kinds[name] = (
+      _kind(found[1]) if found else next((kinds[one] for one in operands if one in kinds), "scratch")
+    )
+    if operation not in (*_ALIASES, *_NO_BUFFER):
       size = sum(
         shape_bytes(dtype, dims) for dtype, dims, layout in _ARRAY.findall(shape) if "S(" not in layout
       )
       if operation.endswith("-start"):
         continue
-      found = _OP_NAME.search(rest)
-      made[name] = (index, size, _kind(found[1] if found else ""))
+      made[name] = (index, size, kinds[name])
   changes: dict[int, dict[str, int]] = {}
   for name, (index, size, kind) in made.items():
     if name in results or not size:

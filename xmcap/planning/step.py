@@ -107,8 +107,11 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
   seconds = time.monotonic() - began
   text = compiled.as_text()
   read = program.read(text)
-  asked = model_flops(run, plan.target.params)
+  asked = traced_flops(run, plan.target.params, remat=False)
   flops, traffic = costs(compiled, read)
+  if read.loops:
+    # What a loop weighs is rough; the products that are asked for, cut over the chips, are certain.
+    flops = max(flops, traced_flops(run, plan.target.params) / topology.chips)
   bounds = estimate.bounds(flops, traffic, read.collectives, topology, plan.mesh.devices.flatten().tolist())
   return StepPlan(
     run, topology, memory.of_step(plan, compiled, text), flops, traffic, read.cycles, read.collectives, bounds,
@@ -145,18 +148,20 @@ def costs(compiled: Any, read: program.Program) -> tuple[float, float]:
   return times * counted["flops"], times * counted["bytes accessed"]
 
 
-def model_flops(run: Run, params: Any) -> int:
-  """Operations of the matrix products of loss and gradients, for the whole batch; none is counted twice for `remat`.
+def traced_flops(run: Run, params: Any, remat: bool = True) -> int:
+  """Operations of the matrix products of loss and gradients, for the whole batch.
 
   Args:
     run: whose model and batch it is.
     params: their shapes.
+    remat: count what is computed twice by the run's `remat`; else nothing is.
   """
   objective = copy.copy(run.objective)
-  module = objective.module
-  objective.module = module.clone(
-    vit=dataclasses.replace(module.vit, remat=False), t5=dataclasses.replace(module.t5, remat=False)
-  )
+  if not remat:
+    module = objective.module
+    objective.module = module.clone(
+      vit=dataclasses.replace(module.vit, remat=False), t5=dataclasses.replace(module.t5, remat=False)
+    )
   learning, frozen = run.optimizer.split(params)
 
   def gradients(learning, frozen, batch, rng):
