@@ -1,0 +1,32 @@
+"""The decoding of an evaluation, compiled for chips that are not there."""
+
+import json
+
+import gin
+import pytest
+
+from xmcap import cli
+
+_GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
+
+
+@pytest.mark.slow
+def test_an_evaluation_is_planned(tmp_path, capsys):
+  pytest.importorskip("libtpu")
+  file = tmp_path / "plan.json"
+  options = ["--gin.T5Config.vocab_size=1024", "--gin.Predictor.batch_size=8", "--topology=v4-8", "--decode"]
+  assert cli.main(["plan", *(f"--gin_file={name}" for name in _GIN), *options, f"--json={file}"]) == 0
+  gin.clear_config()
+  plan, text = json.loads(file.read_text()), capsys.readouterr().out
+  assert (plan["pictures"], plan["languages"]) == (8, 36) and plan["memory"]["working"] > 0
+  estimate = plan["estimate"]
+  seconds = estimate["encoding_seconds"] + plan["max_length"] * estimate["token_seconds"]
+  assert estimate["captions_per_second"] == pytest.approx(8 * 36 / seconds)
+  assert "8 pictures x 36 languages" in text and "Times are estimates" in text
+
+
+def test_decoding_is_not_searched(capsys):
+  options = ["--gin.T5Config.vocab_size=1024", "--topology=v4-8", "--decode", "--search"]
+  assert cli.main(["plan", *(f"--gin_file={name}" for name in _GIN), *options]) == 2
+  gin.clear_config()
+  assert "--decode and --search do not go together" in capsys.readouterr().err
