@@ -65,9 +65,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   """
   run = run_lib.of_gin(topology, scan=False, microbatches=1)
   wanted = ("search", "max_length", "batch_size", "cache_dtype")
-  search, max_length, pictures, cache_dtype = (
-    run_lib.option("Predictor", Predictor, name) for name in wanted
-  )
+  search, max_length, pictures, cache_dtype = (run_lib.option(Predictor, name) for name in wanted)
   captioner: Captioner = run.objective.module.unrolled()
   generator = decoding.Generator(captioner, search, max_length, pictures, cache_dtype)
   devices = topology.devices()

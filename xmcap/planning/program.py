@@ -42,11 +42,13 @@ class Collective:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-  """Attributes:
-  collectives: all of one run of the program.
-  cycles: the sum of the compiler's estimates for a chip, without collectives; 0 where it makes none (CPUs).
-  cycles_once: the same with each loop run once.
-  loops: whether it has loops; those that count up to a constant are counted as often as they run, others once.
+  """What one run of a program comes to.
+
+  Attributes:
+    collectives: all of them.
+    cycles: the sum of the compiler's estimates for a chip, without collectives; 0 where it makes none (CPUs).
+    cycles_once: the same with each loop run once.
+    loops: whether it has loops; those that count up to a constant are counted as often as they run, others once.
   """
 
   collectives: tuple[Collective, ...]

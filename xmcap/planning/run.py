@@ -9,8 +9,10 @@ import gin
 import numpy as np
 
 from xmcap import configuration
-from xmcap.data import stream as stream_lib
+from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
 from xmcap.training.dry_report import Arguments
@@ -88,20 +90,20 @@ def of_gin(topology: Topology, **changes: Any) -> Run:
     **dict(zip(sharding.MESH_AXES, partitioning.sizes(topology.chips, topology.slices), strict=True)),
     "captions_per_image": sizes["captions_per_image"],
     "microbatches": Arguments()["microbatches"](),
-    "remat": _REMAT[_model_option("ViTConfig", "remat"), _model_option("T5Config", "remat")],
-    "scan": _model_option("ViTConfig", "scan") or _model_option("T5Config", "scan"),
+    "remat": _REMAT[option(ViTConfig, "remat"), option(T5Config, "remat")],
+    "scan": option(ViTConfig, "scan") or option(T5Config, "scan"),
   }
   variant = Variant(**{**bound, **changes})
   if "remat" in changes:
     (vit, t5), *_ = (both for both, name in _REMAT.items() if name == changes["remat"])
     gin.bind_parameter("ViTConfig.remat", vit)
     gin.bind_parameter("T5Config.remat", t5)
-  for kind in ("ViTConfig", "T5Config"):
+  for kind in (ViTConfig, T5Config):
     if "scan" in changes:
-      gin.bind_parameter(f"{kind}.scan", changes["scan"])
+      gin.bind_parameter(f"{kind.__name__}.scan", changes["scan"])
     # What 'auto' comes to on the slice; here it would be a CPU's float32.
-    if _model_option(kind, "dtype") == "auto":
-      gin.bind_parameter(f"{kind}.dtype", "bfloat16")
+    if option(kind, "dtype") == "auto":
+      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
   run = Arguments()
   try:
     total_steps = run["total_steps"]()
@@ -135,22 +137,15 @@ def _stream_options() -> dict[str, Any]:
       "such as --gin_file=runs/train_coco35l.gin"
     )
   wanted = ("batch_size", "captions_per_image", "prompt_length", "target_length", "image_size")
-  return {name: option("CaptionStream", stream_lib.CaptionStream, name) for name in wanted}
+  return {name: option(CaptionStream, name) for name in wanted}
 
 
-def option(name: str, kind: Any, argument: str) -> Any:
-  """What gin binds for an argument of a configurable, else its default; the configurable is not made."""
-  bound = gin.get_bindings(name, resolve_references=False)
+def option(kind: type, argument: str) -> Any:
+  """What gin binds for an argument of a configurable class, else its default; nothing is made of the class."""
+  bound = gin.get_bindings(kind.__name__, resolve_references=False)
   if argument in bound:
     return configuration.resolve(bound[argument])
   return inspect.signature(kind).parameters[argument].default
-
-
-def _model_option(kind: str, name: str) -> Any:
-  from xmcap.models.t5 import T5Config
-  from xmcap.models.vit import ViTConfig
-
-  return option(kind, {"ViTConfig": ViTConfig, "T5Config": T5Config}[kind], name)
 
 
 def _shapes(sizes: dict[str, Any], variant: Variant) -> dict[str, tuple[tuple[int, ...], Any]]:
