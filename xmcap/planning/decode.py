@@ -114,7 +114,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   bounds = []
   for compiled in (begun, stepped):
     read = program.read(compiled.as_text())
-    bounds.append(estimate.bounds(*costs(compiled, read), read.collectives, topology, places))
+    bounds.append(estimate.bounds(*costs(compiled, read), read.collectives, topology, places, read.cycles))
   needed = generate.memory_analysis()
   working = needed.temp_size_in_bytes + needed.output_size_in_bytes + needed.generated_code_size_in_bytes
   return DecodePlan(
@@ -139,7 +139,7 @@ def text(plan: DecodePlan) -> str:
     ("129,600 captions (XM3600)", f"{129_600 / plan.captions_per_second:,.1f} s"),
   )
   heading = f"decoding on {plan.topology.name} ({plan.topology.chips} chips)"
-  note = "Times are estimates (roofline), for captions that all have the greatest length.\n"
+  note = "Times are estimates, for captions that all have the greatest length.\n"
   return Grid((heading, "a chip"), rows).text() + note
 
 

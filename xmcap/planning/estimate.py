@@ -1,7 +1,8 @@
-"""How long a step takes at least, from what its program does and what its chips can do: a roofline.
+"""How long a step takes, from what its program does and what its chips can do: a roofline, and the compiler's schedule.
 
 A step takes at least as long as its arithmetic, its traffic with the chip's memory, and its exchanges between chips
-each take; the largest of the three is the estimate. Exchanges go by rings along the axes of the torus, both ways at
+each take, and as long as the compiler expects of its operations one after the other, exchanges left out; the largest is
+the estimate. Exchanges go by rings along the axes of the torus, both ways at
 once, as in jax-ml.github.io/scaling-book/sharding: an all-gather of V bytes over d axes of one-way bandwidth W takes
 V / (2 W d), where an axis is no ring V / (W d); a reduce-scatter as long, an all-reduce twice, an all-to-all a
 quarter.
@@ -22,12 +23,21 @@ _PASSES = {"all-gather": 1.0, "reduce-scatter": 1.0, "all-reduce": 2.0, "all-to-
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-  """Seconds that a step takes at least, by what bounds it; `network` is that between slices."""
+  """Seconds of a step, by what bounds it.
+
+  Attributes:
+    arithmetic: at the chip's peak.
+    memory: of the traffic between chip and its memory.
+    links: of exchanges within a slice.
+    network: of those between slices.
+    schedule: of the cycles that the compiler expects; 0 where the chip's clock is not published.
+  """
 
   arithmetic: float
   memory: float
   links: float
   network: float
+  schedule: float = 0.0
 
   @property
   def seconds(self) -> float:
@@ -42,9 +52,14 @@ class Bounds:
 
 
 def bounds(
-  flops: float, traffic: float, collectives: Sequence[Collective], topology: Topology, devices: Sequence
+  flops: float,
+  traffic: float,
+  collectives: Sequence[Collective],
+  topology: Topology,
+  devices: Sequence,
+  cycles: float = 0,
 ) -> Bounds:
-  """The roofline of one run of a program.
+  """What bounds one run of a program.
 
   Args:
     flops: of one chip.
@@ -52,6 +67,7 @@ def bounds(
     collectives: of the program.
     topology: of the chips.
     devices: of the mesh, row-major: the collectives' groups count them.
+    cycles: the compiler's estimate for one chip, exchanges left out.
   """
   places = np.array([[getattr(device, "slice_index", None) or 0, *device.coords] for device in devices])
   links = network = 0.0
@@ -60,7 +76,8 @@ def bounds(
     links += collective.times * on_links
     network += collective.times * on_network
   chip = topology.chip
-  return Bounds(flops / chip.flops, traffic / chip.hbm_bandwidth, links, network)
+  schedule = cycles / chip.clock if chip.clock else 0.0
+  return Bounds(flops / chip.flops, traffic / chip.hbm_bandwidth, links, network, schedule)
 
 
 def exchange_seconds(collective: Collective, topology: Topology, places: np.ndarray) -> tuple[float, float]:

@@ -28,7 +28,7 @@ def text(plan: StepPlan, price: float | None = None) -> str:
     _memory(plan).text(),
     _step(plan).text(),
     _run(plan, price).text(),
-    "Times are estimates, not measured: the roofline of what the compiled program does (docs/plan.md).",
+    "Times are estimates, not measured: what the compiled program comes to (docs/plan.md).",
   ]
   return "\n".join(lines) + "\n"
 
@@ -135,10 +135,11 @@ def _step(plan: StepPlan) -> Grid:
   rows.append(("links of the slice", "", _ms(plan.bounds.links)))
   if plan.topology.slices > 1:
     rows.append(("network between slices", "", _ms(plan.bounds.network)))
-  clock = plan.topology.chip.clock
   if plan.cycles:
-    said = _ms(plan.cycles / clock) if clock else ""
-    rows.append(("the compiler's cycles", f"{plan.cycles / 1e6:.1f} million, exchanges left out", said))
+    said = _ms(plan.bounds.schedule) if plan.bounds.schedule else ""
+    rows.append(
+      ("the compiler's schedule", f"{plan.cycles / 1e6:.1f} million cycles, exchanges left out", said)
+    )
   return Grid(
     ("a step, for each chip", "what", "ms"),
     tuple(rows),

@@ -100,10 +100,8 @@ def _bindings(changes: dict) -> Iterator[str]:
 
 
 def rank(plan: StepPlan) -> tuple[float, float]:
-  """The larger of roofline and compiler's estimate for a caption, then the memory."""
-  clock = plan.topology.chip.clock
-  seconds = max(plan.seconds, plan.cycles / clock if clock else 0.0)
-  return seconds, plan.memory.total
+  """The estimate of a step, then the memory."""
+  return plan.seconds, plan.memory.total
 
 
 def meshes(topology: Topology) -> Iterator[dict[str, int]]:

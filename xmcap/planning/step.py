@@ -51,7 +51,7 @@ class StepPlan:
     traffic: bytes between chip and memory.
     cycles: the compiler's estimate, without exchanges.
     collectives: exchanges between chips.
-    bounds: the roofline.
+    bounds: what that takes.
     model_flops: of all chips, matrix products that the model asks for: nothing computed twice.
     parameters: of the model.
     compile_seconds: on this host.
@@ -112,7 +112,8 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
   if read.loops:
     # What a loop weighs is rough; the products that are asked for, cut over the chips, are certain.
     flops = max(flops, traced_flops(run, plan.target.params) / topology.chips)
-  bounds = estimate.bounds(flops, traffic, read.collectives, topology, plan.mesh.devices.flatten().tolist())
+  places = plan.mesh.devices.flatten().tolist()
+  bounds = estimate.bounds(flops, traffic, read.collectives, topology, places, read.cycles)
   return StepPlan(
     run, topology, memory.of_step(plan, compiled, text), flops, traffic, read.cycles, read.collectives, bounds,
     asked, plan.num_parameters, seconds,

@@ -105,7 +105,7 @@ class Partitioning:
       data = count // (fsdp * model)
     if min(data, fsdp, model) < 1 or data * fsdp * model != count:
       raise UsageError(
-        f"{said} is no mesh of {count} device(s): make the product equal (-1 for one axis: all that are left)"
+        f"{said} is no mesh of {count} device(s): make the product equal (-1: all that are left)"
       )
     if data % slices:
       raise UsageError(f"{said}: `data` alone joins the {slices} slices, make it a multiple of {slices}")
