@@ -16,8 +16,9 @@ from etils import epath
 from xmcap import configuration, languages
 from xmcap import predictor as predictor_lib
 from xmcap.data import checks, images, tasks
+from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import checkpoints
+from xmcap.training import saved
 
 CONFIG = "config.gin"
 VOCABULARY = "vocabulary.model"
@@ -42,7 +43,7 @@ def prepare_model_dir() -> None:
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     (model_dir / CONFIG).write_bytes(configuration.explain().encode())
-    contents = pathlib.Path(vocabulary.path).read_bytes()
+    contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The vocabulary may be this very file, which other processes are reading.
     if not own.exists() or own.read_bytes() != contents:
@@ -80,10 +81,10 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
   """The captioner's parameters: of `step`, or the best by the run's metric if it kept one, else the newest."""
   if step is None:
     try:
-      step = checkpoints.best_step(model_dir)
+      step = saved.best_step(model_dir)
     except UsageError:
       step = None  # the run kept none by a metric
-  return checkpoints.load_params(model_dir, step)
+  return saved.load_params(model_dir, step)
 
 
 @gin.configurable

@@ -25,7 +25,7 @@ from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.orbax_tensors import read_orbax
 from xmcap.tensor_files import FLOATS, Output, Tensor, write_safetensors
-from xmcap.training import checkpoints, start, weights
+from xmcap.training import saved, start, weights
 
 _PREFIX = "target/"
 
@@ -59,7 +59,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
     path: jax.ShapeDtypeStruct(shape, jnp.float32)
     for path, shape in start.unrolled_shapes(variables["params"]).items()
   }
-  checkpoints.check_same(wanted, given.tensors, given.where)
+  saved.check_same(wanted, given.tensors, given.where)
   single = traverse_util.unflatten_dict({path: given.tensors[path].read() for path in wanted}, sep="/")
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
   state = jax.eval_shape(

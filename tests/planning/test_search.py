@@ -74,6 +74,16 @@ def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monke
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
 
 
+def test_what_does_not_fit_cut_finest_is_not_tried_cut_less(monkeypatch):
+  seen = _compiler(
+    monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "all")
+  )
+  plans, refused = search.search(_V4_8)
+  assert not refused and len(plans) == 5
+  tried = [(variant.fsdp, variant.remat) for variant in seen if variant.model == 1]
+  assert tried == [(4, "no"), (4, "vit"), (2, "vit"), (1, "vit"), (1, "all")]
+
+
 def test_heads_are_not_cut_in_two(monkeypatch):
   seen, said = _compiler(monkeypatch, lambda variant: True), []
   search.search(_V4_8, say=said.append)

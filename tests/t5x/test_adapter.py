@@ -295,9 +295,9 @@ def test_what_is_no_captioner_of_t5x_is_said(run, tmp_path, capsys):
 
 
 def test_written_captions_are_the_predictors(run, configured, tmp_path):
-  from xmcap.training import checkpoints as xmcap_checkpoints
+  from xmcap.training import saved
 
-  params = xmcap_checkpoints.load_params(run)
+  params = saved.load_params(run)
   task = seqio.get_mixture_or_task(f"{t5x_adapter.evaluation_mixture('three')}_th")
   dataset = task.get_dataset(LENGTHS, "validation", shuffle=False)
   rows = t5x_adapter.CaptionFeatureConverter()(dataset, LENGTHS).batch(6)

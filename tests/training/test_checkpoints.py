@@ -13,6 +13,7 @@ import pytest
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints as lib
+from xmcap.training import saved
 from xmcap.training.optimizer import Optimizer, adafactor, adam
 from xmcap.training.start import starting_state
 from xmcap.training.step import TrainState, create_state
@@ -77,37 +78,37 @@ def test_keeps_the_newest_and_the_best(tmp_path):
   policy = lib.CheckpointPolicy(keep=2, best_metric="cider")
   write(tmp_path, [1, 2, 3, 4, 5], policy, [0.1, 0.9, 0.2, 0.3, None])
   assert sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir()) == [2, 4, 5]
-  assert lib.best_step(tmp_path) == 2
-  assert_same(lib.load_params(tmp_path, "best"), fresh(seed=2).params)
+  assert saved.best_step(tmp_path) == 2
+  assert_same(saved.load_params(tmp_path, "best"), fresh(seed=2).params)
 
 
 def test_best_may_be_the_least(tmp_path):
   write(
     tmp_path, [1, 2, 3], lib.CheckpointPolicy(keep=1, best_metric="loss", best_mode="min"), [0.5, 0.1, 0.3]
   )
-  assert lib.best_step(tmp_path) == 2
+  assert saved.best_step(tmp_path) == 2
 
 
 @pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
 def test_loads_parameters_from_any_of_the_folders(tmp_path, where):
   write(tmp_path, [3, 4])
-  params = lib.load_params(tmp_path / where)
+  params = saved.load_params(tmp_path / where)
   assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(params))
   assert_same(params, fresh(seed=4).params)
 
 
 def test_loads_a_step(tmp_path):
   write(tmp_path, [3, 4])
-  assert_same(lib.load_params(tmp_path, 3), fresh(seed=3).params)
+  assert_same(saved.load_params(tmp_path, 3), fresh(seed=3).params)
   with pytest.raises(UsageError, match=r"no checkpoint of step 5; there are \[3, 4\]"):
-    lib.load_params(tmp_path, 5)
+    saved.load_params(tmp_path, 5)
   with pytest.raises(UsageError, match="no checkpoint was kept by a metric"):
-    lib.load_params(tmp_path, "best")
+    saved.load_params(tmp_path, "best")
 
 
 def test_no_checkpoint_to_load(tmp_path):
   with pytest.raises(UsageError, match="no checkpoint there"):
-    lib.load_params(tmp_path / "nowhere")
+    saved.load_params(tmp_path / "nowhere")
 
 
 # ---- damage --------------------------------------------------------------------------------------
@@ -116,14 +117,14 @@ def test_no_checkpoint_to_load(tmp_path):
 def test_one_cut_short_is_said_and_the_one_before_it_taken(tmp_path, caplog):
   write(tmp_path, [1, 2, 3])
   cut_short(tmp_path / "checkpoints" / "3")
-  assert_same(lib.load_params(tmp_path), fresh(seed=2).params)
+  assert_same(saved.load_params(tmp_path), fresh(seed=2).params)
   state, origin = begin(tmp_path)
   assert int(state.step) == 2 and "resuming from step 2" in origin
   assert "checkpoints/3/params/" in caplog.text and "when it was written" in caplog.text
   assert "taking the one before it" in caplog.text
   assert (tmp_path / "damaged" / "3" / "params").exists()
   write(tmp_path, [3])  # the run comes to that step again
-  assert_same(lib.load_params(tmp_path, 3), fresh(seed=3).params)
+  assert_same(saved.load_params(tmp_path, 3), fresh(seed=3).params)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,8 @@ def test_all_cut_short(tmp_path):
   write(tmp_path, [1, 2])
   for step in "12":
     cut_short(tmp_path / "checkpoints" / step)
-  with pytest.raises(lib.CheckpointDamaged, match=r"none of the checkpoints \[1, 2\] can be read"):
-    lib.load_params(tmp_path)
+  with pytest.raises(saved.CheckpointDamaged, match=r"none of the checkpoints \[1, 2\] can be read"):
+    saved.load_params(tmp_path)
   with pytest.raises(XmcapError, match=r"none of the checkpoints \[1, 2\] can be read"):
     begin(tmp_path)
 
@@ -150,7 +151,7 @@ def test_one_still_being_written_when_the_process_died_does_not_count(tmp_path):
   write(tmp_path, [1])
   (tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp").mkdir()
   assert int(begin(tmp_path)[0].step) == 1
-  assert_same(lib.load_params(tmp_path), fresh(seed=1).params)
+  assert_same(saved.load_params(tmp_path), fresh(seed=1).params)
 
 
 # ---- other models --------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def test_other_shape_names_the_parameter_and_both_shapes(tmp_path):
   write(tmp_path, [1])
   with pytest.raises(XmcapError, match=r"wi has shape \(16, 32\), and this model's has \(16, 40\)") as error:
     begin(tmp_path, fresh(hidden=40))
-  assert not isinstance(error.value, lib.CheckpointDamaged)
+  assert not isinstance(error.value, saved.CheckpointDamaged)
   assert (tmp_path / "checkpoints" / "1").exists()
 
 

@@ -12,7 +12,7 @@ from tests.training.toy import ToyObjective, ToyStream
 from xmcap import cli, configuration, evaluators
 from xmcap.data.vocabulary import train_vocabulary
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import checkpoints, dry_checks, dry_run, dry_step
+from xmcap.training import checkpoints, dry_checks, dry_run, dry_step, saved
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state
@@ -258,7 +258,7 @@ def test_weights_that_are_not_there(corpus, run, quick):
 
 
 def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
-  params = jax.tree.map(np.array, checkpoints.load_params(trained))
+  params = jax.tree.map(np.array, saved.load_params(trained))
   params["encoder"]["encoder_norm"]["scale"][3] = np.nan
   count = np.zeros((), np.int32)
   save(tmp_path / "bad", TrainState(count, params, {"none": count}, count, count))

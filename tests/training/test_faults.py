@@ -15,7 +15,7 @@ from tests.training.test_loop import run
 from tests.training.toy import ToyStream
 from xmcap.errors import RestartError, XmcapError
 from xmcap.training import checkpoints as lib
-from xmcap.training import manifest
+from xmcap.training import manifest, saved
 
 EVERY_FILE = (
   "params/_METADATA", "params/manifest.ocdbt", "params/d/*", "params/ocdbt.process_0/d/*", "params/crc32.json",
@@ -96,7 +96,7 @@ def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undistu
     patch.setattr(lib.ocp.StandardCheckpointHandler, "restore", no_memory)
     with pytest.raises(XmcapError, match="though its files are what was written .*no room") as error:
       run(folder)
-  assert not isinstance(error.value, lib.CheckpointDamaged)
+  assert not isinstance(error.value, saved.CheckpointDamaged)
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
 
 
@@ -110,8 +110,8 @@ def test_a_checkpoint_without_sums_is_read_as_it_is(folder, undisturbed, caplog)
 def test_parameters_that_are_loaded_are_checked_too(folder):
   file = one_file(folder / "checkpoints/14", "params/ocdbt.process_0/d/*")
   flip(file, 1001)
-  with pytest.raises(lib.CheckpointDamaged, match=f"{file} has changed since it was written"):
-    lib.load_params(folder, 14)
+  with pytest.raises(saved.CheckpointDamaged, match=f"{file} has changed since it was written"):
+    saved.load_params(folder, 14)
 
 
 def test_a_score_that_is_not_its_value_is_damage(tmp_path):
@@ -122,8 +122,8 @@ def test_a_score_that_is_not_its_value_is_damage(tmp_path):
   run(tmp_path, 7, evaluators=[Evaluator()], checkpoint=lib.CheckpointPolicy(every=0, best_metric="cider"))
   note = tmp_path / "checkpoints/7/metrics/metrics"
   note.write_text(json.dumps({**json.loads(note.read_text()), "score": 0.75}))
-  with pytest.raises(lib.CheckpointDamaged, match="checkpoints/7"):
-    lib.best_step(tmp_path)
+  with pytest.raises(saved.CheckpointDamaged, match="checkpoints/7"):
+    saved.best_step(tmp_path)
 
 
 def test_a_source_that_stalls_ends_the_run_to_be_started_again(folder, undisturbed):

@@ -13,10 +13,11 @@ import pytest
 
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training.checkpoints import CheckpointPolicy, load_params
+from xmcap.training.checkpoints import CheckpointPolicy
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.saved import load_params
 from xmcap.training.schedule import ConstantThenRsqrt
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))

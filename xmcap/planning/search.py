@@ -17,7 +17,8 @@ def search(
   """Plans the run that gin is configured for in every variant that makes sense.
 
   Of each mesh the plain step is taken if it fits, else that with rematerialisation of the ViT, of all, else that in the
-  fewest parts: they cost time and save only memory. Layers are scanned over, which compiles many times faster.
+  fewest parts: they cost time and save only memory. What did not fit where parameters are cut finest is not tried where
+  they are cut less. Layers are scanned over, which compiles many times faster.
 
   Args:
     topology: the chips.
@@ -30,27 +31,32 @@ def search(
   plans: list[StepPlan] = []
   refused: list[DoesNotFit] = []
 
-  def attempt(changes: dict) -> None:
-    for easier in _ways_to_fit():
+  def attempt(changes: dict, first: int = 0) -> int:
+    """Tries the ways to fit from `first` on; returns the number of the one that does, else of the last."""
+    ways = list(_ways_to_fit())
+    for way, easier in list(enumerate(ways))[first:]:
       try:
         run = run_lib.of_gin(topology, **{**changes, **easier})
         _check_heads(run)
       except UsageError as error:
         say(f"left out: {_words({**changes, **easier})}: {error}")
-        return
+        return first
       try:
         plans.append(plan_step(run, topology))
         say(
           f"{_words(changes | easier)}: {plans[-1].seconds * 1e3:.1f} ms, compiled in {plans[-1].compile_seconds:.0f} s"
         )
-        return
+        return way
       except DoesNotFit as error:
         say(f"{_words(changes | easier)}: {error}")
         last = error
     refused.append(last)
+    return len(ways) - 1
 
+  # Activations depend on `model` alone: how many pictures a chip has, and how they are cut.
+  easiest: dict[int, int] = {}
   for mesh in meshes(topology):
-    attempt({**mesh, "scan": True})
+    easiest[mesh["model"]] = attempt({**mesh, "scan": True}, easiest.get(mesh["model"], 0))
   if plans:
     best = min(plans, key=rank).run.variant
     for captions in captions_per_image:
@@ -108,7 +114,8 @@ def meshes(topology: Topology) -> Iterator[dict[str, int]]:
   """The meshes that are worth a try.
 
   `model` cuts heads and rows of the vocabulary, so it stays within a host's reach; the rest is `data`, `fsdp`, or both
-  with `fsdp` in one plane of the slice. Slices are joined by `data` alone: little is exchanged along it.
+  with `fsdp` in one plane of the slice. Slices are joined by `data` alone: little is exchanged along it. Of each
+  `model`, the finest cut of the parameters comes first.
   """
   each = topology.chips // topology.slices
   for model in (1, 2, 4):
@@ -116,7 +123,7 @@ def meshes(topology: Topology) -> Iterator[dict[str, int]]:
       continue
     rest = each // model
     plane = math.gcd(rest, math.prod(sorted(topology.shape)[:2]))
-    for fsdp in sorted({1, plane, rest}):
+    for fsdp in sorted({1, plane, rest}, reverse=True):
       yield {"data": topology.chips // (fsdp * model), "fsdp": fsdp, "model": model}
 
 

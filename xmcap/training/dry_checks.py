@@ -16,10 +16,11 @@ from etils import epath
 from jax.sharding import Mesh
 
 from xmcap import model_dir
+from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.vocabulary import ROW_MULTIPLE
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints as checkpoints_lib
-from xmcap.training import sharding
+from xmcap.training import saved, sharding
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training import weights as weights_lib
@@ -75,7 +76,7 @@ def folder(run_dir: str, num_bytes: int) -> str:
   Raises:
     XmcapError: it cannot be written, has not room enough, or what was written is not what is read.
   """
-  root = checkpoints_lib.checkpoints_dir(run_dir).parent
+  root = saved.checkpoints_dir(run_dir).parent
   made = [place for place in (root, *root.parents) if not place.exists()]
   scratch = root / f".dry-run-{os.getpid()}"
   try:
@@ -110,7 +111,7 @@ def _checkpoint_there_and_back(scratch: epath.Path) -> None:
     target = jax.tree.map(
       lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
     )
-    restored = checkpoints_lib.restore(checkpoints.directory / "0", target)
+    restored = saved.restore(checkpoints.directory / "0", target)
   finally:
     checkpoints.close()
   if not np.array_equal(restored.params["kernel"], numbers["kernel"]):
@@ -143,7 +144,7 @@ def weights(
   finite = jax.jit(lambda params: jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), params))(
     state.params
   )
-  bad = [path for path, good in checkpoints_lib.flat(jax.device_get(finite)).items() if not good]
+  bad = [path for path, good in saved.flat(jax.device_get(finite)).items() if not good]
   if bad:
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     raise XmcapError(f"{origin}: {bad[0]}{more} holds NaN or infinity: take weights from before that")
@@ -154,7 +155,7 @@ class _ReadOnly:
   """The checkpoints of a run as `starting_state` asks for them; a damaged one is not moved aside."""
 
   def __init__(self, run_dir: str):
-    self.directory = checkpoints_lib.checkpoints_dir(run_dir)
+    self.directory = saved.checkpoints_dir(run_dir)
 
   def begun(self) -> bool:
     return self.directory.exists() and any(place.name.isdigit() for place in self.directory.iterdir())
@@ -162,9 +163,7 @@ class _ReadOnly:
   def restore_latest(self, target: step_lib.TrainState) -> step_lib.TrainState | None:
     if not self.begun():
       return None
-    return checkpoints_lib.first_readable(self.directory, lambda path: checkpoints_lib.restore(path, target))[
-      1
-    ]
+    return saved.first_readable(self.directory, lambda path: saved.restore(path, target))[1]
 
 
 def _check_same_vocabulary(pretrained: Any, vocabulary: Any) -> None:
@@ -180,7 +179,7 @@ def _check_same_vocabulary(pretrained: Any, vocabulary: Any) -> None:
     ]
     if others:
       other = others[0] / model_dir.VOCABULARY
-      if other.read_bytes() != pathlib.Path(vocabulary.path).read_bytes():
+      if other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
         raise UsageError(
           f"{place}: was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={other}"
         )

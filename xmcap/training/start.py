@@ -11,6 +11,7 @@ from absl import logging
 from xmcap.errors import UsageError, XmcapError
 from xmcap.tensor_files import Tensor
 from xmcap.training import checkpoints as checkpoints_lib
+from xmcap.training import saved
 from xmcap.training import weights as weights_lib
 from xmcap.training.step import TrainState
 
@@ -55,15 +56,13 @@ def starting_state(
   if state is not None:
     return state, f"resuming from step {int(state.step)} in {checkpoints.directory}"
   if initial_checkpoint:
-    path, state = checkpoints_lib.first_readable(
-      initial_checkpoint, lambda path: checkpoints_lib.restore(path, target)
-    )
+    path, state = saved.first_readable(initial_checkpoint, lambda path: saved.restore(path, target))
     return state, f"going on from {path} (step {int(state.step)})"
   if pretrained:
     # Checked first: what is wrong is said before minutes go into making the state.
     parts, origin = pretrained_parts(target.params, pretrained)
     state = create()
-    paths, (leaves, structure) = list(checkpoints_lib.flat(state.params)), jax.tree.flatten(state.params)
+    paths, (leaves, structure) = list(saved.flat(state.params)), jax.tree.flatten(state.params)
     # Held by the list alone, a fresh parameter goes when its successor is there.
     state = state.replace(params=None)
     _overlay(leaves, paths, parts)
@@ -152,7 +151,7 @@ def pretrained_part(
 def unrolled_shapes(target: Any) -> dict[str, tuple[int, ...]]:
   """{path: shape} of a model's parameters, stacked layers (`layers`) taken one by one (`layers_0`, ...)."""
   shapes = {}
-  for path, leaf in checkpoints_lib.flat(target).items():
+  for path, leaf in saved.flat(target).items():
     members = _members(path, leaf.shape)
     shapes |= {member: tuple(leaf.shape[1:]) for member in members} if members else {path: tuple(leaf.shape)}
   return shapes

@@ -11,7 +11,7 @@ import numpy as np
 from xmcap.errors import UsageError, XmcapError
 from xmcap.orbax_tensors import read_orbax
 from xmcap.tensor_files import FLOATS, LastRead, Tensor, read_safetensors
-from xmcap.training import checkpoints as checkpoints_lib
+from xmcap.training import saved
 
 PARAMS, GIN = "params.safetensors", "model.gin"
 """What a folder of converted weights holds: the parameters, and the gin bindings of their model."""
@@ -57,11 +57,11 @@ def open_weights(folder: str | os.PathLike) -> Weights:
 
   def read(path):
     try:
-      return read_orbax(path / checkpoints_lib.PARAMS)
+      return read_orbax(path / saved.PARAMS)
     except UsageError as error:
-      raise checkpoints_lib.CheckpointDamaged(str(error)) from None
+      raise saved.CheckpointDamaged(str(error)) from None
 
-  path, tensors = checkpoints_lib.first_readable(folder, read)
+  path, tensors = saved.first_readable(folder, read)
   return Weights(str(path), one_by_one(tensors), "use the configuration it was trained with")
 
 
