@@ -55,6 +55,31 @@ def test_collectives_are_read_with_their_sizes_and_groups():
   }
 
 
+def _sent(kind, target):
+  return f"""ENTRY %main (x: f32[8]) -> f32[8] {{
+  %send = (f32[1,8,128]{{2,1,0:T(1,128)}}, u32[], token[]) send(%x, %t), channel_id=3, is_host_transfer=true, \
+frontend_attributes={{_xla_host_transfer_handler_name="xla_megascale_runtime",_xla_megascale_target="{target}",\
+_xla_megascale_transfer_type="{kind}"}}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+  "kind, target, expected",
+  [
+    ("ALL_REDUCE", "{1,2}x{0:3}", Collective("all-reduce", 4096, (0, 4))),
+    ("ALL_GATHER", "{1:4}x{0:63}", Collective("all-gather", 4 * 4096, (0, 64, 128, 192))),
+  ],
+)
+def test_what_goes_between_slices_is_read(kind, target, expected):
+  assert program.read(_sent(kind, target)).collectives == (expected,)
+
+
+def test_an_unknown_exchange_between_slices_is_an_error():
+  with pytest.raises(ValueError, match="between slices"):
+    program.read(_sent("GOSSIP", "{1,2}x{0:3}"))
+
+
 def test_cycles_of_a_loop_count_as_often_as_it_runs():
   read = program.read(_TEXT)
   assert (read.cycles, read.cycles_once, read.loops) == (12 * 10 + 7, 17, True)

@@ -107,6 +107,18 @@ def test_a_run_without_captions_cannot_be_planned(capsys):
 
 
 @pytest.mark.slow
+def test_slices_exchange_over_the_network(tmp_path, capsys):
+  file = tmp_path / "plan.json"
+  small = [f"--gin.{binding}" for binding in _SMALL if not binding.startswith("Partitioning")]
+  assert _plan(*small, "--topology=2*v4-8", "--gin.Partitioning.fsdp=4", f"--json={file}") == 0
+  plan = json.loads(file.read_text())
+  assert plan["chips"] == 8 and plan["hosts"] == 2
+  assert (plan["variant"]["data"], plan["variant"]["fsdp"]) == (2, 4)
+  assert plan["estimate"]["network_seconds"] > 0
+  assert "network between slices" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_the_planned_step_runs_on_as_many_devices():
   flags = "--xla_force_host_platform_device_count=64 --xla_backend_optimization_level=0"
   env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "XLA_FLAGS": flags}

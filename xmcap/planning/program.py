@@ -20,6 +20,9 @@ _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_co
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+# What goes between slices is sent by the hosts: `_xla_megascale_target="{1,2}x{0:3}"` are slices x chips of a slice.
+_BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
+_TARGET = re.compile(r'_xla_megascale_target="\{([\d,:]+)\}x\{([\d,:]+)\}"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Collective:
     kind: one of `KINDS`.
     size: bytes of the whole array that is reduced, gathered, scattered or sent, a chip.
     group: the positions in the mesh (row-major) of one group of chips that take part; of a permutation, its pairs
-      in a row.
+      in a row; between slices, a chip of each.
     times: so often a step.
   """
 
@@ -83,6 +86,8 @@ def read(text: str) -> Program:
     if operation == "while":
       trips = limits.get(_CONDITION.search(rest)[1], 1)
       loops = True
+    if operation == "send" and _BETWEEN_SLICES.search(rest):
+      found[name].append(_between_slices(shape, rest))
     if kind in KINDS:
       group = _group(kind, rest)
       found[name].append(Collective(kind, _size(kind, shape, operation, len(group)), group))
@@ -152,6 +157,24 @@ def _size(kind: str, shape: str, operation: str, chips: int) -> int:
     # Operands and results together, and counters of no size that matters: the largest is the whole array.
     return max(sizes)
   return sum(sizes) * (chips if kind == "reduce-scatter" else 1)
+
+
+def _between_slices(shape: str, rest: str) -> Collective:
+  """What a chip sends for its slice; the mesh holds the slices one after the other."""
+  kind = _BETWEEN_SLICES.search(rest)[1].lower().replace("_", "-")
+  kind = "collective-permute" if kind == "one-to-one" else kind
+  target = _TARGET.search(rest)
+  if kind not in KINDS or target is None:
+    raise ValueError(f"an exchange between slices that is written in an unknown way: {rest[:200]}")
+  slices, chips = (_count(part) for part in target.groups())
+  size = shape_bytes(*_SHAPE.search(shape).groups()) * (slices if kind == "all-gather" else 1)
+  return Collective(kind, size, tuple(number * chips for number in range(slices)))
+
+
+def _count(text: str) -> int:
+  """How many numbers `1,2` or `0:3` are."""
+  ends = [tuple(map(int, part.split(":"))) for part in text.split(",")]
+  return sum(end[-1] - end[0] + 1 for end in ends)
 
 
 def shape_bytes(dtype: str, dims: str) -> int:

@@ -173,6 +173,8 @@ def prepare_host() -> None:
   beside this one would find libtpu locked.
   """
   os.environ["JAX_PLATFORMS"] = "cpu"
+  # A program for absent chips can be written to jax's cache, but not read back.
+  os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
   for name, value in _NO_TPU_HERE.items():
     os.environ.setdefault(name, value)
 
