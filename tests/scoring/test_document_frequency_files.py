@@ -50,7 +50,11 @@ def test_words_of_another_tokenizer_are_refused(path):
     document_frequency_files.read(path, "whitespace")
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"{}")[:-6], gzip.compress(b"")])
+@pytest.mark.parametrize(
+  "content",
+  [b"", b"no gzip", gzip.compress(b"{}")[:-6], gzip.compress(b"")],
+  ids=["nothing", "no gzip", "cut", "empty gzip"],
+)
 def test_damaged_files_are_one_line(path, content):
   path.write_bytes(content)
   with pytest.raises(UsageError) as error:
