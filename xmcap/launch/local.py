@@ -103,7 +103,7 @@ def run(
       if code == 0 or signals.count or not restartable(code):
         break
       if attempt < restart:
-        runner.say(f"ended with {words(code)}: starting again ({attempt + 1} of {restart})")
+        runner.say(f"{group.who_ended}ended with {words(code)}: starting again ({attempt + 1} of {restart})")
   return 128 - code if code < 0 else code
 
 
@@ -132,6 +132,7 @@ class _Group:
   def __init__(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]):
     self._processes = []
     self._readers = []
+    self.who_ended = ""
     try:
       for argv in argvs:
         self._processes.append(_start(argv, variables))
@@ -144,11 +145,15 @@ class _Group:
       self._readers.append(reader)
 
   def wait(self, signals: _Signals, grace: float) -> int:
-    """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N)."""
+    """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N).
+
+    `who_ended` is then that one, in words, where it was the first to end.
+    """
     while self._running():
       if signals.count or any(process.returncode for process in self._processes):
         break
       time.sleep(_POLL)
+    first = [index for index, process in enumerate(self._processes) if process.returncode]
     if not signals.count:
       self._sleep_until_ended(_SETTLE, lambda: signals.count)
     by_themselves = [process.returncode for process in self._processes if process.returncode is not None]
@@ -157,10 +162,13 @@ class _Group:
     self._sleep_until_ended(grace, lambda: signals.count > max(seen, 1))
     self.kill()
     failed = [code for code in by_themselves if code and not restartable(code)]
-    asked = [code for code in by_themselves if code]
     codes = [process.returncode for process in self._processes]
-    # One that failed stands before those that only lost it.
-    return next(iter([*failed, *asked, *(code for code in codes if code)]), 0)
+    # One that failed stands before those that only lost it, and the first to end before the others.
+    asked = [*(codes[index] for index in first), *by_themselves, *codes]
+    found = next((code for code in [*failed, *asked] if code), 0)
+    named = [index for index in first if codes[index] == found]
+    self.who_ended = f"process {named[0]} " if named and len(codes) > 1 else ""
+    return found
 
   def kill(self) -> None:
     """Ends what is left, the processes' own children too, and waits for the last lines."""
