@@ -5,6 +5,7 @@ import pytest
 
 from tests import small_corpus
 from xmcap import cli, configuration
+from xmcap.data import images
 from xmcap.languages import TRAINED
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -85,7 +86,7 @@ def test_fine_tuning_begins_where_pretraining_writes():
   assert Arguments()["pretrained"]() == written
 
 
-@pytest.mark.parametrize("name", ["cc3m35l", "coco35l"])
+@pytest.mark.parametrize("name", ["cc3m_35l", "coco_35l"])
 def test_the_corpora_hold_the_35_trained_languages(name):
   from xmcap.tasks import cc3m35l, coco35l  # noqa: F401
 
@@ -127,3 +128,11 @@ def test_a_vocabulary_too_large_for_the_model_is_one_line(corpus, tmp_path, caps
   error = capsys.readouterr().err.splitlines()[-1]
   assert code == 2 and "pieces do not fit the model's 256 rows (T5Config.vocab_size)" in error
   assert not (tmp_path / "model").exists()
+
+
+def test_inception_crops_are_for_training_alone(corpus):
+  overrides = [f"DATA_DIR={corpus}", "BATCH_SIZE=8", "IMAGE_SIZE=32"]
+  configuration.parse(["models/tiny.gin", "runs/train_coco35l.gin", "data/inception_crop.gin"], overrides)
+  assert Arguments()["stream"]().augment == images.InceptionCrop(max_aspect=1.3333)
+  (evaluator,) = Arguments()["evaluators"]()
+  assert evaluator.stream.augment is None

@@ -22,6 +22,7 @@ from xmcap.data import images
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.predictor import Predictor, with_progress
+from xmcap.record_references import RecordReferences
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
@@ -35,12 +36,12 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 
 @gin.configurable
 class CaptionEvaluator:
-  """Decodes a split in the XM3600 layout and scores the captions, as `xmcap score` would.
+  """Decodes a split and scores the captions, as `xmcap score` would.
 
   Args:
     predictor: decodes.
-    references: captions.jsonl.
-    images_dir: KEY.jpg or KEY.png; by default `images` beside the references.
+    references: captions.jsonl in the XM3600 layout, or a folder of records as `xmcap data build` writes it.
+    images_dir: KEY.jpg or KEY.png; by default `images` beside the references. Records hold their pictures.
     languages: codes; () is all that the references hold.
     limit: only the first so many pictures; 0 is all.
     out_dir: tables, report and predictions go there; "" writes nothing, as fits an evaluation while training.
@@ -50,6 +51,8 @@ class CaptionEvaluator:
     bootstrap: resamples for 95% intervals in what is written; 0 is none.
     subset: `xm600:SEED` or a file of keys; "" is all.
     beside: `paper`, or a folder of xmcap score, whose scores are shown beside; "" is none.
+    split: of the records.
+    name: begins the names of the rows, such as `xm3600`; "" leaves them alone.
   """
 
   def __init__(
@@ -66,9 +69,13 @@ class CaptionEvaluator:
     bootstrap: int = 0,
     subset: str = "",
     beside: str = "",
+    split: str = "test",
+    name: str = "",
   ):
     self.predictor = predictor
     self.path = references
+    self.prefix = f"{name}/" if name else ""
+    self.records = RecordReferences(references, split, languages) if _is_records(references) else None
     self.images_dir = pathlib.Path(images_dir) if images_dir else pathlib.Path(references).parent / "images"
     self.out_dir = out_dir
     self.title = title
@@ -77,7 +84,11 @@ class CaptionEvaluator:
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
     self.beside = output.read_baseline(beside) if beside else {}
-    held = references_lib.read_references(references, languages or None)
+    held = (
+      self.records.references
+      if self.records
+      else references_lib.read_references(references, languages or None)
+    )
     keys = subsets.choose(subset, held).keys if subset else tuple(held)
     self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
@@ -92,7 +103,7 @@ class CaptionEvaluator:
       UsageError: the file of any picture is absent, be it one of these or not.
     """
     present = set(os.listdir(self.images_dir)) if self.images_dir.is_dir() else set()
-    for key in self.references:
+    for key in () if self.records else self.references:
       if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
         raise self._no_picture(key)
     evaluator = copy.copy(self)
@@ -125,7 +136,7 @@ class CaptionEvaluator:
     means = table.means.get("36") or list(table.means.values())[-1]
     for language, row in {**table.rows, "mean": means}.items():
       for name in table.metrics:
-        yield language, name, row[name]
+        yield language, f"{self.prefix}{name}", row[name]
 
   def _predict(self, params: Any) -> predictions_lib.Predictions:
     """Captions for the languages that a picture has references in."""
@@ -161,13 +172,16 @@ class CaptionEvaluator:
       for name, table in baselines.items()
     }
     result = output.with_beside(result, {**self.beside, **beside})
-    output.write(result, out, images_dir=self.images_dir, baselines=baselines)
+    images_dir = None if self.records else self.images_dir
+    output.write(result, out, images_dir=images_dir, baselines=baselines)
     table = result.table
     print(table.terminal(), flush=True)
     _say(f"tables and report are in {out}: open {out / 'report.html'}")
     return table
 
   def _bytes(self, key: str) -> bytes:
+    if self.records:
+      return self.records.read(key)
     for suffix in _SUFFIXES:
       path = self.images_dir / f"{key}{suffix}"
       if path.is_file():
@@ -242,6 +256,10 @@ class LossEvaluator:
         sums[name] = sums.get(name, 0.0) + float(value) * weight
     for name, value in sums.items():
       yield "", f"{self.prefix}{name}", value / max(total, 1e-9)
+
+
+def _is_records(path: str) -> bool:
+  return pathlib.Path(path, "dataset_info.json").is_file()
 
 
 def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predictions:

@@ -63,7 +63,8 @@ def test_captions_that_would_be_cut_are_counted(corpus):
 
 def test_invisible_characters_may_change(corpus):
   class Normalising:
-    path = "spiece.model"
+    path, size = "spiece.model", 250_100
+    has_language_piece = staticmethod(lambda language: False)
     prompt = staticmethod(lambda language: [7 + len(language)])
     encode = staticmethod(lambda text: text)
     decode = staticmethod(lambda text: text.replace("\u200c", "").replace("\uff01", "!"))
@@ -78,8 +79,52 @@ def test_invisible_characters_may_change(corpus):
 
 def test_two_languages_with_one_prompt():
   class Same:
-    path = "spiece.model"
+    path, size = "spiece.model", 250_100
+    has_language_piece = staticmethod(lambda language: False)
     prompt = staticmethod(lambda language: [5])
 
   with pytest.raises(UsageError, match="'de' and 'en' have the same prompt"):
     checks.check_vocabulary(Same, ["de", "en"], {})
+
+
+class Pieces:
+  """A vocabulary of so many pieces, with the LangId pieces of some languages."""
+
+  path = "own.model"
+
+  def __init__(self, size, languages=()):
+    self.size, self.rows, self.languages = size, -(-size // 128) * 128, languages
+
+  def has_language_piece(self, language):
+    return language in self.languages
+
+  def prompt(self, language):
+    return [ord(language[0]), ord(language[1])]
+
+
+@pytest.mark.parametrize("size, rows", [(250_100, 250_112), (32_100, 32_128), (256, 256)])
+def test_a_vocabulary_of_the_size_of_the_model(size, rows):
+  checks.check_rows(Pieces(size), rows)
+
+
+@pytest.mark.parametrize(
+  "size, message",
+  [
+    (32_100, "own.model: 32,100 pieces leave many of 250,112 rows unused .*mT5's model of 250,100 pieces"),
+    (256_300, "own.model: 256,300 pieces do not fit the model's 250,112 rows"),
+  ],
+)
+def test_a_vocabulary_of_another_size(size, message):
+  with pytest.raises(UsageError, match=message):
+    checks.check_rows(Pieces(size), 250_112)
+
+
+def test_langid_pieces_or_the_model_of_mt5():
+  checks.check_prompts(Pieces(700, ("de", "en")), ["de", "en"])
+  checks.check_prompts(Pieces(250_100), ["de", "en"])
+  with pytest.raises(
+    UsageError, match="own.model: no LangId piece such as <de> for de en among its 700 pieces"
+  ):
+    checks.check_prompts(Pieces(700), ["de", "en"])
+  with pytest.raises(UsageError, match="no LangId piece such as <th> for th among its 250,100 pieces"):
+    checks.check_prompts(Pieces(250_100, ("en",)), ["en", "th"])

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from xmcap.data import draws
 
@@ -70,3 +71,50 @@ def test_a_far_position_needs_no_replay():
 def test_the_seed_changes_the_order():
   positions = np.arange(200)
   assert (draws.permuted(0, positions, 200) != draws.permuted(1, positions, 200)).mean() > 0.9
+
+
+def chi_square(counts: np.ndarray, degrees: int) -> float:
+  """The share of fair draws whose counts, all equally likely, deviate more than these."""
+  expected = counts.sum() / counts.size
+  return stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), degrees)
+
+
+def table(rows: np.ndarray, columns: np.ndarray, size: int) -> np.ndarray:
+  counts = np.zeros((size, size))
+  np.add.at(counts, (rows, columns), 1)
+  return counts
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_order_is_uniform_over_epochs(seed):
+  size, epochs = 24, 2_000
+  order = draws.permuted(seed, np.arange(epochs * size), size).reshape(epochs, size)
+  places = np.broadcast_to(np.arange(size), order.shape)
+  assert chi_square(table(places, order, size), (size - 1) ** 2) > 1e-3
+  # What comes after what, and where a picture is in the epoch after.
+  followed = table(order[:, :-1], order[:, 1:], size)[~np.eye(size, dtype=bool)]
+  assert chi_square(followed, size * (size - 1) - 1) > 1e-3
+  where = np.argsort(order, 1)
+  assert chi_square(table(where[:-1], where[1:], size), (size - 1) ** 2) > 1e-3
+
+
+def test_the_order_of_many_pictures_is_uniform_over_epochs():
+  size, epochs, bins = 113_287, 200, 10  # COCO-35L's
+  places = np.arange(0, size, size // 40)
+  positions = (np.arange(epochs)[:, None] * size + places).ravel()
+  order = draws.permuted(0, positions, size).reshape(epochs, -1)
+  rows = np.broadcast_to(places * bins // size, order.shape)
+  counts = table(rows, order * bins // size, bins)
+  assert stats.chi2_contingency(counts).pvalue > 1e-3
+  assert chi_square(counts.sum(0), bins - 1) > 1e-3
+  # The same place in one epoch and the next.
+  again = table(order[:-1] * bins // size, order[1:] * bins // size, bins)
+  assert chi_square(again, bins * bins - 1) > 1e-3
+
+
+@pytest.mark.parametrize("size", [65_536, 65_537, 65_538, 113_287, 131_072, 131_073])
+def test_many_pictures_are_permuted(size):
+  order = draws.permuted(5, np.arange(2 * size), size).reshape(2, size)
+  for epoch in order:
+    assert (np.bincount(epoch, minlength=size) == 1).all()
+  assert (order[0] != order[1]).mean() > 0.9

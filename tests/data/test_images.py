@@ -203,3 +203,44 @@ def test_values_out_of_range_are_refused(values):
 def test_augmentation_without_random_numbers_is_refused():
   with pytest.raises(UsageError, match="draws"):
     images.preprocess(photo(), 8, images.Augment(min_area=0.5))
+
+
+@pytest.mark.parametrize(
+  "width, height", [(640, 480), (480, 640), (300, 300), (1000, 100), (100, 1000), (8, 8)]
+)
+def test_inception_crops_have_the_area_and_the_sides_asked_for(width, height):
+  crop = images.InceptionCrop()
+  rng = np.random.default_rng(0)
+  areas = []
+  for _ in range(2000):
+    numbers = rng.random(images.NUM_DRAWS)
+    left, top, right, bottom = crop.box(width, height, numbers)
+    assert 0 <= left < right <= width and 0 <= top < bottom <= height
+    aspect = (right - left) / (bottom - top)
+    assert 3 / 4 - 1e-9 <= aspect <= 4 / 3 + 1e-9
+    area = (right - left) * (bottom - top) / (width * height)
+    areas.append(area)
+    wanted = 0.08 + 0.92 * numbers[0]
+    assert area == pytest.approx(wanted) or area < wanted
+    # Smaller than wanted only where no ratio fits.
+    if area < wanted * (1 - 1e-9):
+      assert right - left == pytest.approx(width) or bottom - top == pytest.approx(height)
+  if max(width / height, height / width) <= 4 / 3 + 1e-9:
+    assert np.mean(areas) == pytest.approx(0.54, abs=0.02)  # uniform from 0.08 to 1
+
+
+def test_inception_crop_does_not_mirror():
+  assert not images.InceptionCrop().flip
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_a_crop_is_decoded_at_the_scale_that_it_needs(orientation):
+  exif = Image.Exif()
+  exif[0x0112] = orientation
+  data = encode(Image.fromarray(photo(480, 640)), "JPEG", quality=95, exif=exif)
+  whole = images.decode(data, "k")
+  for numbers in np.random.default_rng(0).random((12, images.NUM_DRAWS)):
+    for augment in (None, images.InceptionCrop(), images.Augment(min_area=0.5, max_aspect=1.5)):
+      found = images.load(data, "k", 56, augment, numbers)
+      expected = images.preprocess(whole, 56, augment, numbers)
+      assert np.abs(found.astype(int) - expected).mean() < 2

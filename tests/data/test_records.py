@@ -52,6 +52,34 @@ def test_records_come_back_in_order(tmp_path):
   assert list(source) == [record(number) for number in range(8)]
 
 
+def test_a_split_goes_on_with_the_shards_that_are_whole(tmp_path):
+  shards = [range(0, 3), range(3, 4), range(4, 8)]
+  (tmp_path / "marks").mkdir()
+
+  def write_shards(made):
+    return records.write_split(
+      tmp_path / "out", "train", shards, made, dataset="toy", processes=1, finished=tmp_path / "marks"
+    )
+
+  def failing(shard):
+    if shard.start == 4:
+      raise XmcapError("no more")
+    return numbered(shard)
+
+  with pytest.raises(XmcapError, match="no more"):
+    write_shards(failing)
+  # What is marked as whole is not made again, unless it is gone.
+  (tmp_path / "out" / "toy-train.array_record-00001-of-00003").unlink()
+  begun = []
+  split = write_shards(lambda shard: begun.append(shard.start) or numbered(shard))
+  assert begun == [3, 4]
+  assert split == write(tmp_path / "whole") and split == write_shards(None)
+  assert all(
+    path.read_bytes() == (tmp_path / "whole" / path.name).read_bytes()
+    for path in (tmp_path / "out").iterdir()
+  )
+
+
 def test_read_takes_indices_in_any_order_and_twice(tmp_path):
   write(tmp_path)
   indices = [7, 0, 3, 3, 2]

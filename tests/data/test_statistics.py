@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from xmcap.data import records
+from xmcap import cli
+from xmcap.data import published, records
+from xmcap.data import statistics as statistics_lib
 from xmcap.data.records import Caption, Record
 from xmcap.data.statistics import Row, statistics
+from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -31,17 +34,99 @@ def test_counts(corpus):
   found = statistics(corpus)
   assert found.images == {"train (records)": 2, "test (release)": 1}
   assert found.rows == [
-    Row("train (records)", "ar", images=1, captions=1, words=2, characters=8),
-    Row("train (records)", "en", images=2, captions=3, words=5, characters=15),
-    Row("test (release)", "en", images=1, captions=2, words=3, characters=12),
+    Row("train (records)", "ar", images=1, captions=1, words=2, characters=8, spaced_words=2, once=1),
+    Row(
+      "train (records)", "en", images=2, captions=3, words=5, characters=15, spaced_words=5, once=1, twice=1
+    ),
+    Row("test (release)", "en", images=1, captions=2, words=3, characters=12, spaced_words=3, twice=1),
   ]
 
 
 def test_table_names_languages_and_sums(corpus):
   lines = str(statistics(corpus)).splitlines()
   assert lines[0] == "train (records): 2 images"
-  assert any(line.split() == ["en", "English", "2", "3", "5", "15", "1.7", "5.0"] for line in lines)
-  assert any(line.split() == ["2", "languages", "2", "4", "7", "23", "1.8", "5.8"] for line in lines)
+  row = ["en", "English", "2", "3", "1.50", "1.7", "5.0", "1", "1", "0"]
+  assert any(line.split() == row for line in lines)
+  assert any(line.split() == ["2", "languages", "2", "4", "2.00", "1.8", "5.8"] for line in lines)
+
+
+def test_lengths_in_pieces_and_the_share_cut(corpus, tiny_dir):
+  path = f"{tiny_dir}/vocabulary.model"
+  found = statistics(corpus, vocabulary=path, target_length=4)
+  vocabulary = Vocabulary(path)
+  texts = ["a red dog", "dog", "cat"]
+  lengths = sorted(len(vocabulary.encode(text)) + 1 for text in texts)
+  row = found.rows[1]
+  assert (row.language, row.pieces) == ("en", sum(lengths))
+  assert row.longer_than(4) == sum(length > 4 for length in lengths)
+  assert (row.length_at(0.5), row.length_at(1.0)) == (lengths[1], lengths[-1])
+  shown = str(found)
+  assert "over 4" in shown
+  assert f"{row.longer_than(4) / 3:.2%}" in next(
+    line for line in shown.splitlines() if line.startswith("en ")
+  )
+
+
+def test_parts_counted_by_several_processes_add_up(corpus, tiny_dir, monkeypatch):
+  monkeypatch.setattr(statistics_lib, "_CHUNK", 1)
+  seen = []
+  found = statistics(
+    corpus, vocabulary=f"{tiny_dir}/vocabulary.model", processes=2, progress=lambda *where: seen.append(where)
+  )
+  monkeypatch.undo()
+  assert found == statistics(corpus, vocabulary=f"{tiny_dir}/vocabulary.model", processes=1)
+  assert seen == [("train (records)", 1, 2), ("train (records)", 2, 2)]
+
+
+def test_published_figures_and_differences_stand_beside(corpus):
+  shown = str(statistics(corpus, corpus="xm3600")).splitlines()
+  assert any("against Table 1 of the XM3600 paper" in line for line in shown)
+  rows = [line for line in shown if line.startswith("ar ") and "7,367" in line]
+  # Found, published, difference of: captions; images with 1, 2, more captions; words; characters.
+  assert rows[0].split() == [
+    "ar", "Arabic", "1", "7,367", "-7,366", "1", "0", "+1", "0", "3,434", "-3,434", "0", "166", "-166",
+    "2.0", "7.7", "-5.7", "8.0", "42.2", "-34.2",
+  ]  # fmt: skip
+  assert sum(line.startswith("zh ") for line in shown) == 2  # not there, in neither split
+
+
+def test_coco_35l_is_known_by_its_name(tmp_path):
+  split = records.write_split(tmp_path, "train", [0], two_records, dataset="coco35l", processes=1)
+  records.write_metadata(tmp_path, [split], dataset="coco35l")
+  shown = str(statistics(tmp_path)).splitlines()
+  line = next(line for line in shown if line.startswith("en ") and "566,435" in line)
+  assert line.split() == ["en", "English", "2", "113,287", "-113,285", "3", "566,435", "-566,432"]
+
+
+def test_the_published_sizes_are_those_of_the_files():
+  for corpus, split, lines in (
+    ("coco35l", "train", 19_258_790), ("coco35l", "validation", 850_000),
+    ("cc3m35l", "train", 112_821_180), ("cc3m35l", "validation", 538_560),
+  ):  # fmt: skip
+    figures = published.figures(corpus, split)
+    assert sum(row["captions"] for code, row in figures.items() if code != "en") == lines
+  table = published.figures("xm3600", "test")
+  assert len(table) == 36 and sum(row["captions"] for row in table.values()) == 261_375
+
+
+@pytest.mark.parametrize(
+  "options, message",
+  [
+    ({"corpus": "coco"}, "nothing is published of the corpus 'coco'"),
+    ({"vocabulary": "none.model"}, "none.model"),
+  ],
+)
+def test_bad_options(corpus, options, message):
+  with pytest.raises(UsageError, match=message):
+    statistics(corpus, **options)
+
+
+def test_the_command(corpus, tiny_dir, capsys):
+  assert (
+    cli.main(["data", "stats", str(corpus), f"--vocabulary={tiny_dir}/vocabulary.model", "--target_length=8"])
+    == 0
+  )
+  assert "over 8" in capsys.readouterr().out
 
 
 def test_folder_of_a_release_itself(corpus):

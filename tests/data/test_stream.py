@@ -6,10 +6,11 @@ import gin
 import numpy as np
 import pytest
 import sentencepiece
+from scipy import stats
 
 import tests.data.conftest as corpora
 from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
-from xmcap.data import images, records
+from xmcap.data import checks, images, records
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError
 
@@ -319,7 +320,7 @@ def test_gin_sets_it_up(tiny):
   assert stream.image_size == 8 and stream.augment == images.Augment(min_area=0.5)
 
 
-def test_an_mt5_like_model_by_path(tiny_dir, tmp_path, register):
+def test_an_mt5_like_model_by_path(tiny_dir, tmp_path, register, monkeypatch):
   model = io.BytesIO()
   with open(f"{tiny_dir}/text.txt", encoding="utf-8") as file:
     sentencepiece.SentencePieceTrainer.train(
@@ -330,6 +331,9 @@ def test_an_mt5_like_model_by_path(tiny_dir, tmp_path, register):
   corpus = register(tiny_dir)
   with gin.unlock_config():
     gin.bind_parameter(f"{corpus.name}.vocabulary", str(tmp_path / "other.model"))
+  with pytest.raises(UsageError, match="other.model: no LangId piece such as <ar> for ar de en among its"):
+    captions(corpus, prompt_length=4, target_length=64)
+  monkeypatch.setattr(checks, "MT5_SIZE", corpus.vocabulary().size)
   stream = captions(corpus, prompt_length=4, target_length=64)
   assert stream.vocabulary.prompt("en") == stream.vocabulary.encode("en")
   batch = stream.batch(0)
@@ -381,3 +385,86 @@ def test_resized_has_the_longest_targets_and_leaves_the_stream_alone(tiny):
   small = stream.resized(2)
   assert small.batch(0)["target_tokens"].shape == (2, 1, 16) and small.batch(0)["image"].shape[0] == 2
   assert (stream.pictures, stream.target_lengths, stream.bucket_window) == (8, (4, 16), 2)
+
+
+@pytest.mark.parametrize("host_count", [2, 16])
+def test_sixteen_hosts_give_the_bits_of_one(tiny, host_count):
+  stream = captions(
+    tiny, batch_size=64, augment=images.InceptionCrop(), language_weights={"en": 2.0, "de": 1.0}
+  )
+  for step in (0, 5, 10**9 // 32):
+    equal(joined([stream.batch(step, host, host_count) for host in range(host_count)]), stream.batch(step))
+
+
+def test_a_far_position_reads_no_more_than_the_first(tiny, monkeypatch):
+  stream = captions(tiny)
+  asked = []
+  read = stream.source.read
+  monkeypatch.setattr(
+    stream.source, "read", lambda indices, parse: asked.append(len(indices)) or read(indices, parse)
+  )
+  stream.batch(0)
+  first, asked[:] = list(asked), []
+  stream.batch(10**9 // stream.pictures)
+  assert sum(asked) == sum(first) == stream.pictures
+
+
+@pytest.mark.parametrize(
+  "options, expected",
+  [
+    ({}, {"ar": 1, "de": 1, "en": 1}),
+    ({"language_weights": "uniform"}, {"ar": 1, "de": 1, "en": 1}),
+    ({"language_weights": "count"}, {"ar": 1, "de": 1, "en": 2}),
+    ({"language_weights": "count", "temperature": 2.0}, {"ar": 1, "de": 1, "en": 2**0.5}),
+    ({"language_weights": {"en": 6, "de": 3.0, "ar": 1}}, {"ar": 1, "de": 3, "en": 6}),
+    ({"language_weights": {"en": 9, "de": 4}, "temperature": 2.0}, {"de": 2, "en": 3}),
+    ({"languages": ("en", "ar")}, {"ar": 1, "en": 1}),
+    ({"languages": ("en", "ar"), "language_weights": "count"}, {"ar": 1, "en": 2}),
+  ],
+)
+def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
+  stream = captions(tiny, batch_size=NUM_PICTURES, captions_per_image=1, image_size=1, **options)
+  assert set(stream.languages) == set(expected)
+  counts = dict.fromkeys(stream.languages, 0)
+  for step in range(120):
+    positions = np.arange(NUM_PICTURES) + step * NUM_PICTURES
+    records_of, chosen, _ = stream._captions(positions, stream._indices(positions))
+    for record, (column,) in zip(records_of, chosen, strict=True):
+      if int(record.key, 16) % 2 == 0:  # these have all three
+        counts[stream.languages[column]] += 1
+  shares = np.array([expected[code] for code in counts]) / sum(expected.values())
+  assert stats.chisquare(list(counts.values()), shares * sum(counts.values())).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+  "options, message",
+  [
+    (
+      dict(languages=("en", "th")),
+      "CaptionStream.languages: 'th' is none of the languages to draw from: ar de en",
+    ),
+    (dict(language_weights="most"), "language_weights is 'most': give rates, uniform, count, or weights"),
+    (dict(language_weights={"th": 1}), "language_weights: 'th' is none"),
+    (dict(languages=("en",), language_weights={"de": 1}), "language_weights: 'de' is none .*: en"),
+    (dict(language_weights={"en": -1}), "'en' has -1"),
+    (dict(language_weights={"en": float("nan")}), "'en' has nan"),
+    (dict(language_weights={"en": 0}), "are all 0"),
+    (dict(temperature=0), "temperature is 0"),
+  ],
+)
+def test_bad_weights(tiny, options, message):
+  with pytest.raises(UsageError, match=message):
+    captions(tiny, **options)
+
+
+def test_gin_sets_the_weights(tiny):
+  with gin.config_scope("weighted"), gin.unlock_config():
+    gin.parse_config(f"""
+      weighted/CaptionStream.mixture = "{tiny.name}"
+      weighted/CaptionStream.languages = ("de", "en")
+      weighted/CaptionStream.language_weights = {{"en": 3.0, "de": 1.0}}
+      weighted/CaptionStream.temperature = 1.5
+    """)
+    stream = CaptionStream(batch_size=4, image_size=8)
+  assert stream.languages == ("de", "en")
+  np.testing.assert_allclose(stream._weights, [1, 3 ** (1 / 1.5)])

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import seqio
 
-from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
+from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, tiny_record, write_corpus
 from xmcap.data import records, tasks
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED
+from xmcap.scoring import subsets
 
 
 def examples(name, **options) -> list[dict]:
@@ -48,8 +49,6 @@ def test_sequence_lengths_resize_and_trim(tiny):
 
 
 def test_pictures_of_different_sizes_keep_their_own(tmp_path, register):
-  from tests.data.conftest import png
-
   pictures = [
     records.Record(f"k{side}", png(np.zeros((side, 2 * side, 3), np.uint8)), [records.Caption("en", "black")])
     for side in (4, 7)
@@ -179,3 +178,75 @@ def test_emoji36_comes_with_the_package():
   assert set(registered.rates.values()) == {1.0}
   assert set(TRAINED) < set(registered.corpus.languages)
   assert "emoji36_quz" in seqio.TaskRegistry.names()
+
+
+def keyed(number: int) -> records.Record:
+  return records.Record(f"{number:016x}", png(colour(number % 250)), [records.Caption("en", f"dog {number}")])
+
+
+@pytest.fixture
+def whole(tmp_path, register):
+  out = write_corpus(tmp_path, [keyed(number) for number in range(640)])
+  return register(out, languages=("en",))
+
+
+def test_a_part_draws_as_the_scores_do(whole):
+  part = tasks.register_part(f"{whole.name}_600", whole, subset="xm600:3")
+  source = part.source("train")
+  keys = [record.key for record in source]
+  assert keys == list(subsets.choose("xm600:3", dict.fromkeys(f"{n:016x}" for n in range(640))).keys)
+  assert len(source) == 600 and source[5].key == keys[5]
+  assert [record.key for record in source.read([599, 0])] == [keys[599], keys[0]]
+  with pytest.raises(IndexError):
+    source.read([600])
+  with gin.unlock_config():
+    gin.bind_parameter(f"{part.name}.subset", "xm600:4")
+  assert [record.key for record in part.source("train")] != keys
+  assert len(examples(f"{part.name}_en")) == 600
+
+
+def test_a_part_by_a_file_of_keys_feeds_a_stream(whole, tmp_path):
+  from xmcap.data.stream import CaptionStream
+
+  (tmp_path / "keys.txt").write_text(f"{7:016x}\n{3:016x}\n")
+  part = tasks.register_part(f"{whole.name}_two", whole, subset=str(tmp_path / "keys.txt"))
+  batch = CaptionStream(part.name, batch_size=4, target_length=24, image_size=8).batch(0)
+  assert set(batch["key"]) == {f"{7:016x}", f"{3:016x}"}
+
+
+def test_a_part_of_the_splits(tiny):
+  part = tasks.register_part(f"{tiny.name}_dev", tiny, splits=("validation",))
+  assert part.location() == tiny.location()
+  assert part.languages == tiny.languages
+  with pytest.raises(UsageError, match=f"{part.name} has no split 'train', only validation"):
+    part.source("train[:4]")
+
+
+@pytest.mark.parametrize(
+  "name, languages, splits",
+  [
+    ("coco_35l", TRAINED, ["train", "validation"]),
+    ("coco_35l_dev", TRAINED, ["validation"]),
+    ("cc3m_35l", TRAINED, ["train", "validation"]),
+    ("xm3600", tuple(LANGUAGES), ["test"]),
+    ("xm600", tuple(LANGUAGES), ["test"]),
+  ],
+)
+def test_the_corpora_of_the_paper(name, languages, splits):
+  import xmcap.tasks  # noqa: F401
+
+  assert tuple(tasks.registration(name).rates) == languages
+  for language in languages:
+    assert list(seqio.get_mixture_or_task(f"{name}_{language}").splits) == splits
+  with pytest.raises(UsageError, match="data_dir"):
+    tasks.registration(name).corpus.location()
+
+
+def test_corpora_with_one_vocabulary_mix(tiny_dir, register):
+  one, other = register(tiny_dir, languages=("de",)), register(tiny_dir, languages=("en",))
+  both = f"{one.name}_with_{other.name}"
+  seqio.MixtureRegistry.add(both, [(one.name, 1), (other.name, 1)])
+  found = seqio.get_mixture_or_task(both).get_dataset(
+    sequence_length={"image": SIDE, "targets": 32}, split="train", shuffle=False, num_epochs=1
+  )
+  assert len({int(example["inputs"][0]) for example in found.as_numpy_iterator()}) == 2

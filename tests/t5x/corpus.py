@@ -1,6 +1,6 @@
 """A registered corpus of three languages, as a user's own; t5x's scripts import it by the gin file written here.
 
-A split without captions in a language of the mixture would keep seqio looking for ever, so coco35l is no use here.
+A split without captions in a language of the mixture would keep seqio looking for ever, so coco_35l is no use here.
 """
 
 import pathlib

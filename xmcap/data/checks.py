@@ -9,7 +9,7 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.data import images, records
-from xmcap.data.vocabulary import UNK_ID, Vocabulary
+from xmcap.data.vocabulary import MT5_SIZE, ROW_MULTIPLE, UNK_ID, Vocabulary, language_piece
 from xmcap.errors import UsageError
 
 # Evenly spaced pictures read at first, and then where languages are still missing.
@@ -63,30 +63,44 @@ def read_split(stream: Any) -> Split:
 
 
 def check_rows(vocabulary: Vocabulary, rows: int) -> None:
-  """Raises UsageError where a vocabulary has more pieces than a model has rows."""
-  if vocabulary.size > rows:
-    raise UsageError(
-      f"{vocabulary.path}: {vocabulary.size:,} pieces do not fit the model's {rows:,} rows (T5Config.vocab_size): "
-      "give the vocabulary that the model is for, --gin.VOCABULARY=PATH, or change the model"
-    )
+  """Raises UsageError where a vocabulary is not of the size that a model was made for.
+
+  A model has a row for each piece, rounded up to a multiple of 128. Too few pieces are as wrong as too many: text would
+  be read, in ids that mean something else to the model.
+  """
+  if vocabulary.rows == rows:
+    return
+  how = (
+    f"do not fit the model's {rows:,} rows"
+    if vocabulary.size > rows
+    else f"leave many of {rows:,} rows unused"
+  )
+  mt5 = ", mT5's model of 250,100 pieces" if rows == -(-MT5_SIZE // ROW_MULTIPLE) * ROW_MULTIPLE else ""
+  raise UsageError(
+    f"{vocabulary.path}: {vocabulary.size:,} pieces {how} (T5Config.vocab_size): "
+    f"give the vocabulary that the model is for{mt5}, --gin.VOCABULARY=PATH, or change the model"
+  )
 
 
-def check_vocabulary(
-  vocabulary: Vocabulary, languages: Sequence[str], captions: Mapping[str, Sequence[str]]
-) -> None:
-  """Checks that each language has a prompt of its own, and that text in it survives encoding and decoding.
+def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
+  """Checks that each language has a prompt of its own.
 
-  What SentencePiece's `nmt_nfkc` changes on purpose (compatibility characters, invisible ones, white space) does
-  not count.
+  That is its LangId piece, such as `<th>`. Only mT5's own model may go without: there it is the code as text.
 
   Args:
     vocabulary: its special ids were checked when it was opened.
     languages: codes.
-    captions: language -> captions, of which the first is tried; a language's own name where there are none.
 
   Raises:
-    UsageError: names the language and what came back.
+    UsageError: names the languages that have no prompt, or share one.
   """
+  without = [language for language in languages if not vocabulary.has_language_piece(language)]
+  if without and (len(without) < len(languages) or vocabulary.size != MT5_SIZE):
+    raise UsageError(
+      f"{vocabulary.path}: no LangId piece such as {language_piece(without[0])} for {' '.join(without)} among its "
+      f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one that "
+      "`xmcap.data.vocabulary.train_vocabulary` wrote"
+    )
   owners: dict[tuple[int, ...], str] = {}
   for language in languages:
     prompt = tuple(vocabulary.prompt(language))
@@ -99,6 +113,24 @@ def check_vocabulary(
       raise UsageError(
         f"{vocabulary.path}: '{other}' and '{language}' have the same prompt: give another one"
       )
+
+
+def check_vocabulary(
+  vocabulary: Vocabulary, languages: Sequence[str], captions: Mapping[str, Sequence[str]]
+) -> None:
+  """Checks that each language has a prompt of its own, and that text in it survives encoding and decoding.
+
+  What SentencePiece's `nmt_nfkc` changes on purpose (compatibility characters, invisible ones, white space) does
+  not count.
+
+  Args:
+    vocabulary, languages: see `check_prompts`.
+    captions: language -> captions, of which the first is tried; a language's own name where there are none.
+
+  Raises:
+    UsageError: names the language and what came back.
+  """
+  check_prompts(vocabulary, languages)
   for language in languages:
     text = next(iter(captions.get(language, ())), languages_lib.get(language).native_name)
     back = vocabulary.decode(vocabulary.encode(text))

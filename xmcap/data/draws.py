@@ -6,6 +6,7 @@ pseudorandom number generators", OOPSLA 2014).
 """
 
 import contextlib
+import functools
 import zlib
 
 import numpy as np
@@ -14,6 +15,10 @@ import tensorflow as tf
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
+
+_ROUNDS = 24  # of the cipher that permutes an index
+# Up to here an epoch is permuted whole, in milliseconds: the cipher is slow on few numbers.
+_SMALL = 65_536
 
 # The accelerator is JAX's: TensorFlow would take all of a GPU's memory with its first operation. Where the
 # program has used TensorFlow already, its choice of devices stands.
@@ -82,12 +87,32 @@ def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
     int64 [N].
   """
   epochs, within = np.divmod(np.asarray(positions, np.int64), size)
-  indices = np.empty_like(within)
-  for epoch in np.unique(epochs):
-    chosen = epochs == epoch
-    # A seed for each position is also an argument of index_shuffle, but TensorFlow 2.21 pads it wrongly.
-    key = np.array([(seed + 2**63) % 2**64 - 2**63, epoch], np.int64)
-    with tf.device("cpu"):
-      shuffled = tf.random.experimental.index_shuffle(within[chosen], key, np.int64(size - 1))
-    indices[chosen] = shuffled.numpy()
+  if size <= _SMALL:
+    indices = np.empty_like(within)
+    for epoch in np.unique(epochs).tolist():
+      chosen = epochs == epoch
+      indices[chosen] = _whole_permutation(seed, epoch, size)[within[chosen]]
+    return indices
+  # Keys that are near to each other, such as (seed, epoch), give permutations that are too; and with the four rounds of
+  # tf.random.experimental.index_shuffle the indices of a place are not quite uniform.
+  keys = (bits(seed, "order", epochs, 3) >> np.uint64(32)).astype(np.uint32)
+  # TensorFlow 2.21 gives two indices the same number where the last is a power of two: one more is permuted, and what
+  # falls on it is permuted again.
+  last = size if (size - 1) & (size - 2) == 0 else size - 1
+  indices = _enciphered(within, keys, last)
+  while (outside := indices >= size).any():
+    indices[outside] = _enciphered(indices[outside], keys[outside], last)
   return indices
+
+
+def _enciphered(indices: np.ndarray, keys: np.ndarray, last: int) -> np.ndarray:
+  with tf.device("cpu"):
+    return tf.raw_ops.RandomIndexShuffle(
+      index=indices, seed=keys, max_index=np.full_like(indices, last), rounds=_ROUNDS
+    ).numpy()
+
+
+@functools.lru_cache(maxsize=8)
+def _whole_permutation(seed: int, epoch: int, size: int) -> np.ndarray:
+  """int64 [size]: random numbers in order of their size; the same few epochs are asked for again and again."""
+  return np.argsort(bits(seed, "order", np.array([epoch]), size)[0], kind="stable")

@@ -1,7 +1,9 @@
 """Folders and text files, written whole or not at all; and the cores to write them with."""
 
+import contextlib
 import os
 import pathlib
+from collections.abc import Iterator
 
 from xmcap.errors import UsageError, XmcapError
 
@@ -16,13 +18,26 @@ def make_folder(path: pathlib.Path) -> None:
 
 def write_text(path: pathlib.Path, text: str) -> None:
   """Writes a UTF-8 file whole or not at all; XmcapError in one line where that cannot be."""
-  temporary = path.with_name(f".{path.name}.incomplete")
   try:
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+      temporary.write_text(text, encoding="utf-8", newline="\n")
   except OSError as error:
-    temporary.unlink(missing_ok=True)
     raise XmcapError(f"cannot write {path}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+  """A temporary name to write a file under; it is renamed to `path` if all went well, and removed if not.
+
+  The name is this process's own: one that was orphaned by a kill may still write when the next one has begun.
+  """
+  temporary = path.with_name(f".{path.name}.{os.getpid()}.incomplete")
+  try:
+    yield temporary
+    os.replace(temporary, path)
+  except BaseException:
+    temporary.unlink(missing_ok=True)
+    raise
 
 
 def available_cores() -> int:

@@ -1,9 +1,11 @@
 """Pictures: bytes as released -> uint8 pixels, safely, and the pixels that the model sees."""
 
+import contextlib
 import dataclasses
 import io
 import math
 import warnings
+from collections.abc import Iterator
 
 import gin
 import numpy as np
@@ -44,6 +46,16 @@ def decode(data: bytes, key: str, at_least: int | None = None, max_pixels: int =
   Raises:
     XmcapError: the bytes are no picture, are cut short, or claim too many pixels; names the key.
   """
+  with _opened(data, key, max_pixels) as image:
+    if at_least is not None and image.format == "JPEG":
+      image.draft(None, (at_least, at_least))
+    image.load()
+    return np.array(_to_rgb(_upright(image)))
+
+
+@contextlib.contextmanager
+def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
+  """The picture, its header read and its pixels not yet; turns what goes wrong meanwhile into an XmcapError."""
   if not data:
     raise XmcapError(f"picture '{key}': no bytes at all: replace or remove it")
   try:
@@ -54,10 +66,7 @@ def decode(data: bytes, key: str, at_least: int | None = None, max_pixels: int =
           f"picture '{key}': {width} x {height} pixels are more than the {max_pixels} allowed: "
           "make it smaller or remove it"
         )
-      if at_least is not None and image.format == "JPEG":
-        image.draft(None, (at_least, at_least))
-      image.load()
-      return np.array(_to_rgb(_upright(image)))
+      yield image
   except XmcapError:
     raise
   except Image.UnidentifiedImageError:
@@ -73,12 +82,15 @@ def decode(data: bytes, key: str, at_least: int | None = None, max_pixels: int =
     raise XmcapError(f"picture '{key}': cannot be decoded ({reason}): replace or remove it") from None
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _orientation(image: Image.Image) -> int:
   try:
-    turned = image.getexif().get(_ORIENTATION_TAG, 1) != 1
+    return image.getexif().get(_ORIENTATION_TAG, 1)
   except Exception:  # damaged metadata must not cost the picture; it only leaves the orientation unknown
-    return image
-  return ImageOps.exif_transpose(image) if turned else image
+    return 1
+
+
+def _upright(image: Image.Image) -> Image.Image:
+  return ImageOps.exif_transpose(image) if _orientation(image) != 1 else image
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -124,11 +136,47 @@ class Augment:
     """The crop (left, top, right, bottom) in pixels, from four uniform draws."""
     area = self.min_area + (1 - self.min_area) * draws[0]
     stretch = math.sqrt(self.max_aspect ** (2 * draws[1] - 1))
-    crop_width = width * min(1.0, math.sqrt(area) * stretch)
-    crop_height = height * min(1.0, math.sqrt(area) / stretch)
-    left = (width - crop_width) * draws[2]
-    top = (height - crop_height) * draws[3]
-    return left, top, min(left + crop_width, width), min(top + crop_height, height)
+    return _placed(width, height, math.sqrt(area) * stretch, math.sqrt(area) / stretch, draws)
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class InceptionCrop(Augment):
+  """The crop of Szegedy et al. (2015), "Going deeper with convolutions", section 6, that most ViTs were trained with.
+
+  The crop's area is a share of the picture's, uniform from `min_area` to 1; the ratio of its own sides is log-uniform
+  from 1 / `max_aspect` to `max_aspect`, whatever the picture's.
+
+  Deviation: a crop that would not fit is not drawn again until one does. Of the ratios, those that fit are drawn from;
+  where none does (a long strip), the nearest is taken, and the largest such crop.
+
+  Attributes:
+    min_area, max_aspect, flip: see `Augment`.
+  """
+
+  min_area: float = 0.08
+  max_aspect: float = 4 / 3
+
+  def box(self, width: int, height: int, draws: np.ndarray) -> tuple[float, float, float, float]:
+    """See `Augment.box`."""
+    area = self.min_area + (1 - self.min_area) * draws[0]
+    picture, most = math.log(width / height), math.log(self.max_aspect)
+    # The crop's width is the picture's at the upper bound, and its height is at the lower.
+    lower = max(-most, picture + math.log(area))
+    upper = min(most, picture - math.log(area))
+    aspect = lower + (upper - lower) * draws[1] if lower <= upper else max(-most, min(most, picture))
+    stretch = math.exp((aspect - picture) / 2)
+    fits = min(1.0, 1 / (math.sqrt(area) * max(stretch, 1 / stretch)))
+    return _placed(width, height, math.sqrt(area) * stretch * fits, math.sqrt(area) / stretch * fits, draws)
+
+
+def _placed(
+  width: int, height: int, across: float, down: float, draws: np.ndarray
+) -> tuple[float, float, float, float]:
+  """A crop of these shares of the sides, at the place that the last two of four draws say."""
+  crop_width, crop_height = width * min(1.0, across), height * min(1.0, down)
+  left, top = (width - crop_width) * draws[2], (height - crop_height) * draws[3]
+  return left, top, min(left + crop_width, width), min(top + crop_height, height)
 
 
 def preprocess(
@@ -152,23 +200,64 @@ def preprocess(
     UsageError: `augment` without `draws`.
   """
   height, width = image.shape[:2]
-  box = None
-  if augment is not None:
-    if draws is None:
-      raise UsageError("a random augmentation needs its random numbers: pass `draws` to preprocess")
-    box = augment.box(width, height, draws)
-  if (box is None or box == (0, 0, width, height)) and (height, width) == (size, size):
-    resized = image
-  else:
-    resized = np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BILINEAR, box=box))
-  if augment is not None and augment.flip and draws[4] < 0.5:
-    resized = resized[:, ::-1]
-  return resized
+  return _square(Image.fromarray(image), size, _box(width, height, augment, draws), augment, draws)
 
 
 def load(
-  data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
+  data: bytes,
+  key: str,
+  size: int,
+  augment: Augment | None = None,
+  draws: np.ndarray | None = None,
+  max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
-  """`decode` at the smallest scale that loses nothing, then `preprocess`; uint8 [size, size, 3]."""
-  needed = size if augment is None else math.ceil(size * math.sqrt(augment.max_aspect / augment.min_area))
-  return preprocess(decode(data, key, at_least=needed), size, augment, draws)
+  """`decode`, then `preprocess`, with no copy between; a JPEG at the smallest scale at which its crop loses nothing.
+
+  Args:
+    data, key, max_pixels: as for `decode`.
+    size, augment, draws: as for `preprocess`.
+
+  Returns:
+    uint8 [size, size, 3].
+
+  Raises:
+    XmcapError: as `decode`.
+    UsageError: as `preprocess`.
+  """
+  with _opened(data, key, max_pixels) as image:
+    width, height = (
+      image.size if _orientation(image) < 5 else image.size[::-1]
+    )  # from 5 on the sides change places
+    box = _box(width, height, augment, draws)
+    if image.format == "JPEG":
+      reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
+      reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
+      image.draft(None, (image.width // reduced, image.height // reduced))
+    image.load()
+    image = _to_rgb(_upright(image))
+    across, down = image.width / width, image.height / height
+    right, bottom = min(box[2] * across, image.width), min(box[3] * down, image.height)
+    box = (box[0] * across, box[1] * down, right, bottom)
+    return _square(image, size, box, augment, draws)
+
+
+def _box(
+  width: int, height: int, augment: Augment | None, draws: np.ndarray | None
+) -> tuple[float, float, float, float]:
+  if augment is None:
+    return 0, 0, width, height
+  if draws is None:
+    raise UsageError("a random augmentation needs its random numbers: pass `draws` to preprocess")
+  return augment.box(width, height, draws)
+
+
+def _square(
+  image: Image.Image,
+  size: int,
+  box: tuple[float, float, float, float],
+  augment: Augment | None,
+  draws: np.ndarray | None,
+) -> np.ndarray:
+  """The part of an RGB picture inside of a box (left, top, right, bottom), as uint8 [size, size, 3]."""
+  pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
+  return pixels[:, ::-1] if augment is not None and augment.flip and draws[4] < 0.5 else pixels

@@ -1,15 +1,22 @@
-"""How much text a corpus holds: captions, words and characters of each language in each split."""
+"""How much text a corpus holds: captions, words, characters and pieces of each language in each split."""
 
 import collections
+import concurrent.futures
 import dataclasses
 import functools
+import itertools
+import multiprocessing
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xmcap import languages
-from xmcap.data import records
+from xmcap.data import files, published, records
+from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+
+_CHUNK = 2_048  # records counted at a time by one process
+_READ_BATCH = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +30,9 @@ class Row:
     captions: captions.
     words: words; at spaces, and for zh, ja and th by the segmenters of `xmcap score`.
     characters: Unicode code points, spaces included.
+    spaced_words: words at spaces in every language, as the XM3600 paper counts.
+    once, twice, more: images with one, two, three or more captions ("replication" there).
+    lengths: pieces of a caption, its end included -> captions with so many; () without a vocabulary.
   """
 
   split: str
@@ -31,102 +41,213 @@ class Row:
   captions: int
   words: int
   characters: int
+  spaced_words: int = 0
+  once: int = 0
+  twice: int = 0
+  more: int = 0
+  lengths: tuple[tuple[int, int], ...] = ()
+
+  @property
+  def mean_spaced_words(self) -> float:
+    """Words a caption, at spaces."""
+    return self.spaced_words / self.captions
+
+  @property
+  def mean_characters(self) -> float:
+    """Characters a caption."""
+    return self.characters / self.captions
+
+  @property
+  def pieces(self) -> int:
+    """Pieces of all captions, their ends included."""
+    return sum(length * count for length, count in self.lengths)
+
+  def longer_than(self, length: int) -> int:
+    """Captions of more pieces, their ends included, than `length`."""
+    return sum(count for pieces, count in self.lengths if pieces > length)
+
+  def length_at(self, share: float) -> int:
+    """The pieces that this share of the captions does not exceed."""
+    seen = 0
+    for pieces, count in self.lengths:
+      seen += count
+      if seen >= share * self.captions:
+        return pieces
+    return 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-  """Rows by split and language; as a string, one table a split.
+  """Rows by split and language; as a string, the tables of `statistics_tables`.
 
   Attributes:
     images: split -> images in it.
     rows: a row for each language that a split has captions in, in the order of the codes.
+    published: split -> the corpus whose published figures it is compared with.
+    target_length: T, at which targets are cut; 0 where pieces were not counted.
   """
 
   images: dict[str, int]
   rows: list[Row]
+  published: dict[str, str] = dataclasses.field(default_factory=dict)
+  target_length: int = 0
 
   def __str__(self) -> str:
-    tables = []
-    for split, images in self.images.items():
-      lines = [f"{split}: {images:,} images", "", _line("language", *_COLUMNS)]
-      rows = [row for row in self.rows if row.split == split]
-      for row in rows:
-        name = languages.get(row.language).english_name
-        lines.append(_counts(f"{row.language:<4}{name}", row.images, row.captions, row.words, row.characters))
-      sums = [sum(getattr(row, name) for row in rows) for name in ("captions", "words", "characters")]
-      lines.append(_counts(f"{len(rows)} languages", images, *sums))
-      tables.append("\n".join(lines))
-    return "\n\n".join(tables)
+    from xmcap.data import statistics_tables
+
+    return statistics_tables.text(self)
 
 
-_COLUMNS = ("images", "captions", "words", "characters", "words/caption", "chars/caption")
-
-
-def statistics(directory: str | os.PathLike) -> Statistics:
+def statistics(
+  directory: str | os.PathLike,
+  *,
+  vocabulary: str = "",
+  target_length: int = 64,
+  corpus: str = "",
+  processes: int | None = None,
+  progress: Callable[[str, int, int], None] | None = None,
+) -> Statistics:
   """Counts a corpus: its record splits, then its releases (`captions.jsonl` in it or in its folders).
 
+  Args:
+    directory: the corpus.
+    vocabulary: a SentencePiece model, to count pieces with; "" counts none.
+    target_length: T, pieces of a target, its end included.
+    corpus: `xm3600`, `coco35l` or `cc3m35l`, with whose published figures to compare; by default the corpus that the
+      records say they are, and none for a release.
+    processes: for large splits; None: one a core.
+    progress: called with a split's name, records so far, and all records.
+
   Raises:
-    UsageError: the folder holds neither.
+    UsageError: the folder holds neither, there is no such corpus, or the vocabulary cannot be read.
     XmcapError: a file is damaged (names it, and the line).
   """
   directory = pathlib.Path(directory)
+  if corpus and corpus not in published.CORPORA:
+    raise UsageError(f"nothing is published of the corpus '{corpus}': give {', '.join(published.CORPORA)}")
+  if vocabulary:
+    Vocabulary(vocabulary)  # what is wrong with it is said before anything is counted
+    if target_length < 2:
+      raise UsageError(f"a target length of {target_length} holds no text: give at least 2")
   images: dict[str, int] = {}
   rows: list[Row] = []
-  for split, captions in _splits(directory):
-    images[split], found = _count(split, captions)
-    rows += found
-  if not images:
-    raise UsageError(f"{directory} holds no corpus (neither dataset_info.json nor captions.jsonl): build one")
-  return Statistics(images, rows)
-
-
-def _splits(directory: pathlib.Path) -> Iterator[tuple[str, Iterable[list[tuple[str, str]]]]]:
-  """Each split's name, and for each of its images the pairs (language, caption)."""
+  compared = {}
   for split in records.splits(directory):
     source = records.RecordSource(directory, split)
-    yield f"{split} (records)", ([(c.language, c.text) for c in record.captions] for record in source)
+    name = f"{split} (records)"
+    counts = _count_records(
+      source, vocabulary, processes, functools.partial(progress, name) if progress else None
+    )
+    images[name], compared[name] = len(source), corpus or published.name(directory)
+    rows += counts.rows(name)
   for path in sorted([*directory.glob("captions.jsonl"), *directory.glob("*/captions.jsonl")]):
     # Imported here: only a release needs the reader, and data stands beside scoring.
     from xmcap.scoring import references
 
-    release = references.read_references(path).values()
-    name = path.parent.name if path.parent != directory else directory.resolve().name
-    yield (
-      f"{name} (release)",
-      ([(code, text) for code, texts in image.items() for text in texts] for image in release),
-    )
+    release = references.read_references(path)
+    folder = path.parent.name if path.parent != directory else directory.resolve().name
+    name = f"{folder} (release)"
+    counts = _Counts(vocabulary)
+    for captions in release.values():
+      counts.add([(code, text) for code, texts in captions.items() for text in texts])
+    images[name], compared[name] = len(release), corpus
+    rows += counts.rows(name)
+  if not images:
+    raise UsageError(f"{directory} holds no corpus (neither dataset_info.json nor captions.jsonl): build one")
+  return Statistics(images, rows, compared, target_length if vocabulary else 0)
 
 
-def _count(split: str, captions: Iterable[list[tuple[str, str]]]) -> tuple[int, list[Row]]:
-  total = 0
-  counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0, 0, 0])
-  for image in captions:
-    total += 1
-    for language in {language for language, _ in image}:
-      counts[language][0] += 1
-    for language, text in image:
-      count = counts[language]
-      count[1] += 1
-      count[2] += _words(language)(text)
-      count[3] += len(text)
-  return total, [Row(split, code, *counts[code]) for code in languages.LANGUAGES if code in counts]
+class _Counts:
+  """Sums by language; those of parts of a split can be added up."""
+
+  def __init__(self, vocabulary: str = ""):
+    self.vocabulary = vocabulary
+    self.sums: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    self.lengths: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+
+  def add(self, captions: Sequence[tuple[str, str]]) -> None:
+    """Counts the (language, text) pairs of an image."""
+    for language, count in collections.Counter(language for language, _ in captions).items():
+      sums = self.sums[language]
+      sums["images"] += 1
+      sums["once" if count == 1 else "twice" if count == 2 else "more"] += 1
+    for language, text in captions:
+      sums = self.sums[language]
+      spaced = len(text.split())
+      sums["captions"] += 1
+      sums["spaced_words"] += spaced
+      sums["words"] += spaced if languages.get(language).spaces else len(_segmenter(language)(text))
+      sums["characters"] += len(text)
+    if self.vocabulary:
+      pieces = _vocabulary(self.vocabulary).encode_all([text for _, text in captions])
+      for (language, _), ids in zip(captions, pieces, strict=True):
+        self.lengths[language][len(ids) + 1] += 1
+
+  def merge(self, other: "_Counts") -> None:
+    """Adds the sums of another part."""
+    for language, sums in other.sums.items():
+      self.sums[language].update(sums)
+    for language, lengths in other.lengths.items():
+      self.lengths[language].update(lengths)
+
+  def rows(self, split: str) -> list[Row]:
+    """A row for each language, in the order of the codes."""
+    return [
+      Row(split, code, **self.sums[code], lengths=tuple(sorted(self.lengths[code].items())))
+      for code in languages.LANGUAGES
+      if code in self.sums
+    ]
+
+
+def _count_records(
+  source: records.RecordSource,
+  vocabulary: str,
+  processes: int | None,
+  progress: Callable[[int, int], None] | None,
+) -> _Counts:
+  starts = range(0, len(source), _CHUNK)
+  stops = [min(start + _CHUNK, len(source)) for start in starts]
+  processes = min(processes or files.available_cores(), len(starts))
+  total = _Counts(vocabulary)
+
+  def collect(parts: Iterable[_Counts]) -> _Counts:
+    for stop, part in zip(stops, parts, strict=True):
+      total.merge(part)
+      if progress is not None:
+        progress(stop, len(source))
+    return total
+
+  arguments = (itertools.repeat(source), starts, stops, itertools.repeat(vocabulary))
+  if processes <= 1:
+    return collect(map(_count_part, *arguments))
+  # Spawned, not forked: the caller may hold threads of JAX or TensorFlow.
+  with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    return collect(pool.map(_count_part, *arguments))
+
+
+def _count_part(source: records.RecordSource, start: int, stop: int, vocabulary: str) -> _Counts:
+  counts = _Counts(vocabulary)
+  for captions in _read(source, start, stop):
+    counts.add(captions)
+  return counts
+
+
+def _read(source: records.RecordSource, start: int, stop: int) -> Iterator[list[tuple[str, str]]]:
+  for first in range(start, stop, _READ_BATCH):
+    for record in source.read(range(first, min(first + _READ_BATCH, stop)), records.parse_columns):
+      yield [
+        (language.decode(), text.decode())
+        for language, text in zip(record.languages, record.texts, strict=True)
+      ]
 
 
 @functools.cache
-def _words(language: str) -> Callable[[str], int]:
-  """The function that counts the words of a caption."""
-  if languages.get(language).spaces:
-    return lambda text: len(text.split())
+def _segmenter(language: str) -> Callable[[str], Sequence[str]]:
   from xmcap.scoring import tokenizers
 
-  tokenizer = tokenizers.get("default", language)
-  return lambda text: len(tokenizer(text))
+  return tokenizers.get("default", language)
 
 
-def _counts(name: str, images: int, captions: int, words: int, characters: int) -> str:
-  ratios = [f"{count / captions:.1f}" if captions else "-" for count in (words, characters)]
-  return _line(name, *(f"{count:,}" for count in (images, captions, words, characters)), *ratios)
-
-
-def _line(name: str, *cells: str) -> str:
-  return f"{name:<18}" + "".join(f"{cell:>15}" for cell in cells)
+@functools.cache
+def _vocabulary(path: str) -> Vocabulary:
+  return Vocabulary(path)

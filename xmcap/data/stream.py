@@ -8,151 +8,39 @@ or on another number of hosts, sees what an undisturbed one would have seen. (`b
 positions of a few batches out anew among those batches; this too depends on nothing else.)
 """
 
-import copy
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import gin
 import numpy as np
-from absl import logging
 
-from xmcap.data import draws, images
-from xmcap.data.prefetch import prefetch
-from xmcap.data.records import Record, RecordSource, read_tags
+from xmcap.data import checks, draws, images
+from xmcap.data import weights as weights_lib
+from xmcap.data.picture_stream import Batch, PictureStream
+from xmcap.data.records import Columns, parse_columns, read_tags
 from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError, XmcapError
 
-Batch = dict[str, np.ndarray]
+# Pictures read, decoded and forgotten at a time: their bytes stay in the processor's cache.
+_AT_ONCE = 8
+# Most pictures of a corpus have as many captions in the same languages: what is found for one is kept for others.
+_MAX_LAYOUTS = 1_000
 
 _CUT = "captions cut at the target length"
 _EMPTY = "pictures without a caption in these languages"
 _TAGS = "tags beyond the last slot"
 
 
-class _PictureStream:
-  """What all streams share: the order of pictures, their share by host, pixels, and prefetching."""
-
-  def __init__(
-    self,
-    source: RecordSource,
-    pictures: int,
-    image_size: int,
-    seed: int,
-    augment: images.Augment | None,
-    workers: int,
-  ):
-    if pictures < 1 or image_size < 1:
-      raise UsageError(
-        f"a batch of {pictures} pictures of {image_size} pixels is empty: give at least 1 of each"
-      )
-    self.source = source
-    self.pictures = pictures
-    self.image_size = image_size
-    self.seed = seed
-    self.augment = augment
-    self.workers = workers
-    self._lock = threading.Lock()
-    self._lost: dict[str, int] = {}
-
-  def resized(self, pictures: int) -> "_PictureStream":
-    """The same split with another number of pictures a batch, for a try of what comes after the stream."""
-    stream = copy.copy(self)
-    stream.pictures, stream._lost = pictures, {}
-    return stream
-
-  @property
-  def images_per_epoch(self) -> int:
-    """Pictures in the split: every one comes up once in as many positions."""
-    return len(self.source)
-
-  @property
-  def steps_per_epoch(self) -> float:
-    """Steps in which every picture comes up once."""
-    return len(self.source) / self.pictures
-
-  def batch(self, step: int, host_index: int = 0, host_count: int = 1) -> Batch:
-    """A host's share of the batch of a step, whatever steps were asked for before."""
-    raise NotImplementedError
-
-  def batches(
-    self,
-    start_step: int = 0,
-    host_index: int = 0,
-    host_count: int = 1,
-    num_steps: int | None = None,
-    depth: int = 4,
-  ) -> Iterator[Batch]:
-    """Yields the batches from a step on, computed ahead on threads.
-
-    Args:
-      start_step: the first step.
-      host_index, host_count: which share.
-      num_steps: how many; None: for ever.
-      depth: batches held or under way at most.
-
-    Returns:
-      An iterator; an error in the making of a batch is raised when its turn comes; `close()` ends the
-      threads.
-    """
-    self._share(0, host_index, host_count)
-    steps = itertools.count(start_step)
-    if num_steps is not None:
-      steps = itertools.islice(steps, num_steps)
-    return prefetch(lambda step: self.batch(step, host_index, host_count), steps, self.workers, depth)
-
-  def _share(self, step: int, host_index: int, host_count: int) -> np.ndarray:
-    """The positions of a host's share: int64 [pictures / host_count]."""
-    if not 0 <= host_index < host_count:
-      raise UsageError(f"host {host_index} of {host_count}: hosts count from 0")
-    if self.pictures % host_count:
-      raise UsageError(
-        f"{self.pictures} pictures a batch cannot be shared by {host_count} hosts: make it a multiple"
-      )
-    if step < 0:
-      raise UsageError(f"step {step}: steps count from 0")
-    share = self.pictures // host_count
-    return np.arange(share, dtype=np.int64) + step * self.pictures + host_index * share
-
-  def _indices(self, positions: np.ndarray) -> np.ndarray:
-    return draws.permuted(self.seed, positions, len(self.source))
-
-  def _pixels(self, records: Sequence[Record], positions: np.ndarray) -> np.ndarray:
-    size = self.image_size
-    randoms = [None] * len(records)
-    if self.augment is not None:
-      randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)
-    pixels = np.empty((len(records), size, size, 3), np.uint8)
-    for row, record, random in zip(pixels, records, randoms, strict=True):
-      row[...] = images.load(record.image, record.key, size, self.augment, random)
-    return pixels
-
-  def _count_lost(self, what: str, keys: Sequence[str]) -> None:
-    """Counts what did not fit, a key each time; the first of a kind is said at once."""
-    if not keys:
-      return
-    with self._lock:
-      first = what not in self._lost
-      self._lost[what] = self._lost.get(what, 0) + len(keys)
-    if first:
-      logging.warning("%s: first in picture %s; counted from here on", what, keys[0])
-
-  @property
-  def lost(self) -> dict[str, int]:
-    """What did not fit into the batches made so far (those made ahead included): reason -> count."""
-    with self._lock:
-      return dict(self._lost)
-
-
 @gin.configurable
-class CaptionStream(_PictureStream):
+class CaptionStream(PictureStream):
   """Pictures with K captions each, in languages drawn by weight.
 
-  The K captions of a picture are in K different languages, drawn without replacement by the rates of the
-  seqio mixture among the languages that the picture has. A picture with fewer than K languages goes on
-  with further captions of them, in the same order, and repeats itself only when all are used up. Of
-  several captions in a language the picture takes turns by epoch.
+  The K captions of a picture are in K different languages, drawn without replacement by their weights among the
+  languages that the picture has. A picture with fewer than K languages goes on with further captions of them, in the
+  same order, and repeats itself only when all are used up. Of several captions in a language the picture takes turns by
+  epoch.
 
   Args:
     mixture: name of a seqio mixture or task made by `register_corpus`: languages, rates, records,
@@ -171,9 +59,14 @@ class CaptionStream(_PictureStream):
       captions together, so that most batches are short. Each host then reads the captions of the whole
       window. 1 leaves the order alone.
     workers: threads that make batches.
+    languages: codes to draw from; () is all of the mixture.
+    language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
+      language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
+    temperature: weights are taken to the power of 1 / temperature, as rates in seqio and mT5.
 
   Raises:
-    UsageError: sizes that do not fit together, an unknown mixture, or a corpus that is not there.
+    UsageError: sizes that do not fit together, an unknown mixture or language, a vocabulary without a prompt for a
+      language, or a corpus that is not there.
   """
 
   def __init__(
@@ -190,6 +83,9 @@ class CaptionStream(_PictureStream):
     target_lengths: Sequence[int] = (),
     bucket_window: int = 1,
     workers: int = 2,
+    languages: Sequence[str] = (),
+    language_weights: str | Mapping[str, float] = "rates",
+    temperature: float = 1.0,
   ):
     if captions_per_image < 1 or batch_size < 1 or batch_size % captions_per_image:
       raise UsageError(
@@ -199,7 +95,9 @@ class CaptionStream(_PictureStream):
     source = registered.corpus.source(split)
     super().__init__(source, batch_size // captions_per_image, image_size, seed, augment, workers)
     self.vocabulary: Vocabulary = registered.corpus.vocabulary()
-    self.languages: tuple[str, ...] = tuple(registered.rates)
+    weights = weights_lib.language_weights(registered.rates, languages, language_weights, temperature)
+    self.languages: tuple[str, ...] = tuple(weights)
+    checks.check_prompts(self.vocabulary, self.languages)
     self.captions_per_image = captions_per_image
     self.target_lengths = tuple(target_lengths) or (target_length,)
     rising = sorted({*self.target_lengths, target_length})
@@ -210,8 +108,10 @@ class CaptionStream(_PictureStream):
     if self.target_lengths[0] < 2 or bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
     self.bucket_window = bucket_window if len(self.target_lengths) > 1 else 1
-    self._weights = np.array(list(registered.rates.values()))
-    self._columns = {language: column for column, language in enumerate(self.languages)}
+    self._weights = np.array(list(weights.values()))
+    self._count_power = 1 / temperature if language_weights == "count" else None
+    self._columns = {language.encode(): column for column, language in enumerate(self.languages)}
+    self._layouts: dict[bytes, dict[int, list[int]]] = {}
     # The last row, all pads, is for a picture with no caption in these languages.
     self._prompts = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
     for row, language in zip(self._prompts[:-1], self.languages, strict=True):
@@ -221,7 +121,7 @@ class CaptionStream(_PictureStream):
           f"the prompt of '{language}' has {len(prompt)} pieces: raise prompt_length, now {prompt_length}"
         )
       row[: len(prompt)] = prompt
-    self._windows: dict[int, tuple[list[Record], np.ndarray, np.ndarray, list]] = {}
+    self._windows: dict[int, tuple[list[Columns], np.ndarray, np.ndarray, list, np.ndarray]] = {}
     self._window_lock = threading.Lock()
 
   def resized(self, pictures: int) -> "CaptionStream":
@@ -250,42 +150,61 @@ class CaptionStream(_PictureStream):
       XmcapError: a record or picture cannot be read; names it.
     """
     positions = self._share(step, host_index, host_count)
+    pixels = self._new_pixels(len(positions))
     if self.bucket_window > 1:
       share = slice(positions[0] - step * self.pictures, positions[-1] + 1 - step * self.pictures)
       records, positions, chosen, tokens = self._sorted_batch(step)
       records, positions, chosen, longest = records[share], positions[share], chosen[share], _longest(tokens)
       tokens = tokens[share]
+      self._load_pixels(pixels, [(record.key, record.image) for record in records], positions)
+      keys = [record.key for record in records]
     else:
-      records, chosen, tokens = self._captions(positions)
+      chosen = np.empty((len(positions), self.captions_per_image), np.int64)
+      keys, tokens = [], []
+      indices = self._indices(positions)
+      for start in range(0, len(positions), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        records, chosen[part], found = self._captions(positions[part], indices[part])
+        self._load_pixels(pixels[part], [(record.key, record.image) for record in records], positions[part])
+        keys += [record.key for record in records]
+        tokens += found
       # The other hosts' captions are not known here, and all must agree on T.
       longest = _longest(tokens) if host_count == 1 else self.target_lengths[-1]
     length = next((size for size in self.target_lengths if size >= longest), self.target_lengths[-1])
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     cut, empty = [], []
-    for record, row, captions in zip(records, targets, tokens, strict=True):
+    for key, row, captions in zip(keys, targets, tokens, strict=True):
       if not captions[0]:
-        empty.append(record.key)
+        empty.append(key)
       for line, ids in zip(row, captions, strict=True):
         line[: len(ids)] = ids[:length]
         if len(ids) > length:
-          cut.append(record.key)
+          cut.append(key)
     self._count_lost(_CUT, cut)
     self._count_lost(_EMPTY, empty)
     return {
-      "image": self._pixels(records, positions),
+      "image": pixels,
       "prompt_tokens": self._prompts[chosen],
       "target_tokens": targets,
       "target_weights": (targets != PAD_ID).astype(np.float32),
-      "key": np.array([record.key for record in records]),
+      "key": np.array(keys),
     }
 
-  def _captions(self, positions: np.ndarray) -> tuple[list[Record], np.ndarray, list[list[list[int]]]]:
+  def _captions(
+    self, positions: np.ndarray, indices: np.ndarray
+  ) -> tuple[list[Columns], np.ndarray, list[list[list[int]]]]:
     """Reads records, draws and encodes captions: records [B], language columns [B, K], ids [B][K]."""
-    indices = self._indices(positions)
-    records = self.source.read(indices)
+    records = self.source.read(indices, parse_columns)
     captions_per_image = self.captions_per_image
+    held = [self._by_column(record) for record in records]
+    weights = self._weights
+    if self._count_power is not None:
+      weights = np.array(
+        [[len(by_column.get(column, ())) for column in range(len(weights))] for by_column in held], float
+      )
+      weights **= self._count_power
     order = draws.weighted_order(
-      self._weights, draws.uniform(self.seed, "language", positions, len(self.languages))
+      weights, draws.uniform(self.seed, "language", positions, len(self.languages))
     ).tolist()
     # Another start for every picture: else all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
@@ -293,33 +212,44 @@ class CaptionStream(_PictureStream):
     chosen = np.full((len(records), captions_per_image), len(self.languages), np.int64)
     texts: list[str] = []
     owners: list[tuple[int, int]] = []
-    for row, (record, columns, turn) in enumerate(zip(records, order, turns.tolist(), strict=True)):
-      by_column: dict[int, list[str]] = {}
-      for caption in record.captions:
-        column = self._columns.get(caption.language)
-        if column is not None:
-          by_column.setdefault(column, []).append(caption.text)
+    for row, (record, by_column, columns, turn) in enumerate(
+      zip(records, held, order, turns.tolist(), strict=True)
+    ):
       drawn = [column for column in columns if column in by_column]
       if not drawn:
         continue
       taken = itertools.islice(_turns(drawn, by_column, turn), captions_per_image)
-      for slot, (column, text) in enumerate(taken):
+      for slot, (column, place) in enumerate(taken):
         chosen[row, slot] = column
-        texts.append(text)
+        texts.append(record.texts[place].decode())
         owners.append((row, slot))
     tokens: list[list[list[int]]] = [[[] for _ in range(captions_per_image)] for _ in records]
     for (row, slot), ids in zip(owners, self.vocabulary.encode_all(texts), strict=True):
       tokens[row][slot] = [*ids, EOS_ID]
     return records, chosen, tokens
 
-  def _sorted_batch(self, step: int) -> tuple[list[Record], np.ndarray, np.ndarray, list[list[list[int]]]]:
+  def _by_column(self, record: Columns) -> dict[int, list[int]]:
+    """Column of each of the stream's languages that a record has -> the places of its captions."""
+    layout = b" ".join(record.languages)
+    by_column = self._layouts.get(layout)
+    if by_column is None:
+      by_column = {}
+      for place, language in enumerate(layout.split()):
+        column = self._columns.get(language)
+        if column is not None:
+          by_column.setdefault(column, []).append(place)
+      if len(self._layouts) < _MAX_LAYOUTS:
+        self._layouts[layout] = by_column
+    return by_column
+
+  def _sorted_batch(self, step: int) -> tuple[list[Columns], np.ndarray, np.ndarray, list[list[list[int]]]]:
     """The whole batch of a step when the pictures of a window are grouped by the length of their captions."""
     window = step // self.bucket_window
     with self._window_lock:
       if window not in self._windows:
         size = self.bucket_window * self.pictures
         positions = np.arange(size, dtype=np.int64) + window * size
-        records, chosen, tokens = self._captions(positions)
+        records, chosen, tokens = self._captions(positions, self._indices(positions))
         by_length = np.argsort([_longest([row]) for row in tokens], kind="stable")
         # Batches of a window come in drawn order, so that training does not go from short to long.
         order = np.argsort(draws.bits(self.seed, "window", np.array([window]), self.bucket_window)[0])
@@ -334,14 +264,17 @@ class CaptionStream(_PictureStream):
     return picked_records, positions[picked], chosen[picked], [tokens[index] for index in picked]
 
 
-def _turns(drawn: Sequence[int], by_column: dict[int, list[str]], turn: int) -> Iterator[tuple[int, str]]:
-  """A picture's captions without end: one of each language drawn, then their next ones, then again."""
+def _turns(drawn: Sequence[int], by_column: dict[int, list[int]], turn: int) -> Iterator[tuple[int, int]]:
+  """A picture's captions (column, place) without end: one of each language drawn, then their next ones, then again."""
   while True:
-    for round_number in range(max(len(by_column[column]) for column in drawn)):
+    for column in drawn:
+      places = by_column[column]
+      yield column, places[turn % len(places)]
+    for round_number in range(1, max(len(by_column[column]) for column in drawn)):
       for column in drawn:
-        texts = by_column[column]
-        if round_number < len(texts):
-          yield column, texts[(turn + round_number) % len(texts)]
+        places = by_column[column]
+        if round_number < len(places):
+          yield column, places[(turn + round_number) % len(places)]
 
 
 def _longest(tokens: list[list[list[int]]]) -> int:
@@ -349,7 +282,7 @@ def _longest(tokens: list[list[list[int]]]) -> int:
 
 
 @gin.configurable
-class TagStream(_PictureStream):
+class TagStream(PictureStream):
   """Pictures with their tags: the classes seen, in reading order.
 
   Args:
@@ -408,8 +341,10 @@ class TagStream(_PictureStream):
         ) from None
       row[: len(ids)] = ids[: self.num_slots]
       self._count_lost(_TAGS, [record.key] * (len(ids) - self.num_slots))
+    pixels = self._new_pixels(len(positions))
+    self._load_pixels(pixels, [(record.key, record.image) for record in records], positions)
     return {
-      "image": self._pixels(records, positions),
+      "image": pixels,
       "tags": tags,
       "key": np.array([record.key for record in records]),
     }

@@ -19,8 +19,7 @@ import dataclasses
 import difflib
 import functools
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import gin
 import numpy as np
@@ -29,62 +28,11 @@ import tensorflow as tf
 
 from xmcap import languages as languages_lib
 from xmcap.data import images
-from xmcap.data.records import RecordSource, read_tags
-from xmcap.data.vocabulary import Vocabulary
+from xmcap.data.corpus import Corpus, Location
+from xmcap.data.records import read_tags
 from xmcap.errors import UsageError, XmcapError
 
 _READ_BATCH = 16
-
-
-@dataclasses.dataclass(frozen=True)
-class Location:
-  """Where the parts of a corpus lie: the folder of its records and the file of its vocabulary."""
-
-  data_dir: str
-  vocabulary: str
-
-
-class Corpus:
-  """A registered corpus: image records with captions in several languages, and a vocabulary.
-
-  Made by `register_corpus`; nothing is read before it is asked for. What was opened stays open until the
-  location changes.
-
-  Attributes:
-    name: name of the mixture, and of the gin configurable that says where it lies.
-    languages: codes, in the order of the table of languages.
-  """
-
-  def __init__(self, name: str, languages: Sequence[str], locate: Callable[[], Location]):
-    self.name = name
-    self.languages = tuple(languages)
-    self._locate = locate
-    self._lock = threading.Lock()
-    self._sources: dict[tuple[str, str], RecordSource] = {}
-    self._vocabularies: dict[str, Vocabulary] = {}
-
-  def __deepcopy__(self, memo) -> "Corpus":
-    return self  # gin copies what it is given, and a registration is one thing
-
-  def location(self) -> Location:
-    """Where the corpus lies now; UsageError if nothing says so."""
-    return self._locate()
-
-  def source(self, split: str) -> RecordSource:
-    """The records of a split; UsageError or XmcapError as `RecordSource`."""
-    key = (self.location().data_dir, split)
-    with self._lock:
-      if key not in self._sources:
-        self._sources[key] = RecordSource(*key)
-      return self._sources[key]
-
-  def vocabulary(self) -> Vocabulary:
-    """The vocabulary; UsageError if there is none at its place."""
-    path = self.location().vocabulary
-    with self._lock:
-      if path not in self._vocabularies:
-        self._vocabularies[path] = Vocabulary(path)
-      return self._vocabularies[path]
 
 
 class CorpusVocabulary(seqio.SentencePieceVocabulary):
@@ -106,7 +54,10 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
     return super()._model_context()
 
   def __eq__(self, other) -> bool:
-    return isinstance(other, CorpusVocabulary) and self._corpus is other._corpus
+    # seqio asks when it mixes corpora, which then must say where they lie.
+    return isinstance(other, CorpusVocabulary) and (
+      self._corpus is other._corpus or self.sentencepiece_model_file == other.sentencepiece_model_file
+    )
 
   __hash__ = None
 
@@ -247,17 +198,13 @@ def register_corpus(
     UsageError: an unknown language, a rate for a language that is not held, or a negative rate.
     ValueError: the name is taken (from seqio and gin).
   """
-  codes = tuple(languages_lib.get(language).code for language in languages)
-  rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
-  if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
-    raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
 
   def locate(data_dir: str = "", vocabulary: str = "") -> Location:
     """Where the corpus lies.
 
     Args:
       data_dir: folder of its records.
-      vocabulary: SentencePiece model; by default `vocabulary.model` in `data_dir`.
+      vocabulary: SentencePiece model, on this machine or in a bucket; by default `vocabulary.model` in `data_dir`.
     """
     if not data_dir:
       hint = f" ({build_hint} makes one)" if build_hint else ""
@@ -265,17 +212,62 @@ def register_corpus(
     data_dir = os.path.expanduser(data_dir)
     return Location(data_dir, os.path.expanduser(vocabulary) or os.path.join(data_dir, "vocabulary.model"))
 
-  corpus = Corpus(name, codes, gin.configurable(name, module="xmcap.tasks")(locate))
+  codes, rates = _checked_rates(name, languages, rates)
+  corpus = Corpus(name, codes, splits, gin.configurable(name, module="xmcap.tasks")(locate))
+  _add_tasks(corpus, rates)
+  return corpus
+
+
+def register_part(name: str, of: Corpus, *, splits: Sequence[str] = (), subset: str = "") -> Corpus:
+  """Registers a part of a corpus under a name of its own; it lies where the corpus lies.
+
+  Args:
+    name: of the mixture; the tasks are NAME_LANGUAGE.
+    of: the corpus.
+    splits: of its splits, those that the part has; all if empty.
+    subset: if given, which of the pictures, as `xmcap score --subset` has it: `xm600:SEED` draws 600. `NAME.subset`
+      in gin chooses others.
+
+  Returns:
+    The part, a corpus.
+
+  Raises:
+    ValueError: the name is taken (from seqio and gin).
+  """
+  default = subset
+
+  def locate(subset: str = default) -> Location:
+    """Which pictures: a file of keys, one a line, or `xm600:SEED`."""
+    return dataclasses.replace(of.location(), subset=subset)
+
+  place = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
+  part = Corpus(name, of.languages, splits or of.splits, place)
+  _add_tasks(part, dict.fromkeys(of.languages, 1.0))
+  return part
+
+
+def _checked_rates(
+  name: str, languages: Sequence[str], rates: Mapping[str, float] | None
+) -> tuple[tuple[str, ...], dict[str, float]]:
+  codes = tuple(languages_lib.get(language).code for language in languages)
+  rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
+  if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
+    raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
+  return codes, rates
+
+
+def _add_tasks(corpus: Corpus, rates: Mapping[str, float]) -> None:
+  name = corpus.name
   vocabulary = CorpusVocabulary(corpus)
   features = {
     "image": seqio.ContinuousFeature(dtype=tf.uint8, rank=3),
     "inputs": seqio.Feature(vocabulary, add_eos=False),
     "targets": seqio.Feature(vocabulary, add_eos=True),
   }
-  for code in codes:
+  for code in corpus.languages:
     seqio.TaskRegistry.add(
       f"{name}_{code}",
-      source=RecordDataSource(corpus, code, splits),
+      source=RecordDataSource(corpus, code, corpus.splits),
       preprocessors=[
         functools.partial(_read_captions, corpus=corpus, language=code),
         functools.partial(_add_prompt, corpus=corpus, language=code),
@@ -286,8 +278,7 @@ def register_corpus(
       # The source shuffles all records; a buffer would hold a thousand pictures for each language.
       shuffle_buffer_size=None,
     )
-  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in codes])
-  return corpus
+  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in corpus.languages])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,8 @@ PAD_ID = 0
 EOS_ID = 1
 UNK_ID = 2
 ROW_MULTIPLE = 128
+MT5_SIZE = 250_100
+"""Pieces of mT5's model, whose prompt is a language's code as text."""
 
 _TRAINER_THREADS = 2  # the trainer sums per thread: a fixed number gives the same model on every machine
 
@@ -146,13 +148,32 @@ def _write_whole(path: str, data: bytes) -> None:
     ) from None
 
 
+def read_model(path: str) -> bytes:
+  """Reads the bytes of a model from this machine or from a bucket; UsageError if it cannot be read."""
+  if "://" not in path:
+    try:
+      with open(path, "rb") as file:
+        return file.read()
+    except OSError as error:
+      reason = error.strerror
+  else:
+    import tensorflow as tf  # knows buckets, and takes seconds to load
+
+    try:
+      with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()
+    except (tf.errors.OpError, NotImplementedError) as error:
+      reason = " ".join((getattr(error, "message", "") or str(error)).split())[:200]
+  raise UsageError(f"{path}: the vocabulary cannot be read ({reason}): give a SentencePiece model")
+
+
 class Vocabulary:
   """A SentencePiece model with mT5's special ids, for text to ids and back.
 
   Safe to use from several threads; pickles as its path.
 
   Args:
-    path: a `.model` file: mT5's, or one written by `train_vocabulary`.
+    path: a `.model` file: mT5's, or one written by `train_vocabulary`; on this machine or in a bucket (`gs://...`).
 
   Raises:
     UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
@@ -160,13 +181,7 @@ class Vocabulary:
 
   def __init__(self, path: str):
     self.path = os.fspath(path)
-    try:
-      with open(self.path, "rb") as file:
-        model = file.read()
-    except OSError as error:
-      raise UsageError(
-        f"{self.path}: the vocabulary cannot be read ({error.strerror}): give a SentencePiece model"
-      ) from None
+    model = read_model(self.path)
     self._processor = sentencepiece.SentencePieceProcessor()
     try:
       # An empty file loads without complaint, as a model of nothing.
@@ -231,6 +246,10 @@ class Vocabulary:
       piece = self._processor.piece_to_id(language_piece(language))
       prompts[language] = (piece,) if piece != UNK_ID else tuple(self.encode(language))
     return prompts
+
+  def has_language_piece(self, language: str) -> bool:
+    """Whether the model holds the LangId piece of a language."""
+    return self._processor.piece_to_id(language_piece(language)) != UNK_ID
 
   def prompt(self, language: str) -> list[int]:
     """The ids that tell the model to write in a language, without an end.

@@ -1,0 +1,46 @@
+"""Worker processes end with the process that started them, however that ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROGRAM = """
+import os, time
+from xmcap.data import workers
+
+def task(_):
+  print(os.getpid(), flush=True)
+  time.sleep(60)
+
+if __name__ == "__main__":
+  with workers.pool(2) as pool:
+    list(pool.map(task, range(2)))
+"""
+
+
+def alive(pid: int) -> bool:
+  try:
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+      return file.read().rpartition(")")[2].split()[0] != "Z"
+  except FileNotFoundError:
+    return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked up in /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+  path = tmp_path / "program.py"
+  path.write_text(PROGRAM)
+  process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+  pids = [int(process.stdout.readline()) for _ in range(2)]
+  assert all(map(alive, pids))
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  process.stdout.close()
+  end = time.monotonic() + 10
+  while any(map(alive, pids)) and time.monotonic() < end:
+    time.sleep(0.05)
+  assert not any(map(alive, pids))

@@ -1,0 +1,146 @@
+"""What all streams share: the order of pictures, their share by host, pixels, and prefetching."""
+
+import copy
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+from xmcap.data import draws, images
+from xmcap.data.corpus import PartSource
+from xmcap.data.prefetch import prefetch
+from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError
+
+Batch = dict[str, np.ndarray]
+
+
+class PictureStream:
+  """A stream without a batch: what a kind of stream puts into one is its own.
+
+  Args:
+    source: the records of the split.
+    pictures: B, of all hosts.
+    image_size: H = W, pixels.
+    seed: of order and augmentation.
+    augment: random changes to the pictures; None for none.
+    workers: threads that make batches.
+
+  Raises:
+    UsageError: the batch is empty.
+  """
+
+  def __init__(
+    self,
+    source: RecordSource | PartSource,
+    pictures: int,
+    image_size: int,
+    seed: int,
+    augment: images.Augment | None,
+    workers: int,
+  ):
+    if pictures < 1 or image_size < 1:
+      raise UsageError(
+        f"a batch of {pictures} pictures of {image_size} pixels is empty: give at least 1 of each"
+      )
+    self.source = source
+    self.pictures = pictures
+    self.image_size = image_size
+    self.seed = seed
+    self.augment = augment
+    self.workers = workers
+    self._lock = threading.Lock()
+    self._lost: dict[str, int] = {}
+
+  def resized(self, pictures: int) -> "PictureStream":
+    """The same split with another number of pictures a batch, for a try of what comes after the stream."""
+    stream = copy.copy(self)
+    stream.pictures, stream._lost = pictures, {}
+    return stream
+
+  @property
+  def images_per_epoch(self) -> int:
+    """Pictures in the split: every one comes up once in as many positions."""
+    return len(self.source)
+
+  @property
+  def steps_per_epoch(self) -> float:
+    """Steps in which every picture comes up once."""
+    return len(self.source) / self.pictures
+
+  def batch(self, step: int, host_index: int = 0, host_count: int = 1) -> Batch:
+    """A host's share of the batch of a step, whatever steps were asked for before."""
+    raise NotImplementedError
+
+  def batches(
+    self,
+    start_step: int = 0,
+    host_index: int = 0,
+    host_count: int = 1,
+    num_steps: int | None = None,
+    depth: int = 4,
+  ) -> Iterator[Batch]:
+    """Yields the batches from a step on, computed ahead on threads.
+
+    Args:
+      start_step: the first step.
+      host_index, host_count: which share.
+      num_steps: how many; None: for ever.
+      depth: batches held or under way at most.
+
+    Returns:
+      An iterator; an error in the making of a batch is raised when its turn comes; `close()` ends the
+      threads.
+    """
+    self._share(0, host_index, host_count)
+    steps = itertools.count(start_step)
+    if num_steps is not None:
+      steps = itertools.islice(steps, num_steps)
+    return prefetch(lambda step: self.batch(step, host_index, host_count), steps, self.workers, depth)
+
+  def _share(self, step: int, host_index: int, host_count: int) -> np.ndarray:
+    """The positions of a host's share: int64 [pictures / host_count]."""
+    if not 0 <= host_index < host_count:
+      raise UsageError(f"host {host_index} of {host_count}: hosts count from 0")
+    if self.pictures % host_count:
+      raise UsageError(
+        f"{self.pictures} pictures a batch cannot be shared by {host_count} hosts: make it a multiple"
+      )
+    if step < 0:
+      raise UsageError(f"step {step}: steps count from 0")
+    share = self.pictures // host_count
+    return np.arange(share, dtype=np.int64) + step * self.pictures + host_index * share
+
+  def _indices(self, positions: np.ndarray) -> np.ndarray:
+    return draws.permuted(self.seed, positions, len(self.source))
+
+  def _new_pixels(self, count: int) -> np.ndarray:
+    return np.empty((count, self.image_size, self.image_size, 3), np.uint8)
+
+  def _load_pixels(
+    self, pixels: np.ndarray, pictures: Sequence[tuple[str, bytes]], positions: np.ndarray
+  ) -> None:
+    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions."""
+    randoms = [None] * len(positions)
+    if self.augment is not None:
+      randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)
+    for row, (key, data), random in zip(pixels, pictures, randoms, strict=True):
+      row[...] = images.load(data, key, self.image_size, self.augment, random)
+
+  def _count_lost(self, what: str, keys: Sequence[str]) -> None:
+    """Counts what did not fit, a key each time; the first of a kind is said at once."""
+    if not keys:
+      return
+    with self._lock:
+      first = what not in self._lost
+      self._lost[what] = self._lost.get(what, 0) + len(keys)
+    if first:
+      logging.warning("%s: first in picture %s; counted from here on", what, keys[0])
+
+  @property
+  def lost(self) -> dict[str, int]:
+    """What did not fit into the batches made so far (those made ahead included): reason -> count."""
+    with self._lock:
+      return dict(self._lost)

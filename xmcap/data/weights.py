@@ -1,0 +1,55 @@
+"""Which languages a stream draws, and how often one against another."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+
+NAMES = ("rates", "uniform", "count")
+
+
+def language_weights(
+  rates: Mapping[str, float], languages: Sequence[str], weights: str | Mapping[str, float], temperature: float
+) -> dict[str, float]:
+  """The weight of each language that is drawn, in the order of the table.
+
+  Args:
+    rates: of the seqio mixture.
+    languages: codes to draw from; () is all of the mixture.
+    weights: `rates`, `uniform`, `count`, or the weights by code, of a part of the languages or all.
+    temperature: weights to the power of 1 / temperature are returned: above 1 they come nearer to each other.
+
+  Returns:
+    Code -> weight, all above 0. All 1 for `count`: each picture has its own.
+
+  Raises:
+    UsageError: a language that the mixture lacks, a weight below 0, or nothing that could be drawn.
+  """
+  if not (temperature > 0):
+    raise UsageError(f"CaptionStream.temperature is {temperature}: give a number above 0")
+  _check_held(languages, rates, "CaptionStream.languages")
+  held = dict.fromkeys(languages or rates, 1.0)
+  if isinstance(weights, Mapping):
+    _check_held(weights, held, "CaptionStream.language_weights")
+    bad = [code for code, weight in weights.items() if not 0 <= weight < math.inf]
+    if bad:
+      raise UsageError(
+        f"CaptionStream.language_weights: '{bad[0]}' has {weights[bad[0]]}: give a number of at least 0"
+      )
+    held = {code: float(weight) for code, weight in weights.items() if weight}
+  elif weights == "rates":
+    held = {code: rates[code] for code in held}
+  elif weights not in NAMES:
+    raise UsageError(
+      f"CaptionStream.language_weights is {weights!r}: give {', '.join(NAMES)}, or weights by language"
+    )
+  if not held:
+    raise UsageError("CaptionStream.language_weights are all 0: nothing can be drawn")
+  return {code: held[code] ** (1 / temperature) for code in languages_lib.LANGUAGES if code in held}
+
+
+def _check_held(codes: Sequence[str] | Mapping[str, float], held: Mapping[str, float], what: str) -> None:
+  absent = [code for code in codes if code not in held]
+  if absent:
+    raise UsageError(f"{what}: '{absent[0]}' is none of the languages to draw from: {' '.join(held)}")

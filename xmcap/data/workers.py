@@ -1,0 +1,48 @@
+"""Worker processes that end with the process that started them."""
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def pool(
+  processes: int, initializer: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()
+) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
+  """A pool of processes, spawned (the caller may hold threads of JAX or TensorFlow).
+
+  They end at once when the caller is killed: a restarted build is not to meet those of the one before. An error in
+  the `with` ends the work with what is begun; what waits is not done.
+
+  Args:
+    processes: how many.
+    initializer, arguments: called in each process before anything else.
+  """
+  executor = concurrent.futures.ProcessPoolExecutor(
+    processes,
+    mp_context=multiprocessing.get_context("spawn"),
+    initializer=_begin,
+    initargs=(initializer, arguments),
+  )
+  try:
+    yield executor
+  finally:
+    executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(initializer: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+  threading.Thread(target=_end_with_parent, daemon=True).start()
+  if initializer is not None:
+    initializer(*arguments)
+
+
+def _end_with_parent() -> None:
+  parent = multiprocessing.parent_process()
+  if parent is not None:
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)

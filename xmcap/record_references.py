@@ -1,0 +1,51 @@
+"""References and their pictures out of records: a split as `xmcap data build` writes it, scored as a release is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xmcap.data.records import RecordSource
+from xmcap.errors import XmcapError
+from xmcap.scoring.references import References
+
+
+class RecordReferences:
+  """The captions of a split as references, and its pictures by their keys.
+
+  Reads all records once. Pictures are not kept, but read again when they are asked for.
+
+  Args:
+    directory: folder of the records.
+    split: record split, or a part of one.
+    languages: codes; () is all.
+
+  Attributes:
+    references: of the pictures that have captions in these languages, in the order of the records.
+
+  Raises:
+    UsageError: there is no such split.
+    XmcapError: a record is damaged, or two have the same key.
+  """
+
+  def __init__(self, directory: str, split: str, languages: Sequence[str] = ()):
+    self._source = RecordSource(directory, split)
+    self._places: dict[str, int] = {}
+    captions: dict[str, dict[str, list[str]]] = {}
+    locales = {}
+    for place, record in enumerate(self._source):
+      if record.key in self._places:
+        raise XmcapError(
+          f"{directory}, split '{split}': two records have the key {record.key}: build it again"
+        )
+      self._places[record.key] = place
+      by_language: dict[str, list[str]] = {}
+      for caption in record.captions:
+        if not languages or caption.language in languages:
+          by_language.setdefault(caption.language, []).append(caption.text)
+      if by_language:
+        captions[record.key], locales[record.key] = by_language, record.locale
+    self.references = References(captions, locales)
+
+  def read(self, key: str) -> bytes:
+    """The bytes of a picture."""
+    return self._source.read(np.array([self._places[key]]))[0].image
