@@ -51,15 +51,16 @@ setuptools.setup(
     "numpy>=2.4",
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12.8",
-    "pillow>=13.0",
+    "pillow>=12.3",
     "py3langid>=0.4",
     "pythainlp==5.4.0",
     "rapidfuzz>=3.14",
+    "rapidgzip>=0.16",
     "regex>=2026.1.15",
     "sacrebleu>=2.6",
     "safetensors>=0.8",
     "scipy>=1.17",
-    "sentencepiece>=0.2.3",
+    "sentencepiece>=0.2.2",
     "seqio>=0.0.20",
     "tensorboard>=2.20",
     "tensorflow>=2.21",
@@ -68,6 +69,8 @@ setuptools.setup(
     "unidic-lite==1.0.8",
   ],
   extras_require={
+    # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
+    "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
     "plan": ["jax[tpu]>=0.10.2"],
     "test": [

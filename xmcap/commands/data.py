@@ -2,7 +2,7 @@
 
 import sys
 
-from xmcap.commands import base
+from xmcap.commands import base, data_build, data_check, data_stats
 
 
 def add(commands) -> None:
@@ -12,16 +12,9 @@ def add(commands) -> None:
   build = actions.add_parser("build", help="build a corpus", allow_abbrev=False)
   corpora = build.add_subparsers(metavar="CORPUS", required=True, parser_class=base.Parser)
   _add_emoji36(corpora)
-  stats = base.add_command(
-    actions, "stats", _data_stats, "print captions, words and characters for each language"
-  )
-  stats.add_argument("dir", metavar="DIR", help="a built corpus")
-
-
-def _data_stats(arguments) -> None:
-  from xmcap.data import statistics
-
-  print(statistics.statistics(arguments.dir))
+  data_build.add(corpora)
+  data_check.add(actions)
+  data_stats.add(actions)
 
 
 def _add_emoji36(corpora) -> None:

@@ -1,0 +1,92 @@
+"""Disk that a built COCO-35L takes, against its pictures and captions alone, and against one split a language.
+
+usage: python benchmarks/disk.py [--pictures=200]
+Pictures are generated photographs of about 160 kB, as COCO's are, all different; five captions each in 35 languages.
+"Captions compressed" are the texts with their languages, JSON lines, compressed by bz2. The other layout is what its
+peers have: for each language a split of its own, whose records hold the picture again with that language's captions;
+written with the same writer and measured on disk.
+"""
+
+import argparse
+import bz2
+import functools
+import json
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from benchmarks import large_release
+from xmcap.data import records
+from xmcap.data.corpora import coco35l
+from xmcap.languages import TRAINED
+
+
+def of_language(corpus: pathlib.Path, language: str):
+  """The records of a split with the captions of one language."""
+  for record in records.RecordSource(corpus, "train"):
+    captions = [caption for caption in record.captions if caption.language == language]
+    yield records.Record(record.key, record.image, captions)
+
+
+def compressed_captions(corpus: pathlib.Path) -> int:
+  """Bytes of all captions of the training split, compressed."""
+  packer = bz2.BZ2Compressor()
+  size = 0
+  for record in records.RecordSource(corpus, "train"):
+    captions = [(caption.language, caption.text) for caption in record.captions]
+    line = json.dumps({"key": record.key, "captions": captions}, ensure_ascii=False)
+    size += len(packer.compress(line.encode() + b"\n"))
+  return size + len(packer.flush())
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--pictures", type=int, default=200)
+  pictures = parser.parse_args().pictures
+  with tempfile.TemporaryDirectory() as temporary:
+    folder = pathlib.Path(temporary)
+    release = large_release.write_coco35l(
+      folder / "release",
+      5 * pictures,
+      pictures="folder",
+      photographs=large_release.Photographs(distinct=min(pictures, 64)),
+    )
+    coco35l.build(
+      folder / "built",
+      train_captions=release / "coco_mt_train.jsonl.bz2",
+      dev_captions=release / "coco_mt_dev.jsonl.bz2",
+      karpathy=release / "dataset_coco.json",
+      images=[release / "train2014", release / "val2014"],
+    )
+    built = sum(path.stat().st_size for path in (folder / "built").glob("coco_35l-train*"))
+    images = sum(path.stat().st_size for path in (release / "train2014").iterdir())
+    count = sum(1 for _ in (release / "train2014").iterdir())
+    captions = compressed_captions(folder / "built")
+    by_language = 0
+    for language in TRAINED:
+      # One at a time, so that this needs no disk for 35 copies.
+      out = folder / "split"
+      records.write_split(
+        out,
+        f"train_{language}",
+        [language],
+        functools.partial(of_language, folder / "built"),
+        dataset="coco_35l",
+        processes=1,
+      )
+      for path in out.iterdir():
+        by_language += path.stat().st_size
+        path.unlink()
+    print(f"training split, {count:,} pictures, {175 * count:,} captions in {len(TRAINED)} languages")
+    print(f"  pictures                        {images / 1e6:10.2f} MB")
+    print(f"  captions compressed             {captions / 1e6:10.2f} MB")
+    print(f"  built, one record an image      {built / 1e6:10.2f} MB")
+    print(f"  one split a language            {by_language / 1e6:10.2f} MB")
+    print(f"built / (pictures + captions compressed): {built / (images + captions):.3f}")
+    print(f"one split a language / built: {by_language / built:.1f}")
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,169 @@
+"""Lines of captions parsed a second on one core, against `bz2` and `json` in a plain loop; and memory by length.
+
+usage: python benchmarks/parse_lines.py [--captions=12000] [--repeats=3] [--lines=100000,1000000,10000000]
+Both read the same generated coco_mt_train.jsonl.bz2 in a process of its own, turn about, in the same run; time is the
+process's CPU time, imports apart. The plain loop reads each line with `bz2` and `json` and takes out the id, the
+language and the text; ours also finds the picture and checks the text, and gives the English captions once. What
+decompression takes alone is said, since no parser can be faster; and what the same lines take as .jsonl.gz. Memory:
+the largest resident size of a process that spills all captions of a file, as a build does; longer files are the same
+one over and over (bzip2 files may follow one another).
+"""
+
+import argparse
+import bz2
+import gzip
+import json
+import pathlib
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+NAME = "coco_mt_train.jsonl.bz2"
+
+
+def plain(path: pathlib.Path) -> int:
+  """What anyone would write; returns the lines."""
+  count = 0
+  with bz2.open(path) as lines:
+    for line in lines:
+      row = json.loads(line)
+      _ = (row["image_id"], row["trg_lang"], row["caption_tokenized"], row["translation_tokenized"])
+      count += 1
+  return count
+
+
+def ours(path: pathlib.Path) -> int:
+  """The parser of the builds, all checks included; returns the lines."""
+  import numpy as np
+
+  from xmcap.data.corpora import lines, translations
+  from xmcap.data.corpora.problems import Problems
+
+  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
+  problems, count = Problems(), 0
+  with tempfile.TemporaryDirectory() as work_dir:
+    file = lines.open_lines(path, pathlib.Path(work_dir))
+    for chunk in range(file.chunks):
+      for batch in file.batches(chunk):
+        _, read = parser.parse(batch, count + 1, str, problems)
+        count += read
+  assert not problems.counts, problems.counts
+  return count
+
+
+def decompressed(path: pathlib.Path) -> int:
+  """Decompression alone, by the library that ours uses; returns 0."""
+  from xmcap.data.corpora import lines
+
+  with tempfile.TemporaryDirectory() as work_dir:
+    file = lines.open_lines(path, pathlib.Path(work_dir))
+    for chunk in range(file.chunks):
+      for _ in file.batches(chunk):
+        pass
+  return 0
+
+
+def spilled(path: pathlib.Path) -> int:
+  """The first phase of a build, in this process alone; returns the lines."""
+  import numpy as np
+
+  from xmcap.data.corpora import lines, spill, translations
+
+  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
+  count = 0
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    work_dir = pathlib.Path(folder)
+    file = lines.open_lines(path, work_dir)
+    for chunk in range(file.chunks):
+      spill.write(file, parser, work_dir, "train", [1_000_000], chunk)
+      spill_path = spill.path_of(work_dir, "train", chunk)
+      count += spill.num_lines(spill_path)
+      spill_path.unlink()
+  return count
+
+
+WAYS = {"plain": plain, "ours": ours, "decompressed": decompressed, "spilled": spilled}
+
+
+def measure(way: str, path: pathlib.Path) -> dict[str, float]:
+  """Runs one way in a process of its own; returns lines, CPU seconds, and MB of memory."""
+  command = [sys.executable, __file__, f"--way={way}", f"--path={path}"]
+  return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def run_way(way: str, path: pathlib.Path) -> None:
+  if way != "plain":
+    import xmcap.data.corpora.spill  # noqa: F401 imported before the clock starts
+
+  began = time.process_time()
+  lines = WAYS[way](path)
+  seconds = time.process_time() - began
+  memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+  print(json.dumps({"lines": lines, "seconds": seconds, "memory": memory}))
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--captions", type=int, default=12_000)
+  parser.add_argument("--repeats", type=int, default=3)
+  parser.add_argument("--lines", default="100000,1000000,10000000")
+  parser.add_argument("--way", choices=WAYS)
+  parser.add_argument("--path", type=pathlib.Path)
+  arguments = parser.parse_args()
+  if arguments.way:
+    run_way(arguments.way, arguments.path)
+    return
+  from benchmarks import large_release
+
+  with tempfile.TemporaryDirectory() as temporary:
+    folder = pathlib.Path(temporary)
+    large_release.write_coco35l(folder / "release", arguments.captions, pictures="none")
+    path = folder / "release" / NAME
+    lines = 0
+    packed = path.with_suffix(".gz")
+    with bz2.open(path) as source, gzip.open(packed, "wb", 6) as target:
+      shutil.copyfileobj(source, target, 1 << 20)
+    ways = {
+      "plain": ("plain", path),
+      "ours": ("ours", path),
+      "decompressed": ("decompressed", path),
+      "ours, gzip": ("ours", packed),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(arguments.repeats):
+      for name, seconds in found.items():
+        result = measure(*ways[name])
+        lines = result["lines"] or lines
+        seconds.append(result["seconds"])
+    size = path.stat().st_size
+    print(
+      f"{lines:,} lines, {size / 1e6:,.0f} MB of bz2; CPU time of one process, median of {arguments.repeats}"
+    )
+    for name, seconds in found.items():
+      middle = statistics.median(seconds)
+      print(f"  {name:14s} {middle:6.2f} s  {lines / middle:10,.0f} lines a second")
+    for name in list(ways)[1:]:
+      ratios = [a / b for a, b in zip(found["plain"], found[name], strict=True)]
+      turns = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+      print(f"plain / {name}: {statistics.median(ratios):.2f} (of each turn: {turns})")
+    for wanted in map(int, filter(None, arguments.lines.split(","))):
+      large_release.write_coco35l(
+        folder / "part", min(wanted, 10**6) // 34 // 5 * 5 * 20 // 19, pictures="none"
+      )
+      long = folder / "long.jsonl.bz2"
+      with open(long, "wb") as target:
+        for _ in range(max(1, wanted // 10**6)):
+          with open(folder / "part" / NAME, "rb") as source:
+            shutil.copyfileobj(source, target)
+      result = measure("spilled", long)
+      print(f"memory at {result['lines']:12,} lines: {result['memory']:6.0f} MB ({result['seconds']:.0f} s)")
+
+
+if __name__ == "__main__":
+  main()

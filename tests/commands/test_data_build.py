@@ -1,0 +1,86 @@
+"""The commands that build corpora: from a folder of published names, or with each file named; wrong use is one line."""
+
+import re
+
+import pytest
+
+from tests.data import releases
+from xmcap import cli
+from xmcap.data.corpora import downloads
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory):
+  return releases.write_coco35l(
+    tmp_path_factory.mktemp("coco"), images=4, dev=2, languages=("de", "th", "fr"), faults=["crlf"]
+  )
+
+
+def test_coco_from_its_folder(tmp_path, coco, capsys):
+  assert (
+    cli.main(["data", "build", "coco35l", f"--release={coco.folder}", f"--out={tmp_path}", "--processes=1"])
+    == 0
+  )
+  assert coco.differences(tmp_path) == []
+  printed = capsys.readouterr()
+  assert (
+    "train: 4 records with 80 captions, from 60 lines; of 4 pictures 4 found, 0 missing, 0 broken"
+    in printed.out
+  )
+  assert "crlf: lines that end in CR LF" in printed.out
+  assert "train: records: 4 of 4" in printed.err
+
+
+def test_cc3m_with_each_part_named(tmp_path):
+  release = releases.write_cc3m35l(
+    tmp_path / "release", images=4, dev=2, layout="keymap", languages=("de", "th")
+  )
+  parts = [f"--{role}={path}" for role, path in release.paths.items()]
+  assert cli.main(["data", "build", "cc3m35l", *parts, f"--out={tmp_path / 'out'}", "--processes=1"]) == 0
+  assert release.differences(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+  ("arguments", "words"),
+  [
+    (
+      ["coco35l"],
+      "give --train_captions, --dev_captions, --karpathy, --train_images, --val_images .or add --download.",
+    ),
+    (["coco35l", "--release={empty}"], "empty has no coco_mt_train.jsonl.bz2: give --train_captions"),
+    (["cc3m35l"], "the TSVs of CC3M have no public address: ask for them at https"),
+    (["xm3600"], "give --captions, --images .or add --download."),
+    (["coco35l", "--download"], "--download needs --release=DIR"),
+    (["coco35l", "--release={release}", "--on_bad=mend"], "--on_bad=mend: choose skip or stop"),
+    (["coco35l", "--release={release}", "--image_size=4"], "--image_size=4: give a number from 8 to 8192"),
+    (["coco35l", "--release={release}", "--quality=0"], "--quality=0: give a number from 1 to 95"),
+    (["coco35l", "--release={release}", "--processes=0"], "--processes=0: the least is 1"),
+  ],
+)
+def test_wrong_use_is_one_line(tmp_path, coco, capsys, arguments, words):
+  (tmp_path / "empty").mkdir()
+  arguments = [word.format(empty=tmp_path / "empty", release=coco.folder) for word in arguments]
+  assert cli.main(["data", "build", *arguments, f"--out={tmp_path / 'out'}"]) == 2
+  error = capsys.readouterr().err
+  assert len(error.splitlines()) == 1
+  assert re.search(words, error), error
+  assert not (tmp_path / "out").exists()
+
+
+def test_download_fetches_what_is_not_there(tmp_path, coco, monkeypatch):
+  fetched = []
+  monkeypatch.setattr(downloads, "fetch", lambda url, path, say: fetched.append((url, path.name)))
+  arguments = [f"--{role}={path}" for role, path in coco.paths.items() if role != "dev_captions"]
+  command = [
+    "data",
+    "build",
+    "coco35l",
+    "--download",
+    f"--release={tmp_path}",
+    *arguments,
+    f"--out={tmp_path / 'out'}",
+  ]
+  assert cli.main(command) == 2  # for what was fetched is nothing here
+  assert fetched == [
+    ("https://storage.googleapis.com/crossmodal-3600/coco_mt_dev.jsonl.bz2", "coco_mt_dev.jsonl.bz2")
+  ]

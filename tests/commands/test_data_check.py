@@ -1,0 +1,88 @@
+"""xmcap data check and xmcap data show."""
+
+import json
+import os
+
+import gin
+import pytest
+
+from tests.data import conftest
+from xmcap import cli
+from xmcap.data import records
+
+
+@pytest.fixture(autouse=True)
+def no_gin_left():
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return conftest.write_corpus(
+    tmp_path_factory.mktemp("corpus"), [conftest.tiny_record(i) for i in range(12)]
+  )
+
+
+def _run(*arguments):
+  return cli.main(["data", *map(str, arguments)])
+
+
+def test_check_of_a_good_corpus(corpus, tmp_path, capsys):
+  assert _run("check", corpus, f"--out={tmp_path}/report", "--processes=1") == 0
+  shown = capsys.readouterr()
+  assert "train: 12 pictures (12 PNG" in shown.out and "12 records checked" in shown.out
+  assert "train: records checked: 12 of 12" in shown.err
+  assert sorted(os.listdir(tmp_path / "report")) == ["check.json", "check.jsonl"]
+
+
+def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
+  monkeypatch.setattr(records, "check", lambda record: None)
+  bad = conftest.tiny_record(1)
+  bad.image = b"<html>"
+  conftest.write_corpus(tmp_path, [conftest.tiny_record(0), bad], train_vocabulary=False)
+  monkeypatch.undo()
+  assert _run("check", tmp_path, "--split=train", "--processes=1") == 1
+  shown = capsys.readouterr()
+  assert "1 of 2 records cannot be used" in shown.err and shown.err.strip().count("\n") <= 1
+  kinds = [json.loads(line)["kind"] for line in (tmp_path / "check.jsonl").read_text().splitlines()]
+  assert "broken_picture" in kinds
+
+
+def test_show_a_corpus(corpus, tmp_path, capsys):
+  out = tmp_path / "sheet.html"
+  assert _run("show", corpus, f"--out={out}", "--count=3", "--image_size=16", "--captions_per_image=2") == 0
+  assert f"{out}: 3 pictures" in capsys.readouterr().out
+  text = out.read_text(encoding="utf-8")
+  assert text.count("<article") == 3 and f"<h1>{os.path.basename(corpus)}, split train</h1>" in text
+
+
+def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
+  out = tmp_path / "sheet.html"
+  run = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
+  run += [f"--gin.DATA_DIR={corpus}", "--gin.CaptionStream.languages=['en', 'de']", "--gin.BATCH_SIZE=8"]
+  assert _run("show", f"--out={out}", "--count=2", "--step=1", *run) == 0, capsys.readouterr().err
+  assert "of 2 languages" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["show", "--out=x.html"], "either a corpus, DIR, or the gin files"),
+    (["show", "DIR", "--out=x.html", "--gin_file=runs/train.gin"], "either a corpus"),
+    (
+      ["show", "--out=x.html", "--gin_file=runs/train.gin", "--image_size=8"],
+      "--gin.CaptionStream.image_size=VALUE",
+    ),
+    (["show", "DIR", "--out=x.html", "--gin.A=1"], "goes with --gin_file"),
+    (["show", "DIR", "--out=x.html", "--step=-1"], "steps count from 0"),
+    (["show", "DIR", "--out=x.html", "--image_size=0"], "at least 1"),
+    (["show", "absent", "--out=x.html"], "absent is no corpus"),
+    (["check", "absent"], "absent is no corpus"),
+    (["check", "absent", "--processes=0"], "--processes=0: give at least 1"),
+  ],
+)
+def test_bad_usage_is_one_line(arguments, message, capsys):
+  assert _run(*arguments) == 2
+  error = capsys.readouterr().err
+  assert message in error and error.strip().count("\n") == 0

@@ -1,0 +1,284 @@
+"""Builds of COCO-35L and CC3M-35L: exactly the expected records, from any layout, through faults and kills."""
+
+import bz2
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.data import releases
+from tests.data.corpora import builds
+from tests.data.corpora.builds import cc3m, coco, contents
+from xmcap.data.corpora import bzip2_blocks, spill
+from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError, XmcapError
+
+ALL_FAULTS = [*releases.PICTURE_FAULTS, *releases.LINE_FAULTS]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> releases.Release:
+  return releases.write_coco35l(tmp_path_factory.mktemp("coco"), images=12, dev=3, languages=("de", "th"))
+
+
+@pytest.mark.parametrize(
+  ("layout", "order", "compress"),
+  [("folder", "image", True), ("zip", "language", True), ("zip", "shuffled", False)],
+)
+def test_coco_is_exactly_as_expected_through_every_fault(tmp_path, layout, order, compress):
+  faults = ALL_FAULTS + list(releases.ARCHIVE_FAULTS if layout == "zip" else ())
+  release = releases.write_coco35l(
+    tmp_path / "release", images=26, layout=layout, order=order, compress=compress, faults=faults,
+    languages=releases.TRANSLATED[:12],
+  )  # fmt: skip
+  report = coco(release, tmp_path / "out")
+  assert release.differences(tmp_path / "out") == []
+  assert report.problems.counts == release.problems
+  listed = [json.loads(line)["kind"] for line in (tmp_path / "out" / "problems.jsonl").open(encoding="utf-8")]
+  assert {kind: listed.count(kind) for kind in listed} == release.problems
+
+
+@pytest.mark.parametrize(
+  ("layout", "order", "compress"),
+  [("webdataset", "image", True), ("files", "language", True), ("keymap", "shuffled", False)],
+)
+def test_cc3m_is_exactly_as_expected_through_every_fault(tmp_path, layout, order, compress):
+  faults = [*ALL_FAULTS, *releases.DEAD_URLS]
+  faults += releases.ARCHIVE_FAULTS if layout == "webdataset" else ()
+  release = releases.write_cc3m35l(
+    tmp_path / "release", images=26, layout=layout, order=order, compress=compress, faults=faults
+  )
+  report = cc3m(release, tmp_path / "out")
+  assert release.differences(tmp_path / "out") == []
+  assert report.problems.counts == release.problems
+
+
+def test_two_processes_write_what_one_writes(tmp_path, small):
+  coco(small, tmp_path / "one")
+  coco(small, tmp_path / "two", processes=2)
+  assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_where_the_release_lies_does_not_show(tmp_path):
+  release = releases.write_coco35l(
+    tmp_path / "here", images=12, layout="zip", faults=releases.ARCHIVE_FAULTS, languages=("de", "th")
+  )
+  coco(release, tmp_path / "one")
+  shutil.move(tmp_path / "here", tmp_path / "there")
+  release.paths = {role: tmp_path / "there" / path.name for role, path in release.paths.items()}
+  coco(release, tmp_path / "two")
+  assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_report_says_what_was_found(tmp_path):
+  faults = ["missing", "html", "truncated", "no_captions"]
+  release = releases.write_coco35l(tmp_path / "release", images=12, faults=faults, languages=("de", "th"))
+  report = coco(release, tmp_path / "out")
+  assert report.splits["train"] == {
+    "lines": 110, "records": 8, "captions": 120, "listed": 12, "found": 9, "missing": 1, "broken": 2
+  }  # fmt: skip
+  summary = report.summary()
+  assert (
+    "train: 8 records with 120 captions, from 110 lines; of 12 pictures 9 found, 1 missing, 2 broken"
+    in summary
+  )
+  assert "not_a_picture: files that are no picture" in summary
+
+
+def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
+  first = coco(small, tmp_path / "out")
+  times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+  again = coco(small, tmp_path / "out")
+  assert again.held and again.splits == first.splits and again.problems.counts == first.problems.counts
+  assert "holds this corpus already" in again.summary()
+  assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+  with pytest.raises(
+    UsageError, match="out holds coco_35l with another image_size .None, not 32.: remove it"
+  ):
+    coco(small, tmp_path / "out", image_size=32)
+
+
+def test_pictures_are_scaled_when_asked_to(tmp_path, small):
+  coco(small, tmp_path / "out", image_size=16, quality=50)
+  from xmcap.data import images
+
+  for record in RecordSource(tmp_path / "out", "train"):
+    assert min(images.decode(record.image, record.key).shape[:2]) == 16
+
+
+@pytest.mark.parametrize(
+  ("fault", "words"),
+  [
+    ("bad_utf8", r"coco_mt_train.jsonl.bz2, line \d+: .*bad_utf8.: mend it"),
+    ("duplicate_line", r"coco_mt_train.jsonl.bz2, line \d+: \d{12}, caption \d, .*duplicate_line.: mend it"),
+    ("missing", r"\d{12}: (train|val)2014/COCO.*jpg .missing.: mend it"),
+    ("html", r"\d{12}: a page, not a picture .not_a_picture.: mend it"),
+  ],
+)
+def test_stop_names_the_first_bad_thing(tmp_path, fault, words):
+  release = releases.write_coco35l(
+    tmp_path / "release", images=8, faults=[fault], languages=("de", "th", "fr")
+  )
+  with pytest.raises(XmcapError, match=words):
+    coco(release, tmp_path / "out", on_bad="stop")
+  assert not (tmp_path / "out" / "coco_35l.json").exists()
+
+
+def test_stop_does_not_read_on(tmp_path, monkeypatch):
+  release = releases.write_coco35l(
+    tmp_path / "release", images=12, faults=["bom", "not_json"], compress=False, languages=("de", "th", "fr")
+  )
+  release.paths["train_captions"].write_bytes(b"{}\n" + release.paths["train_captions"].read_bytes())
+  with pytest.raises(XmcapError, match="coco_mt_train.jsonl, line 1: .*missing_field"):
+    coco(release, tmp_path / "out", on_bad="stop", chunk_bytes=1_000)
+  assert len(list((tmp_path / "out" / ".build").glob("*.captions"))) == 1
+
+
+def test_stop_is_content_with_what_is_used(tmp_path):
+  faults = ["crlf", "bom", "control_characters", "gif", "cmyk", "exif"]
+  release = releases.write_coco35l(
+    tmp_path / "release", images=12, faults=faults, languages=("de", "th", "fr")
+  )
+  report = coco(release, tmp_path / "out", on_bad="stop")
+  assert release.differences(tmp_path / "out") == [] and report.problems.counts == release.problems
+
+
+def test_lines_are_numbered_through_all_chunks(tmp_path):
+  release = releases.write_coco35l(
+    tmp_path / "release",
+    images=12,
+    faults=["cut_end"],
+    compress=False,
+    order="language",
+    languages=("de", "th"),
+  )
+  report = coco(release, tmp_path / "out", chunk_bytes=1_000)
+  assert report.problems.examples["cut_line"][0][0] == "coco_mt_train.jsonl, line 120"
+
+
+def interrupted(small, out, monkeypatch, **options) -> None:
+  """A build that ends with its fifth chunk of captions."""
+  write = spill.write
+
+  def failing(*arguments):
+    if arguments[-1] == 5:
+      raise XmcapError("no more")
+    write(*arguments)
+
+  with monkeypatch.context() as patch, pytest.raises(XmcapError, match="no more"):
+    patch.setattr(spill, "write", failing)
+    coco(small, out, chunk_bytes=1_000, **options)
+
+
+@pytest.fixture
+def plain(tmp_path) -> releases.Release:
+  return releases.write_coco35l(tmp_path / "release", images=6, dev=1, languages=("de", "th"), compress=False)
+
+
+def test_goes_on_with_what_is_whole(tmp_path, plain, monkeypatch):
+  interrupted(plain, tmp_path / "out", monkeypatch)
+  work_dir = tmp_path / "out" / ".build"
+  whole = {path: path.stat().st_mtime_ns for path in work_dir.glob("*.captions")}
+  assert len(whole) == 5
+  left = {}
+  rmtree = shutil.rmtree
+
+  def note(folder, **arguments):
+    left.update({path: path.stat().st_mtime_ns for path in pathlib.Path(folder).glob("*.captions")})
+    rmtree(folder, **arguments)
+
+  monkeypatch.setattr(shutil, "rmtree", note)
+  coco(plain, tmp_path / "out", chunk_bytes=1_000)
+  assert whole.items() <= left.items()
+  assert plain.differences(tmp_path / "out") == []
+  assert not work_dir.exists()
+
+
+def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
+  interrupted(plain, tmp_path / "out", monkeypatch)
+  with pytest.raises(UsageError, match="has begun coco_35l with another quality .90, not 80.: remove it"):
+    coco(plain, tmp_path / "out", chunk_bytes=1_000, quality=80)
+  with plain.paths["train_captions"].open("ab") as file:
+    file.write(b"\n")
+  with pytest.raises(UsageError, match="has begun coco_35l with another train_captions"):
+    coco(plain, tmp_path / "out", chunk_bytes=1_000)
+
+
+def test_folder_of_something_else(tmp_path, small):
+  (tmp_path / "thesis.tex").write_text("")
+  with pytest.raises(UsageError, match="holds thesis.tex, which is not of coco_35l: choose a new"):
+    coco(small, tmp_path)
+
+
+def test_absent_input(tmp_path, small):
+  paths = {**small.paths, "karpathy": tmp_path / "none.json"}
+  with pytest.raises(UsageError, match="none.json .karpathy.: No such file"):
+    coco(releases.Release(small.folder, paths, {}, {}), tmp_path / "out")
+  assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"images": [{"cocoid": "x"}]}', '{"images": []}', "\xff"])
+def test_karpathy_file_of_something_else(tmp_path, small, text):
+  path = tmp_path / "dataset_coco.json"
+  path.write_text(text, encoding="latin-1")
+  with pytest.raises(UsageError, match="dataset_coco.json"):
+    coco(releases.Release(small.folder, {**small.paths, "karpathy": path}, {}, {}), tmp_path / "out")
+
+
+def test_broken_download_is_found_before_the_work(tmp_path, small):
+  path = tmp_path / "coco_mt_train.jsonl.bz2"
+  path.write_bytes(small.paths["train_captions"].read_bytes()[:-100])
+  paths = {**small.paths, "train_captions": path}
+  with pytest.raises(XmcapError, match="breaks off after|damaged before"):
+    coco(releases.Release(small.folder, paths, {}, {}), tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", ["coco", "cc3m"])
+def test_killed_at_ten_random_moments_the_bytes_are_the_same(tmp_path, corpus):
+  write, layout = {
+    "coco": (releases.write_coco35l, "zip"),
+    "cc3m": (releases.write_cc3m35l, "webdataset"),
+  }[corpus]
+  release = write(
+    tmp_path / "release", images=40 if corpus == "coco" else 200, dev=5, layout=layout, order="shuffled",
+    faults=[*ALL_FAULTS, *releases.ARCHIVE_FAULTS],
+  )  # fmt: skip
+  for name in ("train_captions", "dev_captions"):
+    # Blocks of 100 kB, so that there are many chunks.
+    text = bzip2_blocks.decompress(release.paths[name].read_bytes())
+    release.paths[name].write_bytes(bz2.compress(text, 1))
+  command = [sys.executable, "-m", "tests.data.corpora.builds", corpus, str(tmp_path / "release")]
+  root = pathlib.Path(builds.__file__).parents[3]
+  undisturbed = subprocess.run([*command, str(tmp_path / "one")], cwd=root, capture_output=True, text=True)
+  assert undisturbed.returncode == 0, undisturbed.stderr
+  assert release.differences(tmp_path / "one") == []
+  rng = random.Random(6)
+  for turn in range(10):
+    process = subprocess.Popen(
+      [*command, str(tmp_path / "two")],
+      cwd=root,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      start_new_session=True,
+    )
+    for _ in range(rng.randint(1, 5)):
+      assert process.stdout.readline(), "the build ended before it could be killed"
+    time.sleep(rng.random() * 0.1)
+    assert process.poll() is None
+    # The main process alone, or all of them at once.
+    (os.kill if turn % 2 else os.killpg)(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+  last = subprocess.run([*command, str(tmp_path / "two")], cwd=root, capture_output=True, text=True)
+  assert last.returncode == 0, last.stderr
+  assert contents(tmp_path / "one") == contents(tmp_path / "two")

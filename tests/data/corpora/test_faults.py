@@ -1,0 +1,50 @@
+"""Each fault that a release can have, alone: skipped, counted and said in the summary; an error with --on_bad=stop."""
+
+import functools
+
+import pytest
+
+from tests.data import releases
+from xmcap.data.corpora import cc3m35l, coco35l, xm3600
+from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.problems import KINDS
+from xmcap.errors import XmcapError
+
+LANGUAGES = ("de", "th", "zh")
+WRITERS = {
+  "coco35l": functools.partial(releases.write_coco35l, images=8, languages=LANGUAGES, layout="zip"),
+  "cc3m35l": functools.partial(releases.write_cc3m35l, images=8, languages=LANGUAGES),
+  "xm3600": functools.partial(releases.write_xm3600, images=8),
+}
+COMMON = (*releases.PICTURE_FAULTS, *releases.ARCHIVE_FAULTS)
+CASES = [
+  *(("coco35l", fault) for fault in (*COMMON, *releases.LINE_FAULTS)),
+  *(("cc3m35l", fault) for fault in releases.DEAD_URLS),
+  *(("xm3600", fault) for fault in (*COMMON, *releases.XM3600_FAULTS)),
+]
+
+
+def build(corpus: str, release: releases.Release, out, **options):
+  paths = dict(release.paths)
+  if corpus == "coco35l":
+    paths["images"] = [paths.pop("train_images"), paths.pop("val_images")]
+  builder = {"coco35l": coco35l, "cc3m35l": cc3m35l, "xm3600": xm3600}[corpus]
+  return builder.build(out, **paths, options=Options(**options), processes=1)
+
+
+@pytest.mark.parametrize("corpus, fault", CASES)
+def test_a_fault_is_counted_or_stops_the_build(corpus, fault, tmp_path):
+  release = WRITERS[corpus](tmp_path / "release", faults=(fault,))
+  report = build(corpus, release, tmp_path / "skipped")
+  assert release.differences(tmp_path / "skipped") == []
+  assert report.problems.counts == release.problems
+  assert all(KINDS[kind].text in report.summary() for kind in release.problems)
+
+  if all(KINDS[kind].rule == "use" for kind in release.problems):
+    build(corpus, release, tmp_path / "stopped", on_bad="stop")
+    assert release.differences(tmp_path / "stopped") == []
+    return
+  with pytest.raises(XmcapError, match="--on_bad=skip") as stopped:
+    build(corpus, release, tmp_path / "stopped", on_bad="stop")
+  assert any(f"({kind})" in str(stopped.value) for kind in release.problems)
+  assert "\n" not in str(stopped.value)

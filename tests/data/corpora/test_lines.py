@@ -1,0 +1,145 @@
+"""Lines: whatever the format and wherever the cuts fall, each line is read once, in order; damage is named."""
+
+import bz2
+import gzip
+import os
+import pickle
+import random
+import resource
+
+import pytest
+
+from xmcap.data.corpora import bzip2_blocks, lines
+from xmcap.errors import UsageError, XmcapError
+
+FORMATS = {".jsonl": bytes, ".jsonl.bz2": bz2.compress, ".jsonl.gz": gzip.compress}
+
+
+def text(seed: int, count: int = 2_000, longest: int = 400, last_end: bool = True) -> bytes:
+  rng = random.Random(seed)
+  made = b"".join(rng.randbytes(rng.randrange(longest)).hex().encode() + b"\n" for _ in range(count))
+  return made if last_end else made[:-1]
+
+
+def opened(tmp_path, data: bytes, suffix: str, **arguments) -> lines.LineFile:
+  path = tmp_path / f"file{suffix}"
+  path.write_bytes(data)
+  return lines.open_lines(path, tmp_path, **arguments)
+
+
+def read(file: lines.LineFile) -> list[bytes]:
+  return [b"".join(file.batches(chunk)) for chunk in range(file.chunks)]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("chunk_bytes", [64 << 20, 100_000, 4_097])
+@pytest.mark.parametrize("last_end", [True, False])
+def test_each_line_once_and_in_order(tmp_path, suffix, chunk_bytes, last_end):
+  data = text(1, last_end=last_end)
+  chunks = read(opened(tmp_path, FORMATS[suffix](data), suffix, chunk_bytes=chunk_bytes))
+  assert b"".join(chunks) == data
+  assert all(chunk.endswith(b"\n") for chunk in chunks[:-1] if chunk)
+
+
+@pytest.mark.parametrize("chunk_bytes", range(1, 12))
+def test_cuts_at_the_end_of_a_line_and_lines_longer_than_a_chunk(tmp_path, chunk_bytes):
+  data = b"a\nbb\n\nccc\n" + b"d" * 30 + b"\ne\n"
+  chunks = read(opened(tmp_path, data, ".jsonl", chunk_bytes=chunk_bytes))
+  assert b"".join(chunks) == data
+  assert all(chunk.endswith(b"\n") for chunk in chunks if chunk)
+
+
+def test_blocks_of_bzip2_are_found_at_any_bit(tmp_path):
+  data = text(2, count=20_000)
+  file = opened(tmp_path, bz2.compress(data, 1), ".jsonl.bz2", chunk_bytes=900_000)
+  assert file.chunks > 50
+  assert b"".join(read(file)) == data
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is looked up in /proc")
+def test_memory_does_not_grow_with_the_blocks(tmp_path):
+  rng = random.Random(7)
+  blocks = [bz2.compress(rng.randbytes(400_000)) for _ in range(4)]
+
+  def resident() -> int:
+    with open("/proc/self/statm", encoding="utf-8") as file:
+      return int(file.read().split()[1]) * resource.getpagesize()
+
+  for block in blocks:
+    bzip2_blocks.decompress(block)
+  before = resident()
+  for number in range(150):
+    # Bytes of their own each time: those that the library holds on to would add up.
+    bzip2_blocks.decompress(bytes(bytearray(blocks[number % 4])))
+  assert resident() - before < 20e6
+
+
+def test_several_streams_in_a_bzip2_file(tmp_path):
+  parts = [text(seed, count=200) for seed in range(5)]
+  data = b"".join(bz2.compress(part, 1 + number) for number, part in enumerate(parts))
+  file = opened(tmp_path, data + bz2.compress(b""), ".jsonl.bz2", chunk_bytes=1)
+  assert file.chunks == 5
+  assert b"".join(read(file)) == b"".join(parts)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_nothing_in_a_file_is_no_chunk(tmp_path, suffix):
+  assert read(opened(tmp_path, FORMATS[suffix](b""), suffix)) in ([], [b""])
+
+
+def test_reads_on_in_another_process_by_the_table_that_is_there(tmp_path, monkeypatch):
+  data = text(3)
+  file = opened(tmp_path, bz2.compress(data), ".jsonl.bz2")
+  monkeypatch.setattr(bzip2_blocks, "find", None)
+  assert b"".join(read(pickle.loads(pickle.dumps(file)))) == data
+  assert lines.open_lines(file.path, tmp_path) == file
+
+
+_WHOLE = bz2.compress(text(4))
+
+
+@pytest.mark.parametrize(
+  ("data", "words"),
+  [
+    (_WHOLE[:-1], "damaged before byte .* .checksum"),
+    (_WHOLE[: len(_WHOLE) // 2], "breaks off after"),
+    (_WHOLE[:3], "breaks off after"),
+    (b"", "the file is empty"),
+    (b"<html>gone</html>" * 9, "is no bzip2 file"),
+    (b"junk" + _WHOLE, "no bzip2 file from byte 0 on"),
+    (_WHOLE + b"junk", "4 bytes follow the end"),
+    (_WHOLE + _WHOLE[:4] + b"\0" + _WHOLE[4:], "no bzip2 file from byte"),
+    (_WHOLE[:-3] + bytes([_WHOLE[-3] ^ 1]) + _WHOLE[-2:], "damaged before byte .* .checksum"),
+  ],
+)
+def test_damaged_bzip2_is_found_before_the_work(tmp_path, data, words):
+  with pytest.raises(XmcapError, match=f"file.jsonl.bz2: .*{words}.*"):
+    opened(tmp_path, data, ".jsonl.bz2")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl.bz2", ".jsonl.gz"])
+def test_damage_inside(tmp_path, suffix):
+  data = bytearray(FORMATS[suffix](text(5)))
+  data[len(data) // 2] ^= 0xFF
+  with pytest.raises(XmcapError, match=f"file{suffix}: damaged, or cannot be read"):
+    read(opened(tmp_path, bytes(data), suffix))
+
+
+@pytest.mark.parametrize("left", [0.99, 0.5, 0.0001])
+def test_gzip_that_breaks_off(tmp_path, left):
+  data = gzip.compress(text(5))
+  with pytest.raises(XmcapError, match="file.jsonl.gz: damaged, or cannot be read"):
+    read(opened(tmp_path, data[: int(len(data) * left)], ".jsonl.gz"))
+
+
+def test_line_without_end(tmp_path, monkeypatch):
+  monkeypatch.setattr(lines, "MAX_LINE_BYTES", 3 << 20)
+  with pytest.raises(XmcapError, match="a line of over 3 MB"):
+    read(opened(tmp_path, b"x" * (4 << 20), ".jsonl"))
+
+
+def test_name_and_absence_are_usage_errors(tmp_path):
+  with pytest.raises(UsageError, match="captions.txt: give a file .jsonl, .jsonl.bz2, .jsonl.gz"):
+    lines.open_lines(tmp_path / "captions.txt", tmp_path)
+  with pytest.raises(UsageError, match="is absent, or no file"):
+    lines.open_lines(tmp_path / "captions.jsonl", tmp_path)

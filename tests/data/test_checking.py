@@ -1,0 +1,156 @@
+"""The check of a whole corpus."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.data import release_pictures
+from tests.data.conftest import colour, png
+from xmcap.data import check_report, checking, records
+from xmcap.data.records import Caption, Record
+from xmcap.errors import UsageError
+
+
+def write(out, pictures, monkeypatch=None, **splits):
+  if monkeypatch is not None:
+    monkeypatch.setattr(records, "check", lambda record: None)  # as a builder with a fault would
+  written = [
+    records.write_split(out, name, [held], list, dataset="tiny", processes=1)
+    for name, held in {"train": pictures, **splits}.items()
+  ]
+  records.write_metadata(out, written, dataset="tiny")
+  if monkeypatch is not None:
+    monkeypatch.undo()
+  return out
+
+
+def good(index, *captions):
+  captions = captions or (Caption("en", f"a dog, number {index}"), Caption("th", "หมาตัวเล็ก"))
+  return Record(f"{index:04d}", png(colour(index)), list(captions))
+
+
+def finds(out):
+  return [json.loads(line) for line in (out / "check.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_good_corpus(tmp_path):
+  write(tmp_path, [good(index) for index in range(20)], validation=[good(1)])
+  report = checking.check(tmp_path, processes=1)
+  assert report.bad == 0 and report.pictures == 21 and finds(tmp_path) == []
+  train = report.splits[0]
+  assert (train.pictures, train.captions, train.sides, dict(train.formats)) == (20, 40, (16, 16), {"PNG": 20})
+  assert "nothing wrong" in str(report)
+  assert json.loads((tmp_path / "check.json").read_text())["splits"][0]["captions"] == 40
+
+
+CAPTIONS = [
+  (Caption("en", "  "), "empty_caption"),
+  (Caption("en", "\u200b\u3000"), "empty_caption"),
+  (Caption("th", "a small dog"), "wrong_script"),
+  (Caption("en", "собака и кот"), "wrong_script"),
+  (Caption("ja", "고양이와 작은 개"), "wrong_script"),
+  (Caption("en", "a \x07 dog"), "control_characters"),
+  (Caption("fr", "un caf\ufffd"), "control_characters"),
+  (Caption("de", "ein Hund " * 100), "long_caption"),
+  (Caption("en", "a dog, number 7"), "repeated_caption"),
+]
+
+
+@pytest.mark.parametrize(("caption", "kind"), CAPTIONS)
+def test_captions(tmp_path, monkeypatch, caption, kind):
+  first = Caption("en", "a dog, number 7")
+  write(tmp_path, [good(1), good(2, first, caption)], monkeypatch)
+  report = checking.check(tmp_path, processes=1)
+  assert dict(report.splits[0].counts) == {kind: 1} and report.bad == 0
+  (find,) = finds(tmp_path)
+  assert (find["kind"], find["key"], find["index"], find["language"]) == (kind, "0002", 1, caption.language)
+  assert f"{caption.language} 1" in str(report)
+
+
+@pytest.mark.parametrize(
+  "caption",
+  [
+    Caption("ja", "テレビ TV と NHK を見る猫"),
+    Caption("ko", "漢字와 한글"),
+    Caption("fa", "می\u200cرود"),
+    Caption("zh", "一只狗 iPhone 的照片"),
+    Caption("en", "TV"),
+    Caption("el", "DVD"),
+    Caption("th", "TV"),
+    Caption("th", "12:30 !!"),
+    Caption("de", "x" * 500),
+    Caption("mi", "he kurī — #"),
+  ],
+)
+def test_captions_that_are_right(tmp_path, caption):
+  write(tmp_path, [good(1, caption)])
+  assert not checking.check(tmp_path, processes=1).splits[0].counts
+
+
+def test_records_that_cannot_be_used(tmp_path, monkeypatch):
+  cut = release_pictures.photo(1)[:-300]
+  pictures = [
+    good(0),
+    dataclasses.replace(good(1), image=cut),
+    dataclasses.replace(good(2), image=release_pictures.PAGE),
+    dataclasses.replace(good(3), key="../3"),
+    good(0),
+    dataclasses.replace(good(5), captions=[]),
+    dataclasses.replace(good(6), captions=[Caption("xx", "what")]),
+  ]
+  write(tmp_path, pictures, monkeypatch)
+  report = checking.check(tmp_path, processes=1)
+  assert dict(report.splits[0].counts) == {
+    "invalid": 3,
+    "broken_picture": 2,
+    "repeated_key": 1,
+    "no_captions": 1,
+  }
+  assert report.bad == 5
+  assert {find["index"] for find in finds(tmp_path) if find["kind"] in check_report.ERRORS} == {1, 2, 3, 4, 6}
+  assert "ERROR   broken_picture" in str(report)
+
+
+def test_unknown_tags(tmp_path):
+  write(tmp_path, [dataclasses.replace(good(1), tags=["dog", "unicorn"])])
+  records.write_tags(tmp_path, ["dog"])
+  report = checking.check(tmp_path, processes=1)
+  assert dict(report.splits[0].counts) == {"unknown_tag": 1} and report.bad == 1
+
+
+def test_damaged_file_costs_its_records_alone(tmp_path):
+  write(tmp_path, [good(index) for index in range(40)])
+  (path,) = tmp_path.glob("*.array_record-*")
+  data = bytearray(path.read_bytes())
+  place = data.index(b"number 7")
+  data[place - 150 : place - 140] = b"\xff" * 10
+  path.write_bytes(data)
+  report = checking.check(tmp_path, processes=1)
+  assert report.pictures == 40 and 1 <= report.bad < 40
+  assert report.splits[0].counts["damaged"] == report.bad
+
+
+def test_processes_parts_and_progress(tmp_path, monkeypatch):
+  monkeypatch.setattr(checking, "_PER_TASK", 8)
+  write(tmp_path / "in", [good(index, Caption("th", f"a dog {index}")) for index in range(30)])
+  one = checking.check(tmp_path / "in", out=tmp_path / "one", processes=1)
+  seen = []
+  two = checking.check(
+    tmp_path / "in", out=tmp_path / "two", processes=2, progress=lambda *told: seen.append(told)
+  )
+  assert one.as_json() == two.as_json()
+  assert (tmp_path / "one/check.jsonl").read_bytes() == (tmp_path / "two/check.jsonl").read_bytes()
+  assert seen[-1] == ("train", 30, 30)
+  part = checking.check(tmp_path / "in", out=tmp_path / "part", splits=["train[:5]"], processes=1)
+  assert part.pictures == 5 and not (tmp_path / "in/check.json").exists()
+
+
+def test_what_cannot_be_checked(tmp_path):
+  with pytest.raises(UsageError, match="is no corpus"):
+    checking.check(tmp_path)
+  write(tmp_path, [good(1)])
+  with pytest.raises(UsageError, match="has no split 'test'"):
+    checking.check(tmp_path, splits=["test"])
+  with pytest.raises(UsageError, match="at least 1"):
+    checking.check(tmp_path, max_characters=0)

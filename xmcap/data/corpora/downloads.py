@@ -1,0 +1,177 @@
+"""Fetching the parts of releases that have a public address, when asked to; resumed where it broke off.
+
+Where an address comes from: the project page of Crossmodal-3600 (its captions, pictures and translations), MSCOCO's
+download page, and Karpathy's page of "Deep visual-semantic alignments". No hashes are published for any of them, so
+the SHA-256 of what came is shown, to be compared with that of others.
+"""
+
+import dataclasses
+import hashlib
+import http.client
+import os
+import pathlib
+import shutil
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+
+from xmcap.data import files
+from xmcap.data.corpora.plans import Progress, Say
+from xmcap.errors import UsageError, XmcapError
+
+_CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"
+_TIMEOUT_SECONDS = 60
+_TRIES = 5
+_PIECE = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """A file of a release.
+
+  Attributes:
+    name: under which it lies in the folder.
+    url: its public address.
+    member: if given, the address is of a zip file, of which this one member is kept.
+  """
+
+  name: str
+  url: str
+  member: str = ""
+
+
+PARTS: Mapping[str, Sequence[Part]] = {
+  "coco35l": (
+    Part("coco_mt_train.jsonl.bz2", f"{_CROSSMODAL}/coco_mt_train.jsonl.bz2"),
+    Part("coco_mt_dev.jsonl.bz2", f"{_CROSSMODAL}/coco_mt_dev.jsonl.bz2"),
+    Part(
+      "dataset_coco.json",
+      "http://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip",
+      "dataset_coco.json",
+    ),
+    Part("train2014.zip", "http://images.cocodataset.org/zips/train2014.zip"),
+    Part("val2014.zip", "http://images.cocodataset.org/zips/val2014.zip"),
+  ),
+  "cc3m35l": (
+    Part("cc3m_mt_train.jsonl.bz2", f"{_CROSSMODAL}/cc3m_mt_train.jsonl.bz2"),
+    Part("cc3m_mt_dev.jsonl.bz2", f"{_CROSSMODAL}/cc3m_mt_dev.jsonl.bz2"),
+  ),
+  "xm3600": (
+    Part("captions.zip", "https://google.github.io/crossmodal-3600/web-data/captions.zip"),
+    Part("images.tgz", "https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz"),
+  ),
+}
+"""What has a public address."""
+
+ELSEWHERE: Mapping[str, str] = {
+  "cc3m35l": "the TSVs of CC3M have no public address: ask for them at "
+  "https://ai.google.com/research/ConceptualCaptions/download, and fetch the pictures with img2dataset",
+}
+"""What has none, and where to ask."""
+
+
+def fetch_all(
+  corpus: str, folder: str | os.PathLike, present: Callable[[str], bool], say: Say | None = None
+) -> None:
+  """Fetches the parts of a release that are not there.
+
+  Args:
+    corpus: of `PARTS`.
+    folder: where they go; made if absent.
+    present: whether a part, by its name, need not be fetched.
+    say: called with a line of text now and then: sizes, rates, hashes, and what cannot be fetched.
+
+  Raises:
+    UsageError: an address is not there, or the folder cannot be made.
+    XmcapError: the connection or the disk fails; what came is kept, and the next call goes on behind it.
+  """
+  say = say or (lambda line: None)
+  folder = pathlib.Path(folder)
+  files.make_folder(folder)
+  for part in PARTS[corpus]:
+    if present(part.name):
+      say(f"{part.name}: is there")
+      continue
+    path = folder / part.name
+    if not part.member:
+      fetch(part.url, path, say)
+      continue
+    archive = path.with_name(part.url.rpartition("/")[2])
+    if not archive.exists():
+      fetch(part.url, archive, say)
+    _extract(archive, part.member, path)
+    archive.unlink()
+  if corpus in ELSEWHERE:
+    say(ELSEWHERE[corpus])
+
+
+def fetch(url: str, path: pathlib.Path, say: Say) -> None:
+  """Fetches one file; it has its name when it is whole, and `.part` behind it until then; errors as `fetch_all`."""
+  if not url.startswith(("https://", "http://")):
+    raise UsageError(f"{url}: no address of a web server")
+  part = path.with_name(f"{path.name}.part")
+  for attempt in range(1, _TRIES + 1):
+    have = part.stat().st_size if part.exists() else 0
+    try:
+      if _fetch_from(url, part, have, say, path.name):
+        break
+      reason = "the connection was closed"
+    except urllib.error.HTTPError as error:
+      if error.code == 416 and have:
+        # Nothing lies behind what we have: it is whole, or it is of another file.
+        break
+      if error.code < 500 and error.code not in (408, 429):
+        raise UsageError(f"{url}: {error.code} {error.reason}; fetch {path.name} by hand") from None
+      reason = f"{error.code} {error.reason}"
+    except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
+      reason = str(getattr(error, "reason", error))
+    except OSError as error:
+      raise XmcapError(f"cannot write {part}: {error.strerror}; is the disk full?") from None
+    if attempt < _TRIES:
+      say(f"{path.name}: {reason}; goes on in {2**attempt} s")
+      time.sleep(2**attempt)
+  else:
+    raise XmcapError(f"cannot fetch {url}: {reason}; start again to go on where it broke off")
+  with open(part, "rb") as file:
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+  say(f"{path.name}: {part.stat().st_size:,} bytes, SHA-256 {digest}")
+  os.replace(part, path)
+
+
+def _fetch_from(url: str, part: pathlib.Path, have: int, say: Say, name: str) -> bool:
+  """Fetches what lies behind the first `have` bytes; returns whether the file is whole."""
+  request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+  with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+    if have and answer.status != 206:
+      have = 0  # the server sends it whole again
+    length = answer.headers.get("Content-Length")
+    total = have + int(length) if length is not None else None
+    say(f"{name}: {total:,} bytes from {url}" if total else f"{name}: from {url}")
+    shown = Progress(say, name, total or 0, "bytes")
+    shown(have)
+    with open(part, "ab" if have else "wb") as file:
+      while piece := answer.read(_PIECE):
+        file.write(piece)
+        have += len(piece)
+        if total:
+          shown(have)
+  return total is None or have == total
+
+
+def _extract(archive: pathlib.Path, member: str, path: pathlib.Path) -> None:
+  try:
+    with (
+      zipfile.ZipFile(archive) as opened,
+      opened.open(member) as source,
+      files.replacing(path) as temporary,
+      open(temporary, "wb") as target,
+    ):
+      shutil.copyfileobj(source, target)
+  except (zipfile.BadZipFile, KeyError, EOFError) as error:
+    raise XmcapError(
+      f"{archive}: damaged, or without {member} ({error}): remove it and start again"
+    ) from None
+  except OSError as error:
+    raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None

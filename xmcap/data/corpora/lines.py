@@ -1,0 +1,202 @@
+"""Lines of large text files, compressed or not, cut into chunks that any process can read by themselves.
+
+A chunk is some 32 MB of text. It owns the lines that begin in it, so that each line has one owner wherever the cuts
+fall. What of a file must be known for that (where the blocks of a bzip2 file lie, the index of a gzip file) is found
+once by `open_lines` and kept in the working folder.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import rapidgzip
+
+from xmcap.data import files
+from xmcap.data.corpora import bzip2_blocks
+from xmcap.errors import UsageError, XmcapError
+
+SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
+CHUNK_BYTES = 32 << 20
+MAX_LINE_BYTES = 16 << 20
+_PIECE = 1 << 20
+_BLOCK_BYTES = 900_000  # of bzip2's largest blocks
+
+
+@dataclasses.dataclass(frozen=True)
+class LineFile:
+  """A file of lines in chunks. Picklable; opens the file when a chunk is read.
+
+  Attributes:
+    path: of the file.
+    table: what `open_lines` found out about a compressed file; None where there is none.
+    chunks: how many.
+    size: bytes of the file as it lies there.
+    step: bytes (of text) or blocks (bzip2) in a chunk.
+  """
+
+  path: pathlib.Path
+  table: pathlib.Path | None
+  chunks: int
+  size: int
+  step: int
+
+  def batches(self, chunk: int) -> Iterator[bytes]:
+    """The lines of a chunk, in batches of about 1 MB; each batch is whole lines with their ends.
+
+    The last line of the file may have no end.
+
+    Raises:
+      XmcapError: the file is damaged or cannot be read, or a line is longer than 16 MB.
+    """
+    read = _read_bzip2 if self.path.suffix == ".bz2" else _read_gzip if self.table else _read_plain
+    begin, end = chunk * self.step, (chunk + 1) * self.step
+    try:
+      yield from _whole_lines(read(self, begin, end), read(self, end, None), chunk == 0, self.path)
+    except (OSError, ValueError, EOFError, RuntimeError) as error:
+      raise XmcapError(f"{self.path}: damaged, or cannot be read ({error}): download it again") from None
+
+
+def open_lines(
+  path: str | os.PathLike,
+  work_dir: pathlib.Path,
+  *,
+  chunk_bytes: int = CHUNK_BYTES,
+  progress: Callable[[str], None] | None = None,
+) -> LineFile:
+  """Cuts a file into chunks.
+
+  Args:
+    path: .jsonl, .jsonl.bz2 or .jsonl.gz.
+    work_dir: where the table of a compressed file is kept; one that is there is used.
+    chunk_bytes: of text in a chunk, about.
+    progress: called with a line of text now and then.
+
+  Raises:
+    UsageError: there is no such file, or its name has another suffix.
+    XmcapError: it is damaged, or breaks off.
+  """
+  path = pathlib.Path(path)
+  if not path.name.endswith(SUFFIXES):
+    raise UsageError(f"{path}: give a file {', '.join(SUFFIXES)}")
+  if not path.is_file():
+    raise UsageError(f"{path} is absent, or no file: give the captions as they were published")
+  say = progress or (lambda line: None)
+  size = path.stat().st_size
+  try:
+    if path.suffix == ".bz2":
+      table = work_dir / f"{path.name}.blocks.npy"
+      if not table.exists():
+        blocks = bzip2_blocks.find(
+          path, lambda done: say(f"{path.name}: {100 * done // size}% searched for blocks")
+        )
+        with _kept(table) as temporary, open(temporary, "wb") as file:
+          np.save(file, blocks)
+      step = max(1, round(chunk_bytes / _BLOCK_BYTES))
+      return LineFile(path, table, -(-len(np.load(table, mmap_mode="r")) // step), size, step)
+    if path.suffix == ".gz":
+      table = work_dir / f"{path.name}.index"
+      if not table.exists():
+        say(f"{path.name}: indexed, so that it can be read from any place")
+        _index_gzip(path, table)
+      with _gzip(path, table) as file:
+        text = file.seek(0, os.SEEK_END)
+      return LineFile(path, table, -(-text // chunk_bytes), size, chunk_bytes)
+    return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
+  except (OSError, ValueError, EOFError, RuntimeError) as error:
+    raise XmcapError(f"{path}: damaged, or cannot be read ({error}): download it again") from None
+
+
+@contextlib.contextmanager
+def _kept(table: pathlib.Path) -> Iterator[pathlib.Path]:
+  """As `files.replacing`; XmcapError where the disk is at fault, and not the file that is read."""
+  try:
+    with files.replacing(table) as temporary:
+      yield temporary
+  except OSError as error:
+    raise XmcapError(f"cannot write {table}: {error.strerror}; is the disk full?") from None
+
+
+def _whole_lines(
+  own: Iterator[bytes], after: Iterator[bytes], first: bool, path: pathlib.Path
+) -> Iterator[bytes]:
+  """The lines that begin in `own`, or where it ends; not its first line, unless it is the `first` chunk.
+
+  So a chunk need not know whether the byte before it ended a line: the chunk before reads on through the first end
+  of a line in this one.
+  """
+  rest = b""
+  skipping = not first
+  for piece in own:
+    if skipping:
+      cut = piece.find(b"\n") + 1
+      if not cut:
+        continue
+      piece, skipping = piece[cut:], False
+    cut = piece.rfind(b"\n") + 1
+    if not cut:
+      rest = _joined(rest, piece, path)
+      continue
+    yield rest + piece[:cut] if rest else piece[:cut]
+    rest = piece[cut:]
+  if skipping:
+    return
+  for piece in after:
+    cut = piece.find(b"\n") + 1
+    rest = _joined(rest, piece[:cut] if cut else piece, path)
+    if cut:
+      break
+  if rest:
+    yield rest
+
+
+def _joined(rest: bytes, piece: bytes, path: pathlib.Path) -> bytes:
+  if len(rest) + len(piece) > MAX_LINE_BYTES:
+    raise XmcapError(
+      f"{path}: a line of over {MAX_LINE_BYTES >> 20} MB: give the captions as they were published"
+    )
+  return rest + piece
+
+
+def _read_plain(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
+  with open(file.path, "rb") as opened:
+    yield from _pieces(opened, begin, end)
+
+
+def _read_gzip(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
+  with _gzip(file.path, file.table) as opened:
+    yield from _pieces(opened, begin, end)
+
+
+def _pieces(opened, begin: int, end: int | None) -> Iterator[bytes]:
+  opened.seek(begin)
+  left = end - begin if end is not None else None
+  while piece := opened.read(_PIECE if left is None else min(_PIECE, left)):
+    yield piece
+    if left is not None:
+      left -= len(piece)
+
+
+def _read_bzip2(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
+  blocks = np.load(file.table, mmap_mode="r")
+  with open(file.path, "rb") as opened:
+    for block in blocks[begin:end]:
+      alone = bzip2_blocks.extract(opened, int(block[0]), int(block[1]))
+      yield bzip2_blocks.decompress(alone)
+
+
+def _gzip(path: pathlib.Path, table: pathlib.Path):
+  # One thread: the processes that read chunks share the cores.
+  opened = rapidgzip.open(str(path), parallelization=1)
+  opened.import_index(str(table))
+  return opened
+
+
+def _index_gzip(path: pathlib.Path, table: pathlib.Path) -> None:
+  with rapidgzip.open(str(path), parallelization=files.available_cores()) as opened:
+    while opened.read(16 << 20):
+      pass
+    with _kept(table) as temporary:
+      opened.export_index(str(temporary))
