@@ -182,7 +182,6 @@ def test_damaged_lines_together_are_what_each_is_alone(damaged_lines):
   assert {kind: n for kind, n in problems.counts.items() if kind not in ENGLISH_TOO} == counts
 
 
-@pytest.mark.xfail(reason="lines.LineFile.batches hands on rapidgzip's messages of several lines")
 @pytest.mark.parametrize("packer, suffix", [(bz2, ".bz2"), (gzip, ".gz")])
 def test_damaged_compressed_files_are_read_whole_or_refused(packer, suffix, tmp_path):
   text = b"".join(_line(index) for index in range(800))
@@ -206,9 +205,6 @@ def test_damaged_compressed_files_are_read_whole_or_refused(packer, suffix, tmp_
   assert refused > 50
 
 
-@pytest.mark.xfail(
-  reason="Parser.parse takes two objects on a line for two lines where a blank line is in the batch"
-)
 def test_a_line_is_read_alike_whatever_is_beside_it():
   two = _line(0)[:-1] + _line(1)
   alone, _, found = _parse(two)
@@ -271,7 +267,6 @@ def test_damaged_archives(tmp_path):
         assert is_message(error), repr(error)
 
 
-@pytest.mark.xfail(reason="archives.search_tar stops before the checksum of a .tgz")
 def test_an_archive_with_one_bit_turned_over(tmp_path):
   """Pictures may not be given out as they never were: gzip's checksum covers all of a .tgz."""
   files = {f"{index:03d}.jpg": release_pictures.photo(index)[:300] for index in range(8)}
@@ -288,7 +283,6 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
     assert all(found.read(name) == data for name, data in files.items())
 
 
-@pytest.mark.xfail(reason="pictures.examine: what is scaled may still be too long for JPEG")
 @pytest.mark.parametrize("image_size", [None, 24])
 def test_a_picture_longer_than_a_jpeg_can_be(image_size):
   data = release_pictures.encode(Image.new("L", (100_000, 30)), "PNG")

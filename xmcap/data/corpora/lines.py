@@ -56,7 +56,9 @@ class LineFile:
     try:
       yield from _whole_lines(read(self, begin, end), read(self, end, None), chunk == 0, self.path)
     except (OSError, ValueError, EOFError, RuntimeError) as error:
-      raise XmcapError(f"{self.path}: damaged, or cannot be read ({error}): download it again") from None
+      raise XmcapError(
+        f"{self.path}: damaged, or cannot be read ({_reason(error)}): download it again"
+      ) from None
 
 
 def open_lines(
@@ -106,7 +108,12 @@ def open_lines(
       return LineFile(path, table, -(-text // chunk_bytes), size, chunk_bytes)
     return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
   except (OSError, ValueError, EOFError, RuntimeError) as error:
-    raise XmcapError(f"{path}: damaged, or cannot be read ({error}): download it again") from None
+    raise XmcapError(f"{path}: damaged, or cannot be read ({_reason(error)}): download it again") from None
+
+
+def _reason(error: Exception) -> str:
+  """In one line, as rapidgzip's own are not."""
+  return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 @contextlib.contextmanager

@@ -34,6 +34,8 @@ MIN_SIDE = 8
 MAX_BYTES = archives.MAX_BYTES
 """Files of more bytes are no pictures of a corpus; they are not read."""
 
+_JPEG_SIDE = 65_500  # pixels that a JPEG may have
+
 DEFAULT_QUALITY = 90
 """Of the JPEG that a scaled picture is stored as."""
 
@@ -174,6 +176,8 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
       if min(width, height) < MIN_SIDE:
         return Picture(b"", {"too_small": f"{width} x {height} pixels"})
       scaled = image_size is not None and min(width, height) > image_size
+      if scaled and max(width, height) * image_size > _JPEG_SIDE * min(width, height):
+        return Picture(b"", {"too_many_pixels": f"{width} x {height} pixels: too long for a JPEG"})
       if not scaled and kind in _AS_PUBLISHED:
         image.draft(None, (1, 1))  # a JPEG at an eighth: the whole file is read, at a third of the time
         image.load()

@@ -51,6 +51,9 @@ def search_tar(path: str, alone: bool, unpacked: str = "") -> Iterator[Found | A
         opener = bz2.open if packed.peek(3)[:3] == b"BZh" else gzip.open
         with opener(packed) as file:
           yield from _members(path, file, None, copy)
+          # The checksum stands at the end of the stream, behind the marks that end the tar.
+          while file.read(_COPY):
+            pass
   except _CannotWrite as error:
     raise XmcapError(f"cannot unpack {path} to {unpacked}: {error}: is the disk full?") from None
   except _DAMAGE as error:

@@ -17,6 +17,8 @@ from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
 
 LANGUAGE_NUMBERS = {code: number for number, code in enumerate(languages.LANGUAGES)}
 ENGLISH = LANGUAGE_NUMBERS["en"]
+# What captions are translated into; a translation into English would stand beside the original.
+_TARGETS = {code: number for code, number in LANGUAGE_NUMBERS.items() if code != "en"}
 HUMAN, MT = 0, 1  # as in records.SOURCES
 MAX_NUMBER = 255
 
@@ -154,7 +156,9 @@ class Parser:
       self._count_crlf(batch, first, where, problems)
     try:
       rows = self._decoder.decode_lines(batch)
-      lines = None if len(rows) == count else ()
+      # As many objects as lines, and each line begins one: else two may share a line, and another be blank.
+      begun = batch.count(b"\n{") + batch.startswith(b"{")
+      lines = None if len(rows) == count == begun else ()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
       lines = ()
     if lines is None:
@@ -190,7 +194,7 @@ class Parser:
     field = self.ids.field
     ids = [getattr(row, field) for row in rows]
     pictures, numbers = self.ids(ids)
-    codes = np.array([LANGUAGE_NUMBERS.get(row.trg_lang, -1) for row in rows], np.int64)
+    codes = np.array([_TARGETS.get(row.trg_lang, -1) for row in rows], np.int64)
     texts = [row.translation_tokenized for row in rows]
     keep = (codes >= 0) & (pictures >= 0)
     for place in np.flatnonzero(~keep):
