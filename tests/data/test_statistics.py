@@ -9,6 +9,7 @@ from xmcap.data import published, records
 from xmcap.data import statistics as statistics_lib
 from xmcap.data.records import Caption, Record
 from xmcap.data.statistics import Row, statistics
+from xmcap.data.statistics_tables import text
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 
@@ -43,7 +44,7 @@ def test_counts(corpus):
 
 
 def test_table_names_languages_and_sums(corpus):
-  lines = str(statistics(corpus)).splitlines()
+  lines = text(statistics(corpus)).splitlines()
   assert lines[0] == "train (records): 2 images"
   row = ["en", "English", "2", "3", "1.50", "1.7", "5.0", "1", "1", "0"]
   assert any(line.split() == row for line in lines)
@@ -60,7 +61,7 @@ def test_lengths_in_pieces_and_the_share_cut(corpus, tiny_dir):
   assert (row.language, row.pieces) == ("en", sum(lengths))
   assert row.longer_than(4) == sum(length > 4 for length in lengths)
   assert (row.length_at(0.5), row.length_at(1.0)) == (lengths[1], lengths[-1])
-  shown = str(found)
+  shown = text(found)
   assert "over 4" in shown
   assert f"{row.longer_than(4) / 3:.2%}" in next(
     line for line in shown.splitlines() if line.startswith("en ")
@@ -79,7 +80,7 @@ def test_parts_counted_by_several_processes_add_up(corpus, tiny_dir, monkeypatch
 
 
 def test_published_figures_and_differences_stand_beside(corpus):
-  shown = str(statistics(corpus, corpus="xm3600")).splitlines()
+  shown = text(statistics(corpus, corpus="xm3600")).splitlines()
   assert any("against Table 1 of the XM3600 paper" in line for line in shown)
   rows = [line for line in shown if line.startswith("ar ") and "7,367" in line]
   # Found, published, difference of: captions; images with 1, 2, more captions; words; characters.
@@ -93,7 +94,7 @@ def test_published_figures_and_differences_stand_beside(corpus):
 def test_coco_35l_is_known_by_its_name(tmp_path):
   split = records.write_split(tmp_path, "train", [0], two_records, dataset="coco35l", processes=1)
   records.write_metadata(tmp_path, [split], dataset="coco35l")
-  shown = str(statistics(tmp_path)).splitlines()
+  shown = text(statistics(tmp_path)).splitlines()
   line = next(line for line in shown if line.startswith("en ") and "566,435" in line)
   assert line.split() == ["en", "English", "2", "113,287", "-113,285", "3", "566,435", "-566,432"]
 

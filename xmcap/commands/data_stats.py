@@ -38,18 +38,17 @@ def add(actions) -> None:
 
 
 def _stats(arguments) -> None:
-  from xmcap.data import statistics
+  from xmcap.data import statistics, statistics_tables
 
-  print(
-    statistics.statistics(
-      arguments.dir,
-      vocabulary=arguments.vocabulary,
-      target_length=arguments.target_length,
-      corpus=arguments.published,
-      processes=arguments.processes,
-      progress=_Progress(),
-    )
+  found = statistics.statistics(
+    arguments.dir,
+    vocabulary=arguments.vocabulary,
+    target_length=arguments.target_length,
+    corpus=arguments.published,
+    processes=arguments.processes,
+    progress=_Progress(),
   )
+  print(statistics_tables.text(found))
 
 
 class _Progress:

@@ -78,7 +78,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-  """Rows by split and language; as a string, the tables of `statistics_tables`.
+  """Rows by split and language; `statistics_tables.text` makes tables of them.
 
   Attributes:
     images: split -> images in it.
@@ -91,11 +91,6 @@ class Statistics:
   rows: list[Row]
   published: dict[str, str] = dataclasses.field(default_factory=dict)
   target_length: int = 0
-
-  def __str__(self) -> str:
-    from xmcap.data import statistics_tables
-
-    return statistics_tables.text(self)
 
 
 def statistics(

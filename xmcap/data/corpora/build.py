@@ -131,7 +131,7 @@ def build(
   say = progress or (lambda line: None)
   options.check()
   wanted = plans.plan(corpus.name, corpus.version, corpus.inputs, options)
-  report = _held(out, corpus.name, wanted)
+  report = held(out, corpus.name, wanted)
   work_dir = out / WORK_DIR
   if report is None:
     plans.begin(out, work_dir, corpus.name, wanted)
@@ -225,16 +225,7 @@ def _build(
     out, written, dataset=corpus.name, version=corpus.version, description=corpus.description
   )
   plans.write_list(out / "problems.jsonl", lists)
-  about = {
-    **wanted,
-    "splits": counts,
-    "problems": {kind: total.counts[kind] for kind in KINDS if kind in total.counts},
-    "first_problems": {kind: total.examples[kind] for kind in KINDS if kind in total.counts},
-  }
-  for given in about["inputs"].values():
-    given.pop("modified", None)  # of the files here, not of the release
-  files.write_text(out / f"{corpus.name}.json", json.dumps(about, ensure_ascii=False, indent=1) + "\n")
-  return Report(out, counts, total)
+  return finish(out, corpus.name, wanted, counts, total)
 
 
 def _spill(
@@ -319,17 +310,45 @@ class _Result:
     return json.loads(self.path.read_text(encoding="utf-8"))
 
 
-def _held(out: pathlib.Path, name: str, wanted: Mapping[str, Any]) -> Report | None:
+def finish(
+  out: pathlib.Path,
+  name: str,
+  wanted: Mapping[str, Any],
+  counts: Mapping[str, Mapping[str, int]],
+  total: Problems,
+) -> Report:
+  """Writes NAME.json, which says that the corpus is whole, and returns what came of the build.
+
+  Args:
+    out: the folder.
+    name: of the corpus.
+    wanted: of `plans.plan`.
+    counts: split -> counts, as in `Report`.
+    total: all problems.
+  """
+  about = {
+    **wanted,
+    "splits": counts,
+    "problems": {kind: total.counts[kind] for kind in KINDS if kind in total.counts},
+    "first_problems": {kind: total.examples[kind] for kind in KINDS if kind in total.counts},
+  }
+  for given in about["inputs"].values():
+    given.pop("modified", None)  # of the files here, not of the release
+  files.write_text(out / f"{name}.json", json.dumps(about, ensure_ascii=False, indent=1) + "\n")
+  return Report(out, counts, total)
+
+
+def held(out: pathlib.Path, name: str, wanted: Mapping[str, Any]) -> Report | None:
   """The report of a folder that holds the corpus; None if there is none. UsageError if it holds another."""
   path = out / f"{name}.json"
   try:
-    held = json.loads(path.read_text(encoding="utf-8"))
+    about = json.loads(path.read_text(encoding="utf-8"))
   except (FileNotFoundError, NotADirectoryError):
     return None
   except (OSError, ValueError) as error:
     raise XmcapError(f"cannot read {path}: {error}; remove {out} and build again") from None
-  plans.compare(held, wanted, out, "holds")
+  plans.compare(about, wanted, out, "holds")
   problems = Problems()
-  problems.counts = held["problems"]
-  problems.examples = held["first_problems"]
-  return Report(out, held["splits"], problems, held=True)
+  problems.counts = about["problems"]
+  problems.examples = about["first_problems"]
+  return Report(out, about["splits"], problems, held=True)

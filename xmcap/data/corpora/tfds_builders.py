@@ -310,14 +310,14 @@ class Xm3600(_Builder):
 
   def _cut(self, parts, work_dir, options):
     found = self._pictures((parts["images"],), work_dir, options)
-    read = xm3600._read_lines(parts["captions"], work_dir, options)
-    maker = xm3600._Maker(work_dir, read, found, options)
+    read = xm3600.read_lines(parts["captions"], work_dir, options)
+    maker = xm3600.ShardMaker(work_dir, read, found, options)
     shards = len(read.offsets) - 1
 
     def problems() -> Iterator[Problems]:
       yield Problems.from_json(read.problems)
       yield from map(_result, map(maker.result_path, range(shards)))
-      yield xm3600._without_lines(found, set(read.keys), options.on_bad)
+      yield xm3600.without_lines(found, set(read.keys), options.on_bad)
 
     self._problems.append(problems)
     return {xm3600.SPLIT: _Work(0, _nothing, shards, options.shard_pictures, maker)}

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from xmcap.data import files, records
+from xmcap.data.corpora import build as build_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, xm3600_lines
 from xmcap.data.corpora.build import WORK_DIR, Report
 from xmcap.data.corpora.plans import Options, Progress, Say
-from xmcap.data.corpora.problems import KINDS, Problems
+from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
 
@@ -67,7 +68,7 @@ def build(
   inputs |= {f"images{number or ''}": pathlib.Path(place) for number, place in enumerate(places)}
   wanted = plans.plan(NAME, VERSION, inputs, options)
   work_dir = out / WORK_DIR
-  report = _held(out, wanted)
+  report = build_lib.held(out, NAME, wanted)
   if report is None:
     plans.begin(out, work_dir, NAME, wanted)
     report = _build(out, work_dir, wanted, captions, places, options, processes, say)
@@ -88,9 +89,9 @@ def _build(
   pictures = pictures_lib.open_pictures(
     places, work_dir, on_bad=options.on_bad, processes=processes, progress=say
   )
-  lines = _read_lines(captions, work_dir, options)
+  lines = read_lines(captions, work_dir, options)
   say(f"{captions.name}: {lines.count:,} images with captions")
-  maker = _Maker(work_dir, lines, pictures, options)
+  maker = ShardMaker(work_dir, lines, pictures, options)
   shards = range(len(lines.offsets) - 1)
   written = records.write_split(
     out,
@@ -108,7 +109,7 @@ def _build(
     result = json.loads(maker.result_path(shard).read_text(encoding="utf-8"))
     tally.update(result["tally"])
     lists.append(Problems.from_json(result["problems"]))
-  lists.append(_without_lines(pictures, set(lines.keys), options.on_bad))
+  lists.append(without_lines(pictures, set(lines.keys), options.on_bad))
   total = Problems()
   for problems in lists:
     total.merge(problems)
@@ -119,20 +120,11 @@ def _build(
   }
   records.write_metadata(out, [written], dataset=NAME, version=VERSION, description=DESCRIPTION)
   plans.write_list(out / "problems.jsonl", [lambda: total])
-  about = {
-    **wanted,
-    "splits": {SPLIT: counts},
-    "problems": {kind: total.counts[kind] for kind in KINDS if kind in total.counts},
-    "first_problems": {kind: total.examples[kind] for kind in KINDS if kind in total.counts},
-  }
-  for given in about["inputs"].values():
-    given.pop("modified", None)  # of the files here, not of the release
-  files.write_text(out / f"{NAME}.json", json.dumps(about, ensure_ascii=False, indent=1) + "\n")
-  return Report(out, about["splits"], total)
+  return build_lib.finish(out, NAME, wanted, {SPLIT: counts}, total)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Lines:
+class Lines:
   """What became of the file of captions: `path` holds the good lines anew, one an image.
 
   Attributes:
@@ -154,11 +146,11 @@ class _Lines:
     return len(self.keys)
 
 
-def _read_lines(captions: pathlib.Path, work_dir: pathlib.Path, options: Options) -> _Lines:
+def read_lines(captions: pathlib.Path, work_dir: pathlib.Path, options: Options) -> Lines:
   """Reads and checks all lines, or takes what an interrupted build made of them."""
   path, about = work_dir / "images.jsonl", work_dir / "images.json"
   if about.exists():
-    return _Lines(path, **json.loads(about.read_text(encoding="utf-8")))
+    return Lines(path, **json.loads(about.read_text(encoding="utf-8")))
   problems = Problems(options.on_bad)
   keys, offsets = [], []
   try:
@@ -178,7 +170,7 @@ def _read_lines(captions: pathlib.Path, work_dir: pathlib.Path, options: Options
     raise XmcapError(f"{captions}: no line of it can be used{problems_seen}: give the captions as published")
   values = {"lines": counted.lines, "keys": keys, "offsets": offsets, "problems": problems.to_json()}
   files.write_text(about, json.dumps(values, ensure_ascii=False))
-  return _Lines(path, **values)
+  return Lines(path, **values)
 
 
 class _Counted:
@@ -195,11 +187,11 @@ class _Counted:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Maker:
+class ShardMaker:
   """Makes the records of a shard, in any process; what came of it goes to a file, before the last record is out."""
 
   work_dir: pathlib.Path
-  lines: _Lines
+  lines: Lines
   pictures: pictures_lib.Pictures
   options: Options
 
@@ -244,7 +236,7 @@ class _Maker:
     return picture.data
 
 
-def _without_lines(pictures: pictures_lib.Pictures, keys: set[str], on_bad: str) -> Problems:
+def without_lines(pictures: pictures_lib.Pictures, keys: set[str], on_bad: str) -> Problems:
   """Pictures of which no line speaks."""
   problems = Problems(on_bad)
   seen: set[str] = set()
@@ -253,18 +245,3 @@ def _without_lines(pictures: pictures_lib.Pictures, keys: set[str], on_bad: str)
       seen.add(key)
       problems.add("no_captions", key, "no line of the captions is about it")
   return problems
-
-
-def _held(out: pathlib.Path, wanted: dict) -> Report | None:
-  """The report of a folder that holds the corpus; None if there is none. UsageError if it holds another."""
-  path = out / f"{NAME}.json"
-  try:
-    held = json.loads(path.read_text(encoding="utf-8"))
-  except (FileNotFoundError, NotADirectoryError):
-    return None
-  except (OSError, ValueError) as error:
-    raise XmcapError(f"cannot read {path}: {error}; remove {out} and build again") from None
-  plans.compare(held, wanted, out, "holds")
-  problems = Problems()
-  problems.counts, problems.examples = held["problems"], held["first_problems"]
-  return Report(out, held["splits"], problems, held=True)
