@@ -194,6 +194,10 @@ def parse_columns(serialized: bytes) -> Columns:
     raise ValueError(f"not a record: {error}") from error
 
 
+class EmptySplitError(XmcapError):
+  """A split for which there is no record to write."""
+
+
 @dataclasses.dataclass(frozen=True)
 class WrittenSplit:
   """What `write_split` wrote: records and bytes, a number a shard."""
@@ -293,7 +297,7 @@ def write_split(
           "(a script that builds needs `if __name__ == '__main__':`)"
         ) from None
   if not sum(count for count, _ in results):
-    raise XmcapError(f"the split '{split}' for {out} has no records: nothing to write")
+    raise EmptySplitError(f"the split '{split}' for {out} has no records: nothing to write")
   return WrittenSplit(split, tuple(count for count, _ in results), sum(size for _, size in results))
 
 

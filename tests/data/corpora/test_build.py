@@ -45,6 +45,17 @@ def test_coco_is_exactly_as_expected_through_every_fault(tmp_path, layout, order
   assert {kind: listed.count(kind) for kind in listed} == release.problems
 
 
+def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
+  release = releases.write_coco35l(tmp_path / "release", images=4, layout="folder", languages=("de",))
+  for picture in (tmp_path / "release").rglob("*.jpg"):
+    picture.rename(picture.with_name(f"other-{picture.name}"))
+  with pytest.raises(
+    XmcapError, match=r"no records: .* Of 4 pictures .*: 4  missing: .* First: \d{12}"
+  ) as error:
+    coco(release, tmp_path / "out")
+  assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(
   ("layout", "order", "compress"),
   [("webdataset", "image", True), ("files", "language", True), ("keymap", "shuffled", False)],

@@ -198,18 +198,21 @@ def _build(
   for split in splits:
     maker, shards = makers[split.name], range(len(split.listing.shards))
     shown = Progress(say, f"{split.name}: records", split.listing.count)
-    written.append(
-      records.write_split(
-        out,
-        split.name,
-        shards,
-        maker,
-        dataset=corpus.name,
-        processes=processes,
-        progress=shown,
-        finished=work_dir,
+    try:
+      written.append(
+        records.write_split(
+          out,
+          split.name,
+          shards,
+          maker,
+          dataset=corpus.name,
+          processes=processes,
+          progress=shown,
+          finished=work_dir,
+        )
       )
-    )
+    except records.EmptySplitError as error:
+      raise _empty(error, split, [_Result(maker.result_path(shard)) for shard in shards]) from None
     tally: collections.Counter[str] = collections.Counter()
     for shard in shards:
       read = _Result(maker.result_path(shard))
@@ -266,6 +269,18 @@ def _spill(
       raise XmcapError(
         f"a process that read {split.captions.name} was killed, perhaps for memory: start again with fewer --processes"
       ) from None
+
+
+def _empty(error: XmcapError, split: Split, results: Sequence["_Result"]) -> XmcapError:
+  """Why a split has no records: what was wrong with its pictures, or that no line was about them."""
+  total = Problems()
+  for result in results:
+    total.merge(result())
+  places = ", ".join(map(str, split.places))
+  said = (
+    "; ".join(line.strip() for line in total.summary().splitlines()) or "no line of the captions can be used"
+  )
+  return XmcapError(f"{error}. Of {split.listing.count:,} pictures looked for in {places}: {said}")
 
 
 def _relative(problems: Problems, places: Sequence[pathlib.Path]) -> Problems:
