@@ -19,7 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks import large_release
 from xmcap.data import records
-from xmcap.data.corpora import coco35l
+from xmcap.data.corpora import build, coco35l
+from xmcap.data.corpora.plans import Options
 from xmcap.languages import TRAINED
 
 
@@ -53,13 +54,14 @@ def main() -> None:
       pictures="folder",
       photographs=large_release.Photographs(distinct=min(pictures, 64)),
     )
-    coco35l.build(
-      folder / "built",
+    corpus = coco35l.corpus(
       train_captions=release / "coco_mt_train.jsonl.bz2",
       dev_captions=release / "coco_mt_dev.jsonl.bz2",
       karpathy=release / "dataset_coco.json",
       images=[release / "train2014", release / "val2014"],
+      options=Options(),
     )
+    build.build(corpus, folder / "built", Options())
     built = sum(path.stat().st_size for path in (folder / "built").glob("coco_35l-train*"))
     images = sum(path.stat().st_size for path in (release / "train2014").iterdir())
     count = sum(1 for _ in (release / "train2014").iterdir())

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.data import release_archives, release_lines, release_pictures, releases
 from tests.data.mutations import mutate
 from xmcap.data import images, records
-from xmcap.data.corpora import coco35l, lines, pictures, plans, translations, xm3600_lines
+from xmcap.data.corpora import build, coco35l, lines, pictures, plans, translations, xm3600_lines
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES
@@ -302,7 +302,8 @@ def test_a_build_of_damaged_lines_loses_none(tmp_path):
   path.write_bytes(damaged)
   images = [release.paths.pop("train_images"), release.paths.pop("val_images")]
   options = plans.Options(chunk_bytes=20_000, shard_pictures=3)
-  report = coco35l.build(tmp_path / "out", **release.paths, images=images, options=options, processes=1)
+  corpus = coco35l.corpus(**release.paths, images=images, options=options)
+  report = build.build(corpus, tmp_path / "out", options, processes=1)
   captions = [one for record in records.RecordSource(tmp_path / "out", "train") for one in record.captions]
   translated = sum(one.source == "mt" for one in captions)
   given = sum(bool(line.strip(b" \t\r")) for line in damaged.split(b"\n"))

@@ -21,6 +21,23 @@ if __name__ == "__main__":
     list(pool.map(task, range(2)))
 """
 
+# Its workers need a second to start, and it is killed before; what they would do waits for them.
+KILLED_EARLY = """
+import os, pathlib, signal, sys, threading, time
+from xmcap.data import workers
+
+def task(_):
+  pathlib.Path(sys.argv[1]).touch()
+
+if __name__ == "__main__":
+  threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+  with workers.pool(2) as pool:
+    list(pool.map(task, range(2)))
+else:
+  pathlib.Path(sys.argv[1] + ".started").touch()
+  time.sleep(1)
+"""
+
 
 def alive(pid: int) -> bool:
   try:
@@ -44,3 +61,13 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
   while any(map(alive, pids)) and time.monotonic() < end:
     time.sleep(0.05)
   assert not any(map(alive, pids))
+
+
+def test_workers_that_start_when_their_parent_is_gone_do_nothing(tmp_path):
+  path, done = tmp_path / "program.py", tmp_path / "done"
+  path.write_text(KILLED_EARLY)
+  # Its standard output stays open as long as any of them lives.
+  ended = subprocess.run([sys.executable, str(path), str(done)], stdout=subprocess.PIPE, check=False)
+  assert ended.returncode == -signal.SIGKILL
+  assert (tmp_path / "done.started").exists()
+  assert not done.exists()

@@ -1,6 +1,7 @@
 """What the subcommands share: the parser, how a command is declared, and the gin options."""
 
 import argparse
+import sys
 
 from xmcap.errors import UsageError
 
@@ -33,6 +34,11 @@ def add_command(commands, name: str, run, summary: str, details: str = "") -> ar
   )
   command.set_defaults(run=run, options=command._option_string_actions)
   return command
+
+
+def say(line: str) -> None:
+  """Prints a line of progress, apart from the results."""
+  print(line, file=sys.stderr)
 
 
 def add_gin(command) -> None:

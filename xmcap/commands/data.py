@@ -69,7 +69,7 @@ def _build_emoji36(arguments) -> None:
     for name, value in vars(arguments).items()
     if name not in ("run", "options", "overrides", "vocabulary_size")
   }
-  out = emoji36.build(**options, progress=lambda line: print(line, file=sys.stderr))
+  out = emoji36.build(**options, progress=base.say)
   model = pathlib.Path(out, "vocabulary.model")
   if not model.exists():
     # Pieces may span words: the names of emoji recur whole, and targets become half as long.

@@ -1,7 +1,6 @@
 """The commands that look at a built corpus: data check, data show."""
 
 import os
-import sys
 
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
@@ -54,17 +53,10 @@ def _add_check(actions) -> None:
 def _check(arguments) -> None:
   import pathlib
 
-  from xmcap.data import checking
-  from xmcap.data.corpora.plans import Progress
+  from xmcap.data import checking, progress
 
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: give at least 1")
-  shown: dict[str, Progress] = {}
-
-  def progress(split: str, done: int, total: int) -> None:
-    if split not in shown:
-      shown[split] = Progress(lambda line: print(line, file=sys.stderr), f"{split}: records checked", total)
-    shown[split](done)
 
   report = checking.check(
     arguments.dir,
@@ -72,7 +64,7 @@ def _check(arguments) -> None:
     splits=arguments.split,
     max_characters=arguments.max_characters,
     processes=arguments.processes,
-    progress=progress,
+    progress=progress.by_split(base.say, "records checked"),
   )
   listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
   print(f"{report}\n\n{report.pictures:,} records checked; what was found is in {listed}")

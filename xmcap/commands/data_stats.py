@@ -1,11 +1,6 @@
 """`xmcap data stats`: captions, images, words, characters, replication and lengths of each language."""
 
-import sys
-import time
-
 from xmcap.commands import base
-
-_EVERY = 5.0  # seconds between lines of progress
 
 
 def add(actions) -> None:
@@ -38,7 +33,7 @@ def add(actions) -> None:
 
 
 def _stats(arguments) -> None:
-  from xmcap.data import statistics, statistics_tables
+  from xmcap.data import progress, statistics, statistics_tables
 
   found = statistics.statistics(
     arguments.dir,
@@ -46,25 +41,6 @@ def _stats(arguments) -> None:
     target_length=arguments.target_length,
     corpus=arguments.published,
     processes=arguments.processes,
-    progress=_Progress(),
+    progress=progress.by_split(base.say, "images counted"),
   )
   print(statistics_tables.text(found))
-
-
-class _Progress:
-  """Says on stderr how far the counting is, how fast, and how long yet; what is quick says nothing."""
-
-  def __init__(self):
-    self._split, self._began, self._said = "", 0.0, 0.0
-
-  def __call__(self, split: str, done: int, total: int) -> None:
-    now = time.monotonic()
-    if split != self._split:
-      self._split, self._began, self._said = split, now, now
-      return
-    if now - self._said < _EVERY:
-      return
-    self._said = now
-    rate = done / (now - self._began)
-    left = (total - done) / rate
-    print(f"{split}: {done:,} of {total:,} images, {rate:,.0f}/s, {left:,.0f} s left", file=sys.stderr)

@@ -40,6 +40,12 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
     raise
 
 
+def remove_incomplete(folder: pathlib.Path) -> None:
+  """Removes what kills left in a folder of files that were being written by `replacing`."""
+  for left in folder.glob(".*.incomplete"):
+    left.unlink(missing_ok=True)
+
+
 def available_cores() -> int:
   """The CPU cores that this process may use."""
   return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

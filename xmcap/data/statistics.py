@@ -1,17 +1,15 @@
 """How much text a corpus holds: captions, words, characters and pieces of each language in each split."""
 
 import collections
-import concurrent.futures
 import dataclasses
 import functools
 import itertools
-import multiprocessing
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xmcap import languages
-from xmcap.data import files, published, records
+from xmcap.data import files, published, records, workers
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 
@@ -215,8 +213,7 @@ def _count_records(
   arguments = (itertools.repeat(source), starts, stops, itertools.repeat(vocabulary))
   if processes <= 1:
     return collect(map(_count_part, *arguments))
-  # Spawned, not forked: the caller may hold threads of JAX or TensorFlow.
-  with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+  with workers.pool(processes) as pool:
     return collect(pool.map(_count_part, *arguments))
 
 

@@ -36,13 +36,15 @@ def pool(
 
 
 def _begin(initializer: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+  # A parent that was killed while this process was starting: its work waits in the queue, and is not to be begun.
+  _end_with_parent(timeout=0)
   threading.Thread(target=_end_with_parent, daemon=True).start()
   if initializer is not None:
     initializer(*arguments)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(timeout: float | None = None) -> None:
+  """Waits `timeout` seconds (None: for ever) for the parent's end, and ends with it."""
   parent = multiprocessing.parent_process()
-  if parent is not None:
-    multiprocessing.connection.wait([parent.sentinel])
+  if parent is not None and multiprocessing.connection.wait([parent.sentinel], timeout):
     os._exit(1)

@@ -4,7 +4,8 @@ import pathlib
 import sys
 
 from tests.data.releases import Release
-from xmcap.data.corpora import build, cc3m35l, coco35l, plans
+from xmcap.data import progress as progress_lib
+from xmcap.data.corpora import build, cc3m35l, coco35l
 from xmcap.data.corpora.plans import Options
 
 SMALL = {"shard_pictures": 7, "chunk_bytes": 30_000}
@@ -13,22 +14,25 @@ SMALL = {"shard_pictures": 7, "chunk_bytes": 30_000}
 def coco(release: Release, out: pathlib.Path, processes: int = 1, progress=None, **options) -> build.Report:
   paths = dict(release.paths)
   images = [paths.pop("train_images"), paths.pop("val_images")]
-  return coco35l.build(
-    out, **paths, images=images, options=Options(**SMALL | options), processes=processes, progress=progress
-  )
+  made = Options(**SMALL | options)
+  corpus = coco35l.corpus(**paths, images=images, options=made)
+  return build.build(corpus, out, made, processes=processes, progress=progress)
 
 
 def cc3m(release: Release, out: pathlib.Path, processes: int = 1, progress=None, **options) -> build.Report:
-  return cc3m35l.build(
-    out, **release.paths, options=Options(**SMALL | options), processes=processes, progress=progress
+  made = Options(**SMALL | options)
+  return build.build(
+    cc3m35l.corpus(**release.paths, options=made), out, made, processes=processes, progress=progress
   )
 
 
-def contents(folder: pathlib.Path) -> dict[str, bytes]:
-  """Path in a folder -> bytes, of all files in it."""
-  return {
-    str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-  }
+def differing(one: pathlib.Path, two: pathlib.Path) -> list[str]:
+  """Paths of the files in two folders that are not in both with the same bytes."""
+  held = [
+    {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for folder in (one, two)
+  ]
+  return sorted(path for path in held[0].keys() | held[1].keys() if held[0].get(path) != held[1].get(path))
 
 
 _COCO_PATHS = {
@@ -50,7 +54,7 @@ _CC3M_PATHS = {
 
 def main(corpus: str, folder: str, out: str) -> None:
   """Builds `coco` or `cc3m` from zip and tar files in two processes, and says every step at once."""
-  plans._SECONDS_BETWEEN = 0
+  progress_lib._SECONDS_BETWEEN = 0
   build_one, names = {"coco": (coco, _COCO_PATHS), "cc3m": (cc3m, _CC3M_PATHS)}[corpus]
   paths = {role: pathlib.Path(folder, name) for role, name in names.items()}
   build_one(

@@ -15,7 +15,7 @@ import pytest
 
 from tests.data import releases
 from tests.data.corpora import builds
-from tests.data.corpora.builds import cc3m, coco, contents
+from tests.data.corpora.builds import cc3m, coco, differing
 from xmcap.data.corpora import bzip2_blocks, spill
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
@@ -74,7 +74,7 @@ def test_cc3m_is_exactly_as_expected_through_every_fault(tmp_path, layout, order
 def test_two_processes_write_what_one_writes(tmp_path, small):
   coco(small, tmp_path / "one")
   coco(small, tmp_path / "two", processes=2)
-  assert contents(tmp_path / "one") == contents(tmp_path / "two")
+  assert differing(tmp_path / "one", tmp_path / "two") == []
 
 
 def test_where_the_release_lies_does_not_show(tmp_path):
@@ -85,7 +85,7 @@ def test_where_the_release_lies_does_not_show(tmp_path):
   shutil.move(tmp_path / "here", tmp_path / "there")
   release.paths = {role: tmp_path / "there" / path.name for role, path in release.paths.items()}
   coco(release, tmp_path / "two")
-  assert contents(tmp_path / "one") == contents(tmp_path / "two")
+  assert differing(tmp_path / "one", tmp_path / "two") == []
 
 
 def test_report_says_what_was_found(tmp_path):
@@ -212,6 +212,13 @@ def test_goes_on_with_what_is_whole(tmp_path, plain, monkeypatch):
   assert not work_dir.exists()
 
 
+def test_what_an_orphan_leaves_does_not_stay(tmp_path, plain):
+  left = tmp_path / "out" / ".coco_35l-train.array_record-00000-of-00001.7.incomplete"
+  coco(plain, tmp_path / "out", progress=lambda line: left.touch() if "records" in line else None)
+  assert plain.differences(tmp_path / "out") == []
+  assert not list((tmp_path / "out").glob(".*"))
+
+
 def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   with pytest.raises(UsageError, match="has begun coco_35l with another quality .90, not 80.: remove it"):
@@ -292,4 +299,4 @@ def test_killed_at_ten_random_moments_the_bytes_are_the_same(tmp_path, corpus):
     process.stderr.close()
   last = subprocess.run([*command, str(tmp_path / "two")], cwd=root, capture_output=True, text=True)
   assert last.returncode == 0, last.stderr
-  assert contents(tmp_path / "one") == contents(tmp_path / "two")
+  assert differing(tmp_path / "one", tmp_path / "two") == []

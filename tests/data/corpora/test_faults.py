@@ -5,7 +5,8 @@ import functools
 import pytest
 
 from tests.data import releases
-from xmcap.data.corpora import cc3m35l, coco35l, xm3600
+from tests.data.corpora import builds
+from xmcap.data.corpora import xm3600
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS
 from xmcap.errors import XmcapError
@@ -25,11 +26,9 @@ CASES = [
 
 
 def build(corpus: str, release: releases.Release, out, **options):
-  paths = dict(release.paths)
-  if corpus == "coco35l":
-    paths["images"] = [paths.pop("train_images"), paths.pop("val_images")]
-  builder = {"coco35l": coco35l, "cc3m35l": cc3m35l, "xm3600": xm3600}[corpus]
-  return builder.build(out, **paths, options=Options(**options), processes=1)
+  if corpus == "xm3600":
+    return xm3600.build(out, **release.paths, options=Options(**options), processes=1)
+  return {"coco35l": builds.coco, "cc3m35l": builds.cc3m}[corpus](release, out, **options)
 
 
 @pytest.mark.parametrize("corpus, fault", CASES)

@@ -28,13 +28,14 @@ from xmcap.data.corpora import lines as lines_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, spill
 from xmcap.data.corpora.listing import Listing
-from xmcap.data.corpora.plans import Options, Progress, Say
+from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.data.corpora.shards import ShardMaker
 from xmcap.data.corpora.translations import Cc3mIds, CocoIds, Parser
+from xmcap.data.progress import Progress, Say
 from xmcap.errors import XmcapError
 
-WORK_DIR = ".build"
+_WORK_DIR = ".build"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,13 +130,42 @@ def build(
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
+  cores = processes or files.available_cores()
+
+  def make(wanted: Mapping[str, Any], work_dir: pathlib.Path) -> Report:
+    return _build(corpus, out, work_dir, wanted, options, cores, say)
+
+  return into(out, corpus.name, corpus.version, corpus.inputs, options, make)
+
+
+def into(
+  out: pathlib.Path,
+  name: str,
+  version: str,
+  inputs: Mapping[str, pathlib.Path],
+  options: Options,
+  make: Callable[[Mapping[str, Any], pathlib.Path], Report],
+) -> Report:
+  """Makes a corpus in a folder, unless it is whole there; goes on with what was begun, and clears up at the end.
+
+  Args:
+    out: the folder.
+    name, version, inputs: as of `Corpus`.
+    options: of the build.
+    make: called with the plan and the working folder; writes the corpus, by `finish` at the end.
+
+  Raises:
+    UsageError: an input is absent, an option is out of range, or `out` holds something else.
+  """
   options.check()
-  wanted = plans.plan(corpus.name, corpus.version, corpus.inputs, options)
-  report = held(out, corpus.name, wanted)
-  work_dir = out / WORK_DIR
+  wanted = plans.plan(name, version, inputs, options)
+  work_dir = out / _WORK_DIR
+  report = _held(out, name, wanted)
   if report is None:
-    plans.begin(out, work_dir, corpus.name, wanted)
-    report = _build(corpus, out, work_dir, wanted, options, processes or files.available_cores(), say)
+    plans.begin(out, work_dir, name, wanted)
+    report = make(wanted, work_dir)
+    # A worker of a killed build may have begun a file after `begin`, before it noticed.
+    files.remove_incomplete(out)
   shutil.rmtree(work_dir, ignore_errors=True)
   return report
 
@@ -353,7 +383,7 @@ def finish(
   return Report(out, counts, total)
 
 
-def held(out: pathlib.Path, name: str, wanted: Mapping[str, Any]) -> Report | None:
+def _held(out: pathlib.Path, name: str, wanted: Mapping[str, Any]) -> Report | None:
   """The report of a folder that holds the corpus; None if there is none. UsageError if it holds another."""
   path = out / f"{name}.json"
   try:

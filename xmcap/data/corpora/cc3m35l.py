@@ -11,18 +11,17 @@ import pathlib
 
 from xmcap.data.corpora import build as build_lib
 from xmcap.data.corpora import listing
-from xmcap.data.corpora.plans import Options, Say
+from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.translations import Cc3mIds
 
 NAME = "cc3m_35l"
 VERSION = "1.0.0"
-_DESCRIPTION = (
+DESCRIPTION = (
   "Conceptual Captions with captions in 35 languages, 34 of them by machine translation; one record an image."
 )
 
 
-def build(
-  out: str | os.PathLike,
+def corpus(
   *,
   train_captions: str | os.PathLike,
   dev_captions: str | os.PathLike,
@@ -32,26 +31,17 @@ def build(
   dev_images: str | os.PathLike,
   train_keys: str | os.PathLike | None = None,
   dev_keys: str | os.PathLike | None = None,
-  options: Options | None = None,
-  processes: int | None = None,
-  progress: Say | None = None,
-) -> build_lib.Report:
-  """Builds the corpus; see `build.build` for what holds of every corpus.
+  options: Options,
+) -> build_lib.Corpus:
+  """The corpus, for `build.build`.
 
   Args:
-    out: folder to build in.
     train_captions, dev_captions: cc3m_mt_train.jsonl and cc3m_mt_dev.jsonl, or .bz2 or .gz.
     train_tsv, dev_tsv: the published lists, `caption<TAB>url`.
     train_images, dev_images: what img2dataset left (tars or files), or folders or archives of pictures.
     train_keys, dev_keys: for pictures under other names: `rec_num<TAB>file` or `url<TAB>file`.
     options: of the build.
-    processes: None: one a core.
-    progress: called with a line of text now and then.
-
-  Raises:
-    UsageError, XmcapError: as of `build.build`.
   """
-  options = options or Options()
   given = {
     "train_captions": train_captions,
     "dev_captions": dev_captions,
@@ -80,5 +70,4 @@ def build(
       )
     return made
 
-  corpus = build_lib.Corpus(NAME, VERSION, _DESCRIPTION, inputs, splits)
-  return build_lib.build(corpus, out, options, processes=processes, progress=progress)
+  return build_lib.Corpus(NAME, VERSION, DESCRIPTION, inputs, splits)

@@ -15,13 +15,13 @@ import numpy as np
 
 from xmcap.data.corpora import build as build_lib
 from xmcap.data.corpora import listing
-from xmcap.data.corpora.plans import Options, Say
+from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.translations import CocoIds
 from xmcap.errors import UsageError
 
 NAME = "coco_35l"
 VERSION = "1.0.0"
-_DESCRIPTION = (
+DESCRIPTION = (
   "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
 )
 _SPLITS = {"train": ("train", "restval"), "validation": ("val",)}
@@ -42,32 +42,22 @@ class _Karpathy(msgspec.Struct):
   images: list[_Image]
 
 
-def build(
-  out: str | os.PathLike,
+def corpus(
   *,
   train_captions: str | os.PathLike,
   dev_captions: str | os.PathLike,
   karpathy: str | os.PathLike,
   images: Sequence[str | os.PathLike],
-  options: Options | None = None,
-  processes: int | None = None,
-  progress: Say | None = None,
-) -> build_lib.Report:
-  """Builds the corpus; see `build.build` for what holds of every corpus.
+  options: Options,
+) -> build_lib.Corpus:
+  """The corpus, for `build.build`.
 
   Args:
-    out: folder to build in.
     train_captions, dev_captions: coco_mt_train.jsonl and coco_mt_dev.jsonl, or .bz2 or .gz.
     karpathy: dataset_coco.json.
     images: train2014 and val2014, each a folder or a zip file; or a folder that holds both.
     options: of the build.
-    processes: None: one a core.
-    progress: called with a line of text now and then.
-
-  Raises:
-    UsageError, XmcapError: as of `build.build`.
   """
-  options = options or Options()
   captions = {"train": pathlib.Path(train_captions), "validation": pathlib.Path(dev_captions)}
   karpathy = pathlib.Path(karpathy)
   places = tuple(pathlib.Path(place) for place in images)
@@ -91,8 +81,7 @@ def build(
 
   inputs = {"train_captions": captions["train"], "dev_captions": captions["validation"], "karpathy": karpathy}
   inputs |= {f"images_{number}": place for number, place in enumerate(places, 1)}
-  corpus = build_lib.Corpus(NAME, VERSION, _DESCRIPTION, inputs, splits)
-  return build_lib.build(corpus, out, options, processes=processes, progress=progress)
+  return build_lib.Corpus(NAME, VERSION, DESCRIPTION, inputs, splits)
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:

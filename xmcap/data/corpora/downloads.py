@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 
 from xmcap.data import files
-from xmcap.data.corpora.plans import Progress, Say
+from xmcap.data.progress import Progress, Say
 from xmcap.errors import UsageError, XmcapError
 
 _CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"

@@ -1,10 +1,9 @@
-"""What a build is of (options, and a fingerprint of its inputs), so that two are not mixed; and its progress."""
+"""What a build is of (options, and a fingerprint of its inputs), so that two are not mixed."""
 
 import dataclasses
 import json
 import os
 import pathlib
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,9 +12,7 @@ from xmcap.data.corpora import lines, pictures
 from xmcap.data.corpora.problems import ON_BAD, Problems
 from xmcap.errors import UsageError, XmcapError
 
-Say = Callable[[str], None]
 _PLAN = "plan.json"
-_SECONDS_BETWEEN = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,8 +115,7 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, name: str, wanted: Mapping[
       raise UsageError(f"{out} holds {others[0]}, which is not of {name}: choose a new or empty folder")
   files.make_folder(work_dir)
   for folder in (out, work_dir):
-    for left in folder.glob(".*.incomplete"):
-      left.unlink(missing_ok=True)
+    files.remove_incomplete(folder)
   if not path.exists():
     files.write_text(path, json.dumps(wanted, indent=1))
 
@@ -132,41 +128,3 @@ def write_list(path: pathlib.Path, lists: Iterable[Callable[[], Problems]]) -> N
         file.write(read().take_listed())
   except OSError as error:
     raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None
-
-
-class Progress:
-  """Says how far a piece of work is, how fast it goes and how long it will take.
-
-  What is reported first was there before, and does not count for the rate.
-
-  Args:
-    say: takes the lines.
-    what: is done.
-    total: of the units.
-    unit: "" or their name.
-  """
-
-  def __init__(self, say: Say, what: str, total: int, unit: str = ""):
-    self._say, self._what, self._total, self._unit = say, what, total, unit
-    self._began = self._said = time.monotonic()
-    self._before: int | None = None
-
-  def __call__(self, done: int) -> None:
-    now = time.monotonic()
-    if self._before is None:
-      self._before = done if self._unit else 0
-    if now - self._said < _SECONDS_BETWEEN and done < self._total:
-      return
-    self._said = now
-    scale, unit = (1e6, " MB") if self._unit == "bytes" else (1, "")
-    rate = (done - self._before) / max(now - self._began, 1e-9)
-    line = f"{self._what}: {done / scale:,.0f} of {self._total / scale:,.0f}{unit}"
-    if rate > 0 and done < self._total:
-      line += f", {rate / scale:,.1f}{unit} a second, {_duration((self._total - done) / rate)} left"
-    self._say(line)
-
-
-def _duration(seconds: float) -> str:
-  minutes, seconds = divmod(round(seconds), 60)
-  hours, minutes = divmod(minutes, 60)
-  return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -2,9 +2,10 @@
 
 import collections
 import dataclasses
+import functools
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -78,27 +79,11 @@ class ShardMaker:
     files.write_text(self.result_path(shard), json.dumps(result, ensure_ascii=False))
 
   def _image(self, wanted: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
-    """The bytes to store, b"" if there are none."""
-    try:
-      if wanted.url is not None and self.pictures.has_urls:
-        data = self.pictures.by_url(wanted.url)
-      else:
-        data = self.pictures.read(wanted.name)
-    except KeyError:
-      tally["missing"] += 1
-      problems.add("missing", wanted.key, wanted.where)
-      return b""
-    except XmcapError as error:
-      tally["broken"] += 1
-      problems.add("truncated", wanted.key, str(error))
-      return b""
-    found = pictures_lib.examine(data, wanted.key, self.image_size, self.quality)
-    tally["found" if found.data else "broken"] += 1
-    for kind, what in found.kinds.items():
-      problems.add(kind, wanted.key, what)
-    if not found.data and not any(KINDS[kind].rule == "skip" for kind in found.kinds):
-      raise XmcapError(f"picture {wanted.key}: refused without a reason; this is a fault of xmcap")
-    return found.data
+    if wanted.url is not None and self.pictures.has_urls:
+      read = functools.partial(self.pictures.by_url, wanted.url)
+    else:
+      read = functools.partial(self.pictures.read, wanted.name)
+    return image_to_store(read, wanted.key, wanted.where, self.image_size, self.quality, problems, tally)
 
   def _captions(self, gathered: spill.Gathered, places: range) -> list[Caption]:
     rows = gathered.rows[places.start : places.stop]
@@ -108,3 +93,41 @@ class ShardMaker:
         places, rows["language"].tolist(), rows["source"].tolist(), strict=True
       )
     ]
+
+
+def image_to_store(
+  read: Callable[[], bytes],
+  key: str,
+  where: str,
+  image_size: int | None,
+  quality: int,
+  problems: Problems,
+  tally: collections.Counter[str],
+) -> bytes:
+  """The bytes of a picture as a record holds them; b"" if there are none.
+
+  Args:
+    read: gives the bytes as published; KeyError where there are none.
+    key: of the picture.
+    where: it was looked for, for messages.
+    image_size, quality: as of `pictures.examine`.
+    problems: takes what is wrong with it.
+    tally: counts it as `found`, `missing` or `broken`.
+  """
+  try:
+    data = read()
+  except KeyError:
+    tally["missing"] += 1
+    problems.add("missing", key, where)
+    return b""
+  except XmcapError as error:
+    tally["broken"] += 1
+    problems.add("truncated", key, str(error))
+    return b""
+  found = pictures_lib.examine(data, key, image_size, quality)
+  tally["found" if found.data else "broken"] += 1
+  for kind, what in found.kinds.items():
+    problems.add(kind, key, what)
+  if not found.data and not any(KINDS[kind].rule == "skip" for kind in found.kinds):
+    raise XmcapError(f"picture {key}: refused without a reason; this is a fault of xmcap")
+  return found.data

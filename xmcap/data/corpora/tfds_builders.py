@@ -27,18 +27,17 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from xmcap.data import files, records, workers
-from xmcap.data.corpora import cc3m35l, coco35l, lines, listing, pictures, plans, spill, xm3600
+from xmcap.data.corpora import cc3m35l, coco35l, lines, pictures, plans, release_files, spill, xm3600
 from xmcap.data.corpora import shards as shards_lib
 from xmcap.data.corpora.build import Split
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.corpora.translations import Cc3mIds, CocoIds, Parser
+from xmcap.data.corpora.release_files import Part
+from xmcap.data.corpora.translations import Parser
 from xmcap.data.records import Record
 from xmcap.errors import UsageError
 
 _SHARD_PICTURES = 512  # smaller than those of `xmcap data build`: a worker's results stay in memory
-
-_TRANSLATIONS = (".jsonl.bz2", ".jsonl.gz", ".jsonl")
 
 
 @dataclasses.dataclass
@@ -94,10 +93,8 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   BUILDER_CONFIGS = [RecordsConfig(name="published", description="Pictures as they were published.")]
   CORPUS = ""
   """The corpus, for messages and citations."""
-  PARTS: Mapping[str, Sequence[str]] = {}
-  """Part of the release -> names that it may have."""
-  OPTIONAL: Sequence[str] = ()
-  """Parts that may be absent."""
+  PARTS: Mapping[str, Part] = {}
+  """Of the release."""
 
   def __init__(self, *, file_format: Any = None, **arguments):
     # The stream reads records by their index.
@@ -107,7 +104,7 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
   @property
   def MANUAL_DOWNLOAD_INSTRUCTIONS(self) -> str:
-    names = "; ".join(" or ".join(names) for part, names in self.PARTS.items() if part not in self.OPTIONAL)
+    names = "; ".join(" or ".join(part.names) for part in self.PARTS.values() if not part.optional)
     return f"the files as published, under these names: {names}"
 
   def _info(self) -> tfds.core.DatasetInfo:
@@ -147,13 +144,13 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   def _find(self, folder: pathlib.Path) -> dict[str, pathlib.Path]:
     """The parts of the release in a folder; UsageError names one that is absent."""
     found = {}
-    for part, names in self.PARTS.items():
-      there = [folder / name for name in names if (folder / name).exists()]
+    for role, part in self.PARTS.items():
+      there = [folder / name for name in part.names if (folder / name).exists()]
       if there:
-        found[part] = there[0]
-      elif part not in self.OPTIONAL:
+        found[role] = there[0]
+      elif not part.optional:
         raise UsageError(
-          f"{folder} has no {' or '.join(names)}: put the release there, or name its --manual_dir"
+          f"{folder} has no {' or '.join(part.names)}: put the release there, or name its --manual_dir"
         )
     return found
 
@@ -241,64 +238,47 @@ def _transform(work: _Work) -> Any:
   return _Examples()
 
 
-class Coco35l(_Builder):
+class _Translated(_Builder, skip_registration=True):
+  """COCO-35L and CC3M-35L."""
+
+  def _splits(
+    self, parts: Mapping[str, pathlib.Path], work_dir: pathlib.Path, options: Options
+  ) -> Sequence[Split]:
+    raise NotImplementedError
+
+  def _cut(self, parts, work_dir, options):
+    works, opened = {}, {}
+    for split in self._splits(parts, work_dir, options):
+      place = (tuple(split.places), split.key_map)
+      if place not in opened:
+        folder = work_dir / f"pictures-{split.name}"
+        opened[place] = self._pictures(split.places, folder, options, split.key_map)
+      works[split.name] = self._translated(split, opened[place], work_dir, options)
+    return works
+
+
+class Coco35l(_Translated):
   """COCO-35L; see coco35l.py."""
 
   name = coco35l.NAME
-  CORPUS = (
-    "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
-  )
-  PARTS = {
-    "train_captions": [f"coco_mt_train{end}" for end in _TRANSLATIONS],
-    "dev_captions": [f"coco_mt_dev{end}" for end in _TRANSLATIONS],
-    "karpathy": ["dataset_coco.json"],
-    "train_images": ["train2014.zip", "train2014"],
-    "val_images": ["val2014.zip", "val2014"],
-  }
+  CORPUS = coco35l.DESCRIPTION
+  PARTS = release_files.COCO35L
 
-  def _cut(self, parts, work_dir, options):
-    found = self._pictures((parts["train_images"], parts["val_images"]), work_dir, options)
-    works = {}
-    for split, images in coco35l.read_karpathy(parts["karpathy"]).items():
-      names = [(f"{image.cocoid:012d}", f"{image.filepath}/{image.filename}") for image in images]
-      listed = listing.write_named(work_dir / f"{split}.tsv", names, options.shard_pictures)
-      ids = CocoIds(np.array([image.cocoid for image in images], np.int64))
-      captions = parts["train_captions" if split == "train" else "dev_captions"]
-      works[split] = self._translated(Split(split, captions, listed, ids, ()), found, work_dir, options)
-    return works
+  def _splits(self, parts, work_dir, options):
+    paths = dict(parts)
+    images = [paths.pop("train_images"), paths.pop("val_images")]
+    return coco35l.corpus(images=images, options=options, **paths).splits(work_dir)
 
 
-class Cc3m35l(_Builder):
+class Cc3m35l(_Translated):
   """CC3M-35L; see cc3m35l.py."""
 
   name = cc3m35l.NAME
-  CORPUS = "Conceptual Captions with captions in 35 languages, 34 of them by machine translation; one record an image."
-  PARTS = {
-    "train_captions": [f"cc3m_mt_train{end}" for end in _TRANSLATIONS],
-    "dev_captions": [f"cc3m_mt_dev{end}" for end in _TRANSLATIONS],
-    "train_tsv": ["Train_GCC-training.tsv", "Train-GCC-training.tsv", "GCC-training.tsv"],
-    "dev_tsv": [
-      "Validation_GCC-1.1.0-Validation.tsv",
-      "Validation-GCC-1.1.0-Validation.tsv",
-      "GCC-1.1.0-Validation.tsv",
-    ],
-    "train_images": ["train_images"],
-    "dev_images": ["dev_images"],
-    "train_keys": ["train_keys.tsv"],
-    "dev_keys": ["dev_keys.tsv"],
-  }
-  OPTIONAL = ("train_keys", "dev_keys")
+  CORPUS = cc3m35l.DESCRIPTION
+  PARTS = release_files.CC3M35L
 
-  def _cut(self, parts, work_dir, options):
-    works = {}
-    for split, short in (("train", "train"), ("validation", "dev")):
-      listed = listing.read_addresses(parts[f"{short}_tsv"], options.shard_pictures)
-      made = Split(split, parts[f"{short}_captions"], listed, Cc3mIds(listed.count), ())
-      found = self._pictures(
-        (parts[f"{short}_images"],), work_dir / f"pictures-{split}", options, parts.get(f"{short}_keys")
-      )
-      works[split] = self._translated(made, found, work_dir, options)
-    return works
+  def _splits(self, parts, work_dir, options):
+    return cc3m35l.corpus(options=options, **parts).splits(work_dir)
 
 
 class Xm3600(_Builder):
@@ -306,7 +286,7 @@ class Xm3600(_Builder):
 
   name = xm3600.NAME
   CORPUS = xm3600.DESCRIPTION
-  PARTS = {"captions": ["captions.zip", "captions.jsonl"], "images": ["images.tgz", "images"]}
+  PARTS = release_files.XM3600
 
   def _cut(self, parts, work_dir, options):
     found = self._pictures((parts["images"],), work_dir, options)

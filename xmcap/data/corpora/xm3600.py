@@ -7,10 +7,10 @@ Other releases in this layout, such as emoji36's, can be built too. Resuming and
 
 import collections
 import dataclasses
+import functools
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -19,9 +19,11 @@ from xmcap.data import files, records
 from xmcap.data.corpora import build as build_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, xm3600_lines
-from xmcap.data.corpora.build import WORK_DIR, Report
-from xmcap.data.corpora.plans import Options, Progress, Say
+from xmcap.data.corpora.build import Report
+from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import Problems
+from xmcap.data.corpora.shards import image_to_store
+from xmcap.data.progress import Progress, Say
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
 
@@ -63,17 +65,13 @@ def build(
   places = [images] if isinstance(images, str | os.PathLike) else list(images)
   options = options or Options()
   say = progress or (lambda line: None)
-  options.check()
   inputs = {"captions": captions}
   inputs |= {f"images{number or ''}": pathlib.Path(place) for number, place in enumerate(places)}
-  wanted = plans.plan(NAME, VERSION, inputs, options)
-  work_dir = out / WORK_DIR
-  report = build_lib.held(out, NAME, wanted)
-  if report is None:
-    plans.begin(out, work_dir, NAME, wanted)
-    report = _build(out, work_dir, wanted, captions, places, options, processes, say)
-  shutil.rmtree(work_dir, ignore_errors=True)
-  return report
+
+  def make(wanted: dict, work_dir: pathlib.Path) -> Report:
+    return _build(out, work_dir, wanted, captions, places, options, processes, say)
+
+  return build_lib.into(out, NAME, VERSION, inputs, options, make)
 
 
 def _build(
@@ -218,22 +216,8 @@ class ShardMaker:
     files.write_text(self.result_path(shard), json.dumps(result, ensure_ascii=False))
 
   def _picture(self, key: str, problems: Problems, tally: collections.Counter[str]) -> bytes:
-    """The bytes to store, b"" if there are none."""
-    try:
-      data = self.pictures.read(key)
-    except KeyError:
-      tally["missing"] += 1
-      problems.add("missing", key)
-      return b""
-    except XmcapError as error:
-      tally["broken"] += 1
-      problems.add("truncated", key, str(error))
-      return b""
-    picture = pictures_lib.examine(data, key, self.options.image_size, self.options.quality)
-    tally["found" if picture.data else "broken"] += 1
-    for kind, what in picture.kinds.items():
-      problems.add(kind, key, what)
-    return picture.data
+    read = functools.partial(self.pictures.read, key)
+    return image_to_store(read, key, "", self.options.image_size, self.options.quality, problems, tally)
 
 
 def without_lines(pictures: pictures_lib.Pictures, keys: set[str], on_bad: str) -> Problems:

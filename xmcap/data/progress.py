@@ -1,0 +1,62 @@
+"""How far a piece of work is, in lines of text."""
+
+import time
+from collections.abc import Callable
+
+Say = Callable[[str], None]
+_SECONDS_BETWEEN = 2.0
+
+
+class Progress:
+  """Says how far a piece of work is, how fast it goes and how long it will take.
+
+  What is reported first was there before, and does not count for the rate.
+
+  Args:
+    say: takes the lines.
+    what: is done.
+    total: of the units.
+    unit: "" or their name.
+  """
+
+  def __init__(self, say: Say, what: str, total: int, unit: str = ""):
+    self._say, self._what, self._total, self._unit = say, what, total, unit
+    self._began = self._said = time.monotonic()
+    self._before: int | None = None
+
+  def __call__(self, done: int) -> None:
+    now = time.monotonic()
+    if self._before is None:
+      self._before = done if self._unit else 0
+    if now - self._said < _SECONDS_BETWEEN and done < self._total:
+      return
+    self._said = now
+    scale, unit = (1e6, " MB") if self._unit == "bytes" else (1, "")
+    rate = (done - self._before) / max(now - self._began, 1e-9)
+    line = f"{self._what}: {done / scale:,.0f} of {self._total / scale:,.0f}{unit}"
+    if rate > 0 and done < self._total:
+      line += f", {rate / scale:,.1f}{unit} a second, {_duration((self._total - done) / rate)} left"
+    self._say(line)
+
+
+def _duration(seconds: float) -> str:
+  minutes, seconds = divmod(round(seconds), 60)
+  hours, minutes = divmod(minutes, 60)
+  return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def by_split(say: Say, what: str) -> Callable[[str, int, int], None]:
+  """Progress of work on several splits: returns what is called with the split, how much is done, and of how much.
+
+  Args:
+    say: takes the lines.
+    what: is done to each split: `records checked`.
+  """
+  shown: dict[str, Progress] = {}
+
+  def progress(split: str, done: int, total: int) -> None:
+    if split not in shown:
+      shown[split] = Progress(say, f"{split}: {what}", total)
+    shown[split](done)
+
+  return progress
