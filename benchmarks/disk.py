@@ -18,7 +18,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks import large_release
-from xmcap.data import records
+from xmcap.data import record_writer, records
 from xmcap.data.corpora import build, coco35l
 from xmcap.data.corpora.plans import Options
 from xmcap.languages import TRAINED
@@ -70,7 +70,7 @@ def main() -> None:
     for language in TRAINED:
       # One at a time, so that this needs no disk for 35 copies.
       out = folder / "split"
-      records.write_split(
+      record_writer.write_split(
         out,
         f"train_{language}",
         [language],

@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.data import images, records, vocabulary
+from xmcap.data import images, record_writer, records, vocabulary
 from xmcap.data.corpora import emoji_sources
 from xmcap.data.stream import CaptionStream
 from xmcap.data.tasks import register_corpus
@@ -52,11 +52,11 @@ def corpus(pictures: int) -> pathlib.Path:
   out = pathlib.Path(tempfile.gettempdir()) / f"xmcap-benchmark-stream-{pictures}"
   if not (out / "vocabulary.model").exists():
     names = emoji_sources.find().cldr.names
-    split = records.write_split(
+    split = record_writer.write_split(
       out, "train", [range(pictures)], lambda numbers: (_record(n, names) for n in numbers),
       dataset="photographs", processes=1,
     )  # fmt: skip
-    records.write_metadata(out, [split], dataset="photographs")
+    record_writer.write_metadata(out, [split], dataset="photographs")
     text = out / "text.txt"
     text.write_text("\n".join(name for code in languages.TRAINED for name in names[code].values()), "utf-8")
     vocabulary.train_vocabulary(str(text), str(out / "vocabulary.model"), size=16_000)

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 from PIL import Image
 
-from xmcap.data import records, vocabulary
+from xmcap.data import record_writer, records, vocabulary
 from xmcap.languages import LANGUAGES, TRAINED
 
 SIDE = 40
@@ -40,13 +40,13 @@ def write(
   """Writes the records, `vocabulary.model`, and the validation pictures in the release layout of XM3600."""
   splits = {"train": range(train), "validation": range(train, train + validation)}
   written = [
-    records.write_split(
+    record_writer.write_split(
       out, split, [[record(i, languages) for i in numbers]], list, dataset=name, processes=1
     )
     for split, numbers in splits.items()
     if numbers
   ]
-  records.write_metadata(out, written, dataset=name)
+  record_writer.write_metadata(out, written, dataset=name)
   text = out / "text.txt"
   text.write_text(
     "".join(f"{caption.text}\n" for index in range(12) for caption in record(index, LANGUAGES).captions),

@@ -5,7 +5,7 @@ import pytest
 
 from tests import small_corpus
 from xmcap import cli, configuration
-from xmcap.data import records
+from xmcap.data import record_writer
 from xmcap.errors import UsageError
 from xmcap.evaluators import CaptionEvaluator
 from xmcap.languages import TRAINED
@@ -80,11 +80,11 @@ def test_the_papers_evaluation_names_both_splits(corpus):
 def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path, capsys):
   xm3600 = tmp_path / "xm3600"
   languages = (*TRAINED, "quz")
-  split = records.write_split(
+  split = record_writer.write_split(
     xm3600, "test", [[small_corpus.record(number, languages) for number in range(30, 33)]], list,
     dataset="xm3600", processes=1,
   )  # fmt: skip
-  records.write_metadata(xm3600, [split], dataset="xm3600")
+  record_writer.write_metadata(xm3600, [split], dataset="xm3600")
   code = cli.main([
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/finetune_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=1", "--gin.TARGET_LENGTH=8",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.data import conftest
 from xmcap import cli
-from xmcap.data import records
+from xmcap.data import record_writer
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_check_of_a_good_corpus(corpus, tmp_path, capsys):
 
 
 def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
-  monkeypatch.setattr(records, "check", lambda record: None)
+  monkeypatch.setattr(record_writer, "check", lambda record: None)
   bad = conftest.tiny_record(1)
   bad.image = b"<html>"
   conftest.write_corpus(tmp_path, [conftest.tiny_record(0), bad], train_vocabulary=False)

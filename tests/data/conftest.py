@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmcap.data import records, tasks, vocabulary
+from xmcap.data import record_writer, records, tasks, vocabulary
 
 NUM_PICTURES = 24
 SIDE = 16
@@ -42,9 +42,9 @@ def tiny_record(index: int) -> records.Record:
 
 
 def write_corpus(out, pictures, train_vocabulary=True) -> str:
-  split = records.write_split(out, "train", [pictures], list, dataset="tiny", processes=1)
-  records.write_metadata(out, [split], dataset="tiny")
-  records.write_tags(out, ["dog", "cat", "owl"])
+  split = record_writer.write_split(out, "train", [pictures], list, dataset="tiny", processes=1)
+  record_writer.write_metadata(out, [split], dataset="tiny")
+  record_writer.write_tags(out, ["dog", "cat", "owl"])
   if train_vocabulary:
     text = [caption.text for picture in pictures for caption in picture.captions] * 4
     (out / "text.txt").write_text("\n".join(text), encoding="utf-8")

@@ -7,19 +7,19 @@ import pytest
 
 from tests.data import release_pictures
 from tests.data.conftest import colour, png
-from xmcap.data import check_report, checking, records
+from xmcap.data import check_report, checking, record_writer
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
 
 
 def write(out, pictures, monkeypatch=None, **splits):
   if monkeypatch is not None:
-    monkeypatch.setattr(records, "check", lambda record: None)  # as a builder with a fault would
+    monkeypatch.setattr(record_writer, "check", lambda record: None)  # as a builder with a fault would
   written = [
-    records.write_split(out, name, [held], list, dataset="tiny", processes=1)
+    record_writer.write_split(out, name, [held], list, dataset="tiny", processes=1)
     for name, held in {"train": pictures, **splits}.items()
   ]
-  records.write_metadata(out, written, dataset="tiny")
+  record_writer.write_metadata(out, written, dataset="tiny")
   if monkeypatch is not None:
     monkeypatch.undo()
   return out
@@ -114,7 +114,7 @@ def test_records_that_cannot_be_used(tmp_path, monkeypatch):
 
 def test_unknown_tags(tmp_path):
   write(tmp_path, [dataclasses.replace(good(1), tags=["dog", "unicorn"])])
-  records.write_tags(tmp_path, ["dog"])
+  record_writer.write_tags(tmp_path, ["dog"])
   report = checking.check(tmp_path, processes=1)
   assert dict(report.splits[0].counts) == {"unknown_tag": 1} and report.bad == 1
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from xmcap.data import records
+from xmcap.data import record_writer, records
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 
@@ -35,8 +35,8 @@ def numbered(numbers: range):
 def write(folder, lengths=(3, 1, 4), processes=1):
   starts = np.cumsum([0, *lengths])
   shards = [range(int(start), int(start) + length) for start, length in zip(starts, lengths, strict=False)]
-  split = records.write_split(folder, "train", shards, numbered, dataset="toy", processes=processes)
-  records.write_metadata(folder, [split], dataset="toy")
+  split = record_writer.write_split(folder, "train", shards, numbered, dataset="toy", processes=processes)
+  record_writer.write_metadata(folder, [split], dataset="toy")
   return split
 
 
@@ -57,7 +57,7 @@ def test_a_split_goes_on_with_the_shards_that_are_whole(tmp_path):
   (tmp_path / "marks").mkdir()
 
   def write_shards(made):
-    return records.write_split(
+    return record_writer.write_split(
       tmp_path / "out", "train", shards, made, dataset="toy", processes=1, finished=tmp_path / "marks"
     )
 
@@ -146,7 +146,9 @@ def test_bytes_do_not_depend_on_processes(tmp_path):
 def test_progress_counts_records(tmp_path):
   seen = []
   shards = [range(2), range(2, 5)]
-  records.write_split(tmp_path, "train", shards, numbered, dataset="t", processes=1, progress=seen.append)
+  record_writer.write_split(
+    tmp_path, "train", shards, numbered, dataset="t", processes=1, progress=seen.append
+  )
   assert seen == [2, 5]
 
 
@@ -172,13 +174,13 @@ def change(**fields):
 )
 def test_invalid_record_is_refused_and_nothing_is_left(tmp_path, bad, message):
   with pytest.raises(XmcapError, match=message):
-    records.write_split(tmp_path, "train", [0], lambda _: [record(1), bad], dataset="toy", processes=1)
+    record_writer.write_split(tmp_path, "train", [0], lambda _: [record(1), bad], dataset="toy", processes=1)
   assert list(tmp_path.iterdir()) == []
 
 
 def test_writing_no_records_is_an_error(tmp_path):
   with pytest.raises(XmcapError, match="'train' .* has no records"):
-    records.write_split(tmp_path, "train", [range(0)], numbered, dataset="toy", processes=1)
+    record_writer.write_split(tmp_path, "train", [range(0)], numbered, dataset="toy", processes=1)
 
 
 def test_empty_split_is_an_error(tmp_path):
@@ -239,7 +241,7 @@ def test_folder_that_cannot_be_made_is_a_usage_error(tmp_path):
 
 
 def test_tags_come_back(tmp_path):
-  records.write_tags(tmp_path, ["red apple", "dog"])
+  record_writer.write_tags(tmp_path, ["red apple", "dog"])
   assert records.read_tags(tmp_path) == ["red apple", "dog"]
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.data import conftest
-from xmcap.data import images, records, show, show_page, stream, vocabulary
+from xmcap.data import images, record_writer, show, show_page, stream, vocabulary
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
 
@@ -128,8 +128,10 @@ def test_usage_errors(tiny_dir, tmp_path):
 
 
 def test_first_split_that_there_is(tmp_path):
-  split = records.write_split(tmp_path, "test", [[conftest.tiny_record(0)]], list, dataset="t", processes=1)
-  records.write_metadata(tmp_path, [split], dataset="t")
+  split = record_writer.write_split(
+    tmp_path, "test", [[conftest.tiny_record(0)]], list, dataset="t", processes=1
+  )
+  record_writer.write_metadata(tmp_path, [split], dataset="t")
   (tmp_path / "text.txt").write_text("a small dog\n" * 50 + "ein kleiner Hund\n" * 50, encoding="utf-8")
   vocabulary.train_vocabulary(str(tmp_path / "text.txt"), str(tmp_path / "v.model"), size=360)
   with pytest.raises(UsageError, match="holds no vocabulary.model: name one with --vocabulary"):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from xmcap import cli
-from xmcap.data import published, records
+from xmcap.data import published, record_writer
 from xmcap.data import statistics as statistics_lib
 from xmcap.data.records import Caption, Record
 from xmcap.data.statistics import Row, statistics
@@ -23,8 +23,8 @@ def two_records(_):
 
 @pytest.fixture
 def corpus(tmp_path):
-  split = records.write_split(tmp_path, "train", [0], two_records, dataset="toy", processes=1)
-  records.write_metadata(tmp_path, [split], dataset="toy")
+  split = record_writer.write_split(tmp_path, "train", [0], two_records, dataset="toy", processes=1)
+  record_writer.write_metadata(tmp_path, [split], dataset="toy")
   line = {"image/key": "c", "image/locale": "", "en": {"caption": ["two words", "one"]}}
   (tmp_path / "test").mkdir()
   (tmp_path / "test" / "captions.jsonl").write_text(json.dumps(line) + "\n")
@@ -92,8 +92,8 @@ def test_published_figures_and_differences_stand_beside(corpus):
 
 
 def test_coco_35l_is_known_by_its_name(tmp_path):
-  split = records.write_split(tmp_path, "train", [0], two_records, dataset="coco35l", processes=1)
-  records.write_metadata(tmp_path, [split], dataset="coco35l")
+  split = record_writer.write_split(tmp_path, "train", [0], two_records, dataset="coco35l", processes=1)
+  record_writer.write_metadata(tmp_path, [split], dataset="coco35l")
   shown = text(statistics(tmp_path)).splitlines()
   line = next(line for line in shown if line.startswith("en ") and "566,435" in line)
   assert line.split() == ["en", "English", "2", "113,287", "-113,285", "3", "566,435", "-566,432"]

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.data import files, records, workers
+from xmcap.data import files, record_writer, workers
 from xmcap.data.corpora import lines as lines_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, spill
@@ -230,7 +230,7 @@ def _build(
     shown = Progress(say, f"{split.name}: records", split.listing.count)
     try:
       written.append(
-        records.write_split(
+        record_writer.write_split(
           out,
           split.name,
           shards,
@@ -241,7 +241,7 @@ def _build(
           finished=work_dir,
         )
       )
-    except records.EmptySplitError as error:
+    except record_writer.EmptySplitError as error:
       raise _empty(error, split, [_Result(maker.result_path(shard)) for shard in shards]) from None
     tally: collections.Counter[str] = collections.Counter()
     for shard in shards:
@@ -254,7 +254,7 @@ def _build(
       "records": sum(written[-1].shard_lengths),
       **{name: tally[name] for name in ("captions", "listed", "found", "missing", "broken")},
     }
-  records.write_metadata(
+  record_writer.write_metadata(
     out, written, dataset=corpus.name, version=corpus.version, description=corpus.description
   )
   plans.write_list(out / "problems.jsonl", lists)

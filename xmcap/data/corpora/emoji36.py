@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 import tensorflow_datasets as tfds
 
 from xmcap import languages
-from xmcap.data import files, records
+from xmcap.data import files, record_writer, records
 from xmcap.data.corpora import emoji_choice, emoji_sources, release, scenes
 from xmcap.data.corpora.cldr import ListPattern
 from xmcap.data.corpora.combinations import SPLITS, Combinations
@@ -190,7 +190,7 @@ def build(
   for split in ("train", "validation"):
     total = pictures[split]
     written.append(
-      records.write_split(
+      record_writer.write_split(
         out,
         split,
         _shards(split, total),
@@ -203,9 +203,9 @@ def build(
   for split in ("validation", "test"):
     release.write_release(out / split, _release_images(maker, split, pictures[split]))
     say(f"{split}: {pictures[split]:,} pictures in the release layout")
-  records.write_tags(out, maker.tags)
+  record_writer.write_tags(out, maker.tags)
   files.write_text(out / "vocabulary_text.txt", _vocabulary_text(maker, num_train))
-  records.write_metadata(out, written, dataset=NAME, version=VERSION, description=_DESCRIPTION)
+  record_writer.write_metadata(out, written, dataset=NAME, version=VERSION, description=_DESCRIPTION)
   about = {
     **wanted,
     "way": found.way,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from xmcap.data import files, records
+from xmcap.data import files, record_writer
 from xmcap.data.corpora import build as build_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, xm3600_lines
@@ -91,7 +91,7 @@ def _build(
   say(f"{captions.name}: {lines.count:,} images with captions")
   maker = ShardMaker(work_dir, lines, pictures, options)
   shards = range(len(lines.offsets) - 1)
-  written = records.write_split(
+  written = record_writer.write_split(
     out,
     SPLIT,
     shards,
@@ -116,7 +116,7 @@ def _build(
     "records": sum(written.shard_lengths),
     **{name: tally[name] for name in ("captions", "listed", "found", "missing", "broken")},
   }
-  records.write_metadata(out, [written], dataset=NAME, version=VERSION, description=DESCRIPTION)
+  record_writer.write_metadata(out, [written], dataset=NAME, version=VERSION, description=DESCRIPTION)
   plans.write_list(out / "problems.jsonl", [lambda: total])
   return build_lib.finish(out, NAME, wanted, {SPLIT: counts}, total)
 
