@@ -152,6 +152,21 @@ def test_stop_does_not_read_on(tmp_path, monkeypatch):
   assert len(list((tmp_path / "out" / ".build").glob("*.captions"))) == 1
 
 
+def test_what_stopped_goes_on_with_skip(tmp_path):
+  release = releases.write_coco35l(tmp_path / "release", images=12, faults=["html"], languages=("de", "th"))
+  coco(release, tmp_path / "one")
+  with pytest.raises(XmcapError, match="or leave such things out with --on_bad=skip"):
+    coco(release, tmp_path / "two", on_bad="stop")
+  coco(release, tmp_path / "two")
+  assert differing(tmp_path / "one", tmp_path / "two") == []
+
+
+def test_what_skipped_does_not_go_on_with_stop(tmp_path, plain, monkeypatch):
+  interrupted(plain, tmp_path / "out", monkeypatch)
+  with pytest.raises(UsageError, match="has begun coco_35l with another on_bad .skip, not stop.: remove it"):
+    coco(plain, tmp_path / "out", chunk_bytes=1_000, on_bad="stop")
+
+
 def test_stop_is_content_with_what_is_used(tmp_path):
   faults = ["crlf", "bom", "control_characters", "gif", "cmyk", "exif"]
   release = releases.write_coco35l(
