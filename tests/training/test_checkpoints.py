@@ -14,7 +14,7 @@ from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints as lib
 from xmcap.training import saved
-from xmcap.training.optimizer import Optimizer, adafactor, adam
+from xmcap.training.optimizer import Optimizer, adafactor, adam, path_name
 from xmcap.training.start import starting_state
 from xmcap.training.step import TrainState, create_state
 
@@ -54,9 +54,16 @@ def cut_short(checkpoint):
 
 def begin(model_dir, state=None, **arguments):
   state = fresh() if state is None else state
+
+  def create(given):
+    def poisoned(path, leaf):
+      return jnp.full_like(leaf, np.nan) if path_name(path) in given else leaf
+
+    return state.replace(params=jax.tree_util.tree_map_with_path(poisoned, state.params))
+
   checkpoints = lib.Checkpoints(model_dir)
   try:
-    return starting_state(checkpoints, lambda: state, target_of(state), **arguments)
+    return starting_state(checkpoints, create, target_of(state), **arguments)
   finally:
     checkpoints.close()
 

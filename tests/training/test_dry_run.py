@@ -95,7 +95,7 @@ def assert_one_failure(result, name, *words, code):
 def quick(monkeypatch):
   """Nothing is compiled: a fresh state is all ones, and a step leaves it as it is."""
 
-  def create(plan):
+  def create(plan, given=()):
     return jax.tree.map(
       lambda leaf: jax.device_put(np.ones(leaf.shape, leaf.dtype), leaf.sharding), plan.target
     )

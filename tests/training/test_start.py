@@ -6,7 +6,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.training.test_checkpoints import OPTIMIZER, assert_same, begin, fresh, lib, write
+from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
+from xmcap.training.sharding import Partitioning
+from xmcap.training.state import plan_state
 from xmcap.training.step import create_state
 
 
@@ -226,3 +229,15 @@ def test_an_item_that_is_neither_folder_nor_pair(tmp_path, item):
 def test_a_folder_that_is_not_there(tmp_path):
   with pytest.raises(UsageError, match="no checkpoint there"):
     begin(tmp_path / "own", pretrained=str(tmp_path / "absent"))
+
+
+def test_what_others_replace_is_not_made_and_the_rest_is_as_ever():
+  partitioning = Partitioning()
+  batch = {name: array for name, array in ToyStream().batch(0).items() if name != "key"}
+  plan = plan_state(
+    ToyObjective(), OPTIMIZER, batch, partitioning.mesh(jax.devices()[:1]), partitioning.logical_rules()
+  )
+  all_fresh, some = plan.create(), plan.create(["wo"])
+  assert np.any(all_fresh.params["wo"]) and not np.any(some.params["wo"])
+  for name in ("wi", "bias"):
+    np.testing.assert_array_equal(all_fresh.params[name], some.params[name])

@@ -1,7 +1,7 @@
 """Where a run starts from: one list, in order of precedence."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ Pretrained = str | Sequence[str | tuple[str, str]]
 
 def starting_state(
   checkpoints: checkpoints_lib.Checkpoints,
-  create: Callable[[], TrainState],
+  create: Callable[[Collection[str]], TrainState],
   target: TrainState,
   initial_checkpoint: str | None = None,
   pretrained: Pretrained = (),
@@ -34,7 +34,7 @@ def starting_state(
 
   Args:
     checkpoints: the run's.
-    create: makes the fresh state, on the mesh.
+    create: makes the fresh state, on the mesh; called with the paths of the parameters that need not be fresh.
     target: shapes and shardings of the state.
     initial_checkpoint: a run's folder (its newest checkpoint that can be read), its `checkpoints`, or one
       checkpoint.
@@ -61,13 +61,15 @@ def starting_state(
   if pretrained:
     # Checked first: what is wrong is said before minutes go into making the state.
     parts, origin = pretrained_parts(target.params, pretrained)
-    state = create()
+    state = create(
+      [path for path, leaf in saved.flat(target.params).items() if _is_given(path, leaf.shape, parts)]
+    )
     paths, (leaves, structure) = list(saved.flat(state.params)), jax.tree.flatten(state.params)
     # Held by the list alone, a fresh parameter goes when its successor is there.
     state = state.replace(params=None)
     _overlay(leaves, paths, parts)
     return state.replace(params=jax.tree.unflatten(structure, leaves)), origin
-  return create(), "starting from scratch"
+  return create(()), "starting from scratch"
 
 
 def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Tensor], str]:
@@ -166,6 +168,11 @@ def _members(path: str, shape: Sequence[int]) -> list[str]:
   return ["/".join([*parts[:at], f"{weights_lib.STACKED}_{n}", *parts[at + 1 :]]) for n in range(shape[0])]
 
 
+def _is_given(path: str, shape: Sequence[int], parts: Mapping[str, Tensor]) -> bool:
+  """Whether a model's parameter, or each layer of a stacked one, is among `parts`."""
+  return all(member in parts for member in _members(path, shape) or [path])
+
+
 def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
   if isinstance(item, str | os.PathLike):
     return os.fspath(item), None
@@ -212,8 +219,7 @@ def _overlay(leaves: list[jax.Array], paths: Sequence[str], parts: Mapping[str, 
     shape, dtype, sharding = leaves[index].shape, leaves[index].dtype, leaves[index].sharding
     members = _members(path, shape)
     if any(member in parts for member in members):
-      whole = all(member in parts for member in members)
-      host = np.empty(shape, dtype) if whole else np.array(leaves[index])
+      host = np.empty(shape, dtype) if _is_given(path, shape, parts) else np.array(leaves[index])
       for n, member in enumerate(members):
         if member in parts:
           host[n] = parts[member].read()

@@ -1,15 +1,16 @@
 """The state of a run before it is made: its shapes, and where on the mesh each array will lie."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from xmcap.training import sharding
-from xmcap.training.optimizer import Optimizer
+from xmcap.training.optimizer import Optimizer, path_name
 from xmcap.training.step import TrainState, create_state
 
 
@@ -41,10 +42,23 @@ class StatePlan:
     """Bytes of parameters and optimizer state together, as in a checkpoint."""
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.target))
 
-  def create(self) -> TrainState:
-    """The fresh state, made on the mesh in one compiled function: no host ever holds a copy."""
+  def create(self, given: Collection[str] = ()) -> TrainState:
+    """The fresh state, made on the mesh in one compiled function: no host ever holds a copy.
+
+    Args:
+      given: paths of parameters that others will take the place of: they are zeros, for random numbers take a minute to
+        compile for a large model.
+    """
+
+    def fresh(path: Sequence[Any], leaf: jax.Array) -> jax.Array:
+      return jnp.zeros_like(leaf) if path_name(path) in given else leaf
+
+    def init(rng: jax.Array) -> TrainState:
+      state = self._init(rng)[0]
+      return state.replace(params=jax.tree_util.tree_map_with_path(fresh, state.params))
+
     with sharding.use(self.mesh, self.rules):
-      return jax.jit(lambda rng: self._init(rng)[0], out_shardings=self.shardings)(self._key)
+      return jax.jit(init, out_shardings=self.shardings)(self._key)
 
   def jit(self, step: Callable) -> Callable:
     """Compiles (state, batch) -> (state, anything), for calls within `sharding.use(mesh, rules)`.
