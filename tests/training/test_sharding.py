@@ -31,6 +31,13 @@ MESHES = {
   "data 4 x model 2": {"data": 4, "model": 2},
   "fsdp 8": {"data": 1, "fsdp": 8},
 }
+# The captioner over `data` alone is in test_processes.py.
+CASES = [
+  (mesh, objective)
+  for mesh in MESHES
+  for objective in ("toy", "captions", "captions of stacked layers")
+  if objective == "toy" or mesh != "data 8"
+]
 
 
 def specs(shape, axes, **rules):
@@ -175,9 +182,8 @@ def eight_devices(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["toy", "captions", "captions of stacked layers"])
-@pytest.mark.parametrize("mesh", MESHES)
-def test_losses_of_ten_steps_equal_one_devices(eight_devices, objective, mesh):
+@pytest.mark.parametrize("mesh, objective", CASES)
+def test_losses_of_ten_steps_equal_one_devices(eight_devices, mesh, objective):
   one, losses = eight_devices["losses"][objective]["one"], eight_devices["losses"][objective][mesh]
   assert len(one) == 10 and one[-1] < one[0]
   np.testing.assert_allclose(losses, one, atol=1e-5)
@@ -238,7 +244,7 @@ def constrained():
 
 
 def main(folder):
-  """Trains ten steps on every mesh, then reads each mesh's checkpoint on every other."""
+  """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on every other."""
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.training.checkpoints import CheckpointPolicy
   from xmcap.training.loop import train
@@ -273,6 +279,8 @@ def main(folder):
   ):
     losses = result["losses"][objective_name] = {}
     for name, partitioning in meshes.items():
+      if name != "one" and (name, objective_name) not in CASES:
+        continue
       settings = {
         "objective": objective,
         "stream": stream,
