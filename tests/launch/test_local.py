@@ -90,10 +90,10 @@ def test_one_process_alone_is_told_nothing(tmp_path):
 
 def test_devices_are_appended_to_the_flags_that_are_there(tmp_path, capsys, monkeypatch):
   monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_use_acl=false")
-  body = 'print(os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"])'
+  body = 'print(os.environ["XLA_FLAGS"], os.environ["JAX_PLATFORMS"], os.environ["NPROC"])'
   local.run(_child(tmp_path, body), processes=1, devices=3)
   assert capsys.readouterr().out == (
-    "[0] --xla_cpu_use_acl=false --xla_force_host_platform_device_count=3 cpu\n"
+    "[0] --xla_cpu_use_acl=false --xla_force_host_platform_device_count=3 cpu 24\n"
   )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from xmcap import cli, configuration
+from xmcap.launch import local
 from xmcap.planning import topologies
 
 ROOT = Path(__file__).parents[2]
@@ -120,8 +121,9 @@ def test_slices_exchange_over_the_network(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_planned_step_runs_on_as_many_devices():
-  flags = "--xla_force_host_platform_device_count=64 --xla_backend_optimization_level=0"
-  env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "XLA_FLAGS": flags}
+  path = os.pathsep.join([str(ROOT), *sys.path])
+  given = {**os.environ, "PYTHONPATH": path, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+  env = local.environment(64, given)
   command = [sys.executable, "-m", "tests.planning.test_step"]
   result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
   assert result.returncode == 0, result.stderr[-4000:]

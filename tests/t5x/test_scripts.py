@@ -14,16 +14,14 @@ pytest.importorskip("t5x", reason="t5x is not installed: docs/t5x.md says how")
 from tests import small_corpus
 from tests.t5x.corpus import LANGUAGES
 from xmcap import configuration
+from xmcap.launch import local
 from xmcap.training import weights
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
 def _python(*arguments):
-  environment = {
-    **os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-  }  # fmt: skip
+  environment = local.environment(8, {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
   command = [sys.executable, *map(str, arguments)]
   done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr[-3000:]

@@ -47,7 +47,7 @@ def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
   variables = {**given, "PYTHONUNBUFFERED": "1"}
   if devices:
     variables["XLA_FLAGS"] = f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()
-    variables["JAX_PLATFORMS"] = "cpu"
+    variables |= _simulation(devices)
   return variables
 
 
@@ -58,7 +58,8 @@ def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[s
   # The flags are appended to what bash finds, so that word is double-quoted by hand.
   added = [quoting.words([f"{name}={value}"]) for name, value in env.items()]
   if devices:
-    added += [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"', "JAX_PLATFORMS=cpu"]
+    added += [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"']
+    added += [f"{name}={value}" for name, value in _simulation(devices).items()]
   start = " ".join(["env", *added, "PYTHONUNBUFFERED=1"])
   argvs = commands(command, processes, 12355)
   lines = ["# the port is any free one, each time"] if processes > 1 else []
@@ -235,6 +236,15 @@ def _copy_lines(pipe, index: int) -> None:
         # process that cannot write would end by that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _simulation(devices: int) -> dict[str, str]:
+  """What simulated devices need besides their flag.
+
+  XLA's threads on a CPU wait in an exchange for those of the other devices. With as many threads as devices, which is
+  what it takes, and two exchanges at a time, all may wait for one that none is left to run; NPROC asks for more.
+  """
+  return {"JAX_PLATFORMS": "cpu", "NPROC": str(8 * devices)}
 
 
 def _device_flag(devices: int) -> str:
