@@ -428,9 +428,10 @@ def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
   counts = dict.fromkeys(stream.languages, 0)
   for step in range(120):
     positions = np.arange(NUM_PICTURES) + step * NUM_PICTURES
-    for record, columns, _ in stream._drawn(positions):
+    records_of, chosen, _ = stream._captions(positions, stream._indices(positions))
+    for record, (column,) in zip(records_of, chosen, strict=True):
       if int(record.key, 16) % 2 == 0:  # these have all three
-        counts[stream.languages[columns[0]]] += 1
+        counts[stream.languages[column]] += 1
   shares = np.array([expected[code] for code in counts]) / sum(expected.values())
   assert stats.chisquare(list(counts.values()), shares * sum(counts.values())).pvalue > 1e-3
 
