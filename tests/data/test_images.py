@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from xmcap.data import images
 from xmcap.errors import UsageError, XmcapError
@@ -105,6 +105,16 @@ def test_truncated_pictures_are_named(kind, share):
   with pytest.raises(XmcapError, match="picture 'dog-7'") as error:
     images.decode(data[: int(len(data) * share)], "dog-7")
   assert "\n" not in str(error.value)
+
+
+def test_a_jpeg_of_several_of_pillows_pieces_is_loaded_whole_or_not_at_all():
+  noise = np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8)
+  data = encode(Image.fromarray(noise), "JPEG", quality=95)
+  assert len(data) > 2 * ImageFile.MAXBLOCK
+  np.testing.assert_array_equal(images.load(data, "k", 400), Image.open(io.BytesIO(data)))
+  for length in (ImageFile.MAXBLOCK, ImageFile.MAXBLOCK + 1, len(data) // 2, len(data) - 1000):
+    with pytest.raises(XmcapError, match="picture 'dog-7': cannot be decoded .image file is truncated"):
+      images.load(data[:length], "dog-7", 100)
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\0" * 1000])

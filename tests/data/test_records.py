@@ -86,6 +86,14 @@ def test_read_takes_indices_in_any_order_and_twice(tmp_path):
   assert RecordSource(tmp_path).read(indices) == [record(number) for number in indices]
 
 
+def test_iterate_reads_a_record_when_it_is_asked_for(tmp_path):
+  write(tmp_path)
+  parsed = []
+  found = RecordSource(tmp_path).iterate([7, 0, 3], lambda data: parsed.append(data) or records.parse(data))
+  assert next(found) == record(7) and len(parsed) == 1
+  assert list(found) == [record(0), record(3)]
+
+
 def test_part_of_a_split(tmp_path):
   write(tmp_path)
   part = RecordSource(tmp_path, "train[2:5]")
@@ -212,6 +220,31 @@ def test_damaged_file_is_named(tmp_path):
     RecordSource(tmp_path).read(range(8))
 
 
+@pytest.mark.parametrize(
+  "length, reason", [(1 << 16, r"range of \[0, 0\)"), (1000, "at least 64KB")], ids=["cut", "short"]
+)
+def test_what_is_wrong_with_a_damaged_file_is_said(tmp_path, length, reason):
+  write(tmp_path)
+  path = tmp_path / "toy-train.array_record-00002-of-00003"
+  path.write_bytes(path.read_bytes()[:length])
+  source = RecordSource(tmp_path)
+  for _ in range(2):  # the second time too
+    with pytest.raises(XmcapError, match=f"00002-of-00003 is damaged .*{reason}"):
+      source.read([4])
+  assert source.read([3]) == [record(3)]
+
+
+def test_one_damaged_record_leaves_the_others_readable(tmp_path):
+  write(tmp_path)
+  path = tmp_path / "toy-train.array_record-00002-of-00003"
+  data = path.read_bytes()
+  path.write_bytes(data.replace(b"picture 5", b"picture 4"))
+  source = RecordSource(tmp_path)
+  with pytest.raises(XmcapError, match="chunk data hash mismatch"):
+    source.read([5])
+  assert source.read([4, 6]) == [record(4), record(6)]
+
+
 def test_broken_metadata_is_one_line(tmp_path):
   write(tmp_path)
   (tmp_path / "dataset_info.json").write_text("{")
@@ -256,3 +289,27 @@ def test_absent_and_repeated_tags(tmp_path):
 def test_parse_of_other_bytes_is_a_value_error():
   with pytest.raises(ValueError, match="not a record"):
     records.parse(os.urandom(3) + b"\xff" * 20)
+
+
+def test_columns_are_those_of_the_record():
+  columns = [records.parse_columns(records.serialize(record(number))) for number in range(2)]
+  for number, found in enumerate(columns):
+    expected = record(number)
+    assert (found.key, found.image) == (expected.key, expected.image)
+    assert [code.decode() for code in found.languages] == [caption.language for caption in expected.captions]
+    assert [text.decode() for text in found.texts] == [caption.text for caption in expected.captions]
+  assert columns[0].layout == columns[1].layout
+
+
+@pytest.mark.parametrize("codes", [("en", "th"), ("th",), ("th", "en", "en"), ()])
+def test_other_languages_have_another_layout(codes):
+  other = Record("k", png(0), [Caption(code, "text") for code in codes])
+  found, usual = (records.parse_columns(records.serialize(of)) for of in (other, record(0)))
+  assert found.layout != usual.layout
+
+
+def test_columns_of_other_bytes_are_a_value_error():
+  whole = records.serialize(record(0))
+  for data in (b"\xff" * 20, whole[:-1], b"", whole.replace(b"image", b"imagf")):
+    with pytest.raises(ValueError, match="not a record"):
+      records.parse_columns(data)

@@ -399,9 +399,9 @@ def test_sixteen_hosts_give_the_bits_of_one(tiny, host_count):
 def test_a_far_position_reads_no_more_than_the_first(tiny, monkeypatch):
   stream = captions(tiny)
   asked = []
-  read = stream.source.read
+  iterate = stream.source.iterate
   monkeypatch.setattr(
-    stream.source, "read", lambda indices, parse: asked.append(len(indices)) or read(indices, parse)
+    stream.source, "iterate", lambda indices, parse: asked.append(len(indices)) or iterate(indices, parse)
   )
   stream.batch(0)
   first, asked[:] = list(asked), []
@@ -428,8 +428,7 @@ def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
   counts = dict.fromkeys(stream.languages, 0)
   for step in range(120):
     positions = np.arange(NUM_PICTURES) + step * NUM_PICTURES
-    records_of, chosen, _ = stream._captions(positions, stream._indices(positions))
-    for record, (column,) in zip(records_of, chosen, strict=True):
+    for record, (column,), _ in stream._drawn(positions):
       if int(record.key, 16) % 2 == 0:  # these have all three
         counts[stream.languages[column]] += 1
   shares = np.array([expected[code] for code in counts]) / sum(expected.values())

@@ -108,14 +108,18 @@ class PartSource:
 
   def __iter__(self) -> Iterator[Record]:
     for start in range(0, len(self), _READ_BATCH):
-      yield from self.read(range(start, min(start + _READ_BATCH, len(self))))
+      yield from self.iterate(range(start, min(start + _READ_BATCH, len(self))))
 
-  def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
-    """The records at `indices`, in their order; see `RecordSource.read`."""
+  def iterate(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> Iterator[T]:
+    """The records at `indices`, in their order, each read when it is asked for; see `RecordSource.iterate`."""
     indices = np.asarray(indices, np.int64).reshape(-1)
     if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
       raise IndexError(f"index outside [0, {len(self)}) in split '{self.split}' of {self.directory}")
-    return self._source.read(self._indices[indices], parse)
+    return self._source.iterate(self._indices[indices], parse)
+
+  def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
+    """The records that `iterate` gives, all at once."""
+    return list(self.iterate(indices, parse))
 
 
 def _split_names(split: str) -> list[str]:

@@ -233,6 +233,7 @@ def load(
       reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
       image.draft(None, (image.width // reduced, image.height // reduced))
+      image.decodermaxblock = len(data)  # else Pillow copies it piece by piece
     image.load()
     image = _to_rgb(_upright(image))
     across, down = image.width / width, image.height / height

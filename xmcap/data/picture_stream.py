@@ -3,7 +3,7 @@
 import copy
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -120,7 +120,7 @@ class PictureStream:
     return np.empty((count, self.image_size, self.image_size, 3), np.uint8)
 
   def _load_pixels(
-    self, pixels: np.ndarray, pictures: Sequence[tuple[str, bytes]], positions: np.ndarray
+    self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
     """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions."""
     randoms = [None] * len(positions)

@@ -164,12 +164,14 @@ class Columns:
 
   Attributes:
     key, image: as in `Record`.
+    layout: equal for records with equal `languages`, to know them by without a look at each.
     languages: the code of each caption.
     texts: the text of each caption, UTF-8.
   """
 
   key: str
   image: bytes
+  layout: bytes
   languages: Sequence[bytes]
   texts: Sequence[bytes]
 
@@ -178,12 +180,14 @@ def parse_columns(serialized: bytes) -> Columns:
   """`parse`, several times faster where few captions of many are wanted; ValueError where the bytes hold no record."""
   try:
     feature = Example.FromString(serialized).features.feature
-    languages_of = feature["captions/language"].bytes_list.value
+    languages_feature = feature["captions/language"]
+    languages_of = languages_feature.bytes_list.value
     texts = feature["captions/text"].bytes_list.value
     if len(languages_of) != len(texts):
       raise ValueError(f"{len(languages_of)} languages for {len(texts)} captions")
     key, image = (feature[name].bytes_list.value[0] for name in ("image/key", "image"))
-    return Columns(key.decode(), image, languages_of, texts)
+    layout = languages_feature.SerializeToString(deterministic=True)
+    return Columns(key.decode(), image, layout, languages_of, texts)
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error
 
@@ -262,10 +266,10 @@ class RecordSource:
 
   def __iter__(self) -> Iterator[Record]:
     for start in range(0, len(self), 256):
-      yield from self.read(range(start, min(start + 256, len(self))))
+      yield from self.iterate(range(start, min(start + 256, len(self))))
 
-  def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
-    """The records at `indices`, in their order, with one read for each file that they fall in.
+  def iterate(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> Iterator[T]:
+    """The records at `indices`, in their order, each read when it is asked for.
 
     Args:
       indices: each in [0, len); IndexError outside it.
@@ -277,26 +281,30 @@ class RecordSource:
     shards = np.searchsorted(self._ends, indices, side="right")
     starts = self._ends[shards] - np.diff(self._ends, prepend=0)[shards]
     positions = indices - starts + self._skips[shards]
-    records: list[T | None] = [None] * len(indices)
-    for shard in np.unique(shards):
-      places = np.flatnonzero(shards == shard)
+    for shard, position in zip(shards.tolist(), positions.tolist(), strict=True):
       try:
-        # read() of several positions is safe in threads: it does not move the reader.
-        found = self._reader(shard).read(positions[places].tolist())
-        for place, serialized in zip(places, found, strict=True):
-          records[place] = parse(serialized)
+        # A range is read safely in threads, for it does not move the reader. Of a list of positions, ArrayRecord would
+        # walk over all that the file holds, and have each read by another thread.
+        (serialized,) = self._reader(shard).read(position, position + 1)
+        record = parse(serialized)
       except (RuntimeError, IndexError, ValueError) as error:
         raise XmcapError(
           f"{self._files[shard]} is damaged ({_first_line(error)}): build {self.directory} again"
         ) from None
-    return records
+      yield record
+
+  def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
+    """The records that `iterate` gives, all at once."""
+    return list(self.iterate(indices, parse))
 
   def _reader(self, shard: int) -> Any:
     # Two threads may both open a file at first; one reader is kept and the other closes with its last use.
     if self._readers[shard] is None:
-      self._readers[shard] = array_record_module.ArrayRecordReader(
+      reader = array_record_module.ArrayRecordReader(
         self._files[shard], _READER_OPTIONS, file_reader_buffer_size=32768
       )
+      reader.read([])  # says what is wrong with a file, which the reading of a range does not
+      self._readers[shard] = reader
     return self._readers[shard]
 
 

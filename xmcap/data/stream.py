@@ -23,8 +23,6 @@ from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError, XmcapError
 
-# Pictures read, decoded and forgotten at a time: their bytes stay in the processor's cache.
-_AT_ONCE = 8
 # Most pictures of a corpus have as many captions in the same languages: what is found for one is kept for others.
 _MAX_LAYOUTS = 1_000
 
@@ -154,20 +152,22 @@ class CaptionStream(PictureStream):
     if self.bucket_window > 1:
       share = slice(positions[0] - step * self.pictures, positions[-1] + 1 - step * self.pictures)
       records, positions, chosen, tokens = self._sorted_batch(step)
-      records, positions, chosen, longest = records[share], positions[share], chosen[share], _longest(tokens)
-      tokens = tokens[share]
-      self._load_pixels(pixels, [(record.key, record.image) for record in records], positions)
+      longest = _longest(tokens)
+      records, positions, chosen, tokens = records[share], positions[share], chosen[share], tokens[share]
       keys = [record.key for record in records]
+      self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     else:
-      chosen = np.empty((len(positions), self.captions_per_image), np.int64)
-      keys, tokens = [], []
-      indices = self._indices(positions)
-      for start in range(0, len(positions), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        records, chosen[part], found = self._captions(positions[part], indices[part])
-        self._load_pixels(pixels[part], [(record.key, record.image) for record in records], positions[part])
-        keys += [record.key for record in records]
-        tokens += found
+      drawn: list[tuple[str, Sequence[int], Sequence[str]]] = []
+
+      def pictures() -> Iterator[tuple[str, bytes]]:
+        # One at a time: what is read of a picture is still in the processor's cache when it is decoded.
+        for record, columns, texts in self._drawn(positions):
+          drawn.append((record.key, columns, texts))
+          yield record.key, record.image
+
+      self._load_pixels(pixels, pictures(), positions)
+      keys, columns, texts = zip(*drawn, strict=True)
+      chosen, tokens = self._encoded(columns, texts)
       # The other hosts' captions are not known here, and all must agree on T.
       longest = _longest(tokens) if host_count == 1 else self.target_lengths[-1]
     length = next((size for size in self.target_lengths if size >= longest), self.target_lengths[-1])
@@ -190,56 +190,52 @@ class CaptionStream(PictureStream):
       "key": np.array(keys),
     }
 
-  def _captions(
-    self, positions: np.ndarray, indices: np.ndarray
-  ) -> tuple[list[Columns], np.ndarray, list[list[list[int]]]]:
-    """Reads records, draws and encodes captions: records [B], language columns [B, K], ids [B][K]."""
-    records = self.source.read(indices, parse_columns)
-    captions_per_image = self.captions_per_image
-    held = [self._by_column(record) for record in records]
-    weights = self._weights
-    if self._count_power is not None:
-      weights = np.array(
-        [[len(by_column.get(column, ())) for column in range(len(weights))] for by_column in held], float
-      )
-      weights **= self._count_power
-    order = draws.weighted_order(
-      weights, draws.uniform(self.seed, "language", positions, len(self.languages))
-    ).tolist()
+  def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
+    """Reads the pictures of positions one by one: the record, and of its drawn captions the language columns, texts."""
+    indices = self._indices(positions)
+    uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
+    order = None if self._count_power is not None else draws.weighted_order(self._weights, uniforms).tolist()
     # Another start for every picture: else all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
-    turns = starts.astype(np.int64) + positions // len(self.source)
-    chosen = np.full((len(records), captions_per_image), len(self.languages), np.int64)
-    texts: list[str] = []
-    owners: list[tuple[int, int]] = []
-    for row, (record, by_column, columns, turn) in enumerate(
-      zip(records, held, order, turns.tolist(), strict=True)
-    ):
-      drawn = [column for column in columns if column in by_column]
-      if not drawn:
-        continue
-      taken = itertools.islice(_turns(drawn, by_column, turn), captions_per_image)
-      for slot, (column, place) in enumerate(taken):
-        chosen[row, slot] = column
-        texts.append(record.texts[place].decode())
-        owners.append((row, slot))
-    tokens: list[list[list[int]]] = [[[] for _ in range(captions_per_image)] for _ in records]
-    for (row, slot), ids in zip(owners, self.vocabulary.encode_all(texts), strict=True):
-      tokens[row][slot] = [*ids, EOS_ID]
-    return records, chosen, tokens
+    turns = (starts.astype(np.int64) + positions // len(self.source)).tolist()
+    records = self.source.iterate(indices, parse_columns)
+    for row, (record, turn) in enumerate(zip(records, turns, strict=True)):
+      by_column = self._by_column(record)
+      columns = self._order_by_count(by_column, uniforms[row]) if order is None else order[row]
+      held = [column for column in columns if column in by_column]
+      taken = list(itertools.islice(_turns(held, by_column, turn), self.captions_per_image)) if held else []
+      yield record, [column for column, _ in taken], [record.texts[place].decode() for _, place in taken]
+
+  def _order_by_count(self, by_column: dict[int, list[int]], uniforms: np.ndarray) -> list[int]:
+    """The order of languages drawn by the number of a picture's captions in each."""
+    counts = np.array([len(by_column.get(column, ())) for column in range(len(self.languages))], float)
+    return draws.weighted_order(counts**self._count_power, uniforms[None])[0].tolist()
+
+  def _encoded(
+    self, columns: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]
+  ) -> tuple[np.ndarray, list[list[list[int]]]]:
+    """Captions drawn, of B pictures -> language columns [B, K], ids [B][K], both filled up where there are too few."""
+    chosen = np.full((len(columns), self.captions_per_image), len(self.languages), np.int64)
+    tokens: list[list[list[int]]] = [[[]] * self.captions_per_image for _ in columns]
+    # Of all pictures in one call, for a call takes longer than a caption.
+    encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
+    for row, of_picture in enumerate(columns):
+      chosen[row, : len(of_picture)] = of_picture
+      for slot in range(len(of_picture)):
+        tokens[row][slot] = [*next(encoded), EOS_ID]
+    return chosen, tokens
 
   def _by_column(self, record: Columns) -> dict[int, list[int]]:
     """Column of each of the stream's languages that a record has -> the places of its captions."""
-    layout = b" ".join(record.languages)
-    by_column = self._layouts.get(layout)
+    by_column = self._layouts.get(record.layout)
     if by_column is None:
       by_column = {}
-      for place, language in enumerate(layout.split()):
+      for place, language in enumerate(record.languages):
         column = self._columns.get(language)
         if column is not None:
           by_column.setdefault(column, []).append(place)
       if len(self._layouts) < _MAX_LAYOUTS:
-        self._layouts[layout] = by_column
+        self._layouts[record.layout] = by_column
     return by_column
 
   def _sorted_batch(self, step: int) -> tuple[list[Columns], np.ndarray, np.ndarray, list[list[list[int]]]]:
@@ -249,7 +245,8 @@ class CaptionStream(PictureStream):
       if window not in self._windows:
         size = self.bucket_window * self.pictures
         positions = np.arange(size, dtype=np.int64) + window * size
-        records, chosen, tokens = self._captions(positions, self._indices(positions))
+        records, columns, texts = zip(*self._drawn(positions), strict=True)
+        chosen, tokens = self._encoded(columns, texts)
         by_length = np.argsort([_longest([row]) for row in tokens], kind="stable")
         # Batches of a window come in drawn order, so that training does not go from short to long.
         order = np.argsort(draws.bits(self.seed, "window", np.array([window]), self.bucket_window)[0])
@@ -342,7 +339,7 @@ class TagStream(PictureStream):
       row[: len(ids)] = ids[: self.num_slots]
       self._count_lost(_TAGS, [record.key] * (len(ids) - self.num_slots))
     pixels = self._new_pixels(len(positions))
-    self._load_pixels(pixels, [(record.key, record.image) for record in records], positions)
+    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     return {
       "image": pixels,
       "tags": tags,
