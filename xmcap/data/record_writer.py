@@ -18,9 +18,9 @@ from xmcap.data import files, workers
 from xmcap.data.records import FEATURES, Record, check, serialize
 from xmcap.errors import XmcapError
 
-# Group size 1: every record can be read by itself. Snappy: images are compressed already, and short texts
-# hardly can be; zstd would save 2% of the space for four times the time to write.
-_WRITER_OPTIONS = "group_size:1,snappy"
+# Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts
+# hardly can be; Snappy would save 3% of the space for two thirds more of the time to read.
+_WRITER_OPTIONS = "group_size:1,uncompressed"
 
 T = TypeVar("T")
 
