@@ -84,7 +84,7 @@ def line(mesh: str, devices, arguments) -> None:
     compiled = plan.jit(step).lower(plan.target, batch).compile()
   seconds = time.monotonic() - began
   read = program.read(compiled.as_text())
-  flops, traffic = costs(compiled, read)
+  flops, accessed = costs(compiled, read)
   memory = compiled.memory_analysis()
   peak = memory.argument_size_in_bytes + memory.temp_size_in_bytes
   exchanges = ", ".join(
@@ -93,7 +93,7 @@ def line(mesh: str, devices, arguments) -> None:
   )
   name = f"xmcap, data {data} x fsdp {fsdp} x model {model}"
   print(
-    f"{name:34} {flops / 1e12:7.3f} {traffic / 1e9:7.1f} {peak / 1e9:11.2f} {read.cycles / 1e6:9.1f}"
+    f"{name:34} {flops / 1e12:7.3f} {accessed / 1e9:7.1f} {peak / 1e9:11.2f} {read.cycles / 1e6:9.1f}"
     f"   {exchanges}; compiled in {seconds:.0f} s",
     flush=True,
   )

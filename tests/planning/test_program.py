@@ -55,6 +55,22 @@ def test_collectives_are_read_with_their_sizes_and_groups():
   }
 
 
+def test_an_all_reduce_of_which_a_chip_keeps_a_slice_is_a_reduce_scatter():
+  text = """\
+%all-reduce-scatter.7 (x: f32[8]) -> f32[4] {
+  %x = f32[8]{0} parameter(0)
+  %ar = f32[8]{0} all-reduce(%x), replica_groups={{0,1}}, to_apply=%add
+  ROOT %cut = f32[4]{0} dynamic-slice(%ar, %start), dynamic_slice_sizes={4}
+}
+
+ENTRY %main (x: f32[8]) -> f32[4] {
+  %x = f32[8]{0} parameter(0)
+  ROOT %f = f32[4]{0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter.7
+}
+"""
+  assert program.read(text).collectives == (Collective("reduce-scatter", 32, (0, 1)),)
+
+
 def _sent(kind, target):
   return f"""ENTRY %main (x: f32[8]) -> f32[8] {{
   %send = (f32[1,8,128]{{2,1,0:T(1,128)}}, u32[], token[]) send(%x, %t), channel_id=3, is_host_transfer=true, \

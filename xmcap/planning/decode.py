@@ -114,7 +114,8 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   bounds = []
   for compiled in (begun, stepped):
     read = program.read(compiled.as_text())
-    bounds.append(estimate.bounds(*costs(compiled, read), read.collectives, topology, places, read.cycles))
+    flops, _ = costs(compiled, read)
+    bounds.append(estimate.bounds(flops, read.traffic, read.collectives, topology, places, read.cycles))
   needed = generate.memory_analysis()
   working = needed.temp_size_in_bytes + needed.output_size_in_bytes + needed.generated_code_size_in_bytes
   return DecodePlan(

@@ -3,18 +3,13 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 
-from xmcap.planning.program import shape_bytes
+from xmcap.planning import hlo
 from xmcap.training.state import StatePlan
 
-# Memory spaces other than a chip's main one are written behind the layout: f32[8]{0:T(128)S(3)}.
-_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\](?:\{([^{}]*)\})?")
-_LINE = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*)$")
-_OPERANDS = re.compile(r"%([\w.-]+)")
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 # These give another name to what is there.
 _ALIASES = ("bitcast", "get-tuple-element", "tuple", "optimization-barrier")
@@ -88,24 +83,25 @@ def _live_at_peak(text: str) -> dict[str, int]:
   last_use: dict[str, int] = {}
   results: set[str] = set()
   kinds: dict[str, str] = {}
-  for index, (root, name, shape, operation, rest) in enumerate(_entry(text)):
-    operands = _OPERANDS.findall(rest.split("), ", maxsplit=1)[0])
+  module = hlo.Module(text)
+  for index, one in enumerate(module.functions[module.main]):
+    name, operation, operands = one.name, one.operation, one.operands
     origins = {origin for operand in operands for origin in stands_for.get(operand, (operand,))}
     for origin in origins:
       last_use[origin] = index
-    if root:
+    if one.root:
       results |= origins if operation in _ALIASES else {name}
     if operation in _ALIASES:
       stands_for[name] = tuple(origins)
-    found = _OP_NAME.search(rest)
+    found = _OP_NAME.search(one.rest)
     # What only moves an array between memories has no name of its own.
     kinds[name] = (
-      _kind(found[1]) if found else next((kinds[one] for one in operands if one in kinds), "scratch")
+      _kind(found[1])
+      if found
+      else next((kinds[operand] for operand in operands if operand in kinds), "scratch")
     )
     if operation not in (*_ALIASES, *_NO_BUFFER):
-      size = sum(
-        shape_bytes(dtype, dims) for dtype, dims, layout in _ARRAY.findall(shape) if "S(" not in layout
-      )
+      size = sum(size for size, in_hbm in hlo.arrays(one.shape) if in_hbm)
       if operation.endswith("-start"):
         continue
       made[name] = (index, size, kinds[name])
@@ -124,18 +120,6 @@ def _live_at_peak(text: str) -> dict[str, int]:
     if sum(now.values()) > sum(peak.values()):
       peak = dict(now)
   return peak
-
-
-def _entry(text: str) -> Iterator[tuple[str, ...]]:
-  """The instructions of the main function, in the order in which they run."""
-  inside = False
-  for line in text.splitlines():
-    if line.startswith("ENTRY "):
-      inside = True
-    elif inside and line.startswith("}"):
-      return
-    elif inside and (found := _LINE.match(line)):
-      yield found.groups(default="")
 
 
 def _kind(op_name: str) -> str:

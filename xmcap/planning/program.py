@@ -1,9 +1,8 @@
-"""What a compiled program's text (XLA's HLO) says: its collectives, and the cycles that its compiler expects.
+"""What a compiled program's text says: its collectives, its traffic, and the cycles that its compiler expects.
 
 Loops are counted as often as they run, functions as often as they are called.
 """
 
-import collections
 import dataclasses
 import math
 import re
@@ -11,14 +10,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from xmcap.planning import hlo, traffic
+
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-_BYTES = {"pred": 1, "s4": 0.5, "u4": 0.5, "c64": 8, "c128": 16}
-_SHAPE = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
-_HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.-]+ = (.*?) ([a-z][\w-]*)\((.*)$")
-_CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_computations=\{([^}]*)\}")
-_CONDITION = re.compile(r"condition=%?([\w.-]+)")
-_LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 # What goes between slices is sent by the hosts: `_xla_megascale_target="{1,2}x{0:3}"` are slices x chips of a slice.
 _BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
@@ -52,12 +46,14 @@ class Program:
     cycles: the sum of the compiler's estimates for a chip, without collectives; 0 where it makes none (CPUs).
     cycles_once: the same with each loop run once.
     loops: whether it has loops; those that count up to a constant are counted as often as they run, others once.
+    traffic: bytes between the chip and its main memory.
   """
 
   collectives: tuple[Collective, ...]
   cycles: int
   cycles_once: int
   loops: bool
+  traffic: int
 
 
 def read(text: str) -> Program:
@@ -66,93 +62,34 @@ def read(text: str) -> Program:
   Raises:
     ValueError: a collective whose groups are written in a way that is not known.
   """
-  limits = _limits(text)
-  calls: dict[str, list[tuple[str, int]]] = collections.defaultdict(list)
-  found: dict[str, list[Collective]] = collections.defaultdict(list)
-  cycles: collections.Counter[str] = collections.Counter()
-  name, entry, loops = "", "", False
-  for line in text.splitlines():
-    header = _HEADER.match(line)
-    if header:
-      name = header[2]
-      entry = name if header[1] else entry
-      continue
-    instruction = _INSTRUCTION.match(line)
-    if not instruction:
-      continue
-    shape, operation, rest = instruction.groups()
-    kind = operation.removesuffix("-start")
-    trips = 1
-    if operation == "while":
-      trips = limits.get(_CONDITION.search(rest)[1], 1)
-      loops = True
-    if operation == "send" and _BETWEEN_SLICES.search(rest):
-      found[name].append(_between_slices(shape, rest))
-    if kind in KINDS:
-      group = _group(kind, rest)
-      found[name].append(Collective(kind, _size(kind, shape, operation, len(group)), group))
-    if "estimated_cycles" in rest:
-      cycles[name] += sum(map(int, _CYCLES.findall(rest)))
-    # What a reduction applies to pairs of numbers is no call.
-    if kind not in KINDS and operation not in (
-      "reduce",
-      "reduce-window",
-      "scatter",
-      "sort",
-      "select-and-scatter",
-    ):
-      for one, branches in _CALLED.findall(rest):
-        for called in [one] if one else re.findall(r"%?([\w.-]+)", branches):
-          calls[name].append((called, trips))
-  times = _times(calls, entry)
-  return Program(
-    tuple(
-      dataclasses.replace(collective, times=times[inside])
-      for inside, of_it in found.items()
-      for collective in of_it
-      if times[inside]
-    ),
-    sum(count * times[inside] for inside, count in cycles.items()),
-    sum(count for inside, count in cycles.items() if times[inside]),
-    loops,
-  )
+  module = hlo.Module(text)
+  collectives, cycles, once = [], 0, 0
+  for name, times in module.times.items():
+    for instruction in module.functions.get(name, ()):
+      if found := _collective(instruction):
+        # A TPU's reduce-scatter is written as a fusion of an all-reduce and the slice that a chip keeps.
+        scattered = found.kind == "all-reduce" and name.startswith("all-reduce-scatter")
+        kind = "reduce-scatter" if scattered else found.kind
+        collectives.append(dataclasses.replace(found, kind=kind, times=times))
+      own = sum(map(int, _CYCLES.findall(instruction.rest)))
+      cycles += times * own
+      once += own
+  return Program(tuple(collectives), cycles, once, module.has_loops, traffic.hbm_bytes(module))
 
 
-def _limits(text: str) -> dict[str, int]:
-  """Condition of a loop that counts up from 0 -> how often it holds."""
-  limits, name, numbers = {}, "", []
-  for line in text.splitlines():
-    if header := _HEADER.match(line):
-      name, numbers = header[2], []
-    elif found := _LIMIT.search(line):
-      numbers.append(int(found[1]))
-    elif "ROOT" in line and "direction=LT" in line and len(numbers) == 1:
-      limits[name] = numbers[0]
-  return limits
-
-
-def _times(calls: dict[str, list[tuple[str, int]]], entry: str) -> collections.Counter[str]:
-  """How often each function runs in one run of the program; functions call no one above them."""
-  order: list[str] = []
-  seen: set[str] = set()
-
-  def visit(name: str) -> None:
-    if name not in seen:
-      seen.add(name)
-      for called, _ in calls.get(name, ()):
-        visit(called)
-      order.append(name)
-
-  visit(entry)
-  times = collections.Counter({entry: 1})
-  for name in reversed(order):
-    for called, trips in calls.get(name, ()):
-      times[called] += times[name] * trips
-  return times
+def _collective(instruction: hlo.Instruction) -> Collective | None:
+  operation, shape, rest = instruction.operation, instruction.shape, instruction.rest
+  if operation == "send" and _BETWEEN_SLICES.search(rest):
+    return _between_slices(shape, rest)
+  kind = operation.removesuffix("-start")
+  if kind not in KINDS:
+    return None
+  group = _group(kind, rest)
+  return Collective(kind, _size(kind, shape, operation, len(group)), group)
 
 
 def _size(kind: str, shape: str, operation: str, chips: int) -> int:
-  sizes = [shape_bytes(*found) for found in _SHAPE.findall(shape)]
+  sizes = [size for size, _ in hlo.arrays(shape)]
   if operation.endswith("-start") and kind != "all-reduce":
     # Operands and results together, and counters of no size that matters: the largest is the whole array.
     return max(sizes)
@@ -167,7 +104,7 @@ def _between_slices(shape: str, rest: str) -> Collective:
   if kind not in KINDS or target is None:
     raise ValueError(f"an exchange between slices that is written in an unknown way: {rest[:200]}")
   slices, chips = (_count(part) for part in target.groups())
-  size = shape_bytes(*_SHAPE.search(shape).groups()) * (slices if kind == "all-gather" else 1)
+  size = hlo.arrays(shape)[0][0] * (slices if kind == "all-gather" else 1)
   return Collective(kind, size, tuple(number * chips for number in range(slices)))
 
 
@@ -175,13 +112,6 @@ def _count(text: str) -> int:
   """How many numbers `1,2` or `0:3` are."""
   ends = [tuple(map(int, part.split(":"))) for part in text.split(",")]
   return sum(end[-1] - end[0] + 1 for end in ends)
-
-
-def shape_bytes(dtype: str, dims: str) -> int:
-  """Bytes of an array that HLO writes as `dtype[dims]`; 0 of what is no array, such as a token."""
-  bits = re.search(r"\d+", dtype)
-  each = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
-  return int(each * math.prod(int(size) for size in dims.split(",") if size))
 
 
 def _group(kind: str, rest: str) -> tuple[int, ...]:

@@ -90,7 +90,8 @@ def document(plan: StepPlan) -> dict[str, Any]:
       "allowed": plan.topology.chip.hbm,
     },
     "flops": plan.flops,
-    "bytes_accessed": plan.traffic,
+    "bytes_accessed": plan.accessed,
+    "hbm_bytes": plan.traffic,
     "estimated_cycles": plan.cycles,
     "collectives": {
       kind: {"count": count, "bytes": size}

@@ -48,7 +48,8 @@ class StepPlan:
     topology: the chips.
     memory: where it is fullest.
     flops: that the program does.
-    traffic: bytes between chip and memory.
+    accessed: bytes as XLA counts them, in all of the chip's memories.
+    traffic: bytes between the chip and its main memory.
     cycles: the compiler's estimate, without exchanges.
     collectives: exchanges between chips.
     bounds: what that takes.
@@ -61,7 +62,8 @@ class StepPlan:
   topology: Topology
   memory: memory.Memory
   flops: float
-  traffic: float
+  accessed: float
+  traffic: int
   cycles: int
   collectives: tuple[program.Collective, ...]
   bounds: estimate.Bounds
@@ -108,15 +110,15 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
   text = compiled.as_text()
   read = program.read(text)
   asked = traced_flops(run, plan.target.params, remat=False)
-  flops, traffic = costs(compiled, read)
+  flops, accessed = costs(compiled, read)
   if read.loops:
     # What a loop weighs is rough; the products that are asked for, cut over the chips, are certain.
     flops = max(flops, traced_flops(run, plan.target.params) / topology.chips)
   places = plan.mesh.devices.flatten().tolist()
-  bounds = estimate.bounds(flops, traffic, read.collectives, topology, places, read.cycles)
+  bounds = estimate.bounds(flops, read.traffic, read.collectives, topology, places, read.cycles)
   return StepPlan(
-    run, topology, memory.of_step(plan, compiled, text), flops, traffic, read.cycles, read.collectives, bounds,
-    asked, plan.num_parameters, seconds,
+    run, topology, memory.of_step(plan, compiled, text), flops, accessed, read.traffic, read.cycles, read.collectives,
+    bounds, asked, plan.num_parameters, seconds,
   )  # fmt: skip
 
 
@@ -139,7 +141,7 @@ def _batch(run: Run, lies: NamedSharding | None = None) -> dict[str, jax.ShapeDt
 
 
 def costs(compiled: Any, read: program.Program) -> tuple[float, float]:
-  """(operations, bytes between chip and memory) of one run, a chip.
+  """(operations, bytes accessed) of one run as XLA counts them, a chip.
 
   XLA counts a loop as if it ran once. What is in loops is weighed by the compiler's cycles; without loops the numbers
   are XLA's own.
