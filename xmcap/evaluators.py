@@ -28,6 +28,7 @@ from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
+from xmcap.training import sharding
 
 Row = tuple[str, str, float]
 
@@ -245,11 +246,17 @@ class LossEvaluator:
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields ("", name, value): `loss` and what the objective measures."""
     del step
+    placed = sharding.place(params, jax.devices())
+    # Each process reads its share of a batch; a batch that the devices do not divide is computed whole on each.
+    divides = self.stream.pictures % sharding.axis_size(placed.mesh, sharding.BATCH_AXES) == 0
+    index, count = sharding.host_share(placed.mesh) if divides else (0, 1)
     sums: dict[str, float] = {}
     total = 0.0
-    for batch in self.stream.batches(0, num_steps=self.num_batches):
+    for batch in self.stream.batches(0, host_index=index, host_count=count, num_steps=self.num_batches):
       numbers = {name: array for name, array in batch.items() if array.dtype.kind in "biuf"}
-      loss, metrics = jax.device_get(self._loss(params, numbers))
+      with placed.computing():
+        numbers = sharding.put_batch(numbers, placed.mesh) if divides else numbers
+        loss, metrics = jax.device_get(self._loss(placed.params, numbers))
       weight = float(metrics.pop("weight"))
       total += weight
       for name, value in {**metrics, "loss": loss}.items():

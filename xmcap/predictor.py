@@ -1,5 +1,6 @@
 """Pictures in, captions in the languages asked for out."""
 
+import functools
 import resource
 import sys
 import time
@@ -19,6 +20,7 @@ from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.training import sharding
 
 _GREEDY = Greedy()
 
@@ -72,30 +74,33 @@ class Predictor:
     prompts = self.prompts(codes)
     # Once for all pictures; a loop over the layers inside of the loop over the tokens would only be slower.
     params = stacking.unstack(params) if stacking.is_stacked(params) else params
+    placed = sharding.place(params, jax.local_devices())
     for number, batch in enumerate(_batched(pictures, self.batch_size)):
       ids = np.arange(len(batch), dtype=np.int32) + number * self.batch_size
-      tokens = self._tokens(params, np.stack([pixels for _, pixels in batch]), prompts, ids)
+      tokens = self._tokens(placed, np.stack([pixels for _, pixels in batch]), prompts, ids)
       for (key, _), rows in zip(batch, tokens, strict=True):
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
-  def _tokens(self, params: Any, pixels: np.ndarray, prompts: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    if all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params)):
-      return np.asarray(self._generate(params, pixels, prompts, row_ids=ids)[0])
-    # Parameters that lie on other hosts too: every process decodes the same pictures with them, a part of the work
-    # each, and gets all of what came out. A full batch, since no process could cut what it does not hold.
+  def _tokens(
+    self, placed: sharding.Placed, pixels: np.ndarray, prompts: np.ndarray, ids: np.ndarray
+  ) -> np.ndarray:
+    # Always a full batch: each device has its share, and nothing is compiled for the last one.
     count = len(pixels)
     rows = np.minimum(np.arange(self.batch_size), count - 1)
-    key = multihost_utils.host_local_array_to_global_array(
-      np.asarray(jax.random.key_data(jax.random.key(0))), _mesh(params), PartitionSpec()
-    )
-    tokens, _ = self._generate(
-      params, pixels[rows], prompts, jax.jit(jax.random.wrap_key_data)(key), row_ids=ids[rows]
-    )
-    return np.asarray(multihost_utils.process_allgather(tokens, tiled=True))[:count]
-
-
-def _mesh(params: Any) -> Any:
-  return next(leaf.sharding.mesh for leaf in jax.tree.leaves(params) if not leaf.is_fully_addressable)
+    pixels, ids, rng = pixels[rows], ids[rows], None
+    gather = np.asarray
+    if placed.mesh.is_multi_process:
+      # Every process decodes the same pictures, a part of the work each, and gets all of what came out.
+      key = multihost_utils.host_local_array_to_global_array(
+        np.asarray(jax.random.key_data(jax.random.key(0))), placed.mesh, PartitionSpec()
+      )
+      rng = jax.jit(jax.random.wrap_key_data)(key)
+      gather = functools.partial(multihost_utils.process_allgather, tiled=True)
+    else:
+      pixels = jax.device_put(pixels, placed.rows(self.batch_size))
+    with placed.computing():
+      tokens, _ = self._generate(placed.params, pixels, prompts, rng, row_ids=ids)
+    return np.asarray(gather(tokens))[:count]
 
 
 def _batched(items: Iterable, size: int) -> Iterator[list]:

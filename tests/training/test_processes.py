@@ -128,6 +128,26 @@ def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_p
   assert "finished at step 22" in said
 
 
+def test_hosts_share_an_evaluation(corpus, runs, tmp_path):
+  flags = (
+    f"--model_dir={runs(1)}", "--gin_file=runs/eval.gin", f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
+    "--gin.evaluate.evaluators=[@LossEvaluator(), @CaptionEvaluator()]", "--gin.CaptionEvaluator.languages=['en','de']",
+    "--gin.Predictor.max_length=6", "--gin.Predictor.batch_size=4",
+  )  # fmt: skip
+  losses, predictions = [], []
+  for processes, devices in ((1, 1), (2, 2)):
+    out = tmp_path / f"{processes}"
+    command = [sys.executable, "-m", "xmcap.cli", "launch", "local", f"--processes={processes}",
+               f"--devices={devices}", "--", "eval", *flags, f"--gin.EVAL_DIR={out}"]  # fmt: skip
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr[-5000:]
+    losses.append([float(number) for number in re.findall(r"\bloss  (\S+)", ended.stdout)])
+    predictions.append((out / "predictions.jsonl").read_bytes())
+  # Each process reads a half of each batch, and decodes a half of the pictures on both of its devices.
+  assert len(losses[0]) == 1 and losses[1] == pytest.approx(losses[0], abs=2e-4)  # as printed
+  assert predictions[0] == predictions[1] and predictions[0].count(b"\n") == 12
+
+
 def test_a_host_that_does_not_come_is_named(corpus, tmp_path):
   place = ("--coordinator_address=localhost:12999", "--num_processes=3", "--process_id=0")
   command = [sys.executable, "-m", "xmcap.cli", "train", *place, *FLAGS, "--gin.HostTimeouts.start=5",

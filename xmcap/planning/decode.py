@@ -1,4 +1,4 @@
-"""The decoding of an evaluation, compiled for a slice: captions of a batch of pictures in all languages."""
+"""The decoding of an evaluation, compiled for a host of a slice: captions of a batch of pictures in all languages."""
 
 import dataclasses
 import functools
@@ -25,11 +25,11 @@ from xmcap.training.state import plan_state
 
 @dataclasses.dataclass(frozen=True)
 class DecodePlan:
-  """A batch of an evaluation; bytes and seconds of one chip.
+  """A batch of an evaluation, which the chips of one host share; bytes and seconds of one chip.
 
   Attributes:
     topology: the chips.
-    pictures: a batch.
+    pictures: a batch, of a host.
     languages: of each picture.
     max_length: tokens of a caption at most.
     search: how captions are found.
@@ -51,13 +51,13 @@ class DecodePlan:
 
   @property
   def captions_per_second(self) -> float:
-    """By the estimate, where no caption ends before `max_length`: real ones end early, and cost less."""
+    """Of all hosts, by the estimate, where no caption ends before `max_length`: real ones end early, and cost less."""
     seconds = self.encoding.seconds + self.max_length * self.step.seconds
-    return self.pictures * self.languages / seconds
+    return self.topology.hosts * self.pictures * self.languages / seconds
 
 
 def plan_decoding(topology: Topology) -> DecodePlan:
-  """Compiles what `xmcap eval` would run with the mesh, search and batch that gin is configured for.
+  """Compiles what `xmcap eval` would run on each host, with the search and the batch that gin is configured for.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -69,10 +69,8 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   captioner: Captioner = run.objective.module.unrolled()
   generator = decoding.Generator(captioner, search, max_length, pictures, cache_dtype)
   devices = topology.devices()
-  mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
-  whole = NamedSharding(mesh, PartitionSpec())
-  groups = sharding.axis_size(mesh, sharding.BATCH_AXES)
-  rows = NamedSharding(mesh, PartitionSpec(sharding.BATCH_AXES)) if pictures % groups == 0 else whole
+  placed = sharding.place({}, [one for one in devices if one.process_index == devices[0].process_index])
+  mesh, whole, rows = placed.mesh, NamedSharding(placed.mesh, PartitionSpec()), placed.rows(pictures)
   side, count = captioner.vit.image_size, len(LANGUAGES)
   prompt = run.shapes["prompt_tokens"][0][-1]
 
@@ -80,7 +78,8 @@ def plan_decoding(topology: Topology) -> DecodePlan:
     return jax.ShapeDtypeStruct(sizes, dtype, sharding=lies)
 
   one = {name: np.zeros((1, *sizes[1:]), dtype) for name, (sizes, dtype) in run.shapes.items()}
-  params = plan_state(run.objective, run.optimizer, one, mesh, rules, run.seed, run.rng_impl).target.params
+  planned = plan_state(run.objective, run.optimizer, one, mesh, placed.rules, run.seed, run.rng_impl)
+  params = jax.tree.map(lambda leaf: shape(leaf.shape, leaf.dtype, whole), planned.target.params)
   image = shape((pictures, side, side, 3), np.uint8)
   prompts = shape((pictures, count, prompt), np.int32)
   key = jax.eval_shape(lambda: jax.random.key(0))
@@ -97,7 +96,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
     )
     return top_tokens(logits, 1), cache
 
-  with sharding.use(mesh, rules):
+  with placed.computing():
     try:
       rng, ids = shape(key.shape, key.dtype, whole), shape((pictures,), np.int32)
       generate = decoding.lower(generator, params, image, prompts, rng, ids).compile()
@@ -126,7 +125,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
 def text(plan: DecodePlan) -> str:
   """A plan as a table."""
   rows = (
-    ("captions a batch", f"{plan.pictures} pictures x {plan.languages} languages"),
+    ("captions a batch, of each host", f"{plan.pictures} pictures x {plan.languages} languages"),
     ("search", f"{plan.search}, {plan.max_length} tokens at most"),
     ("memory: parameters and pictures", f"{plan.parameters / 2**30:.3f} GiB"),
     ("memory: caches and all else", f"{plan.working / 2**30:.3f} GiB"),
@@ -136,10 +135,10 @@ def text(plan: DecodePlan) -> str:
       f"{plan.encoding.seconds * 1e3:.2f} ms, bound by {plan.encoding.name}",
     ),
     ("a token of all rows", f"{plan.step.seconds * 1e3:.2f} ms, bound by {plan.step.name}"),
-    ("captions a second", f"{plan.captions_per_second:,.0f}"),
+    ("captions a second, of all", f"{plan.captions_per_second:,.0f}"),
     ("129,600 captions (XM3600)", f"{129_600 / plan.captions_per_second:,.1f} s"),
   )
-  heading = f"decoding on {plan.topology.name} ({plan.topology.chips} chips)"
+  heading = f"decoding on {plan.topology.name} ({plan.topology.chips} chips, {plan.topology.hosts} hosts)"
   note = "Times are estimates, for captions that all have the greatest length.\n"
   return Grid((heading, "a chip"), rows).text() + note
 
