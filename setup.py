@@ -48,6 +48,7 @@ setuptools.setup(
     "jieba==0.42.1",
     "ml_dtypes>=0.5",
     "msgspec>=0.22",
+    "numba>=0.68",
     "numpy>=2.4",
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12.8",

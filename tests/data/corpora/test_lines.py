@@ -2,10 +2,9 @@
 
 import bz2
 import gzip
-import os
 import pickle
 import random
-import resource
+import sys
 
 import pytest
 
@@ -54,24 +53,6 @@ def test_blocks_of_bzip2_are_found_at_any_bit(tmp_path):
   file = opened(tmp_path, bz2.compress(data, 1), ".jsonl.bz2", chunk_bytes=900_000)
   assert file.chunks > 50
   assert b"".join(read(file)) == data
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is looked up in /proc")
-def test_memory_does_not_grow_with_the_blocks(tmp_path):
-  rng = random.Random(7)
-  blocks = [bz2.compress(rng.randbytes(400_000)) for _ in range(4)]
-
-  def resident() -> int:
-    with open("/proc/self/statm", encoding="utf-8") as file:
-      return int(file.read().split()[1]) * resource.getpagesize()
-
-  for block in blocks:
-    bzip2_blocks.decompress(block)
-  before = resident()
-  for number in range(150):
-    # Bytes of their own each time: those that the library holds on to would add up.
-    bzip2_blocks.decompress(bytes(bytearray(blocks[number % 4])))
-  assert resident() - before < 20e6
 
 
 def test_several_streams_in_a_bzip2_file(tmp_path):
@@ -123,6 +104,17 @@ def test_damage_inside(tmp_path, suffix):
   data[len(data) // 2] ^= 0xFF
   with pytest.raises(XmcapError, match=f"file{suffix}: damaged, or cannot be read"):
     read(opened(tmp_path, bytes(data), suffix))
+
+
+def test_decoder_of_bzip2_that_cannot_be_kept_is_said(tmp_path, monkeypatch):
+  from xmcap.data.corpora import compiled  # imports numba
+
+  monkeypatch.setattr(compiled, "not_kept", ["no locator available"])
+  monkeypatch.delitem(sys.modules, "xmcap.data.corpora.bzip2_decoder", raising=False)
+  said = []
+  opened(tmp_path, bz2.compress(b"a"), ".jsonl.bz2", progress=said.append)
+  assert "the first time it is compiled" in said[1]
+  assert "anew (no locator available): name a folder of yours in NUMBA_CACHE_DIR" in said[2]
 
 
 @pytest.mark.parametrize("left", [0.99, 0.5, 0.0001])

@@ -1,23 +1,20 @@
 """Finding the blocks of a bzip2 file, so that many processes can each decompress a part of it.
 
 A file holds streams: `BZh` and a digit, then blocks, each with a 48-bit magic number at any bit, then another magic
-number and a checksum of the blocks' checksums. A block needs nothing of those before it: with a header and an end of
-its own it is a whole file, which any library decompresses. (The format is described by the sources of bzip2 alone.)
+number and a checksum of the blocks' checksums. A block needs nothing of those before it. (The format is described by
+the sources of bzip2 alone.)
 """
 
-import io
 import os
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import numpy as np
-import rapidgzip
 
 from xmcap.errors import XmcapError
 
 _BLOCK, _END = 0x314159265359, 0x177245385090
-_HEADER = b"BZh9"  # the largest blocks, and so any
 _HEADER_BITS, _MAGIC_BITS, _CHECKSUM_BITS = 32, 48, 32
 _WINDOW = 16 << 20
 
@@ -64,17 +61,6 @@ def find(path: pathlib.Path, progress: Callable[[int], None] | None = None) -> n
   return np.array(blocks, np.int64).reshape(-1, 2)
 
 
-def extract(file: BinaryIO, begin: int, end: int) -> bytes:
-  """A block as a bzip2 file of its own; `begin` and `end` are the bits between which it lies in `file`."""
-  data = _read(file, begin // 8, -(-end // 8) - begin // 8)
-  begin, length = begin % 8, end - begin
-  checksum = _bits(data, begin + _MAGIC_BITS, begin + _MAGIC_BITS + _CHECKSUM_BITS)
-  tail = _MAGIC_BITS + _CHECKSUM_BITS
-  bits = _bits(data, begin, begin + length) << tail | _END << _CHECKSUM_BITS | checksum
-  padding = -(length + tail) % 8
-  return _HEADER + (bits << padding).to_bytes((length + tail + padding) // 8, "big")
-
-
 def _read(file: BinaryIO, start: int, count: int) -> bytes:
   # Read, not mapped: pages of a mapped file count as this process's memory.
   file.seek(start)
@@ -111,11 +97,3 @@ def _marks(
     yield from sorted(found)
     if progress is not None:
       progress(min(size, start + _WINDOW))
-
-
-def decompress(block: bytes) -> bytes:
-  """The text of what `extract` gave; raises ValueError or RuntimeError where it is damaged."""
-  # On one core faster than the standard library. It never lets go of the file that it is given (0.16), so that is
-  # closed, which frees what it holds.
-  with io.BytesIO(block) as source, rapidgzip.IndexedBzip2File(source, parallelization=1) as file:
-    return file.read()

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -96,6 +97,7 @@ def open_lines(
         )
         with _kept(table) as temporary, open(temporary, "wb") as file:
           np.save(file, blocks)
+      _load_decoder(say)
       step = max(1, round(chunk_bytes / _BLOCK_BYTES))
       return LineFile(path, table, -(-len(np.load(table, mmap_mode="r")) // step), size, step)
     if path.suffix == ".gz":
@@ -186,12 +188,31 @@ def _pieces(opened, begin: int, end: int | None) -> Iterator[bytes]:
       left -= len(piece)
 
 
+def _load_decoder(say: Callable[[str], None]) -> None:
+  """Before processes are made that need it, so that one compiles it and the others load what it kept."""
+  if "xmcap.data.corpora.bzip2_decoder" in sys.modules:
+    return
+  say("the decoder of bzip2 is loaded; the first time it is compiled, in some 8 s")
+  from xmcap.data.corpora import bzip2_decoder, compiled  # noqa: F401 imports numba, which only bzip2 needs
+
+  if compiled.not_kept:
+    say(
+      f"each process compiles the decoder of bzip2 anew ({compiled.not_kept[0]}): name a folder of yours in "
+      "NUMBA_CACHE_DIR"
+    )
+
+
 def _read_bzip2(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
+  from xmcap.data.corpora import bzip2_decoder  # see `_load_decoder`
+
   blocks = np.load(file.table, mmap_mode="r")
   with open(file.path, "rb") as opened:
     for block in blocks[begin:end]:
-      alone = bzip2_blocks.extract(opened, int(block[0]), int(block[1]))
-      yield bzip2_blocks.decompress(alone)
+      first, last = map(int, block)
+      start = first // 8
+      opened.seek(start)
+      data = opened.read(-(-last // 8) - start)
+      yield bzip2_decoder.decompress(data, first - 8 * start, last - 8 * start)
 
 
 def _gzip(path: pathlib.Path, table: pathlib.Path):

@@ -148,7 +148,9 @@ class Parser:
       The captions of the lines in their order, then the English ones, each (picture, number) once; and the number
       of lines.
     """
-    count = batch.count(b"\n") + (not batch.endswith(b"\n") and bool(batch))
+    characters = np.frombuffer(batch, np.uint8)
+    ends = np.flatnonzero(characters == ord("\n"))
+    count = len(ends) + (not batch.endswith(b"\n") and bool(batch))
     if is_start and batch.startswith(_BOM):
       problems.add("bom", where(first))
       batch = batch[len(_BOM) :]
@@ -157,7 +159,8 @@ class Parser:
     try:
       rows = self._decoder.decode_lines(batch)
       # As many objects as lines, and each line begins one: else two may share a line, and another be blank.
-      begun = batch.count(b"\n{") + batch.startswith(b"{")
+      after = characters[ends[: len(ends) - batch.endswith(b"\n")] + 1]
+      begun = np.count_nonzero(after == ord("{")) + batch.startswith(b"{")
       lines = None if len(rows) == count == begun else ()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
       lines = ()
