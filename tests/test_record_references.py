@@ -99,3 +99,5 @@ def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path, capsy
   assert code == 0 and "xm3600/cider  " in out and "coco_35l_dev/cider  " in out
   for folder in ("a", "b"):
     assert (tmp_path / folder / "table.csv").is_file() and (tmp_path / folder / "predictions.jsonl").is_file()
+    # The records' pictures are in the report.
+    assert "img-src data:" in (tmp_path / folder / "report.html").read_text(encoding="utf-8")

@@ -173,8 +173,8 @@ class CaptionEvaluator:
       for name, table in baselines.items()
     }
     result = output.with_beside(result, {**self.beside, **beside})
-    images_dir = None if self.records else self.images_dir
-    output.write(result, out, images_dir=images_dir, baselines=baselines)
+    images_dir, read = (None, self.records.read) if self.records else (self.images_dir, None)
+    output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
     table = result.table
     print(table.terminal(), flush=True)
     _say(f"tables and report are in {out}: open {out / 'report.html'}")

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -116,6 +116,7 @@ def write(
   only_tables: bool = False,
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
+  read_picture: Callable[[str], bytes] | None = None,
   baselines: Mapping[str, tables.Table] | None = None,
   scored: str | os.PathLike | None = None,
 ) -> None:
@@ -129,7 +130,7 @@ def write(
     result: what to write.
     out: the folder.
     only_tables: whether to write the tables alone.
-    images_dir, pictures, baselines: as in `report.write_report`.
+    images_dir, pictures, read_picture, baselines: as in `report.write_report`.
     scored: the file that the predictions were read from. Where that is `predictions.jsonl` of the folder itself, it
       stays as it is, since it may hold more than was scored.
 
@@ -166,6 +167,7 @@ def write(
     {result.table.title or "captions": result},
     images_dir=images_dir,
     pictures=pictures,
+    read_picture=read_picture,
     baselines=baselines,
   )
 

@@ -49,6 +49,17 @@ def test_pictures_that_cannot_be_read_are_none(tmp_path, monkeypatch):
   assert pictures.data_uri(path) is None and pictures.thumbnail(path, 20) is None
 
 
+def test_pictures_that_lie_in_no_folder_are_read_by_their_keys(folder):
+  def read(key):
+    return pictures.find(folder, key).read_bytes()
+
+  keys = _KEYS[:-1]
+  assert pictures.choose("embed", keys, None, "report.html", read) == pictures.choose(
+    "embed", keys, folder, "report.html"
+  )
+  assert pictures.choose("none", keys, None, "report.html", read).blocks == ()
+
+
 @pytest.mark.parametrize("key", ["../k", "/k", "a/../../k", ".k", "", "k\x00", "k\n", "..", "é"])
 def test_keys_that_are_no_plain_names_are_never_paths(tmp_path, key):
   (tmp_path / "images").mkdir()

@@ -30,6 +30,7 @@ def write_report(
   *,
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
+  read_picture: pictures_lib.Read | None = None,
   baselines: Mapping[str, tables.Table] | None = None,
   comparison: comparison_lib.Comparison | None = None,
 ) -> None:
@@ -39,9 +40,11 @@ def write_report(
     path: the file to write.
     systems: name -> what was scored; the report is about the first, and the others are shown side by side with
       it, where they have the same images and languages.
-    images_dir: folder with `KEY.jpg` or `KEY.png`; None: captions without pictures.
+    images_dir: folder with `KEY.jpg` or `KEY.png`; None: captions without pictures, unless there is `read_picture`.
     pictures: `embed`: small ones are held in the file, up to `pictures.BUDGET` characters, spread evenly over
       the images; `link`: the page points to the files in the folder by relative paths; `none`.
+    read_picture: gives the bytes of a picture by its key, where pictures lie in no folder; it may be called by many
+      threads.
     baselines: name -> table of other predictions, shown beside in chart and table. Differences are those to
       the first of them, or else to the second system.
     comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them. If the first system is
@@ -56,7 +59,7 @@ def write_report(
     raise ValueError("a report is about one system or more")
   first = next(iter(systems.values()))
   keys = browser.keys_of(first)
-  found = pictures_lib.choose(pictures, keys, images_dir, path)
+  found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
   # A title or name may hold bytes of a terminal that are no text; a page must.
   parts = (
     part.encode("utf-8", "replace").decode("utf-8")

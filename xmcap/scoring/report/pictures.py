@@ -3,13 +3,14 @@
 import base64
 import concurrent.futures
 import dataclasses
+import functools
 import io
 import itertools
 import os
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from PIL import Image, ImageOps
@@ -22,6 +23,9 @@ BUDGET = 24 * 2**20
 
 MODES = ("embed", "link", "none")
 """How a report can show pictures."""
+
+Read = Callable[[str], bytes]
+"""Gives the file of a picture by its key."""
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -75,20 +79,27 @@ def count(keys: Iterable[str], images_dir: str | os.PathLike) -> int:
 
 
 def choose(
-  mode: str, keys: Sequence[str], images_dir: str | os.PathLike | None, report: str | os.PathLike
+  mode: str,
+  keys: Sequence[str],
+  images_dir: str | os.PathLike | None,
+  report: str | os.PathLike,
+  read: Read | None = None,
 ) -> Pictures:
   """Finds the pictures of images.
 
   Args:
     mode: `embed`, `link` or `none`.
     keys: of the images.
-    images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures.
+    images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
     report: the file that shows them, from whose folder links lead.
+    read: gives the bytes of a picture, which are embedded, where they lie in no folder; called by many threads.
 
   Raises:
     UsageError: as `check`.
   """
   check(mode, images_dir)
+  if mode == "embed" and images_dir is None and read is not None:
+    return _embedded(keys, [functools.partial(read, key) for key in keys])
   if mode == "none" or images_dir is None:
     return Pictures({"kind": "none"}, "'none'")
   paths = [find(pathlib.Path(images_dir), key) for key in keys]
@@ -125,10 +136,11 @@ def data_uri(path: pathlib.Path) -> str | None:
   return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def thumbnail(path: pathlib.Path, side: int) -> bytes | None:
+def thumbnail(picture: pathlib.Path | Callable[[], bytes], side: int) -> bytes | None:
   """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read, as in `data_uri`."""
   try:
-    with Image.open(path, formats=list(_MEDIA_TYPES)) as image:
+    file = picture if isinstance(picture, pathlib.Path) else io.BytesIO(picture())
+    with Image.open(file, formats=list(_MEDIA_TYPES)) as image:
       if image.width * image.height > _MAX_PIXELS:
         return None
       return _jpeg(image, side, 74)
@@ -159,15 +171,15 @@ def _linked(
   return Pictures(data, "'self' file:", note=_missing_note(keys, of))
 
 
-def _embedded(keys: Sequence[str], paths: Sequence[pathlib.Path | None]) -> Pictures:
+def _embedded(keys: Sequence[str], pictures: Sequence[pathlib.Path | Callable[[], bytes] | None]) -> Pictures:
   side = _SIDE_OF_FEW if len(keys) <= _FEW else _SIDE_OF_MANY
-  of = [_NONE if path is None else _NOT_EMBEDDED for path in paths]
+  of = [_NONE if picture is None else _NOT_EMBEDDED for picture in pictures]
   held: dict[int, str] = {}
-  size, order = 0, iter([place for place in _spread(len(keys)) if paths[place] is not None])
+  size, order = 0, iter([place for place in _spread(len(keys)) if pictures[place] is not None])
   with concurrent.futures.ThreadPoolExecutor(workers.available()) as pool:
     # A batch at a time: what is decoded and not held in the end is little.
     while size < BUDGET and (batch := list(itertools.islice(order, 64))):
-      contents = pool.map(lambda place: thumbnail(paths[place], side), batch)
+      contents = pool.map(lambda place: thumbnail(pictures[place], side), batch)
       for place, content in zip(batch, contents, strict=True):
         if content is None:
           of[place] = _NONE
