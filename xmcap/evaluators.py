@@ -28,7 +28,7 @@ from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
-from xmcap.training import sharding
+from xmcap.training import placement, sharding
 
 Row = tuple[str, str, float]
 
@@ -246,7 +246,7 @@ class LossEvaluator:
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields ("", name, value): `loss` and what the objective measures."""
     del step
-    placed = sharding.place(params, jax.devices())
+    placed = placement.place(params, jax.devices())
     # Each process reads its share of a batch; a batch that the devices do not divide is computed whole on each.
     divides = self.stream.pictures % sharding.axis_size(placed.mesh, sharding.BATCH_AXES) == 0
     index, count = sharding.host_share(placed.mesh) if divides else (0, 1)

@@ -20,7 +20,7 @@ from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training import sharding
+from xmcap.training import placement
 
 _GREEDY = Greedy()
 
@@ -74,7 +74,7 @@ class Predictor:
     prompts = self.prompts(codes)
     # Once for all pictures; a loop over the layers inside of the loop over the tokens would only be slower.
     params = stacking.unstack(params) if stacking.is_stacked(params) else params
-    placed = sharding.place(params, jax.local_devices())
+    placed = placement.place(params, jax.local_devices())
     for number, batch in enumerate(_batched(pictures, self.batch_size)):
       ids = np.arange(len(batch), dtype=np.int32) + number * self.batch_size
       tokens = self._tokens(placed, np.stack([pixels for _, pixels in batch]), prompts, ids)
@@ -82,7 +82,7 @@ class Predictor:
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
   def _tokens(
-    self, placed: sharding.Placed, pixels: np.ndarray, prompts: np.ndarray, ids: np.ndarray
+    self, placed: placement.Placed, pixels: np.ndarray, prompts: np.ndarray, ids: np.ndarray
   ) -> np.ndarray:
     # Always a full batch: each device has its share, and nothing is compiled for the last one.
     count = len(pixels)

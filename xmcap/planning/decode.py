@@ -19,7 +19,7 @@ from xmcap.planning.step import costs, explained
 from xmcap.planning.topologies import Topology
 from xmcap.predictor import Predictor
 from xmcap.scoring.grid import Grid
-from xmcap.training import sharding
+from xmcap.training import placement
 from xmcap.training.state import plan_state
 
 
@@ -69,7 +69,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   captioner: Captioner = run.objective.module.unrolled()
   generator = decoding.Generator(captioner, search, max_length, pictures, cache_dtype)
   devices = topology.devices()
-  placed = sharding.place({}, [one for one in devices if one.process_index == devices[0].process_index])
+  placed = placement.place({}, [one for one in devices if one.process_index == devices[0].process_index])
   mesh, whole, rows = placed.mesh, NamedSharding(placed.mesh, PartitionSpec()), placed.rows(pictures)
   side, count = captioner.vit.image_size, len(LANGUAGES)
   prompt = run.shapes["prompt_tokens"][0][-1]

@@ -222,48 +222,6 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
   return jax.tree_util.tree_map_with_path(sharding, state)
 
 
-@dataclasses.dataclass(frozen=True)
-class Placed:
-  """Parameters where an evaluation computes with them.
-
-  Attributes:
-    params: as they lie on `mesh`.
-    mesh: its devices share the pictures.
-    rules: to be set for the computation; None where the training run that the parameters belong to has set its own.
-  """
-
-  params: Any
-  mesh: Mesh
-  rules: Rules | None
-
-  def computing(self) -> contextlib.AbstractContextManager:
-    """Within it programs are to be called."""
-    return contextlib.nullcontext() if self.rules is None else use(self.mesh, self.rules)
-
-  def rows(self, count: int) -> NamedSharding:
-    """Where an array of so many rows is to lie: cut over the devices that share pictures, if they divide it."""
-    cut = count % axis_size(self.mesh, BATCH_AXES) == 0
-    return NamedSharding(self.mesh, PartitionSpec(BATCH_AXES) if cut else PartitionSpec())
-
-
-def place(params: Any, devices: Sequence[jax.Device]) -> Placed:
-  """Parameters for an evaluation: those of a training run stay where they lie, others are put whole on every device.
-
-  Args:
-    params: of a run, or read from a checkpoint.
-    devices: that share the pictures, if the parameters lie on no mesh yet.
-  """
-  for leaf in jax.tree.leaves(params):
-    lies = getattr(leaf, "sharding", None)
-    if isinstance(lies, NamedSharding) and lies.mesh.axis_names == MESH_AXES:
-      return Placed(params, lies.mesh, None)
-  # Not as the run was: its mesh may need more devices than there are now.
-  partitioning = Partitioning(data=-1, fsdp=1, model=1, fsdp_limit=None)
-  mesh = partitioning.mesh(devices)
-  whole = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
-  return Placed(whole, mesh, partitioning.logical_rules())
-
-
 def put_batch(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
   """A host's share of a batch, placed: rows over `data` and `fsdp`; fields of text (`key`) stay out.
 
