@@ -21,7 +21,7 @@ from xmcap_train_step import Text  # noqa: E402
 
 from xmcap.models.t5 import T5Config  # noqa: E402
 from xmcap.models.vit import ViTConfig  # noqa: E402
-from xmcap.planning import program  # noqa: E402
+from xmcap.planning import hlo, program  # noqa: E402
 from xmcap.planning.step import costs  # noqa: E402
 from xmcap.training import sharding  # noqa: E402
 from xmcap.training.objectives import CaptionObjective  # noqa: E402
@@ -83,7 +83,7 @@ def line(mesh: str, devices, arguments) -> None:
   with sharding.use(placed, rules):
     compiled = plan.jit(step).lower(plan.target, batch).compile()
   seconds = time.monotonic() - began
-  read = program.read(compiled.as_text())
+  read = program.read(hlo.Module(compiled.as_text()))
   flops, accessed = costs(compiled, read)
   memory = compiled.memory_analysis()
   peak = memory.argument_size_in_bytes + memory.temp_size_in_bytes

@@ -85,3 +85,13 @@ def test_resolve_evaluates_references_and_macros(files):
   with gin.unlock_config():
     gin.parse_config("other/soup_for_tests.salt = 9")
   assert configuration.resolve(gin.query_parameter("soup_for_tests.salt")) == [(9, "x"), "x"]
+
+
+def test_a_folder_of_the_same_name_does_not_hide_what_is_included(tmp_path, monkeypatch):
+  # As the quickstart leaves one where it ran; with `python -m` and `xmcap launch` the working folder is on the path.
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.syspath_prepend(str(tmp_path))
+  (tmp_path / "runs").mkdir()
+  configuration.parse(["models/tiny.gin", "runs/train_coco35l.gin"])
+  assert configuration.macro("MIXTURE")
+  gin.clear_config()

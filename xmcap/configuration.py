@@ -8,7 +8,6 @@ files that travel with xmcap, so that `--gin_file=models/bb.gin` needs no search
 import copy
 import difflib
 import inspect
-import logging
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -16,11 +15,17 @@ from typing import Any
 
 import gin
 from gin import config as gin_config
+from gin import resource_reader
 
 from xmcap.errors import UsageError
 
-# gin tries an `include` as a file of the working folder first, and reports that as an error although it goes on.
-logging.getLogger().addFilter(lambda record: record.msg != "Path not found: %s")
+# gin looks for an `include` in Python's packages too, where any folder counts as one: with a folder `runs` in the
+# working folder it would fail over runs/train.gin.
+gin_config._FILE_READERS = [
+  (reader, exists)
+  for reader, exists in gin_config._FILE_READERS
+  if reader is not resource_reader.system_path_reader
+]
 
 
 def gin_folder() -> pathlib.Path:

@@ -1,6 +1,6 @@
 """Which arrays live when most do, in a schedule written by hand."""
 
-from xmcap.planning import memory
+from xmcap.planning import hlo, memory
 
 _TEXT = """\
 HloModule jit_step, is_scheduled=true
@@ -23,7 +23,7 @@ ENTRY %main (p: f32[256]) -> (f32[256]) {
 
 def test_what_lives_at_the_fullest_moment():
   # When the gradients are made: `a`, the copy of `b` in main memory, and both gradients.
-  assert memory._live_at_peak(_TEXT) == {
+  assert memory._live_at_peak(hlo.Module(_TEXT)) == {
     "activations": 4 * (1024 + 512),
     "gradients": 4 * (128 + 64),
     "scratch": 0,

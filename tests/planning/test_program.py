@@ -2,7 +2,7 @@
 
 import pytest
 
-from xmcap.planning import program
+from xmcap.planning import hlo, program
 from xmcap.planning.program import Collective
 
 _TEXT = """\
@@ -45,7 +45,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 
 
 def test_collectives_are_read_with_their_sizes_and_groups():
-  found = {(c.kind, c.size, c.group, c.times) for c in program.read(_TEXT).collectives}
+  found = {(c.kind, c.size, c.group, c.times) for c in program.read(hlo.Module(_TEXT)).collectives}
   assert found == {
     ("all-gather", 64, (0, 2), 1),
     ("reduce-scatter", 4 * (8 + 16), (0, 1, 2, 3), 1),
@@ -68,7 +68,7 @@ ENTRY %main (x: f32[8]) -> f32[4] {
   ROOT %f = f32[4]{0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter.7
 }
 """
-  assert program.read(text).collectives == (Collective("reduce-scatter", 32, (0, 1)),)
+  assert program.read(hlo.Module(text)).collectives == (Collective("reduce-scatter", 32, (0, 1)),)
 
 
 def _sent(kind, target):
@@ -88,16 +88,16 @@ _xla_megascale_transfer_type="{kind}"}}
   ],
 )
 def test_what_goes_between_slices_is_read(kind, target, expected):
-  assert program.read(_sent(kind, target)).collectives == (expected,)
+  assert program.read(hlo.Module(_sent(kind, target))).collectives == (expected,)
 
 
 def test_an_unknown_exchange_between_slices_is_an_error():
   with pytest.raises(ValueError, match="between slices"):
-    program.read(_sent("GOSSIP", "{1,2}x{0:3}"))
+    program.read(hlo.Module(_sent("GOSSIP", "{1,2}x{0:3}")))
 
 
 def test_cycles_of_a_loop_count_as_often_as_it_runs():
-  read = program.read(_TEXT)
+  read = program.read(hlo.Module(_TEXT))
   assert (read.cycles, read.cycles_once, read.loops) == (12 * 10 + 7, 17, True)
 
 

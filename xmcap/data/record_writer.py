@@ -19,7 +19,7 @@ from xmcap.data.records import FEATURES, Record, check, serialize
 from xmcap.errors import XmcapError
 
 # Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts
-# hardly can be; Snappy would save 3% of the space for two thirds more of the time to read.
+# hardly can be; Snappy would save some 2% of the space and cost the stream as much (benchmarks/disk.py, stream.py).
 _WRITER_OPTIONS = "group_size:1,uncompressed"
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from xmcap.languages import LANGUAGES
 from xmcap.models import decoding
 from xmcap.models.captioner import Captioner
 from xmcap.models.search import top_tokens
-from xmcap.planning import estimate, program
+from xmcap.planning import estimate, hlo, program
 from xmcap.planning import run as run_lib
 from xmcap.planning.step import costs, explained
 from xmcap.planning.topologies import Topology
@@ -112,7 +112,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   places = mesh.devices.flatten().tolist()
   bounds = []
   for compiled in (begun, stepped):
-    read = program.read(compiled.as_text())
+    read = program.read(hlo.Module(compiled.as_text()))
     flops, _ = costs(compiled, read)
     bounds.append(estimate.bounds(flops, read.traffic, read.collectives, topology, places, read.cycles))
   needed = generate.memory_analysis()

@@ -38,7 +38,7 @@ class Memory:
     return sum(dataclasses.astuple(self))
 
 
-def of_step(plan: StatePlan, compiled: Any, text: str) -> Memory:
+def of_step(plan: StatePlan, compiled: Any, module: hlo.Module) -> Memory:
   """The memory of a compiled training step.
 
   The compiler says how much it sets aside beside the arguments; how that divides into kinds is read from its
@@ -47,7 +47,7 @@ def of_step(plan: StatePlan, compiled: Any, text: str) -> Memory:
   Args:
     plan: of the state, an argument that is given away.
     compiled: the step.
-    text: of it.
+    module: of its text.
   """
   analysis = compiled.memory_analysis()
   parameters = _bytes_of_chip(plan.target.params)
@@ -55,7 +55,7 @@ def of_step(plan: StatePlan, compiled: Any, text: str) -> Memory:
   temporary = analysis.temp_size_in_bytes
   # Results that do not take an argument's place are there beside it.
   beside = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
-  kinds = _live_at_peak(text)
+  kinds = _live_at_peak(module)
   known = sum(kinds.values())
   scale = temporary / known if known > temporary else 1.0
   activations, gradients = (int(scale * kinds[kind]) for kind in ("activations", "gradients"))
@@ -76,14 +76,13 @@ def _bytes_of_chip(tree: Any) -> int:
   )
 
 
-def _live_at_peak(text: str) -> dict[str, int]:
+def _live_at_peak(module: hlo.Module) -> dict[str, int]:
   """Kind -> bytes of the arrays in main memory that live when most do, but for arguments and results."""
   made: dict[str, tuple[int, int, str]] = {}
   stands_for: dict[str, tuple[str, ...]] = {}
   last_use: dict[str, int] = {}
   results: set[str] = set()
   kinds: dict[str, str] = {}
-  module = hlo.Module(text)
   for index, one in enumerate(module.functions[module.main]):
     name, operation, operands = one.name, one.operation, one.operands
     origins = {origin for operand in operands for origin in stands_for.get(operand, (operand,))}

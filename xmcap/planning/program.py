@@ -56,13 +56,12 @@ class Program:
   traffic: int
 
 
-def read(text: str) -> Program:
-  """Reads `compiled.as_text()`.
+def read(module: hlo.Module) -> Program:
+  """What the text of a compiled program comes to.
 
   Raises:
     ValueError: a collective whose groups are written in a way that is not known.
   """
-  module = hlo.Module(text)
   collectives, cycles, once = [], 0, 0
   for name, times in module.times.items():
     for instruction in module.functions.get(name, ()):

@@ -11,7 +11,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xmcap.errors import XmcapError
-from xmcap.planning import arithmetic, estimate, memory, program
+from xmcap.planning import arithmetic, estimate, hlo, memory, program
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
@@ -107,8 +107,8 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
   except jax.errors.JaxRuntimeError as error:
     raise explained(error, run.variant, topology) from None
   seconds = time.monotonic() - began
-  text = compiled.as_text()
-  read = program.read(text)
+  module = hlo.Module(compiled.as_text())
+  read = program.read(module)
   asked = traced_flops(run, plan.target.params, remat=False)
   flops, accessed = costs(compiled, read)
   if read.loops:
@@ -117,7 +117,7 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
   places = plan.mesh.devices.flatten().tolist()
   bounds = estimate.bounds(flops, read.traffic, read.collectives, topology, places, read.cycles)
   return StepPlan(
-    run, topology, memory.of_step(plan, compiled, text), flops, accessed, read.traffic, read.cycles, read.collectives,
+    run, topology, memory.of_step(plan, compiled, module), flops, accessed, read.traffic, read.cycles, read.collectives,
     bounds, asked, plan.num_parameters, seconds,
   )  # fmt: skip
 
