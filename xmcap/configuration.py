@@ -5,12 +5,13 @@ overrides win. Files are looked up in the working folder, in `--gin_search_paths
 files that travel with xmcap, so that `--gin_file=models/bb.gin` needs no search path.
 """
 
+import contextlib
 import copy
 import difflib
 import inspect
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -18,14 +19,6 @@ from gin import config as gin_config
 from gin import resource_reader
 
 from xmcap.errors import UsageError
-
-# gin looks for an `include` in Python's packages too, where any folder counts as one: with a folder `runs` in the
-# working folder it would fail over runs/train.gin.
-gin_config._FILE_READERS = [
-  (reader, exists)
-  for reader, exists in gin_config._FILE_READERS
-  if reader is not resource_reader.system_path_reader
-]
 
 
 def gin_folder() -> pathlib.Path:
@@ -105,7 +98,23 @@ def _parse_file(file: str, places: Sequence[str]) -> None:
     for place in reversed(places):
       if place and place not in gin_config._LOCATION_PREFIXES:
         gin.add_config_file_search_path(place)
-    gin.parse_config_file(str(found.resolve()))
+    with _no_packages():
+      gin.parse_config_file(str(found.resolve()))
+
+
+@contextlib.contextmanager
+def _no_packages() -> Iterator[None]:
+  """Within it gin looks for an `include` in folders alone.
+
+  It would look in Python's packages too, where any folder counts as one: with a folder `runs` in the working folder it
+  fails over runs/train.gin.
+  """
+  readers = gin_config._FILE_READERS
+  gin_config._FILE_READERS = [pair for pair in readers if pair[0] is not resource_reader.system_path_reader]
+  try:
+    yield
+  finally:
+    gin_config._FILE_READERS = readers
 
 
 def _expression(value: str) -> str:
