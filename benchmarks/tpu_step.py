@@ -78,7 +78,9 @@ def line(mesh: str, devices, arguments) -> None:
   # t5x does not clip.
   optimizer = Optimizer(clip_norm=None)
   plan = plan_state(objective, optimizer, batch, placed, rules, 0, "rbg")
-  step = make_train_step(objective, optimizer, total_steps=1_000, rng_impl="rbg")
+  step = make_train_step(
+    objective, optimizer, total_steps=1_000, rng_impl="rbg", param_shardings=plan.shardings.params
+  )
   began = time.monotonic()
   with sharding.use(placed, rules):
     compiled = plan.jit(step).lower(plan.target, batch).compile()

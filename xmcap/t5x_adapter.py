@@ -196,15 +196,17 @@ def learning_rate(
 
 # Beyond those that t5x knows.
 _UNCUT_AXES = ("image_embed", "position", "height", "width", "channel", "classes")
+_LIKE = {"table": "vocab"}
 
 
 def logical_axis_rules(
   activation_partitioning_dims: int = 1, parameter_partitioning_dims: int = 1
 ) -> list[tuple[str, str | None]]:
   """t5x's rules, and one for each further axis of the captioner."""
-  return partitioning.standard_logical_axis_rules(
-    activation_partitioning_dims, parameter_partitioning_dims, [(axis, None) for axis in _UNCUT_AXES]
-  )
+  dims = (activation_partitioning_dims, parameter_partitioning_dims)
+  known = dict(reversed(partitioning.standard_logical_axis_rules(*dims)))
+  further = {**dict.fromkeys(_UNCUT_AXES), **{axis: known[like] for axis, like in _LIKE.items()}}
+  return partitioning.standard_logical_axis_rules(*dims, list(further.items()))
 
 
 def factor_rules() -> Mapping[str | None, Any]:
@@ -213,8 +215,9 @@ def factor_rules() -> Mapping[str | None, Any]:
   They decide for parameters of more than two dimensions alone. The kernel of the patches has no columns then, so that
   its second moments are kept whole, as optax keeps them.
   """
+  known = adafactor.standard_logical_factor_rules()
   uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
-  return flax.core.freeze({**adafactor.standard_logical_factor_rules(), **uncut})
+  return flax.core.freeze({**known, **uncut, **{axis: known[like] for axis, like in _LIKE.items()}})
 
 
 class Partitioner(partitioning.PjitPartitioner):

@@ -117,7 +117,8 @@ def _t5x_names(layers):
   """t5x's names, axes and shapes, written from its `examples/t5/network`; N of each stack is `layers`."""
   kernels = {"query": ("embed", "joined_kv"), "out": ("joined_kv", "embed")}
   kernels |= {"key": kernels["query"], "value": kernels["query"]}
-  names = {"token_embedder/embedding": ("vocab", "embed"), "decoder/logits_dense/kernel": ("embed", "vocab")}
+  # t5x says `vocab` of the embedding's rows too.
+  names = {"token_embedder/embedding": ("table", "embed"), "decoder/logits_dense/kernel": ("embed", "vocab")}
   stacks = {
     "encoder": (["attention"], ["pre_attention", "pre_mlp"]),
     "decoder": (

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.linen.partitioning import AxisMetadata
-from jax.sharding import PartitionSpec
+from jax.sharding import AbstractMesh, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local
 from xmcap.models.layers import constrain
 from xmcap.training.optimizer import Optimizer, adafactor
 from xmcap.training.sharding import (
+  MESH_AXES,
   Partitioning,
   host_share,
   parameter_shardings,
@@ -31,12 +32,13 @@ MESHES = {
   "data 8": {"data": 8},
   "data 4 x model 2": {"data": 4, "model": 2},
   "fsdp 8": {"data": 1, "fsdp": 8},
+  "data 2 x fsdp 4": {"data": 2, "fsdp": 4},
 }
 # Each mesh that is compiled for takes its time; the captioner over `data` alone is in test_processes.py.
 CASES = [
   *((mesh, "toy") for mesh in MESHES),
-  *((mesh, "captions") for mesh in ("data 4 x model 2", "fsdp 8")),
-  ("data 4 x model 2", "captions of stacked layers"),
+  *((mesh, "captions") for mesh in ("data 4 x model 2", "fsdp 8", "data 2 x fsdp 4")),
+  ("data 2 x fsdp 4", "captions of stacked layers"),
 ]
 
 
@@ -54,6 +56,33 @@ def test_logical_axes_decide_where_a_parameter_lies():
   assert specs((4, 6), ("embed", "mlp")) == PartitionSpec("fsdp", "model")
   assert specs((4, 6), ("mlp", "embed")) == PartitionSpec("model", "fsdp")
   assert specs((4, 6), ("embed", "mlp"), extra_rules=[("mlp", None)]) == PartitionSpec("fsdp", None)
+
+
+@pytest.mark.parametrize(
+  "shape, axes, spec",
+  [
+    # 768 / 16 = 48 rows of 2,048 / 4 = 512: whole tiles of 16 x 128.
+    ((768, 2048), ("embed", "mlp"), ("fsdp", ("model", "data"))),
+    # 48 columns are narrower than a tile whoever cuts them: the rows are cut.
+    ((2048, 768), ("mlp", "embed"), (("model", "data"), "fsdp")),
+    # 192 columns would fill a tile and a half, 12 rows three quarters of one.
+    ((768, 768), ("embed", "joined_kv"), ("fsdp", "model")),
+    ((1024, 1024), ("embed", "joined_kv"), ("fsdp", ("model", "data"))),
+    # The embedding by rows.
+    ((250_112, 768), ("table", "embed"), (("model", "fsdp", "data"), None)),
+    # Layers are not dealt out: each is needed whole in its turn.
+    ((64, 100, 60), ("layers", "embed", "mlp"), (None, None, "model")),
+    ((64, 768, 100), ("layers", "embed", "mlp"), (None, "fsdp", "model")),
+    # Nothing that `fsdp` does not cut.
+    ((768,), ("mlp",), ("model",)),
+  ],
+)
+def test_data_cuts_parameters_too_where_that_leaves_whole_tiles(shape, axes, spec):
+  mesh = AbstractMesh((4, 16, 1), MESH_AXES)
+  params = {"kernel": jax.ShapeDtypeStruct(shape, jnp.float32)}
+  axes = {"kernel_axes": AxisMetadata(axes)}
+  found = parameter_shardings(params, axes, mesh, Partitioning().logical_rules())["kernel"].spec
+  assert found == PartitionSpec(*spec)
 
 
 def test_unknown_or_missing_logical_axis_is_an_error():
@@ -192,9 +221,9 @@ def test_losses_of_ten_steps_equal_one_devices(eight_devices, mesh, objective):
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", MESHES)
 def test_a_parameter_is_cut_as_the_mesh_says(eight_devices, mesh):
-  share = {"data 8": 1, "data 4 x model 2": 2, "fsdp 8": 8}[mesh]
+  # Over `data` too: no device keeps what another does.
   whole, mine = eight_devices["bytes"][mesh]
-  assert mine * share == whole
+  assert mine * 8 == whole
 
 
 @pytest.mark.slow
@@ -246,6 +275,7 @@ def constrained():
 def main(folder):
   """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on every other."""
   from tests.training.toy import ToyObjective, ToyStream
+  from xmcap.training import sharding
   from xmcap.training.checkpoints import CheckpointPolicy
   from xmcap.training.loop import train
   from xmcap.training.metrics import Progress
@@ -254,6 +284,8 @@ def main(folder):
   from xmcap.training.schedule import ConstantThenRsqrt
 
   assert len(jax.devices()) == 8
+  # Numbers so small fill no tile.
+  sharding._TILE = (1, 1)
   result = {"losses": {}, "bytes": {}, "read": {}, "constrained": constrained()}
   report = Progress.report
 

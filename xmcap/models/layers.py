@@ -1,9 +1,9 @@
 """The layers that the ViT and the T5 stacks share; each parameter names its logical axes here.
 
 Logical axes of parameters, for the table that maps them to a mesh: `vocab`, `embed`, `mlp`, `joined_kv`,
-`heads`, `relpos_buckets` (t5x's), and of the image's side `image_embed` (the ViT's width where it meets the
-T5's), `height`, `width`, `channel` (inside a patch), `position` (of a patch in the picture), `classes` (of
-the tagger).
+`heads`, `relpos_buckets` (t5x's), `table` (rows of the embedding), and of the image's side `image_embed` (the ViT's
+width where it meets the T5's), `height`, `width`, `channel` (inside a patch), `position` (of a patch in the picture),
+`classes` (of the tagger).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
 """
 
@@ -65,6 +65,18 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   return lax.with_sharding_constraint(x, PartitionSpec(*spec))
 
 
+def parameter(
+  name: str, init: Initializer, shape: tuple[int, ...], axes: tuple[str | None, ...], dtype: Any = jnp.float32
+) -> jax.Array:
+  """A float32 parameter of the module that is being called, in the dtype and on the devices where it is used.
+
+  It may lie cut finer than its axes say (see `xmcap.training.sharding`): what it is cut over besides comes together
+  here, after the change of dtype, as that halves what is sent.
+  """
+  value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes)
+  return constrain(value.astype(dtype), *axes)
+
+
 class Dense(nn.Module):
   """A product with a 2-D kernel over the last axis: [..., in] -> [..., features].
 
@@ -84,15 +96,11 @@ class Dense(nn.Module):
 
   @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
-    kernel = partitioning.param_with_axes(
-      "kernel", self.kernel_init, (inputs.shape[-1], self.features), jnp.float32, axes=self.axes
-    )
-    outputs = jnp.dot(inputs.astype(self.dtype), kernel.astype(self.dtype))
+    shape = (inputs.shape[-1], self.features)
+    kernel = parameter("kernel", self.kernel_init, shape, self.axes, self.dtype)
+    outputs = jnp.dot(inputs.astype(self.dtype), kernel)
     if self.use_bias:
-      bias = partitioning.param_with_axes(
-        "bias", self.bias_init, (self.features,), jnp.float32, axes=self.axes[-1:]
-      )
-      outputs += bias.astype(self.dtype)
+      outputs += parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype)
     return outputs
 
 
@@ -104,9 +112,7 @@ class RMSNorm(nn.Module):
 
   @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
-    scale = partitioning.param_with_axes(
-      "scale", nn.initializers.ones, inputs.shape[-1:], jnp.float32, axes=("embed",)
-    )
+    scale = parameter("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
     x = inputs.astype(jnp.float32)
     x = x * lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
     return (x * scale).astype(self.dtype)
@@ -121,8 +127,8 @@ class LayerNorm(nn.Module):
   @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
     shape = inputs.shape[-1:]
-    scale = partitioning.param_with_axes("scale", nn.initializers.ones, shape, jnp.float32, axes=("embed",))
-    bias = partitioning.param_with_axes("bias", nn.initializers.zeros, shape, jnp.float32, axes=("embed",))
+    scale = parameter("scale", nn.initializers.ones, shape, ("embed",))
+    bias = parameter("bias", nn.initializers.zeros, shape, ("embed",))
     x = inputs.astype(jnp.float32)
     x = x - jnp.mean(x, axis=-1, keepdims=True)
     x = x * lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)

@@ -15,13 +15,21 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from flax import struct
-from flax.linen import partitioning
 from jax import lax
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
-from xmcap.models.layers import ACTIVATIONS, Dense, Dropout, RMSNorm, constrain, resolve_dtype
+from xmcap.models.layers import (
+  ACTIVATIONS,
+  T5_KERNEL_INIT,
+  Dense,
+  Dropout,
+  RMSNorm,
+  constrain,
+  parameter,
+  resolve_dtype,
+)  # fmt: skip
 
 PAD_ID = 0
 """Fills prompts and targets, and starts the decoder."""
@@ -107,10 +115,9 @@ class RelativePositionBias(nn.Module):
   def __call__(self, num_queries: int, num_keys: int) -> jax.Array:
     """Returns the bias of attention logits, float32 [1, heads, num_queries, num_keys]."""
     config = self.config
-    embedding = partitioning.param_with_axes(
-      "rel_embedding", nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
-      (config.num_heads, config.relpos_buckets), jnp.float32, axes=("heads", "relpos_buckets"),
-    )  # fmt: skip
+    init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+    shape = (config.num_heads, config.relpos_buckets)
+    embedding = parameter("rel_embedding", init, shape, ("heads", "relpos_buckets"))
     buckets = relative_position_buckets(
       num_queries, num_keys, self.bidirectional, config.relpos_buckets, config.relpos_max_distance
     )
@@ -120,16 +127,17 @@ class RelativePositionBias(nn.Module):
 
 
 class TokenEmbedder(nn.Module):
-  """The embedding shared by encoder and decoder: int32 [...] -> [..., embed]."""
+  """The embedding shared by encoder and decoder: int32 [...] -> [..., embed].
+
+  Its rows have an axis of their own, where t5x says `vocab`: they are looked up, not multiplied with.
+  """
 
   config: T5Config
 
   @nn.compact
   def __call__(self, tokens: jax.Array) -> jax.Array:
-    embedding = partitioning.param_with_axes(
-      "embedding", nn.initializers.normal(1.0), (self.config.vocab_size, self.config.emb_dim), jnp.float32,
-      axes=("vocab", "embed"),
-    )  # fmt: skip
+    shape = (self.config.vocab_size, self.config.emb_dim)
+    embedding = parameter("embedding", nn.initializers.normal(1.0), shape, ("table", "embed"))
     return jnp.take(embedding, tokens, axis=0).astype(resolve_dtype(self.config.dtype))
 
 
@@ -392,21 +400,6 @@ class LogitsDense(nn.Module):
 
   @nn.compact
   def __call__(self, hidden: jax.Array) -> jax.Array:
-    kernel = partitioning.param_with_axes(
-      "kernel", nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal"),
-      (self.config.emb_dim, self.config.vocab_size), jnp.float32, axes=("embed", "vocab"),
-    )  # fmt: skip
-    return vocabulary_logits(kernel, hidden)
-
-
-def vocabulary_logits(kernel: jax.Array, hidden: jax.Array) -> jax.Array:
-  """The logits of hidden vectors, for a loss that holds the kernel itself.
-
-  Args:
-    kernel: `decoder/logits_dense/kernel`, [embed, vocab].
-    hidden: [..., embed], in the activations' dtype.
-
-  Returns:
-    float32 [..., vocab].
-  """
-  return jnp.dot(hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    shape = (self.config.emb_dim, self.config.vocab_size)
+    kernel = parameter("kernel", T5_KERNEL_INIT, shape, ("embed", "vocab"), hidden.dtype)
+    return jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)

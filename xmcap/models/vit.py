@@ -13,7 +13,6 @@ import gin
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from flax.linen import partitioning
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
@@ -25,6 +24,7 @@ from xmcap.models.layers import (
   Dropout,
   LayerNorm,
   constrain,
+  parameter,
   resolve_dtype,
 )  # fmt: skip
 
@@ -168,10 +168,8 @@ class AttentionPooling(nn.Module):
 
   @nn.compact
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-    probe = partitioning.param_with_axes(
-      "probe", VIT_KERNEL_INIT, (1, self.config.width), jnp.float32, axes=(None, "embed")
-    )
-    probe = jnp.broadcast_to(probe.astype(x.dtype), (x.shape[0], *probe.shape))
+    probe = parameter("probe", VIT_KERNEL_INIT, (1, self.config.width), (None, "embed"), x.dtype)
+    probe = jnp.broadcast_to(probe, (x.shape[0], *probe.shape))
     x = self.attention(probe, x, deterministic=deterministic)
     return x + self.mlp(self.mlp_norm(x), deterministic)
 
@@ -186,20 +184,15 @@ class PatchEmbedding(nn.Module):
     config = self.config
     size, dtype = config.patch_size, resolve_dtype(config.dtype)
     kernel_init = nn.initializers.lecun_normal(in_axis=(0, 1, 2))
-    kernel = partitioning.param_with_axes(
-      "kernel", kernel_init, (size, size, 3, config.width), jnp.float32,
-      axes=("height", "width", "channel", "embed"),
-    )  # fmt: skip
+    shape, axes = (size, size, 3, config.width), ("height", "width", "channel", "embed")
+    kernel = parameter("kernel", kernel_init, shape, axes, dtype)
     side = config.image_size // size
     # A product of cut patches is the convolution of stride patch_size, and quicker than one on a CPU.
     x = x.astype(dtype).reshape(x.shape[0], side, size, side, size, 3)
     x = x.transpose(0, 1, 3, 2, 4, 5).reshape(x.shape[0], side * side, size * size * 3)
-    x = jnp.dot(x, kernel.astype(dtype).reshape(-1, config.width))
+    x = jnp.dot(x, kernel.reshape(-1, config.width))
     if config.patch_bias:
-      bias = partitioning.param_with_axes(
-        "bias", nn.initializers.zeros, (config.width,), jnp.float32, axes=("embed",)
-      )
-      x += bias.astype(dtype)
+      x += parameter("bias", nn.initializers.zeros, (config.width,), ("embed",), dtype)
     return x
 
 
@@ -250,16 +243,12 @@ class ViT(nn.Module):
       )
     dtype = resolve_dtype(config.dtype)
     x = self.patch_embedding(self.normalize(image))
-    position = partitioning.param_with_axes(
-      "position_embedding", nn.initializers.normal(config.width**-0.5), (config.num_patches, config.width),
-      jnp.float32, axes=("position", "embed"),
-    )  # fmt: skip
-    x += position.astype(dtype)
+    position_init = nn.initializers.normal(config.width**-0.5)
+    shape = (config.num_patches, config.width)
+    x += parameter("position_embedding", position_init, shape, ("position", "embed"), dtype)
     if config.pool == "tok":
-      token = partitioning.param_with_axes(
-        "class_token", nn.initializers.zeros, (config.width,), jnp.float32, axes=("embed",)
-      )
-      token = jnp.broadcast_to(token.astype(dtype), (x.shape[0], 1, config.width))
+      token = parameter("class_token", nn.initializers.zeros, (config.width,), ("embed",), dtype)
+      token = jnp.broadcast_to(token, (x.shape[0], 1, config.width))
       x = jnp.concatenate([token, x], axis=1)
     if config.pre_norm:
       x = self.pre_norm(x)

@@ -128,8 +128,9 @@ def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
   batch = _batch(run, NamedSharding(mesh, PartitionSpec(sharding.BATCH_AXES)))
   plan = plan_state(run.objective, run.optimizer, batch, mesh, rules, run.seed, run.rng_impl)
   step = make_train_step(
-    run.objective, run.optimizer, run.total_steps or _MANY, run.seed, run.variant.microbatches, run.rng_impl
-  )
+    run.objective, run.optimizer, run.total_steps or _MANY, run.seed, run.variant.microbatches, run.rng_impl,
+    plan.shardings.params,
+  )  # fmt: skip
   with sharding.use(mesh, rules):
     return plan, plan.jit(step).lower(plan.target, batch)
 

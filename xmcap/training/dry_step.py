@@ -85,7 +85,9 @@ def step(
   if fresh:
     state = plan.create()
   probe = _Probe(optimizer)
-  train_step = step_lib.make_train_step(objective, probe, total_steps, seed, rng_impl=rng_impl)
+  train_step = step_lib.make_train_step(
+    objective, probe, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
+  )
 
   def probed(state, batch):
     state, metrics = train_step(state, batch)

@@ -137,7 +137,9 @@ def train(
   # ---- step --------------------------------------------------------------------------------------
 
   train_step = plan.jit(
-    step_lib.make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl)
+    step_lib.make_train_step(
+      objective, optimizer, total_steps, seed, microbatches, rng_impl, plan.shardings.params
+    )
   )
 
   # ---- loop --------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ import optax
 from flax import traverse_util
 
 from xmcap.errors import UsageError
-from xmcap.models.stacking import STACKED
 from xmcap.training import schedule as schedule_lib
+from xmcap.training import stacks
 
 Params = Mapping[str, Any]
 Schedule = Callable[[jax.Array | int, int], jax.Array]
@@ -104,7 +104,7 @@ class Optimizer:
     return traverse_util.unflatten_dict(learning, sep="/"), traverse_util.unflatten_dict(frozen, sep="/")
 
   def init(self, learning: Params) -> dict[str, optax.OptState]:
-    """The state of the update rule: for each stack of stacked layers one, and one (`single`) for all else.
+    """The state of the update rule: for each stack of layers one, and one for all else (see `stacks`).
 
     Args:
       learning: of `split`.
@@ -114,8 +114,8 @@ class Optimizer:
     """
     multiplier_tree(learning, self.multipliers)
     return {
-      stack: _each_layer(stack, self.transformation().init)(params)
-      for stack, params in _by_stack(learning).items()
+      stack: stacks.each_layer(stack, self.transformation().init)(part)
+      for stack, part in stacks.by_stack(stacks.together(learning)).items()
     }
 
   def update(
@@ -125,26 +125,41 @@ class Optimizer:
     learning: Params,
     step: jax.Array,
     total_steps: int,
-  ) -> tuple[Params, dict[str, optax.OptState], jax.Array]:
-    """One update of the parameters that learn: (new ones, new state, learning rate float32 [])."""
+    shardings: Params | None = None,
+  ) -> tuple[Params, dict[str, optax.OptState], dict[str, jax.Array]]:
+    """One update of the parameters that learn.
+
+    Args:
+      grads: of `learning`.
+      opt_state: of `init`, or of the update before.
+      learning: of `split`.
+      step: the number of the step.
+      total_steps: of the run.
+      shardings: of `learning` and its gradients; None leaves that to the compiler.
+
+    Returns:
+      The new parameters, the new state, and `learning_rate` and `grad_norm` (before clipping), float32 [] both.
+    """
+    grads, params = stacks.together(grads, shardings), stacks.together(learning, shardings)
+    grad_norm = global_norm(grads)
     if self.clip_norm is not None:
       # One factor for all: optax's own clipping is a choice at every element, which costs a pass through memory more.
-      scale = jnp.minimum(1.0, self.clip_norm / jnp.maximum(global_norm(grads), 1e-30))
+      scale = jnp.minimum(1.0, self.clip_norm / jnp.maximum(grad_norm, 1e-30))
       grads = jax.tree.map(lambda grad: grad * scale.astype(grad.dtype), grads)
     directions, new_state = [], {}
-    of_stack = _by_stack(learning)
-    for stack, part in _by_stack(grads).items():
-      update = _each_layer(stack, self.transformation().update)
+    of_stack = stacks.by_stack(params)
+    for stack, part in stacks.by_stack(grads).items():
+      update = stacks.each_layer(stack, self.transformation().update)
       direction, new_state[stack] = update(part, opt_state[stack], of_stack[stack])
       directions.append(direction)
     rate = self.schedule(step, total_steps)
     learning = jax.tree.map(
       lambda param, direction, factor: (param - rate * factor * direction).astype(param.dtype),
       learning,
-      functools.reduce(merge, directions),
+      stacks.apart(functools.reduce(merge, directions), learning),
       multiplier_tree(learning, self.multipliers),
     )
-    return learning, new_state, rate
+    return learning, new_state, {"learning_rate": rate, "grad_norm": grad_norm}
 
 
 def merge(some: Params, others: Params) -> Params:
@@ -153,26 +168,6 @@ def merge(some: Params, others: Params) -> Params:
   for name, value in others.items():
     merged[name] = merge(merged[name], value) if name in merged else value
   return merged
-
-
-_SINGLE = "single"
-
-
-def _by_stack(params: Params) -> dict[str, Params]:
-  """The parts of a tree that are stacked over the same layers, by the name of their stack; `single`: all others."""
-  parts: dict[str, dict[str, Any]] = {}
-  for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
-    above, stacked, _ = path.partition(f"/{STACKED}/")
-    parts.setdefault(f"{above}/{STACKED}".replace("/", "_") if stacked else _SINGLE, {})[path] = leaf
-  return {stack: traverse_util.unflatten_dict(part, sep="/") for stack, part in parts.items()}
-
-
-def _each_layer(stack: str, function: Callable) -> Callable:
-  """A rule's function, made to take each layer of a stack by itself.
-
-  What the rule makes of a whole parameter, such as its scale or its clipping, is then the layer's own.
-  """
-  return function if stack == _SINGLE else jax.vmap(function)
 
 
 def multiplier_tree(params: Params, multipliers: Sequence[tuple[str, float]]) -> Params:

@@ -21,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from xmcap.errors import UsageError, XmcapError
 from xmcap.models.stacking import STACKED
 from xmcap.training import optimizer as optimizer_lib
+from xmcap.training import stacks
 
 MESH_AXES = ("data", "fsdp", "model")
 BATCH_AXES = ("data", "fsdp")
@@ -30,6 +31,8 @@ BATCH_AXES = ("data", "fsdp")
 DEFAULT_RULES = (
   ("batch", BATCH_AXES),
   ("vocab", "model"),
+  # Whole rows: a device's part of their width would be narrower than what a TPU stores together.
+  ("table", ("model", "fsdp")),
   ("mlp", "model"),
   ("heads", "model"),
   ("kv", None),
@@ -46,6 +49,9 @@ DEFAULT_RULES = (
   ("classes", None),
 )
 
+# What a TPU stores together: a part of an array that is no multiple of it is padded, and exchanged in several pieces.
+_TILE = (16, 128)
+
 Rules = Sequence[tuple[str, str | tuple[str, ...] | None]]
 
 
@@ -55,9 +61,10 @@ class Partitioning:
   """The shape of the mesh, and the rules that map logical axes to it.
 
   Attributes:
-    data: devices (groups of them) that each take other pictures, with all parameters; -1: all that are left.
-    fsdp: devices that each take other pictures and hold a share of every parameter, gathered where needed; -1: all
-      that are left, in one slice and as `fsdp_limit` says.
+    data: devices (groups of them) that each take other pictures, and together have all parameters for each layer; -1:
+      all that are left.
+    fsdp: devices that each take other pictures and share out the parameters of a layer while it is computed, gathered
+      where needed; -1: all that are left, in one slice and as `fsdp_limit` says.
     model: devices that share the work on each picture (heads, MLP and vocabulary are cut).
     fsdp_limit: where `fsdp` is -1, no more than so many, and a divisor of it; the rest is `data`'s.
     rules: see `DEFAULT_RULES`, which they replace. t5x's meaning.
@@ -78,10 +85,7 @@ class Partitioning:
       UsageError: the sizes do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
-    # Other platforms number their hosts so, and gather along any of them.
-    slices = (
-      len({getattr(device, "slice_index", None) for device in devices if device.platform == "tpu"}) or 1
-    )
+    slices = _slices(devices)
     sizes = self.sizes(len(devices), slices)
     # An axis of the slice may serve two of the mesh: 4 x 8 x 2 lies on 4 x 4 x 4 only so.
     split = {"allow_split_physical_axes": True}
@@ -127,6 +131,11 @@ class Partitioning:
     return tuple((logical, tuple(axes) if isinstance(axes, list) else axes) for logical, axes in rules)
 
 
+def _slices(devices: Sequence[jax.Device]) -> int:
+  """How many slices of TPUs; other platforms number their hosts so, and gather along any of them."""
+  return len({getattr(device, "slice_index", None) for device in devices if device.platform == "tpu"}) or 1
+
+
 @contextlib.contextmanager
 def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
   """Within it, models' logical constraints on activations hold on `mesh`."""
@@ -138,12 +147,15 @@ def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
 def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules) -> Any:
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
-  A dimension that its mesh axes do not divide stays whole, and that is logged.
+  A dimension that its mesh axes do not divide stays whole, and that is logged. What `fsdp` cuts is cut over `data` too:
+  all groups along it would keep the same, and compute the same update of it, else. A layer's parameters come together
+  over `data` where they are used, in the activations' dtype; the sum of gradients leaves each device with its part.
+  (Rajbhandari et al., "ZeRO", 2020, stage 3.) Not where `data` joins slices: the network between them is slow.
 
   Args:
     params: a tree with shapes.
     params_axes: flax's collection of that name, `{..., NAME_axes: AxisMetadata}`.
-    mesh: of `Partitioning`.
+    mesh: of `Partitioning`, or an abstract one of a slice.
     rules: of `Partitioning`.
 
   Raises:
@@ -151,6 +163,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   """
   names = traverse_util.flatten_dict(nn_partitioning.get_axis_names(params_axes or {}), sep="/")
   known = {logical for logical, _ in rules}
+  one_slice = not isinstance(mesh, Mesh) or _slices(mesh.devices.flatten().tolist()) == 1
 
   def sharding(path, param) -> NamedSharding:
     name = optimizer_lib.path_name(path)
@@ -177,17 +190,32 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
           axis_size(mesh, mesh_axes),
         )
         spec[dim] = None
+    if one_slice:
+      spec = _finer(param.shape, spec, axes, mesh)
     return NamedSharding(mesh, PartitionSpec(*spec))
 
   return jax.tree_util.tree_map_with_path(sharding, params)
 
 
+def _finer(shape: Sequence[int], spec: list[Any], logical: Sequence[str | None], mesh: Mesh) -> list[Any]:
+  """A parameter's places, cut over `data` too where that leaves whole tiles."""
+  cut = [(axes,) if isinstance(axes, str) else tuple(axes or ()) for axes in spec]
+  if not any("fsdp" in axes for axes in cut):
+    return spec
+  for dim, axes in reversed(list(enumerate(cut))):
+    size, rest = divmod(shape[dim], axis_size(mesh, (*axes, "data")))
+    tile = _TILE[1] if dim == len(spec) - 1 else _TILE[0]
+    if logical[dim] != STACKED and not rest and -(-size // tile) * tile <= 1.1 * size:
+      return [*spec[:dim], (*axes, "data"), *spec[dim + 1 :]]
+  return spec
+
+
 def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
   """Shardings for a whole training state: the optimizer's arrays lie as their parameters do.
 
-  An array of the state belongs to the parameter whose path its own path ends with. Of the same shape, it lies
-  the same; as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the reduced
-  dimension. All else (counts, placeholders) is replicated.
+  An array of the state belongs to the parameter whose path its own path ends with, layers of a stack taken together.
+  Of the same shape, it lies the same; as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the
+  reduced dimension. All else (counts, placeholders) is replicated.
 
   Args:
     state: a `TrainState` with shapes, `params` among its fields.
@@ -195,31 +223,35 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
     mesh: the same.
   """
   replicated = NamedSharding(mesh, PartitionSpec())
-  parameters = {}
-  for (path, param), sharding in zip(
+  # Shape and place of one layer's, by the path of all.
+  parameters: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {}
+  for (path, param), place in zip(
     jax.tree_util.tree_leaves_with_path(state.params), jax.tree.leaves(param_shardings), strict=True
   ):
-    parameters[tuple(optimizer_lib.path_name([key]) for key in path)] = (param.shape, sharding.spec)
+    name, shape = optimizer_lib.path_name(path), param.shape
+    spec = tuple(place.spec) + (None,) * (len(shape) - len(place.spec))
+    stacked = name == stacks.stacked_path(name) and STACKED in name.split("/")
+    parameters[stacks.stacked_path(name)] = (shape[1:], spec[1:]) if stacked else (shape, spec)
 
   def sharding(path, leaf) -> NamedSharding:
-    keys = tuple(optimizer_lib.path_name([key]) for key in path)
+    keys = [optimizer_lib.path_name([key]) for key in path]
     for start in range(len(keys)):
-      if keys[start:] in parameters:
-        shape, spec = parameters[keys[start:]]
-        spec = tuple(spec) + (None,) * (len(shape) - len(spec))
-        if leaf.shape == shape:
-          return NamedSharding(mesh, PartitionSpec(*spec))
-        # optax keeps in v_row the mean over the largest dimension, in v_col that over the next; of a layer, where
-        # layers are stacked.
+      name = "/".join(keys[start:])
+      if name in parameters:
+        shape, spec = parameters[name]
+        layers = int(STACKED in keys[start:])
+        if leaf.shape[layers:] == shape:
+          return NamedSharding(mesh, PartitionSpec(*[None] * layers, *spec))
+        # optax keeps in v_row the mean over the largest dimension, in v_col that over the next.
         reduced = {"v_row": -1, "v_col": -2}.get(keys[start - 1])
-        if reduced is not None and len(leaf.shape) == len(shape) - 1:
-          layers = int(STACKED in keys[start:])
-          dim = layers + int(np.argsort(shape[layers:])[reduced])
-          if leaf.shape == shape[:dim] + shape[dim + 1 :]:
-            return NamedSharding(mesh, PartitionSpec(*spec[:dim], *spec[dim + 1 :]))
+        if reduced is not None and len(leaf.shape) == layers + len(shape) - 1:
+          dim = int(np.argsort(shape)[reduced])
+          if leaf.shape[layers:] == shape[:dim] + shape[dim + 1 :]:
+            return NamedSharding(mesh, PartitionSpec(*[None] * layers, *spec[:dim], *spec[dim + 1 :]))
     return replicated
 
-  return jax.tree_util.tree_map_with_path(sharding, state)
+  placed = jax.tree_util.tree_map_with_path(sharding, state)
+  return placed.replace(params=param_shardings)
 
 
 def put_batch(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:

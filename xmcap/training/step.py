@@ -47,6 +47,7 @@ def make_train_step(
   seed: int = 0,
   microbatches: int = 1,
   rng_impl: str | None = None,
+  param_shardings: Any = None,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
   """The step for an objective; to be jitted with the state donated.
 
@@ -59,6 +60,7 @@ def make_train_step(
     microbatches: the batch is cut into this many, one after the other, and their gradients summed by weight:
       the same update as the whole batch gives, in less memory.
     rng_impl: jax's name of the key type; None is its default (threefry: the same bits on every mesh).
+    param_shardings: of `StatePlan`; the gradients are to lie so too. None leaves that to the compiler.
 
   Returns:
     The step. Its metrics are the objective's and `learning_rate`, `grad_norm` (before clipping), `skipped`
@@ -96,12 +98,16 @@ def make_train_step(
     rng = jax.random.fold_in(jax.random.key(seed, impl=rng_impl), state.step)
     compute = value_and_grad if microbatches == 1 else accumulate
     metrics, grads = compute(state.params, batch, rng)
-    grad_norm = optimizer_lib.global_norm(grads)
-
     before, frozen = optimizer.split(state.params)
-    learning, opt_state, rate = optimizer.update(grads, state.opt_state, before, state.step, total_steps)
-
-    finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(grad_norm)
+    shardings = None
+    if param_shardings is not None:
+      shardings, _ = optimizer.split(param_shardings)
+      grads = jax.lax.with_sharding_constraint(grads, shardings)
+    learning, opt_state, measured = optimizer.update(
+      grads, state.opt_state, before, state.step, total_steps, shardings
+    )
+    metrics = {**metrics, **measured}
+    finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(metrics["grad_norm"])
 
     def keep(new, old):
       return jnp.where(finite, new, old)
@@ -114,8 +120,7 @@ def make_train_step(
       skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),
     )
     counts = {"skipped": state.skipped, "skipped_in_a_row": state.skipped_in_a_row}
-    metrics = {**metrics, "learning_rate": rate, "grad_norm": grad_norm, **counts}
-    return state, {name: value.astype(jnp.float32) for name, value in metrics.items()}
+    return state, {name: value.astype(jnp.float32) for name, value in {**metrics, **counts}.items()}
 
   return train_step
 
