@@ -38,7 +38,7 @@ MESHES = {
 CASES = [
   *((mesh, "toy") for mesh in MESHES),
   *((mesh, "captions") for mesh in ("data 4 x model 2", "fsdp 8", "data 2 x fsdp 4")),
-  ("data 2 x fsdp 4", "captions of stacked layers"),
+  *((mesh, "captions of stacked layers") for mesh in ("data 4 x model 2", "data 2 x fsdp 4")),
 ]
 
 

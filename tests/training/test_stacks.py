@@ -42,10 +42,7 @@ def test_layers_come_together_in_the_order_of_their_numbers():
 
 def test_an_optimizers_state_is_that_of_stacked_layers():
   single = layers(3)
-  stacked = {
-    name: {"layers": stacks.together({name: part})[name]["layers"]} if name != "head" else part
-    for name, part in single.items()
-  }
+  stacked = stacks.together(single)
   assert stacking.is_stacked(stacked)
   states = OPTIMIZER.init(single), OPTIMIZER.init(stacked)
   assert jax.tree.structure(states[0]) == jax.tree.structure(states[1])
@@ -65,9 +62,8 @@ def test_layers_that_are_frozen_in_part_learn_as_each_by_itself(frozen):
   for path, param in jax.tree_util.tree_leaves_with_path(learning):
     # The same rule for this parameter alone.
     rule = optimizer.transformation()
-    grad, new = param, merged
+    new = merged
     for key in path:
       new = new[key.key]
-    grad = jnp.cos(param)
-    direction, _ = rule.update(grad, rule.init(param), param)
+    direction, _ = rule.update(jnp.cos(param), rule.init(param), param)
     np.testing.assert_allclose(new, param - 0.1 * direction, rtol=1e-6)
