@@ -38,6 +38,9 @@ class Text(nn.Module):
   def logits(self, hidden):
     return self.decoder.logits(hidden)
 
+  def logits_and_target(self, hidden, targets):
+    return self.decoder.logits_and_target(hidden, targets)
+
   def unrolled(self):
     return self
 

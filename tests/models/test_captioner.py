@@ -118,7 +118,7 @@ def _t5x_names(layers):
   kernels = {"query": ("embed", "joined_kv"), "out": ("joined_kv", "embed")}
   kernels |= {"key": kernels["query"], "value": kernels["query"]}
   # t5x says `vocab` of the embedding's rows too.
-  names = {"token_embedder/embedding": ("table", "embed"), "decoder/logits_dense/kernel": ("embed", "vocab")}
+  names = {"token_embedder/embedding": ("table", "embed"), "decoder/logits_dense/kernel": ("embed", "table")}
   stacks = {
     "encoder": (["attention"], ["pre_attention", "pre_mlp"]),
     "decoder": (

@@ -1,14 +1,19 @@
 """The T5 stacks: logits equal to transformers' MT5ForConditionalGeneration; buckets equal to its buckets."""
 
 import copy
+import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.linen import partitioning
 
 from xmcap.errors import UsageError
 from xmcap.models.captioner import shift_right
+from xmcap.models.packing import how_many
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder, relative_position_buckets
+from xmcap.training.sharding import DEFAULT_RULES
 
 CONFIG = T5Config(37, 16, 2, 12, 2, 3, 20, dtype="float32")
 
@@ -137,3 +142,94 @@ def test_a_size_that_is_not_positive_is_named(name):
   )
   with pytest.raises(UsageError, match=f"T5Config.{name} is 0"):
     T5Config(**sizes | {name: 0})
+
+
+# ---- rows side by side --------------------------------------------------------------------------
+
+
+def _decoder_inputs(rows=6, length=4, encoded_length=3):
+  keys = jax.random.split(jax.random.key(5), 2)
+  embedded = jax.random.normal(keys[0], (rows, length, CONFIG.emb_dim))
+  encoded = jax.random.normal(keys[1], (rows, encoded_length, CONFIG.emb_dim))
+  mask = np.arange(encoded_length)[None] < np.array([3, 1, 2, 3, 1, 2])[:rows, None]
+  return embedded, encoded, mask
+
+
+@pytest.mark.parametrize(("pack_length", "packed"), [(4, 1), (8, 2), (12, 3), (15, 3), (16, 3), (100, 6)])
+def test_rows_side_by_side_give_what_they_give_alone(pack_length, packed):
+  assert how_many(6, 4, pack_length) == packed
+  inputs = _decoder_inputs()
+  alone = Decoder(CONFIG)
+  variables = alone.init(jax.random.key(0), *inputs)
+  together = Decoder(dataclasses.replace(CONFIG, pack_length=pack_length))
+
+  def outputs_and_gradients(decoder):
+    def loss(params, embedded, encoded):
+      hidden = decoder.apply({"params": params}, embedded, encoded, inputs[2])
+      return jnp.sum(jnp.sin(hidden)), hidden
+
+    return jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))(variables["params"], *inputs[:2])
+
+  jax.tree.map(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-5),
+    outputs_and_gradients(alone),
+    outputs_and_gradients(together),
+  )
+
+
+def test_with_dropout_too_a_row_sees_nothing_of_its_neighbour():
+  embedded, encoded, mask = _decoder_inputs()
+  decoder = Decoder(dataclasses.replace(CONFIG, pack_length=12, dropout_rate=0.3))
+  variables = decoder.init(jax.random.key(0), embedded, encoded, mask)
+  rngs = {"dropout": jax.random.key(1)}
+  run = lambda *inputs: decoder.apply(variables, *inputs, mask, False, rngs=rngs)  # noqa: E731
+  before = run(embedded, encoded)
+  after = run(embedded.at[1].add(1.0), encoded.at[1].add(1.0))
+  changed = np.any(np.asarray(before != after), axis=(1, 2))
+  assert changed.tolist() == [False, True, False, False, False, False]
+
+
+def test_a_devices_rows_stay_its_own():
+  mesh = jax.sharding.AbstractMesh((2, 2, 1), ("data", "fsdp", "model"))
+  with jax.sharding.use_abstract_mesh(mesh), partitioning.axis_rules(DEFAULT_RULES):
+    # Four devices with two rows each: no more than two side by side.
+    assert how_many(8, 4, 100) == 2
+    assert how_many(16, 4, 12) == 2
+    assert how_many(16, 4, 16) == 4
+
+
+def test_no_negative_pack_length():
+  with pytest.raises(UsageError, match="pack_length is -1"):
+    dataclasses.replace(CONFIG, pack_length=-1)
+
+
+def test_the_targets_logits_and_their_gradients_are_those_of_the_product():
+  decoder = Decoder(CONFIG)
+  hidden = jax.random.normal(jax.random.key(1), (6, CONFIG.emb_dim))
+  targets = jnp.array([0, 36, 5, 5, 5, 1])
+
+  def in_two_parts(variables, hidden):
+    return decoder.apply(variables, hidden, targets, method="logits_and_target")
+
+  variables = {"params": {"logits_dense": {"kernel": jax.random.normal(jax.random.key(2), (16, 37))}}}
+  plainly = lambda variables, hidden: _plain_logits(variables, hidden, targets)  # noqa: E731
+  for mine, other in zip(in_two_parts(variables, hidden), plainly(variables, hidden), strict=True):
+    np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
+
+  def gradients(of):
+    def loss(variables, hidden):
+      logits, target = of(variables, hidden)
+      return jnp.sum(jnp.sin(logits)) + jnp.sum(jnp.cos(target))
+
+    return jax.grad(loss, argnums=(0, 1))(variables, hidden)
+
+  jax.tree.map(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4),
+    gradients(in_two_parts),
+    gradients(plainly),
+  )
+
+
+def _plain_logits(variables, hidden, targets):
+  logits = hidden @ variables["params"]["logits_dense"]["kernel"]
+  return logits, jnp.take_along_axis(logits, targets[:, None], -1)[:, 0]

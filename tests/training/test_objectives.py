@@ -3,11 +3,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.special
 
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training.objectives import CaptionObjective, TagObjective, token_losses
+from xmcap.training.objectives import (
+  CaptionObjective,
+  TagObjective,
+  log_normaliser,
+  sum_by_product,
+  token_losses,
+)
 
 VIT = ViTConfig(
   width=16, depth=1, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dtype="float32"
@@ -45,7 +52,8 @@ def test_smoothed_loss_equals_optax():
   # optax spreads the smoothing over all 7 classes: e of ours is e * 6 / 7 of theirs, apart from the entropy.
   smooth = optax.smooth_labels(jax.nn.one_hot(targets, 7), 0.1 * 7 / 6)
   entropy = -jnp.sum(smooth * jnp.log(smooth), -1)
-  loss, cross_entropy = token_losses(logits, targets, label_smoothing=0.1, z_loss=1e-2)
+  of_targets = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+  loss, cross_entropy = token_losses(logits, of_targets, label_smoothing=0.1, z_loss=1e-2)
   z = jax.nn.logsumexp(logits, -1)
   np.testing.assert_allclose(
     loss, optax.softmax_cross_entropy(logits, smooth) - entropy + 1e-2 * z**2, rtol=1e-5
@@ -53,6 +61,24 @@ def test_smoothed_loss_equals_optax():
   np.testing.assert_allclose(
     cross_entropy, optax.softmax_cross_entropy_with_integer_labels(logits, targets), rtol=1e-5
   )
+
+
+def test_the_log_normaliser_equals_scipys():
+  logits = np.random.default_rng(0).normal(size=(3, 4, 300)).astype(np.float32) * 50
+  expected = scipy.special.logsumexp(logits.astype(np.float64), axis=-1)
+  np.testing.assert_allclose(log_normaliser(logits), expected, rtol=1e-6)
+  by_logits = jax.grad(lambda x: jnp.sum(log_normaliser(x) ** 2))(logits)
+  softmax = scipy.special.softmax(logits.astype(np.float64), axis=-1)
+  np.testing.assert_allclose(by_logits, 2 * expected[..., None] * softmax, rtol=2e-4, atol=1e-6)
+
+
+def test_the_sum_as_a_tpu_takes_it_is_the_sum():
+  terms = np.random.default_rng(0).uniform(size=(3, 4, 300)).astype(np.float32)
+  np.testing.assert_allclose(sum_by_product(terms), np.sum(terms, axis=-1), rtol=1e-6)
+
+
+def test_a_logit_that_is_not_a_number_is_not_hidden():
+  assert np.isnan(log_normaliser(jnp.array([[0.0, jnp.nan, 1.0], [0.0, 1.0, jnp.inf]]))).all()
 
 
 def test_loss_is_the_mean_over_real_tokens():

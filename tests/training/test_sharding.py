@@ -65,16 +65,18 @@ def test_logical_axes_decide_where_a_parameter_lies():
     ((768, 2048), ("embed", "mlp"), ("fsdp", ("model", "data"))),
     # 48 columns are narrower than a tile whoever cuts them: the rows are cut.
     ((2048, 768), ("mlp", "embed"), (("model", "data"), "fsdp")),
-    # 192 columns would fill a tile and a half, 12 rows three quarters of one.
-    ((768, 768), ("embed", "joined_kv"), ("fsdp", "model")),
-    ((1024, 1024), ("embed", "joined_kv"), ("fsdp", ("model", "data"))),
+    # 192 columns fill a tile and a half, 12 rows three quarters of one.
+    ((768, 768), ("embed", "joined_kv"), ("fsdp", ("model", "data"))),
+    ((1024, 1024), ("embed", "joined_kv"), (("fsdp", "data"), "model")),
     # The embedding by rows.
-    ((250_112, 768), ("table", "embed"), (("model", "fsdp", "data"), None)),
+    ((250_112, 768), ("table", "embed"), (("model", "fsdp"), "data")),
     # Layers are not dealt out: each is needed whole in its turn.
     ((64, 100, 60), ("layers", "embed", "mlp"), (None, None, "model")),
     ((64, 768, 100), ("layers", "embed", "mlp"), (None, "fsdp", "model")),
     # Nothing that `fsdp` does not cut.
     ((768,), ("mlp",), ("model",)),
+    # A vector lies whole.
+    ((768,), ("embed",), (None,)),
   ],
 )
 def test_data_cuts_parameters_too_where_that_leaves_whole_tiles(shape, axes, spec):
@@ -243,7 +245,7 @@ def captions(layers=1, **changes):
     **changes,
   )  # fmt: skip
   t5 = T5Config(vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=layers,
-                num_decoder_layers=layers, mlp_dim=32, dropout_rate=0.1, **changes)  # fmt: skip
+                num_decoder_layers=layers, mlp_dim=32, dropout_rate=0.1, pack_length=10, **changes)  # fmt: skip
 
   class Stream:
     def batch(self, step, host_index=0, host_count=1):
@@ -275,7 +277,7 @@ def constrained():
 def main(folder):
   """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on every other."""
   from tests.training.toy import ToyObjective, ToyStream
-  from xmcap.training import sharding
+  from xmcap.models import places
   from xmcap.training.checkpoints import CheckpointPolicy
   from xmcap.training.loop import train
   from xmcap.training.metrics import Progress
@@ -285,7 +287,7 @@ def main(folder):
 
   assert len(jax.devices()) == 8
   # Numbers so small fill no tile.
-  sharding._TILE = (1, 1)
+  places.TILE = (1, 1)
   result = {"losses": {}, "bytes": {}, "read": {}, "constrained": constrained()}
   report = Progress.report
 

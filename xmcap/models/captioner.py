@@ -128,6 +128,10 @@ class Captioner(nn.Module):
     """[..., E] -> float32 [..., V]."""
     return self.decoder.logits(hidden)
 
+  def logits_and_target(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The logits of [N, E], and those of the `targets` [N] among them: float32 [N, V] and [N]."""
+    return self.decoder.logits_and_target(hidden, targets)
+
   def __call__(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:

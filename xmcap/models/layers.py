@@ -19,6 +19,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from xmcap.errors import UsageError
+from xmcap.models import places
 
 Initializer = Callable[..., jax.Array]
 
@@ -48,21 +49,33 @@ def resolve_dtype(name: str) -> jnp.dtype:
   return jnp.dtype(_DTYPES[name])
 
 
-def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-  """Shards an activation by the logical names of its axes; does nothing where no axis rules or no mesh are set.
+def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tuple[str, ...]]:
+  """The mesh's axes over which each dimension of an activation is cut; none where no axis rules or no mesh are set.
 
   A dimension is cut over as many of its mesh axes as divide it: a search has few rows left at its end.
   """
   rules, sizes = partitioning.get_axis_rules(), jax.sharding.get_abstract_mesh().shape
   if not rules or not sizes:
-    return x
-  spec = []
-  for dim, mesh_axes in enumerate(partitioning.logical_to_mesh_axes(axes, rules)):
-    mesh_axes = (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes or ())
-    while x.shape[dim] % math.prod(sizes[axis] for axis in mesh_axes):
-      mesh_axes = mesh_axes[:-1]
-    spec.append(mesh_axes or None)
-  return lax.with_sharding_constraint(x, PartitionSpec(*spec))
+    return []
+  cut = []
+  for dim, names in zip(shape, partitioning.logical_to_mesh_axes(axes, rules), strict=True):
+    names = (names,) if isinstance(names, str) else tuple(names or ())
+    while dim % math.prod(sizes[name] for name in names):
+      names = names[:-1]
+    cut.append(names)
+  return cut
+
+
+def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
+  """Shards an activation by the logical names of its axes; does nothing where no axis rules or no mesh are set."""
+  cut = _mesh_axes(x.shape, axes)
+  return lax.with_sharding_constraint(x, PartitionSpec(*(names or None for names in cut))) if cut else x
+
+
+def parts(size: int, axis: str) -> int:
+  """Into how many parts `constrain` cuts a dimension of this size, by the logical name of its axis."""
+  sizes = jax.sharding.get_abstract_mesh().shape
+  return math.prod(sizes[name] for names in _mesh_axes((size,), (axis,)) for name in names)
 
 
 def parameter(
@@ -70,11 +83,17 @@ def parameter(
 ) -> jax.Array:
   """A float32 parameter of the module that is being called, in the dtype and on the devices where it is used.
 
-  It may lie cut finer than its axes say (see `xmcap.training.sharding`): what it is cut over besides comes together
-  here, after the change of dtype, as that halves what is sent.
+  It may lie cut over `data` too (see `places`): it comes together over that here, after the change of dtype, as that
+  halves what is sent.
   """
-  value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes)
-  return constrain(value.astype(dtype), *axes)
+  rules, sizes = partitioning.get_axis_rules(), jax.sharding.get_abstract_mesh().shape
+  # Without rules: flax would bring it together at once, where its axes alone say.
+  with partitioning.axis_rules(()):
+    value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes).astype(dtype)
+  if not rules or not sizes:
+    return value
+  used = places.without_gathered(places.at_rest(shape, axes, rules, sizes))
+  return lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in used)))
 
 
 class Dense(nn.Module):

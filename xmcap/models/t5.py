@@ -18,11 +18,10 @@ from flax import struct
 from jax import lax
 
 from xmcap.errors import UsageError
-from xmcap.models import stacking
+from xmcap.models import packing, stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.layers import (
   ACTIVATIONS,
-  T5_KERNEL_INIT,
   Dense,
   Dropout,
   RMSNorm,
@@ -30,6 +29,7 @@ from xmcap.models.layers import (
   parameter,
   resolve_dtype,
 )  # fmt: skip
+from xmcap.models.logits import LogitsDense
 
 PAD_ID = 0
 """Fills prompts and targets, and starts the decoder."""
@@ -51,6 +51,8 @@ class T5Config:
     relpos_buckets, relpos_max_distance: of the relative position bias.
     remat: recompute a layer's activations in the backward pass instead of keeping them.
     scan: compile one layer for all of a stack (see `stacking`).
+    pack_length: the decoder's rows stand side by side in longer rows of up to so many positions, none seeing
+    another's (see `Decoder`); 0 for rows of their own.
     dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
   Raises:
@@ -69,12 +71,15 @@ class T5Config:
   relpos_max_distance: int = 128
   remat: bool = False
   scan: bool = False
+  pack_length: int = 0
   dtype: str = "auto"
 
   def __post_init__(self):
     for name in ("vocab_size", "emb_dim", "num_heads", "head_dim", "num_decoder_layers", "mlp_dim"):
       if getattr(self, name) < 1:
         raise UsageError(f"T5Config.{name} is {getattr(self, name)}: it must be at least 1")
+    if self.pack_length < 0:
+      raise UsageError(f"T5Config.pack_length is {self.pack_length}: give a number of positions, or 0")
     resolve_dtype(self.dtype)
 
 
@@ -142,7 +147,7 @@ class TokenEmbedder(nn.Module):
 
 
 class GatedMlp(nn.Module):
-  """wo(gelu(wi_0 x) * wi_1 x): [rows, length, embed] -> the same."""
+  """wo(gelu(wi_0 x) * wi_1 x): [rows, ..., length, embed] -> the same."""
 
   config: T5Config
 
@@ -155,9 +160,10 @@ class GatedMlp(nn.Module):
     self.dropout = Dropout(config.dropout_rate)
 
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-    x = ACTIVATIONS["gelu_tanh"](self.wi_0(x)) * self.wi_1(x)
-    x = constrain(x, "batch", "length", "mlp")
-    return self.wo(self.dropout(x, deterministic))
+    # The barriers keep a TPU's compiler from making what a product reads again for each part of its output.
+    x = ACTIVATIONS["gelu_tanh"](self.wi_0(x)) * lax.optimization_barrier(self.wi_1(x))
+    x = constrain(x, "batch", *(None,) * (x.ndim - 3), "length", "mlp")
+    return self.wo(lax.optimization_barrier(self.dropout(x, deterministic)))
 
 
 def _attention(config: T5Config) -> MultiHeadAttention:
@@ -281,15 +287,25 @@ class DecoderLayer(nn.Module):
   def __call__(
     self, x: jax.Array, encoded: jax.Array, bias: jax.Array, cross_bias: jax.Array, deterministic: bool
   ) -> jax.Array:
-    """x [rows, length, embed], encoded [rows, encoded_length, embed] -> [rows, length, embed]."""
-    y = self.pre_self_attention_layer_norm(x)
-    x = x + self.dropout(self.self_attention(y, y, bias, deterministic), deterministic)
-    y = self.encoder_decoder_attention(
-      self.pre_cross_attention_layer_norm(x), encoded, cross_bias, deterministic
-    )
+    """One layer for all positions.
+
+    Args:
+      x: [rows, packed, length, embed]: side by side for attention alone, so that dropout's masks stay a caption's.
+      encoded: [rows, packed * encoded_length, embed].
+      bias, cross_bias: from `packing`.
+      deterministic: no dropout.
+
+    Returns:
+      [rows, packed, length, embed].
+    """
+    y = packing.side_by_side(self.pre_self_attention_layer_norm(x))
+    y = self.self_attention(y, y, bias, deterministic).reshape(x.shape)
+    x = x + self.dropout(y, deterministic)
+    y = packing.side_by_side(self.pre_cross_attention_layer_norm(x))
+    y = self.encoder_decoder_attention(y, encoded, cross_bias, deterministic).reshape(x.shape)
     x = x + self.dropout(y, deterministic)
     x = x + self.dropout(self.mlp(self.pre_mlp_layer_norm(x), deterministic), deterministic)
-    return constrain(x, "batch", "length", "embed")
+    return constrain(x, "batch", None, "length", "embed")
 
   def cross_key_value(self, encoded: jax.Array) -> tuple[jax.Array, jax.Array]:
     """[rows, encoded_length, embed] -> keys and values of the attention to the encoder."""
@@ -316,7 +332,11 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-  """The decoder: all positions at once for training, one at a time over a cache for decoding."""
+  """The decoder: all positions at once for training, one at a time over a cache for decoding.
+
+  With `pack_length` several rows stand side by side in attention (see `packing`), and all other products see what they
+  saw before. The result is the same; where tiles are small, as on a CPU, it only costs.
+  """
 
   config: T5Config
 
@@ -324,7 +344,7 @@ class Decoder(nn.Module):
     self.relpos_bias = RelativePositionBias(self.config, bidirectional=False)
     self.layers = stacking.make(DecoderLayer, self.config, self.config.num_decoder_layers)
     self.decoder_norm = _norm(self.config)
-    self.logits_dense = LogitsDense(self.config)
+    self.logits_dense = LogitsDense(self.config.vocab_size)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def _causal_bias(self, length: int) -> jax.Array:
@@ -345,17 +365,24 @@ class Decoder(nn.Module):
     Returns:
       [rows, length, embed], after the last norm: `logits` turns them into logits.
     """
-    bias = self._causal_bias(embedded.shape[1])
-    cross_bias = padding_bias(encoded_mask)
-    x = self.dropout(embedded, deterministic)
-    x = stacking.apply(self.layers, x, encoded, bias, cross_bias, deterministic)
-    return self.dropout(self.decoder_norm(x), deterministic)
+    rows, length, _ = embedded.shape
+    packed = packing.how_many(rows, length, self.config.pack_length)
+    x, encoded, mask = (y.reshape(-1, packed, *y.shape[1:]) for y in (embedded, encoded, encoded_mask))
+    bias = packing.bias_of(self._causal_bias(length), packed)
+    cross_bias = packing.padding_bias_of(mask, length)
+    x = constrain(self.dropout(x, deterministic), "batch", None, "length", "embed")
+    x = stacking.apply(self.layers, x, packing.side_by_side(encoded), bias, cross_bias, deterministic)
+    return self.dropout(self.decoder_norm(x), deterministic).reshape(embedded.shape)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
     """[rows, ..., embed] -> float32 [rows, ..., vocab]."""
     between = (None,) * (hidden.ndim - 2)
     logits = self.logits_dense(constrain(hidden, "batch", *between, "embed"))
     return constrain(logits, "batch", *between, "vocab")
+
+  def logits_and_target(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The logits of [rows, embed], and those of the `targets` [rows] among them: float32 [rows, vocab] and [rows]."""
+    return self.logits_dense(constrain(hidden, "batch", "embed"), targets)
 
   def start(
     self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int
@@ -391,15 +418,3 @@ class Decoder(nn.Module):
       keys.append(key)
       values.append(value)
     return self.decoder_norm(x), SelfCache(tuple(keys), tuple(values))
-
-
-class LogitsDense(nn.Module):
-  """The product with the vocabulary, in the activations' dtype and summed in float32."""
-
-  config: T5Config
-
-  @nn.compact
-  def __call__(self, hidden: jax.Array) -> jax.Array:
-    shape = (self.config.emb_dim, self.config.vocab_size)
-    kernel = parameter("kernel", T5_KERNEL_INIT, shape, ("embed", "vocab"), hidden.dtype)
-    return jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)

@@ -156,7 +156,7 @@ class Optimizer:
     learning = jax.tree.map(
       lambda param, direction, factor: (param - rate * factor * direction).astype(param.dtype),
       learning,
-      stacks.apart(functools.reduce(merge, directions), learning),
+      stacks.apart(functools.reduce(merge, directions), learning, shardings),
       multiplier_tree(learning, self.multipliers),
     )
     return learning, new_state, {"learning_rate": rate, "grad_norm": grad_norm}

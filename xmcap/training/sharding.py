@@ -19,6 +19,7 @@ from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models import places
 from xmcap.models.stacking import STACKED
 from xmcap.training import optimizer as optimizer_lib
 from xmcap.training import stacks
@@ -48,9 +49,6 @@ DEFAULT_RULES = (
   ("channel", None),
   ("classes", None),
 )
-
-# What a TPU stores together: a part of an array that is no multiple of it is padded, and exchanged in several pieces.
-_TILE = (16, 128)
 
 Rules = Sequence[tuple[str, str | tuple[str, ...] | None]]
 
@@ -147,10 +145,10 @@ def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
 def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules) -> Any:
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
-  A dimension that its mesh axes do not divide stays whole, and that is logged. What `fsdp` cuts is cut over `data` too:
-  all groups along it would keep the same, and compute the same update of it, else. A layer's parameters come together
-  over `data` where they are used, in the activations' dtype; the sum of gradients leaves each device with its part.
-  (Rajbhandari et al., "ZeRO", 2020, stage 3.) Not where `data` joins slices: the network between them is slow.
+  See `xmcap.models.places`; a dimension that its mesh axes do not divide is logged. What `fsdp` cuts is cut over `data`
+  too: all groups along it would keep the same, and compute the same update of it, else. A layer's parameters come
+  together over `data` where they are used; the sum of gradients leaves each device with its part. (Rajbhandari et al.,
+  "ZeRO", 2020, stage 3.) Not where `data` joins slices: the network between them is slow.
 
   Args:
     params: a tree with shapes.
@@ -177,8 +175,8 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
       raise XmcapError(
         f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
       )
-    spec = list(nn_partitioning.logical_to_mesh_axes(tuple(axes), rules))
-    for dim, mesh_axes in enumerate(spec):
+    named = nn_partitioning.logical_to_mesh_axes(tuple(axes), rules)
+    for dim, mesh_axes in enumerate(named):
       if mesh_axes is not None and param.shape[dim] % axis_size(mesh, mesh_axes):
         logging.warning(
           "parameter %s: dimension %d (%s) of %s is not cut: %s is %d devices",
@@ -189,25 +187,13 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
           mesh_axes,
           axis_size(mesh, mesh_axes),
         )
-        spec[dim] = None
-    if one_slice:
-      spec = _finer(param.shape, spec, axes, mesh)
+    cut = places.at_rest(param.shape, axes, rules, mesh.shape, whole=STACKED)
+    if not one_slice:
+      cut = places.without_gathered(cut)
+    spec = [names[0] if len(names) == 1 else names or None for names in cut]
     return NamedSharding(mesh, PartitionSpec(*spec))
 
   return jax.tree_util.tree_map_with_path(sharding, params)
-
-
-def _finer(shape: Sequence[int], spec: list[Any], logical: Sequence[str | None], mesh: Mesh) -> list[Any]:
-  """A parameter's places, cut over `data` too where that leaves whole tiles."""
-  cut = [(axes,) if isinstance(axes, str) else tuple(axes or ()) for axes in spec]
-  if not any("fsdp" in axes for axes in cut):
-    return spec
-  for dim, axes in reversed(list(enumerate(cut))):
-    size, rest = divmod(shape[dim], axis_size(mesh, (*axes, "data")))
-    tile = _TILE[1] if dim == len(spec) - 1 else _TILE[0]
-    if logical[dim] != STACKED and not rest and -(-size // tile) * tile <= 1.1 * size:
-      return [*spec[:dim], (*axes, "data"), *spec[dim + 1 :]]
-  return spec
 
 
 def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:

@@ -54,9 +54,13 @@ def together(tree: Params, shardings: Params | None = None) -> Params:
   return traverse_util.unflatten_dict(joined, sep="/")
 
 
-def apart(joined: Params, like: Params) -> Params:
-  """What `together` made of a tree like `like`, one by one again."""
+def apart(joined: Params, like: Params, shardings: Params | None = None) -> Params:
+  """What `together` made of a tree like `like`, one by one again; `shardings` as there, of `like`."""
   flat = traverse_util.flatten_dict(joined, sep="/")
+  lies = {} if shardings is None else traverse_util.flatten_dict(shardings, sep="/")
+  for path, sharding in lies.items():
+    stack = stacked_path(path)
+    flat[stack] = lax.with_sharding_constraint(flat[stack], of_stack(sharding) if stack != path else sharding)
   taken: dict[str, int] = {}
   single = {}
   for path in sorted(traverse_util.flatten_dict(like, sep="/"), key=_number):

@@ -1,0 +1,82 @@
+"""Attention with a bias: values and gradients of jax's own, dropout of weights laid on the values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from xmcap.models.attention import MASKED, MultiHeadAttention, attend
+
+ROWS, QUERIES, KEYS, HEADS, KV = 3, 5, 7, 2, 4
+
+
+def _inputs():
+  keys = jax.random.split(jax.random.key(0), 3)
+  shapes = [(ROWS, QUERIES, HEADS, KV), (ROWS, KEYS, HEADS, KV), (ROWS, KEYS, HEADS, KV)]
+  return [jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True)]
+
+
+@pytest.mark.parametrize(
+  "shape",
+  [
+    (1, HEADS, QUERIES, KEYS),
+    (ROWS, 1, 1, KEYS),
+    (ROWS, 1, QUERIES, KEYS),
+    (ROWS, HEADS, QUERIES, KEYS),
+    None,
+  ],
+)
+def test_values_and_gradients_equal_jaxs(shape):
+  query, key, value = _inputs()
+  bias = None if shape is None else 2 * jax.random.normal(jax.random.key(1), shape)
+  arguments = (query, key, value) if bias is None else (query, key, value, bias)
+
+  def ours(query, key, value, bias=None):
+    return attend(query, key, value, bias)
+
+  def jaxs(query, key, value, bias=None):
+    return jax.nn.dot_product_attention(query, key, value, bias, scale=1.0)
+
+  np.testing.assert_allclose(ours(*arguments), jaxs(*arguments), rtol=1e-5, atol=1e-6)
+  of = lambda f: jax.grad(lambda *a: jnp.sum(jnp.sin(f(*a))), range(len(arguments)))(*arguments)  # noqa: E731
+  for mine, other in zip(of(ours), of(jaxs), strict=True):
+    np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_masked_key_is_not_seen():
+  query, key, value = _inputs()
+  bias = jnp.zeros((ROWS, 1, 1, KEYS)).at[..., -1].set(MASKED)
+  other = value.at[:, -1].set(100.0)
+  np.testing.assert_array_equal(attend(query, key, value, bias), attend(query, key, other, bias))
+
+
+def test_bfloat16_is_as_near_as_its_rounding():
+  low = [x.astype(jnp.bfloat16) for x in _inputs()]
+  bias = jax.random.normal(jax.random.key(1), (1, HEADS, QUERIES, KEYS))
+  exact = jax.nn.dot_product_attention(*(x.astype(jnp.float32) for x in low), bias, scale=1.0)
+  result = attend(*low, bias)
+  assert result.dtype == "bfloat16"
+  np.testing.assert_allclose(result.astype(jnp.float32), exact, atol=0.02)
+
+
+def test_dropout_takes_a_key_from_all_queries_and_makes_up_for_it():
+  module = MultiHeadAttention(1, KEYS, KEYS, dropout_rate=0.4)
+  # Values that are the unit vectors: what comes out is the weights.
+  query, key, _ = (x[..., :1, :] for x in _inputs())
+  query, key = (jnp.tile(x, (1, 1, 1, 2))[..., :KEYS] for x in (query, key))
+  value = jnp.broadcast_to(jnp.eye(KEYS)[None, :, None], (ROWS, KEYS, 1, KEYS))
+  bias = jnp.zeros((1, 1, 1, KEYS))
+  variables = module.init(jax.random.key(0), jnp.zeros((ROWS, QUERIES, KEYS)), jnp.zeros((ROWS, KEYS, KEYS)))
+  params = {**variables["params"], "out": {"kernel": jnp.eye(KEYS)}}
+
+  def run(deterministic):
+    arguments = (query, key, value, bias, deterministic)
+    rngs = {"dropout": jax.random.key(3)}
+    return np.asarray(module.apply({"params": params}, *arguments, method="combine", rngs=rngs))
+
+  weights, dropped = run(True), run(False)
+  np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=1e-5)
+  kept = dropped != 0
+  assert (kept == kept[:, :1]).all()
+  assert 0 < kept[:, 0].sum() < ROWS * KEYS
+  np.testing.assert_allclose(dropped[kept], weights[kept] / 0.6, rtol=1e-5)
