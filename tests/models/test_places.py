@@ -46,5 +46,16 @@ def test_what_does_not_divide_stays_whole():
   assert _at_rest((10, 30), ("embed", "mlp"), model=7) == [(), ()]
 
 
-def test_a_parameter_comes_together_over_data_alone():
-  assert places.without_gathered([("model", "data"), ("fsdp",)]) == [("model",), ("fsdp",)]
+@pytest.mark.parametrize(
+  ("shape", "rest", "used"),
+  [
+    ((768, 2048), [FSDP, DATA], [FSDP, ()]),
+    ((1024, 2816), [BOTH, ()], [FSDP, ()]),
+    ((768, 250112), [("model", "data"), FSDP], [("model",), FSDP]),
+    # The exchange of 88 rows is left to last, when they are rows of a quarter.
+    ((1408, 1408), [FSDP, DATA], [(), DATA]),
+    ((1408, 1408), [FSDP, ()], [FSDP, ()]),
+  ],
+)
+def test_where_a_parameter_comes_together(shape, rest, used):
+  assert places.in_use(shape, rest, {"data": 4, "fsdp": 16, "model": 1}) == used

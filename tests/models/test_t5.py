@@ -201,35 +201,3 @@ def test_a_devices_rows_stay_its_own():
 def test_no_negative_pack_length():
   with pytest.raises(UsageError, match="pack_length is -1"):
     dataclasses.replace(CONFIG, pack_length=-1)
-
-
-def test_the_targets_logits_and_their_gradients_are_those_of_the_product():
-  decoder = Decoder(CONFIG)
-  hidden = jax.random.normal(jax.random.key(1), (6, CONFIG.emb_dim))
-  targets = jnp.array([0, 36, 5, 5, 5, 1])
-
-  def in_two_parts(variables, hidden):
-    return decoder.apply(variables, hidden, targets, method="logits_and_target")
-
-  variables = {"params": {"logits_dense": {"kernel": jax.random.normal(jax.random.key(2), (16, 37))}}}
-  plainly = lambda variables, hidden: _plain_logits(variables, hidden, targets)  # noqa: E731
-  for mine, other in zip(in_two_parts(variables, hidden), plainly(variables, hidden), strict=True):
-    np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
-
-  def gradients(of):
-    def loss(variables, hidden):
-      logits, target = of(variables, hidden)
-      return jnp.sum(jnp.sin(logits)) + jnp.sum(jnp.cos(target))
-
-    return jax.grad(loss, argnums=(0, 1))(variables, hidden)
-
-  jax.tree.map(
-    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4),
-    gradients(in_two_parts),
-    gradients(plainly),
-  )
-
-
-def _plain_logits(variables, hidden, targets):
-  logits = hidden @ variables["params"]["logits_dense"]["kernel"]
-  return logits, jnp.take_along_axis(logits, targets[:, None], -1)[:, 0]

@@ -1,9 +1,9 @@
 """The layers that the ViT and the T5 stacks share; each parameter names its logical axes here.
 
-Logical axes of parameters, for the table that maps them to a mesh: `vocab`, `embed`, `mlp`, `joined_kv`,
-`heads`, `relpos_buckets` (t5x's), `table` (rows of the embedding), and of the image's side `image_embed` (the ViT's
-width where it meets the T5's), `height`, `width`, `channel` (inside a patch), `position` (of a patch in the picture),
-`classes` (of the tagger).
+Logical axes of parameters, for the table that maps them to a mesh: `embed`, `mlp`, `joined_kv`, `heads`,
+`relpos_buckets` (t5x's), `table` (the vocabulary's rows in the embedding and in the logits' kernel; t5x's `vocab`),
+and of the image's side `image_embed` (the ViT's width where it meets the T5's), `height`, `width`, `channel` (inside a
+patch), `position` (of a patch in the picture), `classes` (of the tagger).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
 """
 
@@ -83,8 +83,8 @@ def parameter(
 ) -> jax.Array:
   """A float32 parameter of the module that is being called, in the dtype and on the devices where it is used.
 
-  It may lie cut over `data` too (see `places`): it comes together over that here, after the change of dtype, as that
-  halves what is sent.
+  It may lie cut finer than one layer's computation needs (see `places`): it comes together here, after the change of
+  dtype, as that halves what is sent.
   """
   rules, sizes = partitioning.get_axis_rules(), jax.sharding.get_abstract_mesh().shape
   # Without rules: flax would bring it together at once, where its axes alone say.
@@ -92,7 +92,7 @@ def parameter(
     value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes).astype(dtype)
   if not rules or not sizes:
     return value
-  used = places.without_gathered(places.at_rest(shape, axes, rules, sizes))
+  used = places.in_use(shape, places.at_rest(shape, axes, rules, sizes), sizes)
   return lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in used)))
 
 

@@ -29,31 +29,40 @@ class LogitsDense(nn.Module):
 def _logits_and_target(
   hidden: jax.Array, kernel: jax.Array, targets: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-  """[rows, embed], [embed, vocab], int32 [rows] -> the logits, float32 [rows, vocab], and the targets', [rows].
-
-  Derived in two parts: the gradient of a row's target takes the target's column of the kernel by looking it up. Among
-  the gradients of all logits it would be one number more in each row, put there at every read by the next product.
-  """
+  """[rows, embed], [embed, vocab], int32 [rows] -> the logits, float32 [rows, vocab], and the targets', [rows]."""
   logits = jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)
   logits = constrain(logits, "batch", "vocab")
   return logits, jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
 
 
-def _logits_forward(hidden, kernel, targets):
+def _forward(hidden, kernel, targets):
   return _logits_and_target(hidden, kernel, targets), (hidden, kernel, targets)
 
 
-def _logits_backward(residuals, cotangents):
+def _backward(residuals, cotangents):
   hidden, kernel, targets = residuals
   by_logits, by_target = cotangents
-  columns = jnp.take(kernel.T, targets, axis=0).astype(jnp.float32)
-  by_hidden = jnp.dot(by_logits.astype(hidden.dtype), kernel.T, preferred_element_type=jnp.float32)
-  by_hidden += by_target[:, None] * columns
-  # Here the number more is cheaper than adding to columns of what is summed over all rows.
+  # Together for the product, and so for the lookup too, which would go through the devices' parts one by one.
+  kernel = constrain(kernel, None, "vocab")
   at_target = jax.nn.one_hot(targets, kernel.shape[1], dtype=jnp.float32) * by_target[:, None]
-  # In the activations' dtype, as every other kernel's gradient is, when devices sum it; by rows of the vocabulary.
-  by_rows = lax.optimization_barrier(jnp.dot((by_logits + at_target).astype(hidden.dtype).T, hidden))
+  by_all = (by_logits + at_target).astype(hidden.dtype)
+  by_hidden = lax.platform_dependent(
+    by_logits.astype(hidden.dtype), by_target, by_all, kernel, targets, tpu=_in_two_parts, default=_in_one
+  )
+  # Summed over devices in the activations' dtype, as every other kernel's gradient is, and by rows of the vocabulary.
+  by_rows = lax.optimization_barrier(jnp.dot(by_all.T, hidden))
   return by_hidden.astype(hidden.dtype), by_rows.T, None
 
 
-_logits_and_target.defvjp(_logits_forward, _logits_backward)
+def _in_one(_logits, _target, by_all, kernel, _targets):
+  """The gradient of `hidden`, float32: one product."""
+  return jnp.dot(by_all, kernel.T, preferred_element_type=jnp.float32)
+
+
+def _in_two_parts(by_logits, by_target, _all, kernel, targets):
+  """The same, the targets' columns looked up: a TPU makes the gradients anew at each read, and so in fewer steps."""
+  columns = jnp.take(kernel.T, targets, axis=0).astype(jnp.float32)
+  return jnp.dot(by_logits, kernel.T, preferred_element_type=jnp.float32) + by_target[:, None] * columns
+
+
+_logits_and_target.defvjp(_forward, _backward)

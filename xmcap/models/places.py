@@ -11,9 +11,8 @@ from typing import Any
 from flax.linen import partitioning
 
 GATHERED = "data"
-"""The mesh axis over which a parameter comes together where it is used, in the activations' dtype."""
 SHARED_OUT = "fsdp"
-"""The mesh axis that cuts parameters and the rows of activations alike: the compiler gathers along it as it needs."""
+"""The mesh axes that cut parameters and the rows of activations alike."""
 
 TILE = (16, 128)
 """What a TPU stores and exchanges together, of bfloat16."""
@@ -49,14 +48,14 @@ def at_rest(
   first = next((dim for dim in dims if SHARED_OUT in cut[dim]), None)
   if first is None:
     return cut
-  without = [tuple(name for name in names if name != SHARED_OUT) for names in cut]
+  unshared = without(cut, SHARED_OUT)
   if len(dims) < 2:
-    return without
+    return unshared
   others = [dim for dim in dims if dim != first]
   best, least = cut, (math.inf, math.inf)
   # Where two axes cut one dimension by a rule of its own (the embedding's rows), it stays so.
   for shared in [first, *(others if len(cut[first]) == 1 and sizes[SHARED_OUT] > 1 else ())]:
-    base = cut if shared == first else _with(without, shared, SHARED_OUT)
+    base = cut if shared == first else _with(unshared, shared, SHARED_OUT)
     for gathered in [
       None,
       *([shared, *(dim for dim in dims if dim != shared)] if sizes[GATHERED] > 1 else ()),
@@ -69,9 +68,24 @@ def at_rest(
   return best
 
 
-def without_gathered(places: Places) -> Places:
-  """The same, together over `data`."""
-  return [tuple(name for name in names if name != GATHERED) for names in places]
+def in_use(shape: Sequence[int], places: Places, sizes: Mapping[str, int]) -> Places:
+  """Where a parameter lies when it is used, in the activations' dtype: together over one of the two axes.
+
+  The compiler gathers along the other as it needs. It is `data` that comes together here; but `fsdp` where its parts
+  are no whole tiles, so that what is exchanged in pieces is the smaller of both exchanges.
+  """
+  used = without(places, GATHERED)
+  cut = any(GATHERED in names for names in places)
+  broken = any(
+    SHARED_OUT in names and size // _parts(names, sizes) % TILE[0]
+    for size, names in zip(shape, used, strict=True)
+  )
+  return without(places, SHARED_OUT) if cut and broken else used
+
+
+def without(places: Places, axis: str) -> Places:
+  """The same, together over an axis of the mesh."""
+  return [tuple(name for name in names if name != axis) for names in places]
 
 
 def _with(places: Places, dim: int, name: str) -> Places:

@@ -189,7 +189,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
         )
     cut = places.at_rest(param.shape, axes, rules, mesh.shape, whole=STACKED)
     if not one_slice:
-      cut = places.without_gathered(cut)
+      cut = places.without(cut, places.GATHERED)
     spec = [names[0] if len(names) == 1 else names or None for names in cut]
     return NamedSharding(mesh, PartitionSpec(*spec))
 
