@@ -126,8 +126,9 @@ class Optimizer:
     step: jax.Array,
     total_steps: int,
     shardings: Params | None = None,
+    finite: jax.Array | bool = True,
   ) -> tuple[Params, dict[str, optax.OptState], dict[str, jax.Array]]:
-    """One update of the parameters that learn.
+    """One update of the parameters that learn; none where the gradient's norm is not finite.
 
     Args:
       grads: of `learning`.
@@ -136,6 +137,7 @@ class Optimizer:
       step: the number of the step.
       total_steps: of the run.
       shardings: of `learning` and its gradients; None leaves that to the compiler.
+      finite: bool [], whether the loss is; parameters and state stay as they are where it is not.
 
     Returns:
       The new parameters, the new state, and `learning_rate` and `grad_norm` (before clipping), float32 [] both.
@@ -153,12 +155,19 @@ class Optimizer:
       direction, new_state[stack] = update(part, opt_state[stack], of_stack[stack])
       directions.append(direction)
     rate = self.schedule(step, total_steps)
-    learning = jax.tree.map(
-      lambda param, direction, factor: (param - rate * factor * direction).astype(param.dtype),
-      learning,
-      stacks.apart(functools.reduce(merge, directions), learning, shardings),
-      multiplier_tree(learning, self.multipliers),
+
+    def moved(param, direction, factor):
+      factor = jnp.expand_dims(factor, range(jnp.ndim(factor), param.ndim))  # [], or one of each layer
+      return (param - rate * factor * direction).astype(param.dtype)
+
+    factors = stacks.together(multiplier_tree(learning, self.multipliers))
+    new_params = jax.tree.map(moved, params, functools.reduce(merge, directions), factors)
+    # Chosen while the layers are together: one operation for all of them.
+    finite &= jnp.isfinite(grad_norm)
+    new_params, new_state = jax.tree.map(
+      lambda new, old: jnp.where(finite, new, old), (new_params, new_state), (params, opt_state)
     )
+    learning = stacks.apart(new_params, learning, shardings)
     return learning, new_state, {"learning_rate": rate, "grad_norm": grad_norm}
 
 

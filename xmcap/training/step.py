@@ -103,19 +103,16 @@ def make_train_step(
     if param_shardings is not None:
       shardings, _ = optimizer.split(param_shardings)
       grads = jax.lax.with_sharding_constraint(grads, shardings)
+    finite = jnp.isfinite(metrics["loss"])
     learning, opt_state, measured = optimizer.update(
-      grads, state.opt_state, before, state.step, total_steps, shardings
+      grads, state.opt_state, before, state.step, total_steps, shardings, finite
     )
     metrics = {**metrics, **measured}
-    finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(metrics["grad_norm"])
-
-    def keep(new, old):
-      return jnp.where(finite, new, old)
-
+    finite &= jnp.isfinite(metrics["grad_norm"])
     state = TrainState(
       step=state.step + 1,
-      params=optimizer_lib.merge(jax.tree.map(keep, learning, before), frozen),
-      opt_state=jax.tree.map(keep, opt_state, state.opt_state),
+      params=optimizer_lib.merge(learning, frozen),
+      opt_state=opt_state,
       skipped=state.skipped + ~finite,
       skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),
     )
