@@ -23,5 +23,5 @@ echo "== 4/4 captions for 3,600 unseen pictures in 36 languages, scored"
 "$xmcap" eval --model_dir="$runs/model" --gin_file=runs/eval_emoji36.gin \
   --gin.REFERENCES="$runs/data/test/captions.jsonl" --gin.EVAL_DIR="$runs/eval"
 
-picture=$(find "$runs/data/test/images" -name '*.png' | sort | head -1)
-echo "Caption a picture of your own:  $xmcap caption --model_dir=$runs/model --languages=en,th,ar $picture"
+pictures=("$runs"/data/test/images/*.png)
+echo "Caption a picture of your own:  $xmcap caption --model_dir=$runs/model --languages=en,th,ar ${pictures[0]}"
