@@ -1,9 +1,7 @@
 """Multi-head attention for both towers; its parts are public so that decoding can keep keys and values.
 
-Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 leaves out the factor 1/sqrt(head_dim) on
-the
-logits: it is folded into the initial query kernel instead (Raffel et al., 2020; Mesh TensorFlow's T5 does the
-same).
+Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 leaves out the factor 1/sqrt(head_dim) on the
+logits: it is folded into the initial query kernel instead (Raffel et al., 2020; Mesh TensorFlow's T5 does the same).
 """
 
 from typing import Any
@@ -73,7 +71,7 @@ def _backward(residuals, by_context):
   by_logits = by_logits.astype(query.dtype)
   by_query = jnp.einsum("bhqk,bkhd->bqhd", by_logits, key)
   by_key = jnp.einsum("bhqk,bqhd->bkhd", by_logits, query)
-  return by_query, by_key, by_value, by_bias
+  return by_query, by_key, by_value, by_bias.astype(bias.dtype)
 
 
 _attend_with_shared_bias.defvjp(_forward, _backward)
