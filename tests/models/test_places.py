@@ -37,6 +37,20 @@ def test_where_parameters_lie(shape, axes, expected):
   assert _at_rest(shape, axes) == expected
 
 
+@pytest.mark.parametrize(
+  ("shape", "axes", "expected"),
+  [
+    # 3,908 rows or 12 are no whole tiles, but whole on every device they would cost more.
+    ((250112, 768), ("table", "embed"), [DATA, ()]),
+    ((768, 250112), ("embed", "table"), [(), DATA]),
+    ((768, 768), ("embed", "joined_kv"), [DATA, ()]),
+    ((768, 2048), ("embed", "mlp"), [(), DATA]),
+  ],
+)
+def test_data_alone_cuts_what_is_large(shape, axes, expected):
+  assert _at_rest(shape, axes, data=64, fsdp=1) == expected
+
+
 def test_the_rules_stand_where_the_mesh_has_neither_axis():
   assert _at_rest((768, 2048), ("embed", "mlp"), data=1, fsdp=1, model=8) == [(), ("model",)]
 

@@ -17,6 +17,9 @@ SHARED_OUT = "fsdp"
 TILE = (16, 128)
 """What a TPU stores and exchanges together, of bfloat16."""
 
+_BROKEN = 8
+"""What broken tiles count in an exchange: more than padding can save, less than not to cut over many devices."""
+
 Places = list[tuple[str, ...]]
 
 
@@ -29,10 +32,10 @@ def at_rest(
 ) -> Places:
   """The mesh axes that each dimension of a parameter is cut over.
 
-  The rules say which axes; `fsdp` and `data` go where they leave the fewest padded tiles of a TPU, as a dimension is
-  padded to them in memory and exchanged in several pieces else. What `fsdp` does not cut, `data` does not either.
-  A vector is cut by neither: there is little of it, and an exchange takes long to start. A dimension that its axes do
-  not divide stays whole.
+  The rules say which axes; `fsdp` and `data` go where they leave the fewest tiles of a TPU, whole ones first, as a
+  dimension is padded to them in memory and exchanged in several pieces else. What `fsdp` does not cut, `data` does not
+  either. A vector is cut by neither: there is little of it, and an exchange takes long to start. A dimension that its
+  axes do not divide stays whole.
 
   Args:
     shape: of the parameter.
@@ -52,7 +55,7 @@ def at_rest(
   if len(dims) < 2:
     return unshared
   others = [dim for dim in dims if dim != first]
-  best, least = cut, (math.inf, math.inf)
+  best, least = cut, math.inf
   # Where two axes cut one dimension by a rule of its own (the embedding's rows), it stays so.
   for shared in [first, *(others if len(cut[first]) == 1 and sizes[SHARED_OUT] > 1 else ())]:
     base = cut if shared == first else _with(unshared, shared, SHARED_OUT)
@@ -96,8 +99,8 @@ def _parts(names: Sequence[str], sizes: Mapping[str, int]) -> int:
   return math.prod(sizes[name] for name in names)
 
 
-def _in_tiles(shape: Sequence[int], exchanged: Sequence[int | None]) -> tuple[int, int]:
-  """What a part costs on a TPU: how many of the exchanged dimensions are no whole tiles, and the numbers stored.
+def _in_tiles(shape: Sequence[int], exchanged: Sequence[int | None]) -> int:
+  """What a part costs on a TPU: the numbers stored, times `_BROKEN` for each exchanged dimension of no whole tiles.
 
   The last two dimensions are stored in the better order.
   """
@@ -108,4 +111,5 @@ def _in_tiles(shape: Sequence[int], exchanged: Sequence[int | None]) -> tuple[in
 
   *before, a, b = shape
   broken = sum(shape[dim] % rows != 0 for dim in set(exchanged) if dim is not None)
-  return broken, math.prod(before) * min(up(a, rows) * up(b, columns), up(b, rows) * up(a, columns))
+  stored = math.prod(before) * min(up(a, rows) * up(b, columns), up(b, rows) * up(a, columns))
+  return stored * _BROKEN**broken
