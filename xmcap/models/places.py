@@ -17,7 +17,7 @@ SHARED_OUT = "fsdp"
 TILE = (16, 128)
 """What a TPU stores and exchanges together, of bfloat16."""
 
-_BROKEN = 8
+_BROKEN = 20
 """What broken tiles count in an exchange: more than padding can save, less than not to cut over many devices."""
 
 Places = list[tuple[str, ...]]
