@@ -49,23 +49,10 @@ def together(tree: Params, shardings: Params | None = None) -> Params:
       joined[stack] = flat[stack]
       continue
     layers = [flat[path] for path in paths]
-    joined[stack] = rows(layers) if jnp.ndim(layers[0]) == 1 else jnp.stack(layers)
+    joined[stack] = _rows(layers) if jnp.ndim(layers[0]) == 1 else jnp.stack(layers)
     if lies:
       joined[stack] = lax.with_sharding_constraint(joined[stack], of_stack(lies[paths[0]]))
   return traverse_util.unflatten_dict(joined, sep="/")
-
-
-def rows(vectors: Sequence[jax.Array]) -> jax.Array:
-  """`jnp.stack` of vectors, as one operation on a TPU.
-
-  There a vector lies otherwise in memory than a matrix' row, and each that is stacked is first an operation of its own.
-  """
-  # Behind a barrier, since the compiler otherwise makes the comparisons' results, which is an operation each again.
-  number = lax.optimization_barrier(lax.broadcasted_iota(jnp.int32, (len(vectors), *vectors[0].shape), 0))
-  stacked = jnp.broadcast_to(vectors[0], number.shape)
-  for row, vector in enumerate(vectors):
-    stacked = jnp.where(number == row, vector, stacked)
-  return stacked
 
 
 def apart(joined: Params, like: Params, shardings: Params | None = None) -> Params:
@@ -114,3 +101,16 @@ def of_stack(sharding: NamedSharding) -> NamedSharding:
 def _number(path: str) -> int:
   found = _LAYER.search(path)
   return int(found[1]) if found else -1
+
+
+def _rows(vectors: Sequence[jax.Array]) -> jax.Array:
+  """`jnp.stack` of vectors, as one operation on a TPU.
+
+  There a vector lies otherwise in memory than a matrix' row, and each that is stacked is first an operation of its own.
+  """
+  # Behind a barrier, since the compiler otherwise makes the comparisons' results, which is an operation each again.
+  number = lax.optimization_barrier(lax.broadcasted_iota(jnp.int32, (len(vectors), *vectors[0].shape), 0))
+  stacked = jnp.broadcast_to(vectors[0], number.shape)
+  for row, vector in enumerate(vectors):
+    stacked = jnp.where(number == row, vector, stacked)
+  return stacked
