@@ -19,12 +19,13 @@ class _SameBatch:
   """A stream that costs nothing: the batch of step 0 at every step."""
 
   def __init__(self, stream: CaptionStream):
+    self.pictures = stream.pictures
     self._batch = stream.batch(0)
 
-  def batch(self, step, host_index=0, host_count=1):
+  def batch(self, step, rows=None):
     return self._batch
 
-  def batches(self, start_step=0, host_index=0, host_count=1):
+  def batches(self, start_step=0, rows=None):
     return itertools.repeat(self._batch)
 
 

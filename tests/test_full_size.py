@@ -109,7 +109,9 @@ def _compute(folder):
 class _Stream:
   """Eight random captions of 24 tokens, one a picture."""
 
-  def batch(self, step, host_index=0, host_count=1):
+  pictures = 8
+
+  def batch(self, step, rows=None):
     rng = np.random.default_rng(step)
     return {
       "image": rng.integers(0, 256, (8, 224, 224, 3), np.uint8),
@@ -118,7 +120,7 @@ class _Stream:
       "target_weights": np.ones((8, 1, 24), np.float32),
     }
 
-  def batches(self, start_step, host_index=0, host_count=1):
+  def batches(self, start_step, rows=None):
     while True:
       yield self.batch(start_step)
       start_step += 1

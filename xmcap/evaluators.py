@@ -247,15 +247,16 @@ class LossEvaluator:
     """Yields ("", name, value): `loss` and what the objective measures."""
     del step
     placed = placement.place(params, jax.devices())
-    # Each process reads its share of a batch; a batch that the devices do not divide is computed whole on each.
-    divides = self.stream.pictures % sharding.axis_size(placed.mesh, sharding.BATCH_AXES) == 0
-    index, count = sharding.host_share(placed.mesh) if divides else (0, 1)
+    # Each process reads its rows of a batch; a batch that the devices do not divide is computed whole on each.
+    pictures = self.stream.pictures
+    divides = pictures % sharding.axis_size(placed.mesh, sharding.BATCH_AXES) == 0
+    rows = sharding.process_rows(placed.mesh, pictures) if divides else None
     sums: dict[str, float] = {}
     total = 0.0
-    for batch in self.stream.batches(0, host_index=index, host_count=count, num_steps=self.num_batches):
+    for batch in self.stream.batches(0, rows, num_steps=self.num_batches):
       numbers = {name: array for name, array in batch.items() if array.dtype.kind in "biuf"}
       with placed.computing():
-        numbers = sharding.put_batch(numbers, placed.mesh) if divides else numbers
+        numbers = sharding.put_batch(numbers, placed.mesh, pictures, rows) if divides else numbers
         loss, metrics = jax.device_get(self._loss(placed.params, numbers))
       weight = float(metrics.pop("weight"))
       total += weight

@@ -42,6 +42,14 @@ def joined(parts):
   return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
+def dealt_out(stream, step, processes):
+  """The batch of a step, read by processes that hold every so manieth row, as the hosts of a slice do."""
+  shares = [np.arange(process, stream.pictures, processes) for process in range(processes)]
+  batch = joined([stream.batch(step, rows) for rows in shares])
+  order = np.argsort(np.concatenate(shares))
+  return {name: array[order] for name, array in batch.items()}
+
+
 def test_shapes_and_types(tiny):
   batch = captions(tiny).batch(0)
   assert {name: (array.shape, array.dtype) for name, array in batch.items() if name != "key"} == {
@@ -105,13 +113,11 @@ def test_a_step_does_not_depend_on_what_was_read_before(tiny):
 
 
 @pytest.mark.parametrize("options", [{}, {"target_lengths": (12, 24), "bucket_window": 2}])
-@pytest.mark.parametrize("host_count", [2, 3, 6])
-def test_hosts_share_one_global_batch(tiny, host_count, options):
+@pytest.mark.parametrize("processes", [2, 3, 6])
+def test_processes_share_one_batch(tiny, processes, options):
   stream = captions(tiny, augment=images.Augment(min_area=0.5), **options)
   for step in (0, 3, 17):
-    shares = [stream.batch(step, host, host_count) for host in range(host_count)]
-    assert {share["image"].shape[0] for share in shares} == {6 // host_count}
-    equal(joined(shares), stream.batch(step))
+    equal(dealt_out(stream, step, processes), stream.batch(step))
 
 
 def test_a_position_does_not_depend_on_the_batch_size(tiny):
@@ -222,8 +228,8 @@ def test_the_smallest_length_that_holds_the_batch(tiny):
     assert batch["target_tokens"].shape == (6, 2, size)
     np.testing.assert_array_equal(batch["target_tokens"], plain.batch(step)["target_tokens"][..., :size])
   assert stream.truncated == 0
-  # One host cannot know how long another's captions are.
-  assert stream.batch(0, 0, 2)["target_tokens"].shape[-1] == 24
+  # One process cannot know how long another's captions are.
+  assert stream.batch(0, [0, 1, 4])["target_tokens"].shape[-1] == 24
 
 
 def test_a_window_deals_its_pictures_out_by_length(tiny):
@@ -260,8 +266,8 @@ def test_prefetched_batches_are_the_same(tiny):
   stream = captions(tiny, workers=3)
   for step, batch in zip(range(7, 12), stream.batches(7, num_steps=5), strict=True):
     equal(batch, stream.batch(step))
-  endless = stream.batches(3, host_index=1, host_count=2)
-  equal(next(endless), stream.batch(3, 1, 2))
+  endless = stream.batches(3, rows=[0, 1, 4])
+  equal(next(endless), stream.batch(3, [0, 1, 4]))
   endless.close()
   assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
@@ -295,17 +301,24 @@ def test_bad_configurations(tiny, options, message):
 
 @pytest.mark.parametrize(
   "arguments, message",
-  [((0, 0, 4), "shared by 4 hosts"), ((0, 2, 2), "host 2 of 2"), ((-1, 0, 1), "step -1")],
+  [
+    ((0, [4, 6]), "rows of a batch of 6 pictures"),
+    ((0, [-1, 2]), "ascending from 0"),
+    ((0, [2, 1]), "ascending"),
+    ((0, [1, 1]), "ascending"),
+    ((0, []), "some of them"),
+    ((-1, None), "step -1"),
+  ],
 )
-def test_bad_shares(tiny, arguments, message):
+def test_bad_rows(tiny, arguments, message):
   stream = captions(tiny)
   with pytest.raises(UsageError, match=message):
     stream.batch(*arguments)
 
 
-def test_bad_shares_are_refused_before_any_thread_begins(tiny):
-  with pytest.raises(UsageError, match="shared by 4 hosts"):
-    captions(tiny).batches(0, 0, 4)
+def test_bad_rows_are_refused_before_any_thread_begins(tiny):
+  with pytest.raises(UsageError, match="rows of a batch of 6 pictures"):
+    captions(tiny).batches(0, [6])
 
 
 def test_gin_sets_it_up(tiny):
@@ -356,7 +369,7 @@ def test_tags_in_reading_order(tiny):
 def test_tags_and_captions_see_pictures_in_the_same_order(tiny):
   tags = TagStream(tiny.name, batch_size=6, image_size=SIDE)
   np.testing.assert_array_equal(tags.batch(5)["key"], captions(tiny).batch(5)["key"])
-  equal(joined([tags.batch(5, host, 2) for host in range(2)]), tags.batch(5))
+  equal(dealt_out(tags, 5, 2), tags.batch(5))
 
 
 def test_tags_beyond_the_last_slot_are_counted(tiny):
@@ -387,13 +400,13 @@ def test_resized_has_the_longest_targets_and_leaves_the_stream_alone(tiny):
   assert (stream.pictures, stream.target_lengths, stream.bucket_window) == (8, (4, 16), 2)
 
 
-@pytest.mark.parametrize("host_count", [2, 16])
-def test_sixteen_hosts_give_the_bits_of_one(tiny, host_count):
+@pytest.mark.parametrize("processes", [2, 16])
+def test_sixteen_processes_give_the_bits_of_one(tiny, processes):
   stream = captions(
     tiny, batch_size=64, augment=images.InceptionCrop(), language_weights={"en": 2.0, "de": 1.0}
   )
   for step in (0, 5, 10**9 // 32):
-    equal(joined([stream.batch(step, host, host_count) for host in range(host_count)]), stream.batch(step))
+    equal(dealt_out(stream, step, processes), stream.batch(step))
 
 
 def test_a_far_position_reads_no_more_than_the_first(tiny, monkeypatch):

@@ -43,28 +43,27 @@ class ToyStream:
   """32 rows a step with a rule to learn; `bad_steps` hold infinite inputs."""
 
   def __init__(self, rows=32, bad_steps=(), on_batch=None):
-    self.rows, self.bad_steps, self.on_batch = rows, set(bad_steps), on_batch
+    self.pictures, self.bad_steps, self.on_batch = rows, set(bad_steps), on_batch
 
-  def batch(self, step, host_index=0, host_count=1):
+  def batch(self, step, rows=None):
     rng = np.random.default_rng(step)
-    x = rng.normal(size=(self.rows, WIDTH)).astype(np.float32)
+    x = rng.normal(size=(self.pictures, WIDTH)).astype(np.float32)
     batch = {
       "x": x,
       "y": np.argmax(x[:, :CLASSES], 1).astype(np.int32),
-      "w": rng.integers(1, 4, self.rows).astype(np.float32),
-      "key": np.array([f"{step}-{i}" for i in range(self.rows)]),
+      "w": rng.integers(1, 4, self.pictures).astype(np.float32),
+      "key": np.array([f"{step}-{i}" for i in range(self.pictures)]),
     }
     if step in self.bad_steps:
       batch["x"][0, 0] = np.inf
-    share = self.rows // host_count
-    return {name: array[host_index * share : (host_index + 1) * share] for name, array in batch.items()}
+    return batch if rows is None else {name: array[rows] for name, array in batch.items()}
 
-  def batches(self, start_step, host_index=0, host_count=1):
+  def batches(self, start_step, rows=None):
     step = start_step
     while True:
       if self.on_batch:
         self.on_batch(step)
-      yield self.batch(step, host_index, host_count)
+      yield self.batch(step, rows)
       step += 1
 
 

@@ -1,4 +1,4 @@
-"""What all streams share: the order of pictures, their share by host, pixels, and prefetching."""
+"""What all streams share: the order of pictures, the rows that a process reads, pixels, and prefetching."""
 
 import copy
 import itertools
@@ -70,15 +70,22 @@ class PictureStream:
     """Steps in which every picture comes up once."""
     return len(self.source) / self.pictures
 
-  def batch(self, step: int, host_index: int = 0, host_count: int = 1) -> Batch:
-    """A host's share of the batch of a step, whatever steps were asked for before."""
+  def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
+    """Rows of the batch of a step, whatever steps were asked for before.
+
+    Args:
+      step: from 0.
+      rows: positions in the batch, ascending, such as `sharding.process_rows`; None: all.
+
+    Raises:
+      UsageError: no such rows, or no such step.
+    """
     raise NotImplementedError
 
   def batches(
     self,
     start_step: int = 0,
-    host_index: int = 0,
-    host_count: int = 1,
+    rows: Sequence[int] | None = None,
     num_steps: int | None = None,
     depth: int = 4,
   ) -> Iterator[Batch]:
@@ -86,7 +93,7 @@ class PictureStream:
 
     Args:
       start_step: the first step.
-      host_index, host_count: which share.
+      rows: see `batch`.
       num_steps: how many; None: for ever.
       depth: batches held or under way at most.
 
@@ -94,24 +101,22 @@ class PictureStream:
       An iterator; an error in the making of a batch is raised when its turn comes; `close()` ends the
       threads.
     """
-    self._share(0, host_index, host_count)
+    self._positions(0, rows)
     steps = itertools.count(start_step)
     if num_steps is not None:
       steps = itertools.islice(steps, num_steps)
-    return prefetch(lambda step: self.batch(step, host_index, host_count), steps, self.workers, depth)
+    return prefetch(lambda step: self.batch(step, rows), steps, self.workers, depth)
 
-  def _share(self, step: int, host_index: int, host_count: int) -> np.ndarray:
-    """The positions of a host's share: int64 [pictures / host_count]."""
-    if not 0 <= host_index < host_count:
-      raise UsageError(f"host {host_index} of {host_count}: hosts count from 0")
-    if self.pictures % host_count:
-      raise UsageError(
-        f"{self.pictures} pictures a batch cannot be shared by {host_count} hosts: make it a multiple"
-      )
+  def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
+    """The positions of rows of a step's batch: int64 [N]."""
     if step < 0:
       raise UsageError(f"step {step}: steps count from 0")
-    share = self.pictures // host_count
-    return np.arange(share, dtype=np.int64) + step * self.pictures + host_index * share
+    rows = np.arange(self.pictures) if rows is None else np.asarray(rows, np.int64)
+    if (
+      rows.ndim != 1 or not rows.size or rows[0] < 0 or rows[-1] >= self.pictures or (np.diff(rows) < 1).any()
+    ):
+      raise UsageError(f"rows of a batch of {self.pictures} pictures: give some of them, ascending from 0")
+    return rows + step * self.pictures
 
   def _indices(self, positions: np.ndarray) -> np.ndarray:
     return draws.permuted(self.seed, positions, len(self.source))

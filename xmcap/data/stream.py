@@ -1,7 +1,7 @@
 """The stream: position -> example. Seeded, stateless, resumable at any step at the same cost.
 
 A position is the number of a picture counted from the start of training: step n of a stream with B
-pictures a batch holds the positions n B to (n + 1) B - 1, and a host takes its contiguous share of them.
+pictures a batch holds the positions n B to (n + 1) B - 1, and a process reads those of its rows.
 All else is a function of (seed, position): which picture (a permutation of the split, another one each
 epoch), which languages, which caption of a language, which crop. So a run that starts again at any step,
 or on another number of hosts, sees what an undisturbed one would have seen. (`bucket_window` deals the
@@ -54,7 +54,7 @@ class CaptionStream(PictureStream):
     target_lengths: if given, T is the smallest of these lengths that holds every caption of the batch;
       the largest must be `target_length`. Each length compiles the step once.
     bucket_window: with `target_lengths`, batches are made from this many at a time, pictures with long
-      captions together, so that most batches are short. Each host then reads the captions of the whole
+      captions together, so that most batches are short. Each process then reads the captions of the whole
       window. 1 leaves the order alone.
     workers: threads that make batches.
     languages: codes to draw from; () is all of the mixture.
@@ -133,27 +133,31 @@ class CaptionStream(PictureStream):
     """Captions so far that were cut at the target length (batches made ahead included)."""
     return self.lost.get(_CUT, 0)
 
-  def batch(self, step: int, host_index: int = 0, host_count: int = 1) -> Batch:
-    """A host's share of the batch of a step, whatever steps were asked for before.
+  def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
+    """Rows of the batch of a step, whatever steps were asked for before.
+
+    Args:
+      step, rows: see `PictureStream.batch`.
 
     Returns:
       `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], ended
       by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end,
-      `key` [B] strings; B is the share of this host. A caption that is too long keeps its first T pieces
+      `key` [B] strings; B rows. A caption that is too long keeps its first T pieces
       and has no end, so that no model learns to stop there; it is counted in `truncated`. A picture that
       has no caption in these languages has weights 0 and is counted in `lost`.
 
     Raises:
-      UsageError: the hosts cannot share the batch.
+      UsageError: no such rows or step.
       XmcapError: a record or picture cannot be read; names it.
     """
-    positions = self._share(step, host_index, host_count)
+    positions = self._positions(step, rows)
     pixels = self._new_pixels(len(positions))
     if self.bucket_window > 1:
-      share = slice(positions[0] - step * self.pictures, positions[-1] + 1 - step * self.pictures)
+      rows = positions - step * self.pictures
       records, positions, chosen, tokens = self._sorted_batch(step)
       longest = _longest(tokens)
-      records, positions, chosen, tokens = records[share], positions[share], chosen[share], tokens[share]
+      records, tokens = [records[row] for row in rows], [tokens[row] for row in rows]
+      positions, chosen = positions[rows], chosen[rows]
       keys = [record.key for record in records]
       self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     else:
@@ -168,8 +172,8 @@ class CaptionStream(PictureStream):
       self._load_pixels(pixels, pictures(), positions)
       keys, columns, texts = zip(*drawn, strict=True)
       chosen, tokens = self._encoded(columns, texts)
-      # The other hosts' captions are not known here, and all must agree on T.
-      longest = _longest(tokens) if host_count == 1 else self.target_lengths[-1]
+      # The other processes' captions are not known here, and all must agree on T.
+      longest = _longest(tokens) if len(positions) == self.pictures else self.target_lengths[-1]
     length = next((size for size in self.target_lengths if size >= longest), self.target_lengths[-1])
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     cut, empty = [], []
@@ -317,8 +321,11 @@ class TagStream(PictureStream):
     """The number of classes; a tag's id in a batch is its line in `tags.txt`, from 1."""
     return len(self.tags)
 
-  def batch(self, step: int, host_index: int = 0, host_count: int = 1) -> Batch:
-    """A host's share of the batch of a step.
+  def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
+    """Rows of the batch of a step.
+
+    Args:
+      step, rows: see `PictureStream.batch`.
 
     Returns:
       `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `key` [B].
@@ -326,7 +333,7 @@ class TagStream(PictureStream):
     Raises:
       XmcapError: a record cannot be read, or has a tag that `tags.txt` lacks; names it.
     """
-    positions = self._share(step, host_index, host_count)
+    positions = self._positions(step, rows)
     records = self.source.read(self._indices(positions))
     tags = np.zeros((len(records), self.num_slots), np.int32)
     for row, record in zip(tags, records, strict=True):

@@ -37,6 +37,8 @@ def size(tree: Any) -> int:
 def mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: int) -> tuple[str, Mesh]:
   """The run's mesh; where it has more devices than are here, that is said, and the mesh of those here is taken.
 
+  What a process of the pod will feed depends on the slice: `xmcap plan --topology` says it.
+
   Raises:
     UsageError: there is no such mesh, or it or the microbatches do not divide a batch.
   """
@@ -45,11 +47,15 @@ def mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: int) ->
   shape = " x ".join(f"{axis} {count}" for axis, count in sizes.items())
   known = int(np.prod([count for count in sizes.values() if count != -1]))
   here = f"{devices} device{'' if devices == 1 else 's'} here"
+  pictures = getattr(stream, "pictures", None)
   partitioning.logical_rules()
   try:
     found = partitioning.mesh()
     groups = sharding.axis_size(found, sharding.BATCH_AXES)
     text = f"{here}: {' x '.join(f'{axis} {found.shape[axis]}' for axis in sharding.MESH_AXES)}"
+    if pictures is not None and pictures % groups == 0:
+      fed = len(sharding.process_rows(found, pictures))
+      text += f"; each process feeds {fed:,} of {pictures:,} pictures a step" if fed < pictures else ""
   except UsageError:
     if known <= devices:
       raise
@@ -57,7 +63,6 @@ def mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: int) ->
     groups = int(np.prod([count for count in (partitioning.data, partitioning.fsdp) if count != -1]))
     amount = f"a multiple of {known}" if -1 in sizes.values() else str(known)
     text = f"{shape} needs {amount} devices, which the pod must have; {here}, and one step is tried on that"
-  pictures = getattr(stream, "pictures", None)
   if pictures is not None and (pictures % groups or pictures % microbatches):
     raise UsageError(
       f"{pictures:,} pictures a batch do not divide over data x fsdp = {groups} devices and {microbatches} "

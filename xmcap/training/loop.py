@@ -4,15 +4,16 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gin
 import jax
 import numpy as np
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 from xmcap.training import checkpoints as checkpoints_lib
+from xmcap.training import hooks as hooks_lib
 from xmcap.training import sharding, stall
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
@@ -69,9 +70,9 @@ def train(
     model_dir: checkpoints and TensorBoard's files go there.
     objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
       (loss [], metrics)`, see `objectives.py`.
-    stream: `batch(step, host_index, host_count)` and `batches(start_step, host_index, host_count)`, each
-      batch a dict of numpy arrays [B, ...]; what lies at a step is a function of the step. `lost`, if it has
-      it: reason -> count of what it left out, said at the end.
+    stream: `pictures` a batch, `batch(step, rows)` and `batches(start_step, rows)`; each batch is a dict of numpy
+      arrays [N, ...], of the N rows asked for. What lies at a step is a function of the step. `lost`, if it has it:
+      reason -> count of what it left out, said at the end.
     total_steps: of the run, from its very beginning.
     optimizer: see there; this and the next two are made, with what gin binds for them, where None is given.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
@@ -113,20 +114,17 @@ def train(
   # ---- mesh --------------------------------------------------------------------------------------
 
   mesh, rules = partitioning.mesh(), partitioning.logical_rules()
-  host_index, host_count = sharding.host_share(mesh)
+  rows = sharding.process_rows(mesh, stream.pictures)
+  if stream.pictures % microbatches:
+    raise UsageError(
+      f"train: {stream.pictures} pictures a batch do not divide into {microbatches} microbatches: change one of them"
+    )
 
   # ---- state: shapes, where they lie, where they come from ---------------------------------------
 
   patience = stall.Patience(data_timeout, stall.describe(stream))
-  sample = patience.call(lambda: stream.batch(0, host_index=host_index, host_count=host_count), "start")
-  numeric = {
-    name: np.asarray(array) for name, array in sample.items() if np.asarray(array).dtype.kind in "biuf"
-  }
-  rows = len(next(iter(numeric.values())))
-  if rows % microbatches:
-    raise UsageError(
-      f"train: {rows} pictures a batch do not divide into {microbatches} microbatches: change one of them"
-    )
+  sample = patience.call(lambda: stream.batch(0, rows), "start")
+  numeric = {name: array for name, array in sample.items() if np.asarray(array).dtype.kind in "biuf"}
   plan = plan_state(objective, optimizer, numeric, mesh, rules, seed, rng_impl)
   state, origin = start_lib.starting_state(
     checkpoints, plan.create, plan.target, initial_checkpoint, pretrained
@@ -146,92 +144,56 @@ def train(
 
   log_dir = os.path.join(model_dir, "tensorboard") if tensorboard and jax.process_index() == 0 else None
   progress = Progress(total_steps, start, log_dir, say)
-  done, saved, last = start, start if checkpoints.steps() else None, {}
+  run = hooks_lib.Run(start, total_steps, state, progress, checkpoints)
+  run.saved = start if checkpoints.steps() else None
+  report = hooks_lib.Report(log_every, skip_limit)
+  evaluate = hooks_lib.Evaluate(report, evaluators, eval_every)
+  hooks = [report, evaluate, hooks_lib.Save(report, evaluate)]
   with contextlib.ExitStack() as stack:
     stack.callback(progress.close)
     stack.callback(checkpoints.close)
     stop = stack.enter_context(stop_requests())
-    batches = stream.batches(start, host_index=host_index, host_count=host_count)
+    batches = stream.batches(start, rows)
     stack.callback(patience.close, batches)
     stack.enter_context(sharding.use(mesh, rules))
 
-    while done < total_steps and not stop.asked(done):
+    while run.step < total_steps and not stop.asked(run.step):
       began = time.monotonic()
-      batch = patience.call(lambda: next(batches), f"step {done + 1}")
-      if progress.device_is_idle() and done > start:
+      batch = patience.call(lambda: next(batches), f"step {run.step + 1}")
+      if progress.device_is_idle() and run.step > start:
         progress.waited(time.monotonic() - began)
-      placed = sharding.put_batch(batch, mesh)
+      placed = sharding.put_batch(batch, mesh, stream.pictures, rows)
       with jax.transfer_guard("disallow"):
-        state, metrics = train_step(state, placed)
-      done += 1
-      progress.add(metrics, _examples(batch) * host_count)
+        run.state, metrics = train_step(run.state, placed)
+      run.step += 1
+      progress.add(metrics, _examples(placed))
       progress.throttle(ahead=2)
       checkpoints.check()
-
-      is_last = done == total_steps
-      evaluate = bool(evaluators) and (is_last or (eval_every > 0 and done % eval_every == 0))
-      write = (
-        is_last
-        or (checkpoint.every > 0 and done % checkpoint.every == 0)
-        or (evaluate and checkpoint.best_metric is not None)
-      )
-      if done % log_every == 0 or evaluate or write:
-        last = {**last, **progress.report(done)}
-        if last["skipped_in_a_row"] >= skip_limit:
-          raise XmcapError(
-            f"step {done}: loss or gradient was not finite {int(last['skipped_in_a_row'])} steps in a row "
-            f"(train.skip_limit {skip_limit}): lower the learning rate; "
-            f"the newest checkpoint is of step {saved or 0}"
-          )
-      best = None
-      if evaluate:
-        began = time.monotonic()
-        scores = progress.evaluation(
-          done,
-          [row for evaluator in evaluators for row in evaluator.run(state.params, done)],
-          time.monotonic() - began,
-        )
-        last = {**last, **scores}
-        best = _best_value(scores, checkpoint.best_metric)
-        progress.away(time.monotonic() - began)
-      if write:
-        began = time.monotonic()
-        checkpoints.save(done, state, best)
-        saved = done
-        progress.away(time.monotonic() - began)
+      for hook in hooks:
+        hook(run)
 
     # A signal may come at a step that no checkpoint was due at.
-    checkpoints.save(done, state)
+    checkpoints.save(run.step, run.state)
     checkpoints.wait()
 
   # What a stream left out since this start is said once by it, and summed up here.
   for what, count in getattr(stream, "lost", {}).items():
     say(f"left out: {count:,} {what}")
-  finished = done >= total_steps
+  finished = run.is_last
   message = (
-    f"finished at step {done}"
+    f"finished at step {run.step}"
     if finished
-    else f"stopped by {stop.name} at step {done} of {total_steps}, all saved"
+    else f"stopped by {stop.name} at step {run.step} of {total_steps}, all saved"
   )
   say(f"{message}; checkpoints in {checkpoints.directory}")
-  return TrainResult(done, finished, message, last, state)
+  return TrainResult(run.step, finished, message, run.metrics, run.state)
 
 
 def _say(line: str) -> None:
   print(line, flush=True)
 
 
-def _examples(batch: dict[str, Any]) -> int:
+def _examples(batch: Mapping[str, jax.Array]) -> int:
   """Captions in a batch of captions, else pictures."""
   tokens = batch.get("target_tokens")
   return tokens.shape[0] * tokens.shape[1] if tokens is not None else len(next(iter(batch.values())))
-
-
-def _best_value(scores: dict[str, float], name: str | None) -> float | None:
-  if name is None:
-    return None
-  if name not in scores:
-    raise UsageError(
-      f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {', '.join(sorted(scores))}"
-    )
-  return scores[name]

@@ -240,49 +240,82 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
   return placed.replace(params=param_shardings)
 
 
-def put_batch(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
-  """A host's share of a batch, placed: rows over `data` and `fsdp`; fields of text (`key`) stay out.
+def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.ndarray:
+  """The rows of a batch that a process feeds: those of the devices that it holds, wherever these lie on the mesh.
+
+  A slice lays its devices out by their places on the torus. The rows of a host are then seldom one block: a 2 x 2 x 1
+  host of a v4 slice may hold [0, 1, 4, 5]. Processes that differ along `model` alone feed the same rows.
+
+  Args:
+    mesh: of `Partitioning`.
+    rows: of the whole batch, cut evenly over `data` and `fsdp`.
+    process_index: whose; None is this process.
+
+  Returns:
+    Positions in the batch, ascending: int64 [N].
 
   Raises:
-    UsageError: the rows cannot be dealt out evenly.
+    UsageError: the rows do not divide, or the process holds no device of the mesh.
   """
-  sharding = NamedSharding(mesh, PartitionSpec(BATCH_AXES))
-  _, count = host_share(mesh)
-  placed = {}
-  for name, array in batch.items():
-    array = np.asarray(array)
-    if array.dtype.kind in "biuf":
-      rows, groups = len(array) * count, axis_size(mesh, BATCH_AXES)
-      if rows % groups:
-        raise UsageError(
-          f"{rows} pictures a batch do not divide over data x fsdp = {groups} devices: change one of them"
-        )
-      placed[name] = jax.make_array_from_process_local_data(sharding, array, (rows, *array.shape[1:]))
-  return placed
-
-
-def host_share(mesh: Mesh) -> tuple[int, int]:
-  """(index, count): this process needs the part `index` of `count` equal parts of each batch.
-
-  Processes that only differ along `model` need the same part.
-
-  Raises:
-    XmcapError: its devices' rows are not one such part.
-  """
+  process_index = jax.process_index() if process_index is None else process_index
   groups = axis_size(mesh, BATCH_AXES)
-  process = jax.process_index()
-  rows = [
-    row
-    for row, devices in enumerate(mesh.devices.reshape(groups, -1))
-    if any(device.process_index == process for device in devices)
-  ]
-  if (
-    not rows or groups % len(rows) or rows[0] % len(rows) or rows != list(range(rows[0], rows[0] + len(rows)))
-  ):
-    raise XmcapError(
-      f"process {process} holds the parts {rows} of {groups} of a batch, not one block: change Partitioning"
+  if rows < 1 or rows % groups:
+    raise UsageError(
+      f"{rows} pictures a batch do not divide over data x fsdp = {groups} devices: change one of them"
     )
-  return rows[0] // len(rows), groups // len(rows)
+  owners = np.array([device.process_index for device in mesh.devices.flat]).reshape(groups, -1)
+  held = np.flatnonzero((owners == process_index).any(axis=1))
+  if not held.size:
+    raise UsageError(f"process {process_index} holds no device of the mesh: change Partitioning")
+  size = rows // groups
+  return (held[:, None] * size + np.arange(size)).reshape(-1)
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+  """Where the arrays of a batch lie: rows over `data` and `fsdp`."""
+  return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+
+
+def put_batch(
+  batch: Mapping[str, np.ndarray], mesh: Mesh, rows: int | None = None, fed: np.ndarray | None = None
+) -> dict[str, jax.Array]:
+  """What a process feeds of a batch, placed as parts of the whole; fields of text (`key`) stay out.
+
+  Args:
+    batch: arrays [N, ...].
+    mesh: of `Partitioning`.
+    rows: of the whole batch; None: N, all of them are here.
+    fed: of `process_rows(mesh, rows)`, which of them the N are; None: those.
+
+  Returns:
+    Arrays [rows, ...].
+
+  Raises:
+    UsageError: see `process_rows`.
+    ValueError: the batch holds other rows than those.
+  """
+  numeric = {
+    name: array
+    for name, array in ((name, np.asarray(array)) for name, array in batch.items())
+    if array.dtype.kind in "biuf"
+  }
+  rows = len(next(iter(numeric.values()))) if rows is None else rows
+  fed = process_rows(mesh, rows) if fed is None else fed
+  sharding = batch_sharding(mesh)
+
+  def place(name: str, array: np.ndarray) -> jax.Array:
+    if len(array) != len(fed):
+      raise ValueError(f"{name} holds {len(array)} rows, and this process feeds {len(fed)}")
+
+    def of_device(index: tuple[slice, ...]) -> np.ndarray:
+      # A device's rows are one block of the batch, and so of what is fed.
+      start, stop, _ = index[0].indices(rows)
+      first = int(np.searchsorted(fed, start))
+      return array[first : first + stop - start]
+
+    return jax.make_array_from_callback((rows, *array.shape[1:]), sharding, of_device)
+
+  return {name: place(name, array) for name, array in numeric.items()}
 
 
 def axis_size(mesh: Mesh, axes: str | tuple[str, ...]) -> int:
