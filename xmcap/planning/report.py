@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from xmcap.planning import program
 from xmcap.planning.step import DoesNotFit, StepPlan
 from xmcap.scoring.grid import Grid
@@ -104,6 +106,7 @@ def document(plan: StepPlan) -> dict[str, Any]:
       "captions_per_second": plan.captions_per_second,
       "model_flops_utilisation": plan.utilisation,
       "pictures_per_second_and_host": plan.pictures_per_host,
+      "rows_by_host": [rows.tolist() for rows in plan.fed],
       "hours": _hours(plan),
       "chip_hours": None if _hours(plan) is None else _hours(plan) * plan.topology.chips,
     },
@@ -152,6 +155,7 @@ def _run(plan: StepPlan, price: float | None) -> Grid:
   rows = [
     ("captions a second", f"{plan.captions_per_second:,.0f}"),
     ("model-flops utilisation", f"{plan.utilisation:.1%}"),
+    (f"rows of a batch of {plan.run.pictures:,} pictures that each host feeds", _feeding(plan)),
     ("pictures a second that each host feeds", f"{plan.pictures_per_host:,.0f}"),
   ]
   hours = _hours(plan)
@@ -167,6 +171,20 @@ def _run(plan: StepPlan, price: float | None) -> Grid:
     if price is not None:
       rows.append((f"cost at {price:g} a chip and hour", f"{chip_hours * price:,.0f}"))
   return Grid(("the run, estimated", ""), tuple(rows))
+
+
+def _feeding(plan: StepPlan) -> str:
+  counts = sorted({len(rows) for rows in plan.fed})
+  blocks = max(len(ranges(rows)) for rows in plan.fed)
+  return " to ".join(f"{count:,}" for count in counts[:: max(1, len(counts) - 1)]) + (
+    f", in {blocks} blocks" if blocks > 1 else ""
+  )
+
+
+def ranges(rows: np.ndarray) -> list[tuple[int, int]]:
+  """Ascending numbers as blocks (first, last) without a gap."""
+  parts = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+  return [(int(part[0]), int(part[-1])) for part in parts]
 
 
 def _hours(plan: StepPlan) -> float | None:

@@ -38,15 +38,14 @@ def search(
       try:
         run = run_lib.of_gin(topology, **{**changes, **easier})
         _check_heads(run)
-      except UsageError as error:
-        say(f"left out: {_words({**changes, **easier})}: {error}")
-        return first
-      try:
         plans.append(plan_step(run, topology))
         say(
           f"{_words(changes | easier)}: {plans[-1].seconds * 1e3:.1f} ms, compiled in {plans[-1].compile_seconds:.0f} s"
         )
         return way
+      except UsageError as error:
+        say(f"left out: {_words({**changes, **easier})}: {error}")
+        return first
       except DoesNotFit as error:
         say(f"{_words(changes | easier)}: {error}")
         last = error

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xmcap.errors import XmcapError
@@ -55,6 +56,7 @@ class StepPlan:
     bounds: what that takes.
     model_flops: of all chips, matrix products that the model asks for: nothing computed twice.
     parameters: of the model.
+    fed: by host, the rows of a batch of pictures that it feeds.
     compile_seconds: on this host.
   """
 
@@ -69,6 +71,7 @@ class StepPlan:
   bounds: estimate.Bounds
   model_flops: float
   parameters: int
+  fed: tuple[np.ndarray, ...]
   compile_seconds: float
 
   @property
@@ -88,8 +91,8 @@ class StepPlan:
 
   @property
   def pictures_per_host(self) -> float:
-    """Pictures a second that a host must read, decode and send to its chips, by the estimate."""
-    return self.run.pictures / self.seconds / self.topology.hosts
+    """Pictures a second that the busiest host must read, decode and send to its chips, by the estimate."""
+    return max(map(len, self.fed)) / self.seconds
 
 
 def plan_step(run: Run, topology: Topology) -> StepPlan:
@@ -97,9 +100,11 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
 
   Raises:
     DoesNotFit: a chip's memory is too small.
+    UsageError: the hosts of the slice cannot feed this mesh.
     XmcapError: the compiler refuses for another reason.
   """
   devices = topology.devices()
+  fed = fed_rows(run, devices)
   began = time.monotonic()
   try:
     plan, lowered = lower(run, devices)
@@ -118,8 +123,19 @@ def plan_step(run: Run, topology: Topology) -> StepPlan:
   bounds = estimate.bounds(flops, read.traffic, read.collectives, topology, places, read.cycles)
   return StepPlan(
     run, topology, memory.of_step(plan, compiled, module), flops, accessed, read.traffic, read.cycles, read.collectives,
-    bounds, asked, plan.num_parameters, seconds,
+    bounds, asked, plan.num_parameters, fed, seconds,
   )  # fmt: skip
+
+
+def fed_rows(run: Run, devices: Sequence[Any]) -> tuple[np.ndarray, ...]:
+  """By host, the rows of a batch of pictures that its process will feed.
+
+  Raises:
+    UsageError: see `sharding.process_rows`.
+  """
+  mesh = run.partitioning.mesh(devices)
+  hosts = sorted({device.process_index for device in devices})
+  return tuple(sharding.process_rows(mesh, run.pictures, host) for host in hosts)
 
 
 def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
