@@ -1,5 +1,5 @@
 """Several processes of one run on this machine, started by `xmcap launch local`: the same numbers as one process, and
-what becomes of the run when one of them is killed."""
+what becomes of the run when one of them is killed. Their devices alternate on the mesh, as on a TPU slice."""
 
 import os
 import re
@@ -22,6 +22,8 @@ FLAGS = (
   *small_corpus.SMALLER, "--gin.EVALUATORS=[]", f"--gin.TOTAL_STEPS={STEPS}", "--gin.train.log_every=1",
   "--gin.CheckpointPolicy.every=5", "--gin.HostTimeouts.lost=25",
 )  # fmt: skip
+# Of four processes with two devices each, `model` joins devices of two: those feed the same rows.
+MESHES = {1: (8, 1, 1), 2: (4, 2, 1), 4: (2, 2, 2)}
 pytestmark = pytest.mark.slow
 
 
@@ -38,10 +40,27 @@ def runs(corpus, tmp_path_factory):
   def run(count):
     if count not in found:
       found[count] = tmp_path_factory.mktemp(f"of{count}") / "run"
-      finish(launched(corpus, found[count], count))
+      finish(launched(corpus, found[count], count, *interleaved(count), *evaluation(corpus)))
     return found[count]
 
   return run
+
+
+def interleaved(count):
+  data, fsdp, model = MESHES[count]
+  return (
+    "--gin_file=tests/training/interleaved.gin", "--gin.train.partitioning=@Interleaved()",
+    f"--gin.Interleaved.data={data}", f"--gin.Interleaved.fsdp={fsdp}", f"--gin.Interleaved.model={model}",
+  )  # fmt: skip
+
+
+def evaluation(corpus):
+  """After the last step: the loss of a split, and captions of it."""
+  return (
+    "--gin.EVALUATORS=[@LossEvaluator(), @CaptionEvaluator()]", f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
+    "--gin.train.eval_every=0", "--gin.CaptionEvaluator.languages=['en','de']", "--gin.Predictor.batch_size=8",
+    "--gin.Predictor.max_length=6", "--gin.CaptionEvaluator.metrics=('cider','chrf')",
+  )  # fmt: skip
 
 
 def launched(corpus, folder, count, *flags, restart=0):
@@ -87,24 +106,38 @@ def process(launcher, index):
   raise AssertionError(f"process {index} does not run")
 
 
-def losses(folder):
+def measured(folder, start):
+  """Name -> values, in order, of what a run wrote for TensorBoard."""
   from tensorflow import make_ndarray
   from tensorflow.python.summary.summary_iterator import summary_iterator
 
   (file,) = (folder / "tensorboard").iterdir()  # one process writes
-  values = [value for event in summary_iterator(str(file)) for value in event.summary.value]
-  return [float(make_ndarray(value.tensor)) for value in values if value.tag == "train/loss"]
+  found = {}
+  for event in summary_iterator(str(file)):
+    for value in event.summary.value:
+      if value.tag.startswith(start):
+        found.setdefault(value.tag, []).append(float(make_ndarray(value.tensor)))
+  return found
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_the_loss_of_one_process(runs, count):
-  found = losses(runs(count))
+  (found,), (one,) = (measured(runs(number), "train/loss").values() for number in (count, 1))
   assert len(found) == STEPS
-  np.testing.assert_allclose(found, losses(runs(1)), rtol=0, atol=1e-5)
+  np.testing.assert_allclose(found, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_evaluation_of_one_process(runs, count):
+  found, one = (measured(runs(number), "eval/") for number in (count, 1))
+  assert {"eval/validation/loss", "eval/cider", "eval/chrf/de"} <= set(one)
+  assert set(found) == set(one)
+  for name, values in one.items():
+    np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
 
 
 def test_killed_terminated_and_ended_with_the_same_bits(corpus, runs, tmp_path):
-  launcher = launched(corpus, tmp_path / "run", 4, restart=2)
+  launcher = launched(corpus, tmp_path / "run", 4, *interleaved(4), *evaluation(corpus), restart=2)
   said = lines_until(launcher, "step 7/")
   os.kill(process(launcher, 2), signal.SIGKILL)
   said += lines_until(launcher, "step 8/")
@@ -122,9 +155,9 @@ def test_killed_terminated_and_ended_with_the_same_bits(corpus, runs, tmp_path):
 
 def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_path):
   more = ("--gin.TOTAL_STEPS=22", "--gin.Partitioning.fsdp=2", "--gin.CaptionStream.captions_per_image=2",
-          "--gin.BATCH_SIZE=16", f"--gin.train.initial_checkpoint='{runs(1)}'")  # fmt: skip
+          "--gin.BATCH_SIZE=16", f"--gin.train.initial_checkpoint='{runs(4)}'")  # fmt: skip
   said = finish(launched(corpus, tmp_path / "run", 2, *more))
-  assert f"going on from {runs(1)}/checkpoints/20 (step 20)" in said
+  assert f"going on from {runs(4)}/checkpoints/20 (step 20)" in said
   assert "finished at step 22" in said
 
 
