@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,19 @@ def test_the_text_says_what_it_is(planned):
   assert "v4:4x4x4 (v4-128): 64 chips, 16 hosts" in text and "Times are estimates" in text
   assert "data 4 x fsdp 8 x model 2; 64 captions a step" in text and "cost at 2 a chip and hour" in text
   assert f"{document['memory']['allowed'] / 2**30:.2f}" in text
+
+
+def test_the_rows_that_each_host_feeds(planned):
+  document, text = planned
+  rows = document["rows_by_host"]
+  # Each of 16 hosts has 4 of 64 chips; pairs along `model` share 2 rows of 64.
+  assert len(rows) == 16 and all(len(fed) == 4 * 64 // 32 // 2 or len(fed) == 4 * 64 // 32 for fed in rows)
+  assert set().union(*rows) == set(range(64))
+  busiest = max(map(len, rows))
+  assert document["estimate"]["pictures_per_second_and_host"] == pytest.approx(
+    busiest / document["estimate"]["step_seconds"]
+  )
+  assert re.search(rf"rows of a batch of 64 pictures that each host feeds +{busiest}\b", text)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def document(plan: StepPlan) -> dict[str, Any]:
     "parameters": plan.parameters,
     "variant": dataclasses.asdict(plan.run.variant),
     "batch_size": plan.run.batch_size,
+    "rows_by_host": [rows.tolist() for rows in plan.fed],
     "memory": {
       **dataclasses.asdict(plan.memory),
       "total": plan.memory.total,
@@ -106,7 +107,6 @@ def document(plan: StepPlan) -> dict[str, Any]:
       "captions_per_second": plan.captions_per_second,
       "model_flops_utilisation": plan.utilisation,
       "pictures_per_second_and_host": plan.pictures_per_host,
-      "rows_by_host": [rows.tolist() for rows in plan.fed],
       "hours": _hours(plan),
       "chip_hours": None if _hours(plan) is None else _hours(plan) * plan.topology.chips,
     },
