@@ -19,7 +19,8 @@ from xmcap.training import manifest, saved
 
 EVERY_FILE = (
   "params/_METADATA", "params/manifest.ocdbt", "params/d/*", "params/ocdbt.process_0/d/*", "params/crc32.json",
-  "training/_METADATA", "training/manifest.ocdbt", "training/d/*", "training/ocdbt.process_0/manifest.ocdbt",
+  "params/crc32-0.json", "training/_METADATA", "training/manifest.ocdbt", "training/d/*",
+  "training/ocdbt.process_0/manifest.ocdbt",
 )  # fmt: skip
 
 

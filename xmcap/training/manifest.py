@@ -1,29 +1,44 @@
 """What the files of a checkpoint were when it was written: a size and a CRC-32 each, to be compared when it is read.
 
+Each process sums the files that it wrote itself, straight after it wrote them, into `crc32-PROCESS.json`. Process 0
+adds `crc32.json` for the few small files that come with the merge of all shares, and for those of the sums. So no
+process reads what another wrote while a checkpoint is saved.
+
 TensorStore checks its own indexes and nothing else; a bit that flips in an array would go unnoticed. CRC-32 finds every
 burst of up to 32 bits, and reads several GB a second; it is no protection from somebody who means harm.
 """
 
 import dataclasses
 import json
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent import futures
 
+import jax
 import orbax.checkpoint as ocp
 from etils import epath
 
 NAME = "crc32.json"
+_OF_PROCESS = re.compile(r"crc32-\d+\.json")
 _CHUNK = 16 << 20
 _READERS = 8
 
+Sums = dict[str, tuple[int, int]]
+
+
+def write_share(folder: epath.Path, process: int) -> None:
+  """Writes `crc32-PROCESS.json` into a folder, for the files that this process wrote there and no other changes."""
+  names = list(_names(folder / f"ocdbt.process_{process}", f"ocdbt.process_{process}/"))
+  (folder / f"crc32-{process}.json").write_text(_as_text(_sums(folder, names)))
+
 
 def write(folder: epath.Path) -> None:
-  """Writes `crc32.json` into a folder, for all files that lie in it and below."""
-  names = sorted(_names(folder))
-  with futures.ThreadPoolExecutor(_READERS) as readers:
-    sums = list(readers.map(lambda name: _sum(folder / name), names))
-  (folder / NAME).write_text(json.dumps(dict(zip(names, sums, strict=True)), indent=0))
+  """Writes `crc32.json` into a folder, for all files in it and below that no process has summed."""
+  names = set(_names(folder))
+  for name in [name for name in names if _OF_PROCESS.fullmatch(name)]:
+    names -= set(_read(folder / name))
+  (folder / NAME).write_text(_as_text(_sums(folder, names)))
 
 
 def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None:
@@ -36,17 +51,37 @@ def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None
   Raises:
     OSError: a file is there but cannot be read now.
   """
+  file = folder / NAME
   try:
-    sums = json.loads((folder / NAME).read_text())
-    items = sorted((str(name), (int(size), int(crc))) for name, (size, crc) in sums.items())
+    sums = _read(file)
+    for name in sorted(name for name in sums if _OF_PROCESS.fullmatch(name)):
+      # What the other sums are compared with must be whole itself.
+      file = folder / name
+      if problem := _compare(file, *sums.pop(name)):
+        return problem
+      sums |= _read(file)
   except (ValueError, TypeError, AttributeError):
-    return f"{folder / NAME} cannot be read as what was written"
-  share = items[index::count]
+    return f"{file} cannot be read as what was written"
+  share = sorted(sums.items())[index::count]
   with futures.ThreadPoolExecutor(_READERS) as readers:
     for problem in readers.map(lambda item: _compare(folder / item[0], *item[1]), share):
       if problem:
         return problem
   return None
+
+
+def _read(file: epath.Path) -> Sums:
+  return {str(name): (int(size), int(crc)) for name, (size, crc) in json.loads(file.read_text()).items()}
+
+
+def _as_text(sums: Sums) -> str:
+  return json.dumps(sums, indent=0)
+
+
+def _sums(folder: epath.Path, names: Iterable[str]) -> Sums:
+  names = sorted(names)
+  with futures.ThreadPoolExecutor(_READERS) as readers:
+    return dict(zip(names, readers.map(lambda name: _sum(folder / name), names), strict=True))
 
 
 def _compare(file: epath.Path, size: int, crc: int) -> str | None:
@@ -63,7 +98,8 @@ def _compare(file: epath.Path, size: int, crc: int) -> str | None:
 
 
 def _names(folder: epath.Path, prefix: str = "") -> Iterator[str]:
-  for path in folder.iterdir():
+  """The files in a folder that is there, and below."""
+  for path in folder.iterdir() if folder.exists() else ():
     if path.is_dir():
       yield from _names(path, f"{prefix}{path.name}/")
     elif path.name != NAME:
@@ -82,9 +118,15 @@ def _sum(file: epath.Path) -> tuple[int, int]:
 
 
 class SummedHandler(ocp.StandardCheckpointHandler):
-  """Writes the sums of an item's files before Orbax moves the whole into place; process 0 alone is called."""
+  """Writes the sums of an item's files before Orbax moves the whole into place."""
+
+  async def async_save(self, directory: epath.Path, *args, **kwargs) -> list[ocp.future.Future]:
+    """Orbax waits for what this returns, in its thread, before it lets process 0 finalize."""
+    written = await super().async_save(directory, *args, **kwargs) or []
+    return [ocp.future.ChainedFuture(written, lambda: write_share(directory, jax.process_index()))]
 
   def finalize(self, directory: epath.Path) -> None:
+    """Called in process 0 alone, when all processes have written their share."""
     super().finalize(directory)
     write(directory)
 
