@@ -359,6 +359,7 @@ def test_tags_in_reading_order(tiny):
   batch = stream.batch(0)
   assert stream.num_classes == 3 and stream.tags == ("dog", "cat", "owl")
   assert batch["tags"].shape == (NUM_PICTURES, 3) and batch["tags"].dtype == np.int32
+  assert batch["weights"].tolist() == [1.0] * NUM_PICTURES
   for key, image, tags in zip(batch["key"], batch["image"], batch["tags"], strict=True):
     index = int(key, 16)
     assert tags.tolist() == ([1, 2, 3][: index % 4] + [0, 0, 0])[:3]

@@ -148,6 +148,22 @@ def test_tags_loss_and_metrics():
   assert float(metrics["exact"]) == pytest.approx(right.all(-1).mean())
 
 
+def test_pictures_of_weight_0_do_not_count():
+  objective = TagObjective(VIT, num_classes=5, num_slots=2)
+  batch = {"image": caption_batch()["image"], "tags": np.array([[1, 5], [3, 0], [2, 2]], np.int32)}
+  params = params_of(objective, batch)
+  some = {**batch, "weights": np.array([1, 0, 1], np.float32)}
+  few = {name: array[[0, 2]] for name, array in batch.items()}
+  (loss, metrics), grads = loss_and_grad(objective, params, some)
+  (few_loss, few_metrics), few_grads = loss_and_grad(objective, params, few)
+  np.testing.assert_allclose(loss, few_loss, rtol=1e-6)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), metrics, few_metrics)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), grads, few_grads)
+  none = {**batch, "weights": np.zeros(3, np.float32)}
+  (loss, _), grads = loss_and_grad(objective, params, none)
+  assert loss == 0 and all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(grads))
+
+
 def test_refuses_settings_out_of_range():
   with pytest.raises(UsageError, match="logits_capacity 0"):
     CaptionObjective(VIT, T5, logits_capacity=0)

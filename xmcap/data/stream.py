@@ -328,7 +328,8 @@ class TagStream(PictureStream):
       step, rows: see `PictureStream.batch`.
 
     Returns:
-      `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `key` [B].
+      `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `weights` float32
+      [B]: 1 for each picture, `key` [B].
 
     Raises:
       XmcapError: a record cannot be read, or has a tag that `tags.txt` lacks; names it.
@@ -350,5 +351,6 @@ class TagStream(PictureStream):
     return {
       "image": pixels,
       "tags": tags,
+      "weights": np.ones(len(records), np.float32),
       "key": np.array([record.key for record in records]),
     }

@@ -137,14 +137,15 @@ class TagObjective:
 
     Args:
       params: of the tagger.
-      batch: `image` uint8 [B, H, W, 3] and `tags` int32 [B, S], class + 1, 0 for an empty slot.
+      batch: `image` uint8 [B, H, W, 3], `tags` int32 [B, S], class + 1, 0 for an empty slot, and `weights` float32
+        [B] of the pictures, 1 each where there are none.
       rng: for dropout; not used if deterministic.
       deterministic: no dropout.
 
     Returns:
-      The loss, float32 [], a mean over pictures; and metrics: `accuracy` (share of slots that are right, of
-      those that are not empty), `exact` (share of pictures with all slots right), `labels_loss`, `weight`
-      (pictures).
+      The loss, float32 [], a mean by weight over pictures; and metrics: `accuracy` (share of slots that are right,
+      of those that are not empty), `exact` (share of pictures with all slots right), `labels_loss`, `weight`
+      (of all pictures).
     """
     slots, labels = self.module.apply(
       {"params": params}, batch["image"], deterministic, rngs={"dropout": rng}
@@ -155,15 +156,21 @@ class TagObjective:
     present = jnp.max(jax.nn.one_hot(tags - 1, labels.shape[-1]), axis=1)
     label_losses = jnp.sum(jax.nn.softplus(labels) - labels * present, -1)
 
+    weights = batch.get("weights", jnp.ones(len(tags)))
+    total = jnp.sum(weights)
+
+    def mean(values: jax.Array) -> jax.Array:
+      return jnp.sum(values * weights) / jnp.maximum(total, 1e-9)
+
     right = jnp.argmax(slots, -1) == tags
-    filled = tags > 0
+    filled = (tags > 0) * weights[:, None]
     metrics = {
-      "labels_loss": jnp.mean(label_losses),
-      "accuracy": jnp.sum(right & filled) / jnp.maximum(jnp.sum(filled), 1),
-      "exact": jnp.mean(jnp.all(right, -1).astype(jnp.float32)),
-      "weight": jnp.float32(len(tags)),
+      "labels_loss": mean(label_losses),
+      "accuracy": jnp.sum(right * filled) / jnp.maximum(jnp.sum(filled), 1e-9),
+      "exact": mean(jnp.all(right, -1)),
+      "weight": total,
     }
-    return jnp.mean(slot_losses) + self.labels_weight * metrics["labels_loss"], metrics
+    return mean(jnp.mean(slot_losses, -1)) + self.labels_weight * metrics["labels_loss"], metrics
 
 
 def token_losses(
