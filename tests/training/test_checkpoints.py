@@ -37,11 +37,17 @@ def assert_same(a, b):
 
 
 def write(model_dir, steps, policy=KEEP_ALL, metrics=None):
-  """Checkpoints whose parameters come from the seed = step."""
+  """Checkpoints whose parameters come from the seed = step; `metrics` holds their values of `best_metric`, or None."""
   checkpoints = lib.Checkpoints(model_dir, policy)
-  for i, step in enumerate(steps):
-    checkpoints.save(step, fresh(seed=step, step=step), metrics[i] if metrics else None)
+  for step, value in zip(steps, metrics or [None] * len(steps), strict=True):
+    checkpoints.save(step, fresh(seed=step, step=step))
+    if value is not None:
+      checkpoints.attach(step, {policy.best_metric: value, "other": 1.5})
   checkpoints.close()
+
+
+def kept(model_dir):
+  return sorted(int(path.name) for path in (model_dir / "checkpoints").iterdir())
 
 
 def cut_short(checkpoint):
@@ -84,7 +90,7 @@ def test_saves_and_restores_every_part(tmp_path):
 def test_keeps_the_newest_and_the_best(tmp_path):
   policy = lib.CheckpointPolicy(keep=2, best_metric="cider")
   write(tmp_path, [1, 2, 3, 4, 5], policy, [0.1, 0.9, 0.2, 0.3, None])
-  assert sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir()) == [2, 4, 5]
+  assert kept(tmp_path) == [2, 4, 5]
   assert saved.best_step(tmp_path) == 2
   assert_same(saved.load_params(tmp_path, "best"), fresh(seed=2).params)
 
@@ -94,6 +100,73 @@ def test_best_may_be_the_least(tmp_path):
     tmp_path, [1, 2, 3], lib.CheckpointPolicy(keep=1, best_metric="loss", best_mode="min"), [0.5, 0.1, 0.3]
   )
   assert saved.best_step(tmp_path) == 2
+
+
+def test_the_best_until_now_goes_when_a_better_one_is_known(tmp_path):
+  write(tmp_path, [1, 2], lib.CheckpointPolicy(keep=1, best_metric="cider"), [0.1, 0.2])
+  assert kept(tmp_path) == [2]
+
+
+def test_the_best_is_known_after_a_restart(tmp_path):
+  policy = lib.CheckpointPolicy(keep=1, best_metric="cider")
+  write(tmp_path, [1, 2], policy, [0.9, 0.2])
+  write(tmp_path, [3, 4], policy, [0.3, 0.4])
+  assert kept(tmp_path) == [1, 4] and saved.best_step(tmp_path) == 1
+
+
+def test_one_whose_evaluation_is_pending_stays_until_it_is_known(tmp_path):
+  checkpoints = lib.Checkpoints(tmp_path, lib.CheckpointPolicy(keep=1, best_metric="cider"))
+  checkpoints.save(1, fresh(), pending=True)
+  checkpoints.save(2, fresh())
+  checkpoints.save(3, fresh())
+  checkpoints.wait()
+  assert checkpoints.steps() == [1, 3] and not checkpoints.evaluated(1)
+  checkpoints.attach(1, {"cider": 0.5})
+  assert checkpoints.steps() == [1, 3] and checkpoints.evaluated(1)
+  checkpoints.attach(3, {"cider": 0.7})
+  assert checkpoints.steps() == [3]
+  checkpoints.close()
+
+
+def test_killed_while_the_note_is_written_it_counts_as_not_evaluated(tmp_path):
+  policy = lib.CheckpointPolicy(best_metric="cider")
+  write(tmp_path, [1, 2], policy, [0.1, 0.2])
+  note = tmp_path / "checkpoints/2/metrics/metrics"
+  note.rename(note.parent / "metrics.part")
+  checkpoints = lib.Checkpoints(tmp_path, policy)
+  assert checkpoints.evaluated(1) and not checkpoints.evaluated(2) and checkpoints.steps() == [1, 2]
+  checkpoints.close()
+  assert saved.best_step(tmp_path) == 1
+
+
+def test_a_note_that_is_damaged_is_said_and_the_checkpoint_stays(tmp_path, caplog):
+  policy = lib.CheckpointPolicy(best_metric="cider")
+  write(tmp_path, [1, 2], policy, [0.1, 0.2])
+  note = tmp_path / "checkpoints/2/metrics/metrics"
+  note.write_text(note.read_text()[:-5])
+  checkpoints = lib.Checkpoints(tmp_path, policy)
+  assert not checkpoints.evaluated(2) and checkpoints.steps() == [1, 2]
+  assert f"{note}: cut short or changed" in caplog.text
+  checkpoints.close()
+
+
+def test_a_value_that_is_not_finite_counts_for_no_best(tmp_path, caplog):
+  write(tmp_path, [1, 2], lib.CheckpointPolicy(best_metric="cider"), [0.1, np.nan])
+  assert saved.best_step(tmp_path) == 1 and "cider is nan" in caplog.text
+
+
+def test_values_of_another_metric_are_not_compared(tmp_path):
+  write(tmp_path, [1], lib.CheckpointPolicy(keep=1, best_metric="cider"), [9.0])
+  write(tmp_path, [2, 3], lib.CheckpointPolicy(keep=1, best_metric="bleu"), [0.3, 0.2])
+  assert kept(tmp_path) == [2, 3] and saved.best_step(tmp_path) == 2
+
+
+def test_a_note_of_an_older_version_is_read(tmp_path):
+  policy = lib.CheckpointPolicy(keep=1, best_metric="cider")
+  write(tmp_path, [1], policy, [0.9])
+  (tmp_path / "checkpoints/1/metrics/metrics").write_text('{"value": 0.9, "score": 0.9}')
+  write(tmp_path, [2, 3], policy, [0.3, 0.2])
+  assert kept(tmp_path) == [1, 3]
 
 
 @pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
@@ -221,7 +294,7 @@ def test_full_disk_is_one_line(tmp_path):
   ]
 
 
-def test_metrics_beside_a_checkpoint_are_plain_json(tmp_path):
+def test_the_note_beside_a_checkpoint_is_plain_json(tmp_path):
   write(tmp_path, [1], lib.CheckpointPolicy(best_metric="loss", best_mode="min"), [0.25])
   content = json.loads((tmp_path / "checkpoints" / "1" / "metrics" / "metrics").read_text())
-  assert content == {"value": 0.25, "score": -0.25}
+  assert content == {"means": {"loss": 0.25, "other": 1.5}, "metric": "loss", "value": 0.25, "score": -0.25}

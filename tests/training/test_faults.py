@@ -127,6 +127,20 @@ def test_a_score_that_is_not_its_value_is_damage(tmp_path):
     saved.best_step(tmp_path)
 
 
+@pytest.mark.parametrize("every", [9, 0], ids=["a checkpoint is due", "none is due"])
+def test_an_evaluator_that_fails_costs_nothing(folder, undisturbed, every):
+  class Broken:
+    def run(self, params, step):
+      raise ZeroDivisionError("no captions")
+
+  with pytest.raises(
+    XmcapError, match=r"step 18: Broken failed \(no captions\); checkpoint 18 is saved"
+  ) as error:
+    run(folder, evaluators=[Broken()], eval_every=9, checkpoint=lib.CheckpointPolicy(every=every))
+  assert error.value.exit_code == 1
+  assert "resuming from step 18" in same_end(folder, undisturbed)[0]
+
+
 def test_a_source_that_stalls_ends_the_run_to_be_started_again(folder, undisturbed):
   stuck = ToyStream(on_batch=lambda step: step == 17 and threading.Event().wait())
   with pytest.raises(RestartError, match="step 18: waited 2 s for data from ToyStream on"):

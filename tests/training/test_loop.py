@@ -17,7 +17,7 @@ from xmcap.training.checkpoints import CheckpointPolicy
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.saved import load_params
+from xmcap.training.saved import best_step, load_params
 from xmcap.training.schedule import ConstantThenRsqrt
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
@@ -111,6 +111,50 @@ def test_evaluates_keeps_the_best_and_says_it(tmp_path):
   assert result.metrics["cider"] == pytest.approx(0.15)
   assert any(line.startswith("step 14/20  evaluation") and "cider 0.7500" in line for line in lines)
   assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["14", "20"]
+
+
+def test_saves_before_it_evaluates(tmp_path):
+  class Looks:
+    found = []
+
+    def run(self, params, step):
+      self.found.append((step, (tmp_path / "checkpoints" / str(step)).exists()))
+      yield "", "cider", 0.1
+
+  run(tmp_path, evaluators=[Looks()], eval_every=7, checkpoint=CheckpointPolicy(every=7, asynchronous=False))
+  assert Looks.found == [(7, True), (14, True), (20, True)]
+
+
+def test_an_evaluation_that_the_run_did_not_live_to_is_made_up(tmp_path):
+  class Killed(Evaluator):
+    def run(self, params, step):
+      if step == 14:
+        raise KeyboardInterrupt
+      return super().run(params, step)
+
+  settings = {"eval_every": 7, "checkpoint": CheckpointPolicy(every=7, best_metric="cider")}
+  with pytest.raises(KeyboardInterrupt):
+    run(tmp_path / "a", evaluators=[Killed()], **settings)
+  evaluator = Evaluator()
+  resumed, lines = run(tmp_path / "a", evaluators=[evaluator], **settings)
+  assert "resuming from step 14" in lines[0] and lines[1].startswith("step 14/20  evaluation")
+  assert evaluator.steps == [14, 20] and best_step(tmp_path / "a") == 14
+  undisturbed, _ = run(tmp_path / "b", evaluators=[Evaluator()], **settings)
+  assert_same(resumed.state, undisturbed.state)
+  # What was evaluated is not evaluated again.
+  again = Evaluator()
+  run(tmp_path / "a", evaluators=[again], **settings)
+  assert again.steps == []
+
+
+def test_each_kth_stays_for_ever_and_time_makes_further_ones(tmp_path):
+  policy = CheckpointPolicy(every=0, keep=1, keep_every=6)
+  run(tmp_path / "a", checkpoint=policy)
+  assert sorted(path.name for path in (tmp_path / "a/checkpoints").iterdir()) == ["12", "18", "20", "6"]
+  # So short a time has passed at each report.
+  policy = CheckpointPolicy(every=0, minutes=1e-9, keep=9)
+  run(tmp_path / "b", checkpoint=policy, log_every=8)
+  assert sorted(path.name for path in (tmp_path / "b/checkpoints").iterdir()) == ["16", "20", "8"]
 
 
 def test_summary_prefers_the_evaluators_own_mean():

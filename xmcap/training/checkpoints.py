@@ -1,57 +1,29 @@
-"""Checkpoints of a run (Orbax): when they are written, and which are kept; `saved.py` reads them.
+"""Checkpoints of a run (Orbax): writing them; `retention.py` says which, and `saved.py` reads them.
 
 `MODEL_DIR/checkpoints/STEP/` holds two items: `params`, the tree of parameters by name, and `training`, the
 rest of the `TrainState` (step, optimizer state, counters). The data's position is a function of the step. A
 checkpoint appears under its name only when it is whole (Orbax renames it into place); each item then holds the sums of
-its files (see `manifest.py`), which are compared before anything is read.
+its files (see `manifest.py`), which are compared before anything is read. What its evaluation finds is noted beside it
+afterwards (see `scores.py`).
 """
 
 import contextlib
-import dataclasses
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-import gin
 import jax
 import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import hosts, manifest, run_folder, saved
+from xmcap.training import hosts, manifest, run_folder, saved, scores
+from xmcap.training.retention import CheckpointPolicy, Retention
 from xmcap.training.step import TrainState
 
 _policies = ocp.checkpoint_managers
-
-
-@gin.configurable
-@dataclasses.dataclass(frozen=True)
-class CheckpointPolicy:
-  """Which checkpoints a run writes and keeps.
-
-  Attributes:
-    every: steps between two checkpoints; 0 writes one only at the end.
-    keep: so many of the newest stay.
-    best_metric: name of a metric of the evaluators; the checkpoint with the best value stays too, and every
-      evaluation writes one.
-    best_mode: `max` or `min`.
-    asynchronous: write in the background while the training goes on.
-  """
-
-  every: int = 1000
-  keep: int = 2
-  best_metric: str | None = None
-  best_mode: str = "max"
-  asynchronous: bool = True
-
-  def __post_init__(self):
-    if self.every < 0 or self.keep < 1:
-      raise UsageError(
-        f"CheckpointPolicy: every {self.every}, keep {self.keep}: give every >= 0 and keep >= 1"
-      )
-    if self.best_mode not in ("max", "min"):
-      raise UsageError(f"CheckpointPolicy.best_mode is {self.best_mode!r}: give 'max' or 'min'")
 
 
 class Checkpoints:
@@ -70,14 +42,12 @@ class Checkpoints:
     self.directory = saved.checkpoints_dir(model_dir)
     run_folder.check(self.directory)
     self._clear_unreadable()
-    keep = [_policies.LatestN(policy.keep)]
-    if policy.best_metric is not None:
-      keep.append(_policies.BestN(get_metric_fn=_score, n=1, keep_checkpoints_without_metrics=False))
+    self._evaluated, self._scores = self._read_scores()
+    self._pending: set[int] = set()
+    self._retention = Retention(policy, self._scores, self._pending)
     options = ocp.CheckpointManagerOptions(
-      preservation_policy=_policies.AnyPreservationPolicy(keep),
+      preservation_policy=self._retention.orbax,
       save_decision_policy=_SaveWhenAsked(),
-      # Without it Orbax does not write the metrics; which checkpoints stay is the policy's matter.
-      best_fn=_score if policy.best_metric else None,
       enable_async_checkpointing=policy.asynchronous,
       cleanup_tmp_directories=True,
     )
@@ -89,31 +59,68 @@ class Checkpoints:
     """The steps of the checkpoints there are, oldest first."""
     return sorted(self._manager.all_steps())
 
-  def save(self, step: int, state: TrainState, metric: float | None = None) -> None:
+  def save(self, step: int, state: TrainState, pending: bool = False) -> None:
     """Writes the state of `step` (once: a second call for a step does nothing), in the background if so set.
 
     Args:
       step: equal to `state.step`, known here without a transfer.
       state: may be donated as soon as this returns.
-      metric: the value of `best_metric`, if it was just measured.
+      pending: its evaluation is to come, and the checkpoint stays until `attach`.
 
     Raises:
       XmcapError: this write, or the one before it, failed: disk full, folder gone or not writable.
     """
     if step in self._manager.all_steps():
       return
+    if pending:
+      self._pending.add(step)
     params, training = saved.items(state)
-    metrics = None
-    if metric is not None:
-      metrics = {
-        "value": float(metric),
-        "score": float(metric) * (1 if self.policy.best_mode == "max" else -1),
-      }
     items = ocp.args.Composite(
       **{saved.PARAMS: manifest.SummedSave(params), saved.TRAINING: manifest.SummedSave(training)}
     )
     with _readable_errors(f"checkpoint {step} in {self.directory}"):
-      self._manager.save(step, args=items, metrics=metrics)
+      self._manager.save(step, args=items)
+
+  def attach(self, step: int, means: Mapping[str, float]) -> None:
+    """Notes what the evaluation of a saved step found; all processes must call it, and the values of process 0 count.
+
+    Waits until the checkpoint is on disk. One that was kept as the best until now, and for nothing else, goes if this
+    one is better.
+
+    Args:
+      step: of a checkpoint.
+      means: name -> value.
+
+    Raises:
+      UsageError: `best_metric` is not among them.
+      XmcapError: as `save`.
+    """
+    name, value = self.policy.best_metric, None
+    if name is not None:
+      if name not in means:
+        raise UsageError(
+          f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {', '.join(sorted(means))}"
+        )
+      # All must come to the same end about which checkpoint goes.
+      value = float(hosts.agree("value of best_metric", repr(float(means[name])))[0])
+      if not math.isfinite(value):
+        logging.warning("step %d: %s is %s, which counts for no best checkpoint", step, name, value)
+        value = None
+    self.wait()
+    score = None if value is None else self.policy.score(value)
+    with _readable_errors(f"evaluation of checkpoint {step} in {self.directory}"):
+      if jax.process_index() == 0:
+        scores.write(self.directory / str(step), means, scores.Note(name, value, score))
+      self._evaluated.add(step)
+      self._pending.discard(step)
+      if score is not None:
+        self._scores[step] = score
+      for old in self._retention.superfluous(self.steps()):
+        self._manager.delete(old)
+
+  def evaluated(self, step: int) -> bool:
+    """Whether the evaluation of a checkpoint has come to its end."""
+    return step in self._evaluated
 
   def check(self) -> None:
     """Says at once, not at the next `save`, that a write in the background failed.
@@ -183,16 +190,33 @@ class Checkpoints:
       (self.directory / str(step)).rename(place)
 
   def _clear_unreadable(self) -> None:
-    """Moves aside what Orbax could not even list: its own notes on a checkpoint are of no other use."""
+    """Moves aside what Orbax could not even list: its own note on a checkpoint is of no other use."""
     if jax.process_index() == 0:
       for step in saved.steps_in(self.directory):
-        for note in ("_CHECKPOINT_METADATA", "metrics/metrics"):
-          file = self.directory / str(step) / note
-          if file.exists() and not _is_json_object(file):
-            logging.error("%s: cut short or changed; taking the one before it", file)
-            self._move_aside(step)
-            break
+        file = self.directory / str(step) / "_CHECKPOINT_METADATA"
+        if file.exists() and not _is_json_object(file):
+          logging.error("%s: cut short or changed; taking the one before it", file)
+          self._move_aside(step)
+          continue
+        try:
+          scores.read(self.directory / str(step))
+        except (ValueError, TypeError):
+          file = self.directory / str(step) / scores.NAME
+          logging.error("%s: cut short or changed; removed, the checkpoint counts as not evaluated", file)
+          file.unlink()
     hosts.barrier("folder of checkpoints read")
+
+  def _read_scores(self) -> tuple[set[int], dict[int, float]]:
+    """The steps that were evaluated, and the scores by the policy's metric."""
+    notes = {step: scores.read(self.directory / str(step)) for step in saved.steps_in(self.directory)}
+    notes = {step: note for step, note in notes.items() if note is not None}
+    # A note of an older version names no metric; its run had one.
+    known = {
+      step: self.policy.score(note.value)
+      for step, note in notes.items()
+      if note.value is not None and note.metric in (None, self.policy.best_metric)
+    }
+    return set(notes), known if self.policy.best_metric is not None else {}
 
 
 def _is_json_object(file: epath.Path) -> bool:
@@ -200,10 +224,6 @@ def _is_json_object(file: epath.Path) -> bool:
     return isinstance(json.loads(file.read_text()), dict)
   except ValueError:
     return False
-
-
-def _score(metrics: dict[str, float]) -> float:
-  return metrics["score"]
 
 
 class _SaveWhenAsked(_policies.SaveDecisionPolicy):

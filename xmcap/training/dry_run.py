@@ -161,13 +161,14 @@ def _steps(run: Arguments) -> tuple[str, int]:
   policy = run["checkpoint"]()
   often = {"checkpoints": policy.every, "evaluations": eval_every}
   said = [f"{what} every {every:,}" if every else f"{what} at the end" for what, every in often.items()]
+  if policy.minutes:
+    said[0] += f", or {policy.minutes:g} minutes"
   return f"{total:,}; {', '.join(said)}", total
 
 
 def _folder(run: Arguments, planned: Any) -> tuple[str, bool]:
   policy = run["checkpoint"]()
-  copies = policy.keep + 1 + (policy.best_metric is not None)
-  needed = copies * planned.num_bytes if planned is not None else 0
+  needed = policy.copies(run["total_steps"]()) * planned.num_bytes if planned is not None else 0
   return dry_checks.folder(run["model_dir"](), needed), True
 
 

@@ -8,9 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xmcap.errors import UsageError, XmcapError
+import jax
+from absl import logging
+
+from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap.training import hosts, saved
 from xmcap.training.checkpoints import Checkpoints
 from xmcap.training.metrics import Progress
+from xmcap.training.retention import CheckpointPolicy, SaveClock
 from xmcap.training.step import TrainState
 
 
@@ -85,9 +90,36 @@ class Report:
       )
 
 
+class Save:
+  """Writes checkpoints, as `CheckpointPolicy` says: before an evaluation, so that its failure loses nothing.
+
+  Args:
+    report: comes first; between two reports no checkpoint is written by time.
+    evaluate: comes after; where the best checkpoint is kept, it has one to judge.
+    policy: of the run.
+  """
+
+  def __init__(self, report: Report, evaluate: "Evaluate", policy: CheckpointPolicy):
+    self.report = report
+    self.evaluate = evaluate
+    self.policy = policy
+    self._clock = SaveClock(policy.minutes)
+
+  def __call__(self, run: Run) -> None:
+    evaluated = self.evaluate.due(run)
+    due = run.is_last or self.policy.due(run.step) or (evaluated and self.policy.best_metric is not None)
+    if due or (run.every(self.report.every) and self._clock.due()):
+      self.report.now(run)
+      began = time.monotonic()
+      run.checkpoints.save(run.step, run.state, pending=evaluated)
+      run.saved = run.step
+      self._clock.restart()
+      run.progress.away(time.monotonic() - began)
+
+
 @dataclasses.dataclass
 class Evaluate:
-  """Runs the evaluators.
+  """Runs the evaluators, and notes what they found beside the checkpoint of the same step, if there is one.
 
   Attributes:
     report: comes first.
@@ -104,48 +136,45 @@ class Evaluate:
     return bool(self.evaluators) and run.every(self.every)
 
   def __call__(self, run: Run) -> None:
-    if not self.due(run):
-      return
-    self.report.now(run)
+    if self.due(run):
+      self.report.now(run)
+      self._evaluate(run)
+
+  def make_up(self, run: Run) -> None:
+    """Runs the evaluators on the checkpoint that a run goes on from, if it was ended before they had done so."""
+    if run.step > 0 and run.saved == run.step and self.due(run) and not run.checkpoints.evaluated(run.step):
+      self._evaluate(run)
+
+  def _evaluate(self, run: Run) -> None:
     began = time.monotonic()
-    rows = [row for evaluator in self.evaluators for row in evaluator.run(run.state.params, run.step)]
-    run.metrics.update(run.progress.evaluation(run.step, rows, time.monotonic() - began))
+    rows = []
+    for evaluator in self.evaluators:
+      try:
+        rows += evaluator.run(run.state.params, run.step)
+      except RestartError:
+        raise
+      except Exception as error:
+        raise self._failure(run, evaluator, error) from error
+    means = run.progress.evaluation(run.step, rows, time.monotonic() - began)
+    run.metrics.update(means)
+    if run.saved == run.step:
+      run.checkpoints.attach(run.step, means)
     run.progress.away(time.monotonic() - began)
 
-
-@dataclasses.dataclass
-class Save:
-  """Writes checkpoints, as `CheckpointPolicy` says.
-
-  Attributes:
-    report: comes first.
-    evaluate: where the best checkpoint is kept, each evaluation is followed by a checkpoint with its value.
-  """
-
-  report: Report
-  evaluate: Evaluate
-
-  def __call__(self, run: Run) -> None:
-    policy = run.checkpoints.policy
-    best = self.evaluate.due(run) and policy.best_metric is not None
-    if not run.every(policy.every) and not best:
-      return
-    self.report.now(run)
-    began = time.monotonic()
-    value = best_value(run.metrics, policy.best_metric) if best else None
-    run.checkpoints.save(run.step, run.state, value)
-    run.saved = run.step
-    run.progress.away(time.monotonic() - began)
-
-
-def best_value(metrics: dict[str, float], name: str) -> float:
-  """The metric by which the best checkpoint is known.
-
-  Raises:
-    UsageError: no evaluator measured it.
-  """
-  if name not in metrics:
-    raise UsageError(
-      f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {', '.join(sorted(metrics))}"
+  def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
+    """What ends the run instead of an evaluator's error; all that can be saved is on disk then."""
+    if lost := hosts.as_lost(error):
+      return lost
+    if not isinstance(error, XmcapError):
+      logging.error("an evaluator's error", exc_info=error)
+    if jax.process_count() == 1:
+      # Others would have to write their shares, and may be well.
+      run.checkpoints.save(run.step, run.state)
+      run.saved = run.step
+    run.checkpoints.wait()
+    kept = f"checkpoint {run.saved} is saved" if run.saved else "no checkpoint was due before"
+    kind = UsageError if isinstance(error, UsageError) else XmcapError
+    return kind(
+      f"step {run.step}: {type(evaluator).__name__} failed ({saved.one_line(error)}); {kept}: mend it, or take it out"
+      " of train.evaluators, and start again"
     )
-  return metrics[name]

@@ -148,7 +148,7 @@ def train(
   run.saved = start if checkpoints.steps() else None
   report = hooks_lib.Report(log_every, skip_limit)
   evaluate = hooks_lib.Evaluate(report, evaluators, eval_every)
-  hooks = [report, evaluate, hooks_lib.Save(report, evaluate)]
+  hooks = [report, hooks_lib.Save(report, evaluate, checkpoint), evaluate]
   with contextlib.ExitStack() as stack:
     stack.callback(progress.close)
     stack.callback(checkpoints.close)
@@ -157,6 +157,7 @@ def train(
     stack.callback(patience.close, batches)
     stack.enter_context(sharding.use(mesh, rules))
 
+    evaluate.make_up(run)
     while run.step < total_steps and not stop.asked(run.step):
       began = time.monotonic()
       batch = patience.call(lambda: next(batches), f"step {run.step + 1}")

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import hosts, manifest
+from xmcap.training import hosts, manifest, retention, scores
 from xmcap.training import optimizer as optimizer_lib
 from xmcap.training.step import TrainState
 
@@ -116,20 +115,19 @@ def best_step(model_dir: str | os.PathLike) -> int:
     UsageError: none was kept by a metric.
   """
   root = checkpoints_dir(model_dir)
-  scores = {}
+  notes = {}
   for step in steps_in(root):
-    record = root / str(step) / "metrics" / "metrics"
-    if record.exists():
-      with _damage(root / str(step)):
-        noted = json.loads(record.read_text())
-        if abs(noted["score"]) != abs(noted["value"]):
-          raise ValueError(f"{record}: score {noted['score']} is not value {noted['value']}")
-        scores[step] = noted["score"]
-  if not scores:
+    with _damage(root / str(step)):
+      note = scores.read(root / str(step))
+    if note is not None and note.score is not None:
+      notes[step] = note
+  if not notes:
     raise UsageError(
       f"{root}: no checkpoint was kept by a metric; set CheckpointPolicy.best_metric, or name a step"
     )
-  return max(scores, key=lambda step: (scores[step], step))
+  # A run that went on with another metric has no other way to compare.
+  metric = notes[max(notes)].metric
+  return retention.best_of({step: note.score for step, note in notes.items() if note.metric == metric})
 
 
 def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:

@@ -1,0 +1,57 @@
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.training.retention import CheckpointPolicy, Retention, SaveClock
+
+
+def superfluous(steps, scores=None, pending=(), **policy):
+  return Retention(CheckpointPolicy(**policy), scores or {}, set(pending)).superfluous(steps)
+
+
+@pytest.mark.parametrize(
+  "policy, known, expected",
+  [({"keep": 2}, {}, [2, 4, 6]),
+   ({"keep": 1, "keep_every": 4}, {}, [2, 6, 10]),
+   ({"keep": 1, "best_metric": "cider"}, {"scores": {2: 0.5, 6: 0.7}}, [2, 4, 8, 10]),
+   ({"keep": 1, "best_metric": "cider"}, {"scores": {2: 0.7, 6: 0.7}}, [2, 4, 8, 10]),
+   ({"keep": 1}, {"pending": {4}}, [2, 6, 8, 10]),
+   ({"keep": 9}, {}, [])],
+)  # fmt: skip
+def test_what_need_not_stay(policy, known, expected):
+  steps = [2, 4, 6, 8, 10, 12] if expected != [2, 4, 6] else [2, 4, 6, 8, 10]
+  assert superfluous(steps, **known, **policy) == expected
+
+
+def test_steps_at_which_one_is_due():
+  policy = CheckpointPolicy(every=4, keep_every=6)
+  assert [step for step in range(1, 13) if policy.due(step)] == [4, 6, 8, 12]
+  assert not any(CheckpointPolicy(every=0).due(step) for step in range(1, 9))
+
+
+def test_checkpoints_on_the_disk():
+  assert CheckpointPolicy(keep=2).copies(100) == 3
+  assert CheckpointPolicy(keep=2, best_metric="cider", keep_every=30).copies(100) == 7
+
+
+def test_the_clock():
+  time = [1000.0]
+  clock = SaveClock(2, now=lambda: time[0])
+  time[0] += 119
+  assert not clock.due()
+  time[0] += 1
+  assert clock.due() and clock.due()
+  clock.restart()
+  assert not clock.due()
+  time[0] += 1e9
+  assert not SaveClock(0, now=lambda: time[0]).due()
+
+
+@pytest.mark.parametrize("bad", [{"keep": 0}, {"every": -1}, {"minutes": -0.5}, {"keep_every": -3}])
+def test_numbers_out_of_range(bad):
+  with pytest.raises(UsageError, match="give keep >= 1, and the others >= 0"):
+    CheckpointPolicy(**bad)
+
+
+def test_a_mode_that_is_none():
+  with pytest.raises(UsageError, match="best_mode is 'most': give 'max' or 'min'"):
+    CheckpointPolicy(best_mode="most")
