@@ -162,3 +162,9 @@ def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
 def test_timeouts_are_checked():
   with pytest.raises(UsageError, match="HostTimeouts: start 300, lost 1"):
     hosts.HostTimeouts(lost=1)
+
+
+def test_counts_are_summed_over_processes(monkeypatch):
+  said = ['{"cut": 2, "empty": 1}', "{}"]
+  monkeypatch.setattr(hosts, "agree", lambda what, mine: [*said, mine])
+  assert hosts.total("left out", {"cut": 3, "black": 4}) == {"cut": 5, "empty": 1, "black": 4}

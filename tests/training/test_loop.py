@@ -1,3 +1,4 @@
+import json
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.training.toy import ToyObjective, ToyStream
+from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training.checkpoints import CheckpointPolicy
 from xmcap.training.loop import train
@@ -62,6 +64,15 @@ def test_what_the_stream_left_out_is_summed_up(tmp_path):
   stream.lost = {"captions cut at the target length": 1234}
   _, lines = run(tmp_path, stream=stream)
   assert lines[-2] == "left out: 1,234 captions cut at the target length" and "finished" in lines[-1]
+
+
+def test_pictures_that_a_stream_skips_are_listed_in_the_models_folder(tmp_path):
+  stream = ToyStream()
+  stream.skipped = SkippedPictures("skip")
+  stream.on_batch = lambda step: step == 3 and stream.skipped.add("k", XmcapError("picture 'k': cut short"))
+  run(tmp_path, 5, stream=stream)
+  listed = (tmp_path / "skipped-pictures-0.jsonl").read_text()
+  assert json.loads(listed) == {"key": "k", "reason": "picture 'k': cut short"}
 
 
 def test_finished_run_is_not_trained_again(tmp_path):

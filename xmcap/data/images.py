@@ -67,7 +67,7 @@ def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
           "make it smaller or remove it"
         )
       yield image
-  except XmcapError:
+  except (XmcapError, MemoryError):  # want of memory says nothing about the picture
     raise
   except Image.UnidentifiedImageError:
     raise XmcapError(

@@ -12,9 +12,12 @@ from xmcap.data import draws, images
 from xmcap.data.corpus import PartSource
 from xmcap.data.prefetch import prefetch
 from xmcap.data.records import RecordSource
-from xmcap.errors import UsageError
+from xmcap.data.skipped import SkippedPictures
+from xmcap.errors import UsageError, XmcapError
 
 Batch = dict[str, np.ndarray]
+
+_UNDECODABLE = "pictures that cannot be decoded"
 
 
 class PictureStream:
@@ -27,6 +30,9 @@ class PictureStream:
     seed: of order and augmentation.
     augment: random changes to the pictures; None for none.
     workers: threads that make batches.
+
+  Attributes:
+    skipped: pictures that cannot be decoded; the kind of stream says whether they are left out.
 
   Raises:
     UsageError: the batch is empty.
@@ -53,11 +59,13 @@ class PictureStream:
     self.workers = workers
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
+    self.skipped = SkippedPictures()
 
   def resized(self, pictures: int) -> "PictureStream":
     """The same split with another number of pictures a batch, for a try of what comes after the stream."""
     stream = copy.copy(self)
     stream.pictures, stream._lost = pictures, {}
+    stream.skipped = self.skipped.fresh()
     return stream
 
   @property
@@ -127,12 +135,21 @@ class PictureStream:
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions."""
+    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; one that is left out is black.
+
+    Raises:
+      XmcapError: a picture cannot be decoded, and is not to be left out.
+    """
     randoms = [None] * len(positions)
     if self.augment is not None:
       randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)
     for row, (key, data), random in zip(pixels, pictures, randoms, strict=True):
-      row[...] = images.load(data, key, self.image_size, self.augment, random)
+      try:
+        row[...] = images.load(data, key, self.image_size, self.augment, random)
+      except XmcapError as error:
+        self.skipped.add(key, error)
+        row[...] = 0
+        self._count_lost(_UNDECODABLE, [key])
 
   def _count_lost(self, what: str, keys: Sequence[str]) -> None:
     """Counts what did not fit, a key each time; the first of a kind is said at once."""

@@ -19,6 +19,7 @@ from xmcap.data import checks, draws, images
 from xmcap.data import weights as weights_lib
 from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.records import Columns, parse_columns, read_tags
+from xmcap.data.skipped import SkippedPictures
 from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError, XmcapError
@@ -61,6 +62,8 @@ class CaptionStream(PictureStream):
     language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
       language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
     temperature: weights are taken to the power of 1 / temperature, as rates in seqio and mT5.
+    on_bad: what a picture that cannot be decoded does: `stop` ends the run, `skip` gives it weights 0.
+    bad_limit: so many different pictures of a process may be skipped.
 
   Raises:
     UsageError: sizes that do not fit together, an unknown mixture or language, a vocabulary without a prompt for a
@@ -84,6 +87,8 @@ class CaptionStream(PictureStream):
     languages: Sequence[str] = (),
     language_weights: str | Mapping[str, float] = "rates",
     temperature: float = 1.0,
+    on_bad: str = "stop",
+    bad_limit: int = 100,
   ):
     if captions_per_image < 1 or batch_size < 1 or batch_size % captions_per_image:
       raise UsageError(
@@ -92,6 +97,7 @@ class CaptionStream(PictureStream):
     registered = registration(mixture)
     source = registered.corpus.source(split)
     super().__init__(source, batch_size // captions_per_image, image_size, seed, augment, workers)
+    self.skipped = SkippedPictures(on_bad, bad_limit)
     self.vocabulary: Vocabulary = registered.corpus.vocabulary()
     weights = weights_lib.language_weights(registered.rates, languages, language_weights, temperature)
     self.languages: tuple[str, ...] = tuple(weights)
@@ -144,7 +150,7 @@ class CaptionStream(PictureStream):
       by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end,
       `key` [B] strings; B rows. A caption that is too long keeps its first T pieces
       and has no end, so that no model learns to stop there; it is counted in `truncated`. A picture that
-      has no caption in these languages has weights 0 and is counted in `lost`.
+      has no caption in these languages, or is skipped, has weights 0 and is counted in `lost`.
 
     Raises:
       UsageError: no such rows or step.
@@ -190,7 +196,7 @@ class CaptionStream(PictureStream):
       "image": pixels,
       "prompt_tokens": self._prompts[chosen],
       "target_tokens": targets,
-      "target_weights": (targets != PAD_ID).astype(np.float32),
+      "target_weights": (targets != PAD_ID) * self.skipped.weights(keys)[:, None, None],
       "key": np.array(keys),
     }
 
@@ -291,7 +297,7 @@ class TagStream(PictureStream):
     split: record split, or a part of one.
     batch_size: pictures in the batch of all hosts.
     num_slots: S, tags of a picture at most; further ones are left out and counted in `lost`.
-    image_size, seed, augment, workers: as for `CaptionStream`.
+    image_size, seed, augment, workers, on_bad, bad_limit: as for `CaptionStream`.
 
   Raises:
     UsageError: the corpus is not there, or has no tags.
@@ -307,11 +313,14 @@ class TagStream(PictureStream):
     seed: int = 0,
     augment: images.Augment | None = None,
     workers: int = 2,
+    on_bad: str = "stop",
+    bad_limit: int = 100,
   ):
     corpus = registration(mixture).corpus
     super().__init__(corpus.source(split), batch_size, image_size, seed, augment, workers)
     if num_slots < 1:
       raise UsageError(f"num_slots is {num_slots}: a picture needs at least one slot for its tags")
+    self.skipped = SkippedPictures(on_bad, bad_limit)
     self.num_slots = num_slots
     self.tags: tuple[str, ...] = tuple(read_tags(corpus.location().data_dir))
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
@@ -329,7 +338,7 @@ class TagStream(PictureStream):
 
     Returns:
       `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `weights` float32
-      [B]: 1 for each picture, `key` [B].
+      [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
 
     Raises:
       XmcapError: a record cannot be read, or has a tag that `tags.txt` lacks; names it.
@@ -348,9 +357,10 @@ class TagStream(PictureStream):
       self._count_lost(_TAGS, [record.key] * (len(ids) - self.num_slots))
     pixels = self._new_pixels(len(positions))
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
+    keys = [record.key for record in records]
     return {
       "image": pixels,
       "tags": tags,
-      "weights": np.ones(len(records), np.float32),
-      "key": np.array([record.key for record in records]),
+      "weights": self.skipped.weights(keys),
+      "key": np.array(keys),
     }

@@ -4,8 +4,10 @@ TPU VMs, GKE and SLURM are recognised by jax; elsewhere the command's options sa
 code with nothing to wait for.
 """
 
+import collections
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import socket
@@ -13,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import gin
 import jax
@@ -245,6 +247,18 @@ def current() -> Hosts | None:
 def agree(what: str, mine: str) -> list[str]:
   """`Hosts.agree`; of one process, what it says."""
   return _current.agree(what, mine) if _current else [mine]
+
+
+def total(what: str, mine: Mapping[str, int]) -> dict[str, int]:
+  """The sums of counts by name over all processes; all must call it.
+
+  Raises:
+    RestartError: see `Hosts.barrier`.
+  """
+  counts = collections.Counter()
+  for said in agree(what, json.dumps(dict(mine))):
+    counts.update(json.loads(said))
+  return dict(counts)
 
 
 def barrier(what: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.training import checkpoints as checkpoints_lib
 from xmcap.training import hooks as hooks_lib
-from xmcap.training import sharding, stall
+from xmcap.training import hosts, sharding, stall
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training.metrics import Progress
@@ -72,7 +72,7 @@ def train(
       (loss [], metrics)`, see `objectives.py`.
     stream: `pictures` a batch, `batch(step, rows)` and `batches(start_step, rows)`; each batch is a dict of numpy
       arrays [N, ...], of the N rows asked for. What lies at a step is a function of the step. `lost`, if it has it:
-      reason -> count of what it left out, said at the end.
+      reason -> count of what it left out, said at the end. `skipped`, if it has it: see `SkippedPictures`.
     total_steps: of the run, from its very beginning.
     optimizer: see there; this and the next two are made, with what gin binds for them, where None is given.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
@@ -123,6 +123,8 @@ def train(
   # ---- state: shapes, where they lie, where they come from ---------------------------------------
 
   patience = stall.Patience(data_timeout, stall.describe(stream))
+  if skipped := getattr(stream, "skipped", None):
+    skipped.list_in(os.path.join(model_dir, f"skipped-pictures-{jax.process_index()}.jsonl"))
   sample = patience.call(lambda: stream.batch(0, rows), "start")
   numeric = {name: array for name, array in sample.items() if np.asarray(array).dtype.kind in "biuf"}
   plan = plan_state(objective, optimizer, numeric, mesh, rules, seed, rng_impl)
@@ -178,7 +180,7 @@ def train(
     checkpoints.wait()
 
   # What a stream left out since this start is said once by it, and summed up here.
-  for what, count in getattr(stream, "lost", {}).items():
+  for what, count in hosts.total("left out", getattr(stream, "lost", {})).items():
     say(f"left out: {count:,} {what}")
   finished = run.is_last
   message = (

@@ -1,0 +1,98 @@
+"""Pictures of the records that cannot be decoded: the run stops at the first, or leaves them out and lists them."""
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from absl import logging
+from etils import epath
+
+from xmcap.data.corpora.problems import ON_BAD
+from xmcap.errors import UsageError, XmcapError
+
+
+class SkippedPictures:
+  """The pictures that one process has left out.
+
+  Whether a picture can be decoded follows from its bytes, so the same are left out whatever came before.
+
+  Args:
+    on_bad: `stop` or `skip`.
+    limit: of different pictures; one more ends the run, for then it is not the pictures that are bad.
+
+  Raises:
+    UsageError: `on_bad` is something else, or the limit is negative.
+  """
+
+  def __init__(self, on_bad: str = "stop", limit: int = 100):
+    if on_bad not in ON_BAD or limit < 0:
+      raise UsageError(
+        f"on_bad={on_bad}, bad_limit={limit}: choose {' or '.join(ON_BAD)}, and a limit of 0 or more"
+      )
+    self.on_bad = on_bad
+    self.limit = limit
+    self._reasons: dict[str, str] = {}
+    self._met: set[str] = set()  # since this start; records may have been mended since the list was begun
+    self._file: epath.Path | None = None
+    self._lock = threading.Lock()
+
+  def fresh(self) -> "SkippedPictures":
+    """The same rule, with nothing left out and no file."""
+    return SkippedPictures(self.on_bad, self.limit)
+
+  def list_in(self, file: str | os.PathLike) -> None:
+    """Lists the pictures in a file from now on, JSON lines (`key`, `reason`); those that are in it count already."""
+    if self.on_bad == "stop":
+      return
+    with self._lock:
+      self._file = epath.Path(file)
+      if self._file.exists():
+        try:
+          lines = [json.loads(line) for line in self._file.read_text().splitlines()]
+          self._reasons = {str(line["key"]): str(line["reason"]) for line in lines} | self._reasons
+        except (ValueError, TypeError, KeyError):
+          raise XmcapError(
+            f"{file}: not the list of skipped pictures that a run writes: move it away"
+          ) from None
+
+  def add(self, key: str, error: XmcapError) -> None:
+    """Leaves a picture out; the first time it is said and listed.
+
+    Args:
+      key: of the picture.
+      error: why it cannot be decoded.
+
+    Raises:
+      XmcapError: pictures are not to be left out, or they are more than the limit.
+    """
+    if self.on_bad == "stop":
+      raise XmcapError(f"{error}, or leave such pictures out with the stream's on_bad = 'skip'") from None
+    with self._lock:
+      self._met.add(key)
+      if key in self._reasons:
+        return
+      self._reasons[key] = str(error)
+      logging.warning("left out: %s", error)
+      if self._file is not None:
+        self._write()
+      if len(self._reasons) > self.limit:
+        where = f"; they are listed in {self._file}" if self._file is not None else ""
+        raise XmcapError(
+          f"{len(self._reasons)} pictures cannot be decoded, and bad_limit is {self.limit}: the last is {error}{where}"
+        )
+
+  def weights(self, keys: Sequence[str]) -> np.ndarray:
+    """float32 [N]: 0 for pictures that are left out, 1 for all others."""
+    with self._lock:
+      return np.array([key not in self._met for key in keys], np.float32)
+
+  def _write(self) -> None:
+    # A whole file each time: places such as gs:// know no appending, and the limit keeps it short.
+    lines = [
+      json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
+    ]
+    part = self._file.parent / f"{self._file.name}.part"
+    part.write_text("\n".join(lines) + "\n")
+    part.replace(self._file)
