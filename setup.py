@@ -44,7 +44,7 @@ setuptools.setup(
     "fugashi==1.5.2",
     "gin-config>=0.5.0",
     "importlib_resources>=6.0",
-    "jax>=0.10.2",
+    "jax>=0.10.2,<0.11",
     "jieba==0.42.1",
     "ml_dtypes>=0.5",
     "msgspec>=0.22",
@@ -73,10 +73,10 @@ setuptools.setup(
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
     "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
-    "plan": ["jax[tpu]>=0.10.2"],
+    "plan": ["jax[tpu]>=0.10.2,<0.11"],
     "test": [
       "hypothesis>=6.150",
-      "jax[tpu]>=0.10.2",
+      "jax[tpu]>=0.10.2,<0.11",
       "playwright>=1.65",
       "pycocoevalcap>=1.2",
       "pytest>=9.0",

@@ -94,69 +94,8 @@ def test_addresses_are_host_and_port(address):
 
 
 def test_a_machine_of_no_cluster_is_a_run_of_one_process():
-  assert hosts.find_place() is None
   with hosts.joined() as run:
     assert run is None and hosts.current() is None and hosts.agree("x", "mine") == ["mine"]
-
-
-def test_options_name_the_place():
-  assert hosts.find_place("a:1", 4, 3) == hosts.Place("a:1", 4, 3)
-  assert hosts.find_place("a:1", 1, 0) is None
-
-
-@pytest.mark.parametrize("options", [("a:1", None, None), ("a:1", 2, None), (None, 2, 0), (None, 2, None)])
-def test_some_options_without_the_others(options):
-  with pytest.raises(UsageError, match="all three or none"):
-    hosts.find_place(*options)
-
-
-@pytest.mark.parametrize("index", [-1, 2])
-def test_number_out_of_range(index):
-  with pytest.raises(UsageError, match="processes count from 0"):
-    hosts.find_place("a:1", 2, index)
-
-
-SLURM = {
-  "SLURM_JOB_ID": "4097",
-  "SLURM_STEP_NODELIST": "node[003-006],x1",
-  "SLURM_NTASKS": "4",
-  "SLURM_PROCID": "2",
-  "SLURM_LOCALID": "0",
-}
-
-
-def test_slurm_is_recognised(monkeypatch):
-  for name, value in SLURM.items():
-    monkeypatch.setenv(name, value)
-  assert hosts.find_place() == hosts.Place("node003:61441", 4, 2, [0])
-  assert hosts.find_place("a:1", 2, 1) == hosts.Place("a:1", 2, 1), "options come first"
-  assert hosts.find_place(None, 1) is None, "a run of its own on a machine of a cluster"
-  monkeypatch.setenv("SLURM_NTASKS", "1")
-  assert hosts.find_place() is None
-
-
-def test_gke_is_recognised(monkeypatch):
-  from jax._src.clusters import cloud_tpu_cluster
-
-  monkeypatch.setattr(cloud_tpu_cluster, "running_in_cloud_tpu_vm", True)
-  for name, value in {
-    "TPU_WORKER_HOSTNAMES": "localhost,b,c,d",
-    "TPU_WORKER_ID": "1",
-    "MEGASCALE_NUM_SLICES": "2",
-    "MEGASCALE_SLICE_ID": "1",
-    "MEGASCALE_COORDINATOR_ADDRESS": "localhost:8080",
-    "TPU_SKIP_MDS_QUERY": "1",
-  }.items():
-    monkeypatch.setenv(name, value)
-  place = hosts.find_place()
-  assert (place.address, place.count, place.index) == ("localhost:8482", 8, 5)
-
-
-def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
-  for name, value in {**SLURM, "SLURM_NTASKS": "four"}.items():
-    monkeypatch.setenv(name, value)
-  with pytest.raises(UsageError, match="looks like one of a cluster.*or --num_processes=1"):
-    hosts.find_place()
 
 
 def test_timeouts_are_checked():

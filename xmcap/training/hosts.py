@@ -22,6 +22,8 @@ import jax
 from absl import logging
 
 from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap.training import jax_internals
+from xmcap.training.cluster import find_place
 from xmcap.training.roll_call import roll_call
 
 # jax's own watch over the processes ends this one without a word about hosts, so ours comes first.
@@ -57,60 +59,6 @@ class HostTimeouts:
       )
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-  """Where a process stands among those of the run.
-
-  Attributes:
-    address: HOST:PORT of process 0.
-    count: processes.
-    index: of this one.
-    devices: numbers of this host's accelerators that are its own; None: all.
-  """
-
-  address: str
-  count: int
-  index: int
-  devices: Sequence[int] | None = None
-
-
-def find_place(
-  address: str | None = None, count: int | None = None, index: int | None = None, seconds: float = 300
-) -> Place | None:
-  """The place that the options name, or the cluster that this machine is part of; None: a run of one process.
-
-  Args:
-    address: --coordinator_address.
-    count: --num_processes; 1 alone: one process, even on a machine of a cluster.
-    index: --process_id.
-    seconds: to wait for the name of the first host to become known.
-
-  Raises:
-    UsageError: some options without the others, or a cluster that is not set up as jax expects.
-  """
-  if (address, index) == (None, None) and count == 1:
-    return None
-  given = [value is not None for value in (address, count, index)]
-  if any(given):
-    if not all(given):
-      raise UsageError("give --coordinator_address, --num_processes and --process_id, all three or none")
-    if count < 1 or not 0 <= index < count:
-      raise UsageError(f"--process_id={index} of --num_processes={count}: processes count from 0")
-    return Place(address, count, index) if count > 1 else None
-  # jax finds clusters only on the way to joining them; this is the part of it that finds.
-  from jax._src.clusters import ClusterEnv
-
-  try:
-    found = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, None, None, int(seconds))
-  except Exception as error:
-    raise UsageError(
-      f"this machine looks like one of a cluster, but its place is not to be found ({_one_line(str(error))}): give"
-      " --coordinator_address, --num_processes and --process_id, or --num_processes=1 for a run of its own"
-    ) from error
-  address, count, index, devices = found
-  return Place(address, count, index, devices) if address and count and count > 1 else None
-
-
 class Hosts:
   """The processes of this run, joined. Made by `joined`.
 
@@ -120,12 +68,10 @@ class Hosts:
   """
 
   def __init__(self, names: Sequence[str], index: int, timeouts: HostTimeouts):
-    from jax._src import distributed
-
     self.names = list(names)
     self.index = index
     self.timeouts = timeouts
-    self._client = distributed.global_state.client
+    self._client = jax_internals.coordination_client()
     self._count: dict[str, int] = {}
     self._ended = threading.Event()
     self._watch = threading.Thread(target=self._watch_others, name="hosts", daemon=True)

@@ -74,12 +74,13 @@ def stop_requests() -> Iterator[Stop]:
 
 
 def metadata_server() -> str | None:
-  """HOST[:PORT] of the server that tells a TPU VM about itself; None on any other machine."""
+  """HOST[:PORT] of the server that tells a TPU VM about itself; None on any other machine.
+
+  GKE's pods see TPUs, but no such server: their TPU_SKIP_MDS_QUERY says so.
+  """
   if given := os.environ.get("GCE_METADATA_HOST"):
     return given
-  from jax._src import cloud_tpu_init
-
-  if cloud_tpu_init.running_in_cloud_tpu_vm and "TPU_SKIP_MDS_QUERY" not in os.environ:
+  if jax.default_backend() == "tpu" and "TPU_SKIP_MDS_QUERY" not in os.environ:
     return os.environ.get("GCE_METADATA_IP", "metadata.google.internal")
   return None
 
