@@ -28,7 +28,7 @@ from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
-from xmcap.training import placement, sharding
+from xmcap.training import placement, sharding, stopping
 
 Row = tuple[str, str, float]
 
@@ -253,7 +253,9 @@ class LossEvaluator:
     rows = sharding.process_rows(placed.mesh, pictures) if divides else None
     sums: dict[str, float] = {}
     total = 0.0
-    for batch in self.stream.batches(0, rows, num_steps=self.num_batches):
+    batches = self.stream.batches(0, rows, num_steps=self.num_batches)
+    for number, batch in enumerate(batches, 1):
+      stopping.evaluation_batch(f"batch {number} of {self.prefix}loss")
       numbers = {name: array for name, array in batch.items() if array.dtype.kind in "biuf"}
       with placed.computing():
         numbers = sharding.put_batch(numbers, placed.mesh, pictures, rows) if divides else numbers

@@ -20,7 +20,7 @@ from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training import placement
+from xmcap.training import placement, stopping
 
 _GREEDY = Greedy()
 
@@ -76,6 +76,7 @@ class Predictor:
     params = stacking.unstack(params) if stacking.is_stacked(params) else params
     placed = placement.place(params, jax.local_devices())
     for number, batch in enumerate(_batched(pictures, self.batch_size)):
+      stopping.evaluation_batch(f"batch {number + 1} of the pictures to decode")
       ids = np.arange(len(batch), dtype=np.int32) + number * self.batch_size
       tokens = self._tokens(placed, np.stack([pixels for _, pixels in batch]), prompts, ids)
       for (key, _), rows in zip(batch, tokens, strict=True):

@@ -1,12 +1,15 @@
 """How processes find each other; how several work together is in test_processes.py."""
 
+import argparse
 import socket
 import threading
 
+import gin
 import pytest
 
+from xmcap.commands import model
 from xmcap.errors import RestartError, UsageError
-from xmcap.training import hosts
+from xmcap.training import hosts, watch
 from xmcap.training.roll_call import roll_call, split_address
 
 
@@ -107,3 +110,30 @@ def test_counts_are_summed_over_processes(monkeypatch):
   said = ['{"cut": 2, "empty": 1}', "{}"]
   monkeypatch.setattr(hosts, "agree", lambda what, mine: [*said, mine])
   assert hosts.total("left out", {"cut": 3, "black": 4}) == {"cut": 5, "empty": 1, "black": 4}
+
+
+def test_errors_of_collectives_are_lost_processes(monkeypatch):
+  gloo = ValueError(
+    "UNKNOWN: Gloo AllGather failed: [pair.cc:547] Connection closed by peer [127.0.0.1]:37565"
+  )
+  assert hosts.as_lost(gloo) is None, "one process alone"
+  monkeypatch.setattr(hosts, "_current", object())
+  assert "Connection closed by peer" in str(hosts.as_lost(gloo))
+  assert hosts.as_lost(RuntimeError("Connection reset by peer"))
+  assert hosts.as_lost(ValueError("no coordination of these shapes")) is None
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_command_has_training_watched_with_gins_limits(monkeypatch, training):
+  seen = []
+  monkeypatch.setattr(hosts, "joined", lambda *place, **options: seen.append((place, options)))
+  arguments = argparse.Namespace(coordinator_address="a:1", num_processes=2, process_id=1)
+  with gin.unlock_config():
+    gin.bind_parameter("HangLimits.step", 7)
+  try:
+    model._joined(arguments, training)
+  finally:
+    gin.clear_config()
+  ((place, options),) = seen
+  assert place == ("a:1", 2, 1)
+  assert options == {"preemption": training, "limits": watch.HangLimits(step=7) if training else None}

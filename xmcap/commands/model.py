@@ -31,12 +31,12 @@ def _add_hosts(command) -> None:
   group.add_argument("--process_id", type=int, metavar="I", help="which of them this is, from 0")
 
 
-def _joined(arguments, preemption: bool):
-  from xmcap.training import hosts
+def _joined(arguments, training: bool):
+  from xmcap.training import hosts, watch
 
-  return hosts.joined(
-    arguments.coordinator_address, arguments.num_processes, arguments.process_id, preemption
-  )
+  limits = watch.HangLimits() if training else None
+  place = (arguments.coordinator_address, arguments.num_processes, arguments.process_id)
+  return hosts.joined(*place, preemption=training, limits=limits)
 
 
 def _train(arguments) -> None:
@@ -58,7 +58,7 @@ def _train(arguments) -> None:
   from xmcap import model_dir
   from xmcap.training import loop
 
-  with _joined(arguments, preemption=True):
+  with _joined(arguments, training=True):
     model_dir.prepare_model_dir()
     result = loop.train()
   if not result.finished:
@@ -85,7 +85,7 @@ def _eval(arguments) -> None:
   model_dir.parse(arguments.model_dir, files, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
-  with _joined(arguments, preemption=False):
+  with _joined(arguments, training=False):
     model_dir.evaluate()
 
 

@@ -19,7 +19,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import hosts, manifest, run_folder, saved, scores
+from xmcap.training import hosts, manifest, run_folder, saved, scores, watch
 from xmcap.training.retention import CheckpointPolicy, Retention
 from xmcap.training.step import TrainState
 
@@ -78,7 +78,8 @@ class Checkpoints:
     items = ocp.args.Composite(
       **{saved.PARAMS: manifest.SummedSave(params), saved.TRAINING: manifest.SummedSave(training)}
     )
-    with _readable_errors(f"checkpoint {step} in {self.directory}"):
+    what = f"checkpoint {step}"
+    with watch.during("checkpoint", what), _readable_errors(f"{what} in {self.directory}"):
       self._manager.save(step, args=items)
 
   def attach(self, step: int, means: Mapping[str, float]) -> None:
@@ -137,12 +138,18 @@ class Checkpoints:
     Raises:
       XmcapError: as `save`.
     """
-    with _readable_errors(f"last checkpoint in {self.directory}"):
+    with (
+      watch.during("checkpoint", "the last checkpoint"),
+      _readable_errors(f"last checkpoint in {self.directory}"),
+    ):
       self._manager.wait_until_finished()
 
   def close(self) -> None:
     """Waits, then frees what Orbax holds."""
-    with _readable_errors(f"last checkpoint in {self.directory}"):
+    with (
+      watch.during("checkpoint", "the last checkpoint"),
+      _readable_errors(f"last checkpoint in {self.directory}"),
+    ):
       self._manager.close()
 
   def restore_latest(self, target: TrainState) -> TrainState | None:

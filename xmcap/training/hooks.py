@@ -12,11 +12,12 @@ import jax
 from absl import logging
 
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.training import hosts, saved
+from xmcap.training import hosts, saved, watch
 from xmcap.training.checkpoints import Checkpoints
 from xmcap.training.metrics import Progress
 from xmcap.training.retention import CheckpointPolicy, SaveClock
 from xmcap.training.step import TrainState
+from xmcap.training.stopping import EvaluationStopped
 
 
 @dataclasses.dataclass
@@ -125,11 +126,13 @@ class Evaluate:
     report: comes first.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
     every: steps between two evaluations; 0: only after the last step.
+    stopped: the last evaluation was left before its end, because the run was asked to stop.
   """
 
   report: Report
   evaluators: Sequence[Any]
   every: int
+  stopped: bool = False
 
   def due(self, run: Run) -> bool:
     """Whether the evaluators run after this step."""
@@ -150,7 +153,11 @@ class Evaluate:
     rows = []
     for evaluator in self.evaluators:
       try:
-        rows += evaluator.run(run.state.params, run.step)
+        with watch.during("evaluation", f"evaluation at step {run.step}"):
+          rows += evaluator.run(run.state.params, run.step)
+      except EvaluationStopped:
+        self.stopped = True  # `make_up` begins anew at the next start
+        return
       except RestartError:
         raise
       except Exception as error:

@@ -1,7 +1,7 @@
-"""The processes of one run: how they find each other, wait for each other, and notice that one is gone.
+"""The processes of one run: how they join, and how they wait for each other.
 
-TPU VMs, GKE and SLURM are recognised by jax; elsewhere the command's options say who is who. One process is the same
-code with nothing to wait for.
+`cluster.py` says where a process stands among them, `heartbeat.py` notices that one is gone or hangs. One process is
+the same code with nothing to wait for.
 """
 
 import collections
@@ -11,9 +11,6 @@ import json
 import os
 import re
 import socket
-import sys
-import threading
-import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -22,13 +19,13 @@ import jax
 from absl import logging
 
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.training import jax_internals
+from xmcap.training import jax_internals, watch
 from xmcap.training.cluster import find_place
+from xmcap.training.heartbeat import BEAT, Heartbeat
 from xmcap.training.roll_call import roll_call
 
 # jax's own watch over the processes ends this one without a word about hosts, so ours comes first.
 _JAX_LATER = 12
-_BEAT = 3.0
 _LOST = re.compile(
   r"gloo|nccl|connection (closed|reset|refused)|socket closed|broken pipe|UNAVAILABLE|heartbeat|unhealthy|"
   r"coordination|barrier timed out|DEADLINE_EXCEEDED|_(complete|finished) barrier",
@@ -52,10 +49,10 @@ class HostTimeouts:
   barrier: float = 900
 
   def __post_init__(self):
-    if self.start <= 0 or self.lost < 2 * _BEAT or self.barrier <= 0:
+    if self.start <= 0 or self.lost < 2 * BEAT or self.barrier <= 0:
       raise UsageError(
         f"HostTimeouts: start {self.start}, lost {self.lost}, barrier {self.barrier}: give lost at least"
-        f" {2 * _BEAT:g} and the others more than 0"
+        f" {2 * BEAT:g} and the others more than 0"
       )
 
 
@@ -67,15 +64,16 @@ class Hosts:
     index: of this process.
   """
 
-  def __init__(self, names: Sequence[str], index: int, timeouts: HostTimeouts):
+  def __init__(
+    self, names: Sequence[str], index: int, timeouts: HostTimeouts, limits: watch.HangLimits | None = None
+  ):
     self.names = list(names)
     self.index = index
     self.timeouts = timeouts
     self._client = jax_internals.coordination_client()
     self._count: dict[str, int] = {}
-    self._ended = threading.Event()
-    self._watch = threading.Thread(target=self._watch_others, name="hosts", daemon=True)
-    self._watch.start()
+    own = watch.Watch(limits) if limits else None
+    self._heartbeat = Heartbeat(self._client, index, len(names), timeouts.lost, own, self.describe)
 
   def describe(self, numbers: Sequence[int]) -> str:
     """`process 3 (HOST)`, or several."""
@@ -117,58 +115,14 @@ class Hosts:
     numbers = [number for number in numbers if number < len(self.names)]
     return self.describe(numbers) if numbers else f"another process ({_one_line(text)})"
 
-  # ---- signs of life ---------------------------------------------------------------------------------------
-
-  def _watch_others(self) -> None:
-    beats, seen = 0, {}
-    start = time.monotonic()
-    while not self._ended.wait(_BEAT):
-      beats += 1
-      try:
-        self._client.key_value_set(f"xmcap/alive/{self.index}", f"alive {beats}", allow_overwrite=True)
-        found = {
-          int(key.rsplit("/", 1)[1]): said for key, said in self._client.key_value_dir_get("xmcap/alive/")
-        }
-      except Exception:
-        # Process 0, whose service this is, is gone or going; jax ends this process, which it learns for sure.
-        continue
-      now = time.monotonic()
-      for number, said in found.items():
-        if said.startswith("failed ") and number != self.index:
-          _, code, line = said.split(" ", 2)
-          self._end(int(code), f"{self.describe([number])} failed: {line}")
-        if seen.get(number, (None,))[0] != said:
-          seen[number] = (said, now)
-      silent = [
-        number
-        for number in range(len(self.names))
-        if now - seen.get(number, ("", start))[1] > self.timeouts.lost
-      ]
-      if silent and not self._ended.is_set():
-        self._end(
-          RestartError.exit_code,
-          f"lost {self.describe(silent)}: no sign of life for {self.timeouts.lost:g} s; the run goes on from its"
-          " newest checkpoint when it is started again",
-        )
-
-  def _end(self, code: int, line: str) -> None:
-    kind = "to be started again" if code == RestartError.exit_code else "error"
-    print(f"xmcap: {kind}: {line}", file=sys.stderr, flush=True)
-    sys.stdout.flush()
-    if self.index == 0:
-      time.sleep(_BEAT + 3)  # its end ends the others, who would like to say the same
-    os._exit(code)
-
   def tell_failure(self, code: int, line: str) -> None:
     """Ends the others with the same exit code and this line."""
-    self._ended.set()
-    line = line.split("\n  In call to configurable")[0]  # gin's, for the first line of a traceback
-    with contextlib.suppress(Exception):
-      self._client.key_value_set(
-        f"xmcap/alive/{self.index}", f"failed {code} {_one_line(line)}", allow_overwrite=True
-      )
-      # They read it at their next beat; the end of process 0, whose service this is, ends what they were saying.
-      time.sleep(_BEAT + (1 if self.index else 3))
+    # What gin adds stands after the first line of an error.
+    self._heartbeat.tell_failure(code, _one_line(line.split("\n  In call to configurable")[0]))
+
+  def await_end(self) -> None:
+    """Does not return where this process is being ended for another one's sake."""
+    self._heartbeat.await_end()
 
   def leave(self) -> None:
     """Waits for the others and parts from them.
@@ -177,8 +131,7 @@ class Hosts:
       RestartError: see `barrier`.
     """
     self.barrier("end of the run")
-    self._ended.set()
-    self._watch.join()
+    self._heartbeat.stop()
     jax.distributed.shutdown()
 
 
@@ -220,6 +173,7 @@ def joined(
   index: int | None = None,
   preemption: bool = True,
   timeouts: HostTimeouts | None = None,
+  limits: watch.HangLimits | None = None,
 ) -> Iterator[Hosts | None]:
   """Within it the processes of the run are one jax; of one process, it does nothing. Before any use of jax.
 
@@ -229,6 +183,7 @@ def joined(
     address, count, index: see `find_place`.
     preemption: jax turns SIGTERM of one into a step at which all stop.
     timeouts: made, with what gin binds, where None is given.
+    limits: a process that makes no progress for so long is ended, and with it the others; None: nobody looks.
 
   Raises:
     UsageError: see `find_place` and `roll_call`.
@@ -237,8 +192,10 @@ def joined(
   global _current
   timeouts = timeouts or HostTimeouts()
   place = find_place(address, count, index, timeouts.start)
+  watch.progress("start" if limits else "")
   if place is None:
-    yield None
+    with watch.alone(limits) if limits else contextlib.nullcontext():
+      yield None
     return
   names = roll_call(place.address, place.count, place.index, timeouts.start, _name())
   jax.config.update("jax_enable_preemption_service", preemption)
@@ -252,16 +209,18 @@ def joined(
     cluster_detection_method="deactivate",
     heartbeat_timeout_seconds=int(timeouts.lost) + _JAX_LATER,
   )
-  _current = hosts = Hosts(names, place.index, timeouts)
+  _current = hosts = Hosts(names, place.index, timeouts, limits)
   if place.index == 0:
     logging.info("%d processes: %s", place.count, ", ".join(names))
   try:
     yield hosts
     hosts.leave()
   except XmcapError as error:
+    hosts.await_end()
     hosts.tell_failure(error.exit_code, str(error))
     raise
   except Exception as error:
+    hosts.await_end()
     lost = as_lost(error)
     if lost is None:
       traceback.print_exc()
@@ -277,7 +236,9 @@ def as_lost(error: BaseException) -> RestartError | None:
 
   A collective of jax and a barrier of Orbax each have their own words for it.
   """
-  if _current is None or not isinstance(error, jax.errors.JaxRuntimeError | OSError | RuntimeError):
+  known = isinstance(error, jax.errors.JaxRuntimeError | OSError | RuntimeError)
+  # What breaks while a program is handed to a CPU comes as a ValueError.
+  if _current is None or not (known or (isinstance(error, ValueError) and "Gloo" in str(error))):
     return None
   texts, seen = [], error
   while seen is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.training import checkpoints as checkpoints_lib
 from xmcap.training import hooks as hooks_lib
-from xmcap.training import hosts, sharding, stall
+from xmcap.training import hosts, sharding, stall, watch
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training.metrics import Progress
@@ -109,6 +109,7 @@ def train(
     )
   if say is None:
     say = _say if jax.process_index() == 0 else lambda line: None
+  watch.progress("start")
   checkpoints = checkpoints_lib.Checkpoints(model_dir, checkpoint)
 
   # ---- mesh --------------------------------------------------------------------------------------
@@ -128,6 +129,7 @@ def train(
   sample = patience.call(lambda: stream.batch(0, rows), "start")
   numeric = {name: array for name, array in sample.items() if np.asarray(array).dtype.kind in "biuf"}
   plan = plan_state(objective, optimizer, numeric, mesh, rules, seed, rng_impl)
+  watch.progress("restore", "the state that the run begins with")
   state, origin = start_lib.starting_state(
     checkpoints, plan.create, plan.target, initial_checkpoint, pretrained
   )
@@ -151,6 +153,7 @@ def train(
   report = hooks_lib.Report(log_every, skip_limit)
   evaluate = hooks_lib.Evaluate(report, evaluators, eval_every)
   hooks = [report, hooks_lib.Save(report, evaluate, checkpoint), evaluate]
+  compiled = set()
   with contextlib.ExitStack() as stack:
     stack.callback(progress.close)
     stack.callback(checkpoints.close)
@@ -160,11 +163,14 @@ def train(
     stack.enter_context(sharding.use(mesh, rules))
 
     evaluate.make_up(run)
-    while run.step < total_steps and not stop.asked(run.step):
+    while run.step < total_steps and not stop.asked():
       began = time.monotonic()
       batch = patience.call(lambda: next(batches), f"step {run.step + 1}")
       if progress.device_is_idle() and run.step > start:
         progress.waited(time.monotonic() - began)
+      shapes = tuple(array.shape for array in batch.values())
+      watch.progress("step" if shapes in compiled else "compile", f"step {run.step + 1}")
+      compiled.add(shapes)
       placed = sharding.put_batch(batch, mesh, stream.pictures, rows)
       with jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, placed)
@@ -178,11 +184,12 @@ def train(
     # A signal may come at a step that no checkpoint was due at.
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
+  watch.progress("")
 
   # What a stream left out since this start is said once by it, and summed up here.
   for what, count in hosts.total("left out", getattr(stream, "lost", {})).items():
     say(f"left out: {count:,} {what}")
-  finished = run.is_last
+  finished = run.is_last and not evaluate.stopped
   message = (
     f"finished at step {run.step}"
     if finished

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from xmcap.errors import RestartError
+from xmcap.training import watch
 
 Out = TypeVar("Out")
 
@@ -41,8 +42,10 @@ class Patience:
     self._busy = True
     self._asked.put(function)
     try:
-      result, error = self._given.get(timeout=self.seconds or None)
+      with watch.during("data", f"waiting for data: {when}"):
+        result, error = self._given.get(timeout=self.seconds or None)
     except queue.Empty:
+      watch.write_stacks(f"{when}: no data came")
       raise Stalled(
         f"{when}: waited {self.seconds:g} s for data from {self.what} on {socket.gethostname()}: is its storage within"
         " reach? train.data_timeout is the limit; what was saved before stays"

@@ -16,8 +16,17 @@ from typing import Any
 import jax
 from absl import logging
 
+from xmcap.training import watch
+
 NOTICE = "a preemption notice"
 _PREEMPTED = "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeout_sec=60&last_etag="
+
+
+class EvaluationStopped(BaseException):
+  """An evaluation is left before its end, because the run is asked to stop.
+
+  The evaluation's hook catches it. It is no `Exception`, so that an evaluator that catches those does not.
+  """
 
 
 class Stop:
@@ -29,6 +38,8 @@ class Stop:
 
   def __init__(self):
     self.name = ""
+    self._looks = 0
+    self._stopped = False
 
   def note(self, number: int, _frame: Any) -> None:
     self.name = self.name or signal.Signals(number).name
@@ -37,23 +48,56 @@ class Stop:
     if jax.process_count() > 1:
       os.kill(os.getpid(), signal.SIGTERM)
 
-  def asked(self, step: int) -> bool:
-    """Whether to end after `step`: of several processes, the same answer for all."""
-    if jax.process_count() > 1:
-      # All processes must leave at the same step, or the others wait for this one for ever.
-      from jax.experimental import multihost_utils
+  def asked(self) -> bool:
+    """Whether to end now: of several processes, the same answer for all. Once it is True it stays so.
 
-      if multihost_utils.reached_preemption_sync_point(step):
-        self.name = self.name or "SIGTERM"
-        return True
-      return False
-    return bool(self.name)
+    All processes look at the same points: after each step, and between the batches of an evaluation.
+    """
+    if self._stopped or jax.process_count() == 1:
+      return self._stopped or bool(self.name)
+    # jax agrees on a look that no process has come to yet: the largest number that one has named, plus one. So a number
+    # that is left out, as when only steps were counted, might be the one.
+    self._looks += 1
+    from jax.experimental import multihost_utils
+
+    self._stopped = multihost_utils.reached_preemption_sync_point(self._looks)
+    if self._stopped:
+      self.name = self.name or "SIGTERM"
+    return self._stopped
+
+
+_current: Stop | None = None
+
+
+def evaluation_batch(what: str) -> None:
+  """Before each batch of an evaluation: marks the progress (`watch.py`), and within a training run looks for a stop.
+
+  Args:
+    what: names the batch, such as `batch 7 of LossEvaluator`. All processes of a run must come here equally often.
+
+  Raises:
+    EvaluationStopped: the run is asked to stop.
+  """
+  watch.progress("evaluation", what)
+  if _current is not None and _current.asked():
+    raise EvaluationStopped
 
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[Stop]:
-  """SIGTERM, SIGINT and a preemption notice end the loop after the step that is running; a second signal ends the
-  process."""
+  """SIGTERM, SIGINT and a preemption notice end the loop after the step that runs, or the batch of an evaluation;
+  a second signal ends the process."""
+  global _current
+  with _signals() as stop:
+    _current = stop
+    try:
+      yield stop
+    finally:
+      _current = None
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[Stop]:
   stop = Stop()
   if threading.current_thread() is not threading.main_thread():
     logging.warning("training outside the main thread: SIGTERM will not save")

@@ -1,0 +1,98 @@
+"""What processes do when another one says that it failed, hangs, or says nothing; here they are threads of this one."""
+
+import threading
+import time
+
+import pytest
+
+from xmcap.training import heartbeat, watch
+
+
+class Service:
+  """Keys and values, as jax's coordination service holds them."""
+
+  def __init__(self):
+    self.values = {}
+
+  def key_value_set(self, key, value, allow_overwrite=False):
+    assert allow_overwrite or key not in self.values
+    self.values[key] = value
+
+  def key_value_dir_get(self, prefix):
+    return [item for item in self.values.copy().items() if item[0].startswith(prefix)]
+
+
+class Watch:
+  def __init__(self, state):
+    self.state = state
+
+  def look(self):
+    return self.state
+
+
+@pytest.fixture
+def processes(monkeypatch):
+  """Starts heartbeats; `ended` collects (code, line, seconds) of those that end their process."""
+  monkeypatch.setattr(heartbeat, "BEAT", 0.01)
+  monkeypatch.setattr(heartbeat.time, "sleep", lambda seconds: None)
+  service, ended, started = Service(), [], []
+
+  def end(code, line, seconds=0.0):
+    ended.append((code, line))
+    next(found for found in started if found._thread is threading.current_thread())._ended.set()
+
+  monkeypatch.setattr(watch, "end", end)
+
+  def start(index, state=None, lost=1000):
+    watches = Watch(state) if state else None
+    found = heartbeat.Heartbeat(service, index, 3, lost, watches, lambda numbers: f"process {numbers}")
+    started.append(found)
+    return found
+
+  def beats(index):
+    return int(service.values.get(f"xmcap/alive/{index}", "alive 0").split()[1])
+
+  start.ended, start.service, start.beats = ended, service, beats
+  yield start
+  for found in started:
+    found.stop()
+
+
+def wait_for(condition):
+  deadline = time.monotonic() + 20
+  while not condition():
+    assert time.monotonic() < deadline
+    threading.Event().wait(0.01)
+
+
+def test_a_failure_ends_the_others_with_its_code(processes):
+  processes(0)
+  processes(1)
+  failing = processes(2)
+  failing.tell_failure(2, "no such file")
+  wait_for(lambda: len(processes.ended) == 2)
+  assert processes.ended == [(2, "process [2] failed: no such file")] * 2
+
+
+def test_a_silent_one_is_lost(processes):
+  processes(0, lost=0.3)
+  processes(2)
+  wait_for(lambda: processes.ended)
+  (code, line), *_ = processes.ended
+  assert code == 75 and line.startswith("lost process [1]: no sign of life for 0.3 s")
+
+
+def test_the_one_that_hangs_ends_all_and_the_one_that_waits_for_it_does_not(processes, capsys):
+  late = {"seconds": 9.0, "limit": 3.0, "phase": "step"}
+  hanging = watch.State(6, what="put_batch", **late)
+  processes.service.key_value_set("xmcap/alive/2", f"alive 1 {hanging.encode()}", allow_overwrite=True)
+  processes(0, watch.State(5, what="step 5", waits=True, **late))
+  processes(1, watch.State(6, what="step 6", waits=True, **late))
+  wait_for(lambda: min(processes.beats(0), processes.beats(1)) >= 9)
+  assert not processes.ended
+  processes(2, hanging)
+  wait_for(lambda: len(processes.ended) == 3)
+  assert {code for code, _ in processes.ended} == {75}
+  (line,) = {line for _, line in processes.ended}
+  assert line.startswith("process [2] has been in 'put_batch' for 9 s (HangLimits.step is 3)")
+  assert "process [2] hangs in 'put_batch': the stacks of its threads" in capsys.readouterr().err
