@@ -144,8 +144,38 @@ def test_tags_loss_and_metrics():
   loss, metrics = loss_of(objective, params, batch)
   assert float(loss) == pytest.approx(float(softmax + 0.5 * sigmoid), rel=1e-5)
   right = np.argmax(slots, -1) == batch["tags"]
-  assert float(metrics["accuracy"]) == pytest.approx(right[batch["tags"] > 0].mean())
+  # Of the three pictures the second has one tag.
+  assert float(metrics["accuracy"]) == pytest.approx(np.mean([right[0].mean(), right[1, 0], right[2].mean()]))
   assert float(metrics["exact"]) == pytest.approx(right.all(-1).mean())
+  assert float(metrics["weight"]) == 3
+
+
+def test_the_accuracy_of_a_picture_without_tags_is_whether_none_is_named():
+  objective = TagObjective(VIT, num_classes=5, num_slots=2)
+  tags = np.array([[1, 2], [3, 4]], np.int32)
+  batch = {"image": np.repeat(caption_batch()["image"][:1], 2, 0), "tags": tags}
+  params = params_of(objective, batch)
+  head = params["slots_dense"]
+  for named, expected in ((0, 1.0), (3, 0.0)):
+    bias = head["bias"].reshape(2, 6) + 1e3 * np.eye(6)[named]
+    biased = {**params, "slots_dense": {**head, "bias": bias.reshape(head["bias"].shape)}}
+    _, metrics = loss_of(objective, biased, {**batch, "tags": np.zeros_like(tags)})
+    assert float(metrics["accuracy"]) == expected
+
+
+def test_pictures_of_weight_0_count_nowhere_in_tags():
+  objective = TagObjective(VIT, num_classes=5, num_slots=2)
+  batch = {"image": caption_batch()["image"], "tags": np.array([[1, 5], [3, 0], [2, 2]], np.int32)}
+  params = params_of(objective, batch)
+  (loss, metrics), grads = loss_and_grad(objective, params, {name: x[:2] for name, x in batch.items()})
+  weights = np.array([1, 1, 0], np.float32)
+  (few_loss, few_metrics), few_grads = loss_and_grad(objective, params, {**batch, "weights": weights})
+  assert float(few_metrics["weight"]) == 2
+  np.testing.assert_allclose(few_loss, loss, rtol=1e-6)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), few_metrics, metrics)
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), few_grads, grads)
+  (none, _), grads = loss_and_grad(objective, params, {**batch, "weights": np.zeros(3, np.float32)})
+  assert none == 0 and all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(grads))
 
 
 def test_pictures_of_weight_0_do_not_count():

@@ -137,15 +137,15 @@ class TagObjective:
 
     Args:
       params: of the tagger.
-      batch: `image` uint8 [B, H, W, 3], `tags` int32 [B, S], class + 1, 0 for an empty slot, and `weights` float32
-        [B] of the pictures, 1 each where there are none.
+      batch: `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], class + 1, 0 for an empty slot; `weights` float32 [B], 1
+        if it is absent: a picture of weight 0 counts nowhere.
       rng: for dropout; not used if deterministic.
       deterministic: no dropout.
 
     Returns:
-      The loss, float32 [], a mean by weight over pictures; and metrics: `accuracy` (share of slots that are right,
-      of those that are not empty), `exact` (share of pictures with all slots right), `labels_loss`, `weight`
-      (of all pictures).
+      The loss, float32 [], a mean by weight over pictures; and metrics, such means too: `accuracy` (share of a
+      picture's tags that are right; of a picture without tags, whether all slots are named empty), `exact` (whether
+      all slots are right), `labels_loss`; and `weight` (of all pictures).
     """
     slots, labels = self.module.apply(
       {"params": params}, batch["image"], deterministic, rngs={"dropout": rng}
@@ -156,20 +156,20 @@ class TagObjective:
     present = jnp.max(jax.nn.one_hot(tags - 1, labels.shape[-1]), axis=1)
     label_losses = jnp.sum(jax.nn.softplus(labels) - labels * present, -1)
 
-    weights = batch.get("weights", jnp.ones(len(tags)))
-    total = jnp.sum(weights)
+    right, filled = jnp.argmax(slots, -1) == tags, tags > 0
+    exact = jnp.all(right, -1).astype(jnp.float32)
+    count = jnp.sum(filled, -1)
+    accuracy = jnp.where(count > 0, jnp.sum(right & filled, -1) / jnp.maximum(count, 1), exact)
 
-    def mean(values: jax.Array) -> jax.Array:
-      return jnp.sum(values * weights) / jnp.maximum(total, 1e-9)
+    weights = batch.get("weights", jnp.ones(len(tags), jnp.float32))
+    weight = jnp.sum(weights)
 
-    right = jnp.argmax(slots, -1) == tags
-    filled = (tags > 0) * weights[:, None]
+    def mean(values):
+      return jnp.sum(values * weights) / jnp.maximum(weight, 1e-9)
+
     metrics = {
-      "labels_loss": mean(label_losses),
-      "accuracy": jnp.sum(right * filled) / jnp.maximum(jnp.sum(filled), 1e-9),
-      "exact": mean(jnp.all(right, -1)),
-      "weight": total,
-    }
+      "labels_loss": mean(label_losses), "accuracy": mean(accuracy), "exact": mean(exact), "weight": weight,
+    }  # fmt: skip
     return mean(jnp.mean(slot_losses, -1)) + self.labels_weight * metrics["labels_loss"], metrics
 
 
