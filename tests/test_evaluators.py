@@ -1,11 +1,17 @@
-"""What an evaluator hands on to the scores."""
+"""What an evaluator hands on to the scores, and the loss over a split."""
 
 import json
 
+import jax
+import numpy as np
 import pytest
 
-from xmcap.evaluators import CaptionEvaluator
+from tests import pictures
+from xmcap.evaluators import CaptionEvaluator, LossEvaluator
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.scoring import score
+from xmcap.training.objectives import CaptionObjective, TagObjective
 
 _KEYS = ("a", "b", "c")
 
@@ -38,3 +44,57 @@ def test_the_references_keep_their_regions(files):
 
 def test_a_limit_takes_the_first_images(files):
   assert list(_evaluator(files, limit=2).references) == ["a", "b"]
+
+
+VIT = ViTConfig(16, 1, 32, 2, 8, pictures.SIDE, pool="map", dtype="float32")
+T5 = T5Config(pictures.VOCABULARY, 16, 2, 8, 1, 1, 32, dtype="float32")
+OBJECTIVES = {
+  pictures.Captions: CaptionObjective(VIT, T5),
+  pictures.Tags: TagObjective(VIT, num_classes=5, num_slots=2),
+}
+
+
+@pytest.fixture(scope="module", params=OBJECTIVES, ids=lambda kind: kind.__name__)
+def measured(request):
+  """A kind of stream, its objective, parameters, and the means over 11 pictures, taken one by one."""
+  kind, objective = request.param, OBJECTIVES[request.param]
+  alone = [{name: x for name, x in kind(11, 1).batch(step).items() if name != "key"} for step in range(11)]
+  params = jax.jit(objective.init)(jax.random.key(0), alone[0])["params"]
+  loss = jax.jit(lambda batch: objective.loss(params, batch, jax.random.key(0), True))
+  rows = []
+  for batch in alone:
+    value, metrics = loss(batch)
+    rows.append({"loss": value, **metrics})
+  weights = np.array([float(row.pop("weight")) for row in rows])
+  # Not all pictures count the same, or the weights would not matter.
+  assert len(set(weights)) > 1 or kind is pictures.Tags
+  means = {name: np.average([float(row[name]) for row in rows], weights=weights) for name in rows[0]}
+  return kind, objective, params, means
+
+
+@pytest.mark.parametrize("batch", [4, 16])
+def test_the_loss_is_that_of_every_picture_once(measured, batch):
+  kind, objective, params, means = measured
+  found = {name: value for _, name, value in LossEvaluator(objective, kind(11, batch)).run(params, 0)}
+  assert found == pytest.approx(means, rel=1e-5)
+
+
+class Seen:
+  """An objective that notes which pictures count, by the mean of their pixels."""
+
+  def __init__(self):
+    self.pixels = []
+
+  def loss(self, params, batch, rng, deterministic):
+    means = batch["image"].astype(np.float32).mean((1, 2, 3))
+    jax.debug.callback(lambda means, weights: self.pixels.extend(means[weights > 0]), means, batch["weights"])
+    return (means * batch["weights"]).sum() / batch["weights"].sum(), {"weight": batch["weights"].sum()}
+
+
+def test_a_number_of_batches_is_of_the_stream():
+  stream, seen = pictures.Tags(11, 4), Seen()
+  rows = list(LossEvaluator(seen, stream, num_batches=2, name="few").run({"a": np.zeros(1)}, 0))
+  jax.effects_barrier()
+  expected = [image.mean() for step in (0, 1) for image in stream.batch(step)["image"]]
+  assert sorted(seen.pixels) == pytest.approx(sorted(expected), rel=1e-5)
+  assert rows == [("", "few/loss", pytest.approx(np.mean(expected), rel=1e-5))]

@@ -1,11 +1,15 @@
 """The predictor's batches, and what is said of progress."""
 
+import threading
+
 import jax
 import numpy as np
 import pytest
 
 from xmcap import predictor as predictor_lib
+from xmcap.errors import UsageError, XmcapError
 from xmcap.models import stacking
+from xmcap.models.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.predictor import Predictor, with_progress
@@ -21,9 +25,9 @@ class _Vocabulary:
 
 @pytest.fixture
 def make(monkeypatch):
-  """scan -> a predictor of a small model whose layers are stacked or not, and parameters for it."""
+  """scan, ... -> a predictor of a small model whose layers are stacked or not, and parameters for it."""
 
-  def build(scan):
+  def build(scan, batch_size=4, **options):
     monkeypatch.setattr(
       predictor_lib, "ViTConfig", lambda: ViTConfig(16, 2, 24, 2, 4, 8, scan=scan, dtype="float32")
     )
@@ -34,7 +38,7 @@ def make(monkeypatch):
     monkeypatch.setattr(
       predictor_lib.tasks, "registration", lambda name: type("Registration", (), {"corpus": corpus})
     )
-    predictor = Predictor("some_mixture", max_length=5, batch_size=4)
+    predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)
     model = predictor_lib.Captioner(predictor_lib.ViTConfig(), predictor_lib.T5Config())
     inputs = np.zeros((1, 8, 8, 3), np.uint8), np.ones((1, 1, 2), np.int32), np.ones((1, 1, 2), np.int32)
     return predictor, stacking.init(model, jax.random.key(0), *inputs)["params"]
@@ -42,25 +46,74 @@ def make(monkeypatch):
   return build
 
 
-def _pictures(count):
-  rng = np.random.RandomState(0)
-  return [(f"picture{i}", rng.randint(0, 256, (8, 8, 3)).astype(np.uint8)) for i in range(count)]
+def _keys(count):
+  return [f"picture{i}" for i in range(count)]
+
+
+def _load(key):
+  rng = np.random.RandomState(int(key.removeprefix("picture")))
+  return rng.randint(0, 256, (8, 8, 3)).astype(np.uint8)
 
 
 def test_every_picture_has_a_caption_in_every_language(make):
   predictor, params = make(scan=False)
-  found = list(predictor(params, _pictures(6), ["en", "fil", "x"]))
-  assert [key for key, _ in found] == [f"picture{i}" for i in range(6)]
+  found = list(predictor(params, _keys(6), _load, ["en", "fil", "x"]))
+  assert [key for key, _ in found] == _keys(6)
   assert all(list(captions) == ["en", "fil", "x"] for _, captions in found)
-  (alone,) = predictor(params, _pictures(6)[5:], ["fil"])
+  (alone,) = predictor(params, _keys(6)[5:], _load, ["fil"])
   assert alone[1]["fil"] == found[5][1]["fil"]
+  assert list(predictor(params, [], _load, ["fil"])) == []
 
 
 def test_stacked_layers_give_the_same_captions(make):
   expected, actual = (
-    list(predictor(params, _pictures(2), ["en"])) for predictor, params in (make(scan=False), make(scan=True))
+    list(predictor(params, _keys(2), _load, ["en"]))
+    for predictor, params in (make(scan=False), make(scan=True))
   )
   assert actual == expected
+
+
+def test_each_picture_is_loaded_once_and_a_batch_ahead(make):
+  predictor, params = make(scan=False)
+  loaded, last = [], threading.Event()
+
+  def load(key):
+    loaded.append(key)
+    if key == "picture7":
+      last.set()
+    return _load(key)
+
+  found = predictor(params, _keys(9), load, ["en"])
+  next(found)
+  # Batches of 4: while the first is used, the second is decoded and all of it was loaded.
+  assert last.wait(60)
+  assert len(list(found)) == 8 and sorted(loaded) == _keys(9)
+
+
+def test_a_picture_that_cannot_be_loaded_ends_it(make):
+  predictor, params = make(scan=False)
+
+  def load(key):
+    if key == "picture5":
+      raise XmcapError("picture5: cannot be decoded")
+    return _load(key)
+
+  with pytest.raises(XmcapError, match="picture5"):
+    list(predictor(params, _keys(6), load, ["en"]))
+
+
+def test_a_sample_is_of_the_number_of_the_picture(make):
+  """A share of the split, as a host has it, gets the captions that the whole split gets."""
+  predictor, params = make(scan=False, search=Sample(temperature=5.0))
+  whole = dict(predictor(params, _keys(6), _load, ["en", "x"]))
+  share = dict(predictor(params, _keys(6)[1::2], _load, ["en", "x"], range(6)[1::2]))
+  assert share == {key: whole[key] for key in _keys(6)[1::2]}
+  assert share != dict(predictor(params, _keys(6)[1::2], _load, ["en", "x"]))
+
+
+def test_a_batch_holds_a_picture(make):
+  with pytest.raises(UsageError, match="Predictor.batch_size is 0"):
+    make(scan=False, batch_size=0)
 
 
 @pytest.fixture

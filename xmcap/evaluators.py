@@ -21,6 +21,7 @@ from xmcap import baselines as baselines_lib
 from xmcap.data import images
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
+from xmcap.loss_evaluator import LossEvaluator
 from xmcap.predictor import Predictor, with_progress
 from xmcap.record_references import RecordReferences
 from xmcap.scoring import metrics as metrics_lib
@@ -28,7 +29,8 @@ from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
-from xmcap.training import placement, sharding, stopping
+
+__all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
 
 Row = tuple[str, str, float]
 
@@ -145,8 +147,10 @@ class CaptionEvaluator:
     # Where each process has all parameters, each decodes a share of the pictures; else all work on each together.
     whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
     shared = whole and jax.process_count() > 1
-    share = keys[jax.process_index() :: jax.process_count()] if shared else keys
-    found = self.predictor(params, ((key, self._pixels(key)) for key in share), self.languages)
+    numbers = range(len(keys))
+    numbers = numbers[jax.process_index() :: jax.process_count()] if shared else numbers
+    share = [keys[number] for number in numbers]
+    found = self.predictor(params, share, self._pixels, self.languages, numbers)
     found = with_progress(found, len(share), f"decoding {len(self.languages)} languages", _say)
     predictions = {
       key: {code: captions[code] for code in self.languages if code in self.references[key]}
@@ -216,56 +220,6 @@ class Baselines:
       "most frequent caption": baselines_lib.most_frequent_caption(self.source, references),
       "nearest picture": baselines_lib.nearest_picture(self.source, references, pictures),
     }
-
-
-@gin.configurable
-class LossEvaluator:
-  """An objective's loss and metrics on a split, without dropout: means over the first batches of a stream.
-
-  Args:
-    objective: `loss(params, batch, rng, deterministic)`.
-    stream: of the split.
-    num_batches: how many; 0: one pass over the split.
-    name: begins the names of the rows, such as `validation`.
-  """
-
-  def __init__(
-    self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_batches: int = 0, name: str = ""
-  ):
-    self.stream = stream
-    self.num_batches = num_batches or max(1, round(stream.steps_per_epoch))
-    self.prefix = f"{name}/" if name else ""
-    self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
-
-  def small(self, pictures: int) -> "LossEvaluator":
-    """The same for one batch of so many pictures."""
-    evaluator = copy.copy(self)
-    evaluator.stream, evaluator.num_batches = self.stream.resized(pictures), 1
-    return evaluator
-
-  def run(self, params: Any, step: int | None) -> Iterator[Row]:
-    """Yields ("", name, value): `loss` and what the objective measures."""
-    del step
-    placed = placement.place(params, jax.devices())
-    # Each process reads its rows of a batch; a batch that the devices do not divide is computed whole on each.
-    pictures = self.stream.pictures
-    divides = pictures % sharding.axis_size(placed.mesh, sharding.BATCH_AXES) == 0
-    rows = sharding.process_rows(placed.mesh, pictures) if divides else None
-    sums: dict[str, float] = {}
-    total = 0.0
-    batches = self.stream.batches(0, rows, num_steps=self.num_batches)
-    for number, batch in enumerate(batches, 1):
-      stopping.evaluation_batch(f"batch {number} of {self.prefix}loss")
-      numbers = {name: array for name, array in batch.items() if array.dtype.kind in "biuf"}
-      with placed.computing():
-        numbers = sharding.put_batch(numbers, placed.mesh, pictures, rows) if divides else numbers
-        loss, metrics = jax.device_get(self._loss(placed.params, numbers))
-      weight = float(metrics.pop("weight"))
-      total += weight
-      for name, value in {**metrics, "loss": loss}.items():
-        sums[name] = sums.get(name, 0.0) + float(value) * weight
-    for name, value in sums.items():
-      yield "", f"{self.prefix}{name}", value / max(total, 1e-9)
 
 
 def _is_records(path: str) -> bool:

@@ -125,9 +125,9 @@ def caption_files(
   contents = [(file, _read_file(file)) for file in files]
   parse(model_dir)
   predictor = predictor_lib.Predictor(configuration.macro("MIXTURE"))
-  pictures = [(file, images.load(data, file, predictor.image_size)) for file, data in contents]
+  pictures = {file: images.load(data, file, predictor.image_size) for file, data in contents}
   params = load_params(model_dir, step)
-  for file, captions in predictor(params, pictures, codes):
+  for file, captions in predictor(params, files, pictures.__getitem__, codes):
     if not as_json:
       print(file)
     for code, caption in captions.items():

@@ -1,6 +1,9 @@
 """Pictures in, captions in the languages asked for out."""
 
+import contextlib
 import functools
+import itertools
+import os
 import resource
 import sys
 import time
@@ -10,17 +13,17 @@ from typing import Any
 import gin
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding
 
 from xmcap.data import tasks
-from xmcap.models import stacking
+from xmcap.data.prefetch import prefetch
+from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training import placement, stopping
+from xmcap.training import placement, sharding, stopping
 
 _GREEDY = Greedy()
 
@@ -35,18 +38,24 @@ class Predictor:
     mixture: name of the seqio mixture whose vocabulary the model was trained with.
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
     max_length: the most pieces of a caption, its end counted.
-    batch_size: pictures decoded at once, times the number of languages.
+    batch_size: pictures decoded at once, times the number of languages; the next multiple of it that the devices
+      share evenly.
     cache_dtype: of the decoder's keys and values; see `Generator`.
+
+  Raises:
+    UsageError: for a length or batch size below 1, or an unknown dtype.
   """
 
   def __init__(
     self, mixture: str = gin.REQUIRED, search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
     cache_dtype: str = "auto",
   ):  # fmt: skip
+    if batch_size < 1:
+      raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
     self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
     self.captioner = Captioner(ViTConfig(), T5Config()).unrolled()
     self.batch_size = batch_size
-    self._generate = Generator(self.captioner, search, max_length, batch_size, cache_dtype)
+    self._generate = Generator(self.captioner, search, max_length, None, cache_dtype)
 
   @property
   def image_size(self) -> int:
@@ -62,57 +71,72 @@ class Predictor:
     return prompts
 
   def __call__(
-    self, params: Any, pictures: Iterable[tuple[str, np.ndarray]], codes: Sequence[str]
+    self,
+    params: Any,
+    keys: Sequence[str],
+    load: Callable[[str], np.ndarray],
+    codes: Sequence[str],
+    numbers: Sequence[int] | None = None,
   ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields (key, {language: caption}) for each picture, in order.
 
+    Parameters that are cut over several processes, as a training run's are, make these decode each batch together: all
+    call this with the same arguments, each loads the pictures of its own devices, and all get all captions.
+
     Args:
       params: the captioner's parameters, its layers stacked or one by one.
-      pictures: (key, uint8 [image_size, image_size, 3]) pairs.
+      keys: of the pictures.
+      load: key -> uint8 [image_size, image_size, 3]; called on threads, while a batch before is decoded.
       codes: the languages.
+      numbers: of the pictures in their split, for `Sample`: the same picture gets the same caption in any share of it;
+        None: 0, 1, ...
+
+    Raises:
+      XmcapError, UsageError: what `load` raises.
     """
-    prompts = self.prompts(codes)
-    # Once for all pictures; a loop over the layers inside of the loop over the tokens would only be slower.
-    params = stacking.unstack(params) if stacking.is_stacked(params) else params
-    placed = placement.place(params, jax.local_devices())
-    for number, batch in enumerate(_batched(pictures, self.batch_size)):
-      stopping.evaluation_batch(f"batch {number + 1} of the pictures to decode")
-      ids = np.arange(len(batch), dtype=np.int32) + number * self.batch_size
-      tokens = self._tokens(placed, np.stack([pixels for _, pixels in batch]), prompts, ids)
-      for (key, _), rows in zip(batch, tokens, strict=True):
+    numbers = np.arange(len(keys)) if numbers is None else np.asarray(numbers)
+    for start, tokens in self._decoded(params, keys, load, self.prompts(codes), numbers.astype(np.int32)):
+      for key, rows in zip(keys[start : start + len(tokens)], tokens, strict=False):
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
-  def _tokens(
-    self, placed: placement.Placed, pixels: np.ndarray, prompts: np.ndarray, ids: np.ndarray
-  ) -> np.ndarray:
-    # Always a full batch: each device has its share, and nothing is compiled for the last one.
-    count = len(pixels)
-    rows = np.minimum(np.arange(self.batch_size), count - 1)
-    pixels, ids, rng = pixels[rows], ids[rows], None
-    gather = np.asarray
-    if placed.mesh.is_multi_process:
-      # Every process decodes the same pictures, a part of the work each, and gets all of what came out.
-      key = multihost_utils.host_local_array_to_global_array(
-        np.asarray(jax.random.key_data(jax.random.key(0))), placed.mesh, PartitionSpec()
-      )
-      rng = jax.jit(jax.random.wrap_key_data)(key)
-      gather = functools.partial(multihost_utils.process_allgather, tiled=True)
-    else:
-      pixels = jax.device_put(pixels, placed.rows(self.batch_size))
-    with placed.computing():
-      tokens, _ = self._generate(placed.params, pixels, prompts, rng, row_ids=ids)
-    return np.asarray(gather(tokens))[:count]
+  def _decoded(
+    self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, numbers: np.ndarray
+  ) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields (number of the first key, tokens [B, L, T]) of batches; the rows of the last go on beyond the last key."""
+    placed = placement.place_for_decoding(params, jax.local_devices(), self._generate.cast)
+    size = -(-self.batch_size // placed.groups) * placed.groups
+    fed = sharding.process_rows(placed.mesh, size)
+    rng = jax.jit(functools.partial(jax.random.key, 0), out_shardings=placed.whole)()
+    # Rows beyond the last key repeat it: each device has its share, and nothing is compiled for the last batch.
+    batches = [
+      (start, np.minimum(np.arange(start, start + size), len(keys) - 1))
+      for start in range(0, len(keys), size)
+    ]
+    wanted = itertools.chain.from_iterable(np.unique(places[fed]) for _, places in batches)
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    pixels = prefetch(lambda place: load(keys[place]), wanted, threads, depth=max(len(fed), threads))
+    begun = None
+    with contextlib.closing(pixels):
+      for number, (start, places) in enumerate(batches, 1):
+        stopping.evaluation_batch(f"batch {number} of the pictures to decode")
+        unique, rows = np.unique(places[fed], return_inverse=True)
+        image = np.stack(list(itertools.islice(pixels, len(unique))))[rows]
+        image = sharding.put_batch({"image": image}, placed.mesh, size, fed)["image"]
+        # One program at a time: two would hold two caches. The next is begun before anything is made of the tokens.
+        done = None if begun is None else (begun[0], np.asarray(begun[1]))
+        with placed.computing():
+          tokens, _ = self._generate(placed.params, image, prompts, rng, row_ids=numbers[places])
+          begun = start, _replicated(placed.whole)(tokens)
+        if done is not None:
+          yield done
+      if begun is not None:
+        yield begun[0], np.asarray(begun[1])
 
 
-def _batched(items: Iterable, size: int) -> Iterator[list]:
-  batch = []
-  for item in items:
-    batch.append(item)
-    if len(batch) == size:
-      yield batch
-      batch = []
-  if batch:
-    yield batch
+@functools.lru_cache(maxsize=8)
+def _replicated(whole: NamedSharding) -> Callable[[jax.Array], jax.Array]:
+  """Brings an array together on every device."""
+  return jax.jit(lambda x: x, out_shardings=whole)
 
 
 def with_progress(

@@ -103,6 +103,43 @@ def test_a_batch_across_the_end_of_an_epoch(tiny):
     assert len(set(epoch)) == NUM_PICTURES
 
 
+@pytest.mark.parametrize("pictures, multiple, sizes", [
+  (8, 1, (8, 3)), (7, 1, (6, 4)), (10, 1, (8, 3)), (100, 1, (24, 1)), (7, 4, (8, 3)), (9, 16, (16, 2)), (1, 5, (5, 5)),
+])  # fmt: skip
+def test_the_whole_split_once_in_batches_evenly_filled(tiny, pictures, multiple, sizes):
+  stream = TagStream(tiny.name, batch_size=pictures, image_size=SIDE)
+  once, steps = stream.first(stream.images_per_epoch, multiple)
+  assert (once.pictures, steps) == sizes
+  batches = [once.batch(step) for step in range(steps)]
+  weights = np.concatenate([batch["weights"] for batch in batches])
+  keys = np.concatenate([batch["key"] for batch in batches])
+  assert weights.tolist() == [1.0] * NUM_PICTURES + [0.0] * (len(keys) - NUM_PICTURES)
+  assert len(set(keys[:NUM_PICTURES])) == NUM_PICTURES
+  assert stream.batch(0)["weights"].tolist() == [1.0] * pictures
+
+
+def test_captions_beyond_the_end_weigh_nothing(tiny):
+  """In drawn order, whatever the window; and a position's example is that of any batch size."""
+  stream = captions(tiny, batch_size=14, target_length=24, target_lengths=(8, 24), bucket_window=2)
+  once, steps = stream.first(10, multiple=4)
+  assert (once.pictures, steps, once.target_lengths) == (8, 2, (8, 24))
+  last = once.batch(1)
+  assert (last["target_weights"].sum((1, 2)) > 0).tolist() == [True] * 2 + [False] * 6
+  plain = captions(tiny, batch_size=20).batch(0)
+  for name in ("key", "image", "prompt_tokens"):
+    np.testing.assert_array_equal(last[name][:2], plain[name][8:])
+  length = last["target_tokens"].shape[-1]
+  np.testing.assert_array_equal(last["target_tokens"][:2], plain["target_tokens"][8:, :, :length])
+  np.testing.assert_array_equal(last["target_weights"][:2], plain["target_weights"][8:, :, :length])
+
+
+def test_what_is_beyond_the_end_is_not_counted_as_lost(tiny):
+  stream = TagStream(tiny.name, batch_size=NUM_PICTURES, num_slots=2, image_size=SIDE)
+  once, _ = stream.first(NUM_PICTURES, multiple=2 * NUM_PICTURES)
+  assert len(once.batch(0)["key"]) == 2 * NUM_PICTURES
+  assert stream.lost == once.lost == {"tags beyond the last slot": NUM_PICTURES // 4}
+
+
 def test_a_step_does_not_depend_on_what_was_read_before(tiny):
   crop = images.Augment(min_area=0.5)
   stream, other = captions(tiny, augment=crop), captions(tiny, augment=crop)

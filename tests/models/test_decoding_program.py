@@ -109,7 +109,9 @@ def test_nothing_is_compiled_after_the_first_batch(model):
   np.testing.assert_array_equal(np.asarray(first[0])[:5], last[0])
 
 
-@pytest.mark.parametrize("vocabulary, count", [(2112, 8), (8192, 8), (8192, 1), (1031, 8), (512, 8)])
+@pytest.mark.parametrize(
+  "vocabulary, count", [(2112, 8), (8192, 8), (8192, 1), (1031, 8), (1031, 1), (512, 8)]
+)
 def test_top_tokens_equal_top_k(vocabulary, count):
   """Also where logits are tied, within a block and across blocks."""
   rng = np.random.RandomState(0)

@@ -307,9 +307,9 @@ def test_written_captions_are_the_predictors(run, configured, tmp_path):
   vocabulary = task.output_features["targets"].vocabulary
   t5x_adapter.write_captions(str(file), (np.asarray(tokens), aux), dataset, "predict_with_aux", vocabulary)
   written = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-  pictures = [(row["key"].decode(), row["image"]) for row in dataset.as_numpy_iterator()]
+  pictures = {row["key"].decode(): row["image"] for row in dataset.as_numpy_iterator()}
   predict = predictor.Predictor("three", max_length=16)
-  expected = dict(predict(params, pictures, ["th"]))
+  expected = dict(predict(params, list(pictures), pictures.__getitem__, ["th"]))
   assert {row["image/key"]: {row["language"]: row["caption"]} for row in written} == expected
   assert isinstance(written[0]["score"], float)
 

@@ -57,6 +57,7 @@ class PictureStream:
     self.seed = seed
     self.augment = augment
     self.workers = workers
+    self._end: int | None = None
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
     self.skipped = SkippedPictures()
@@ -67,6 +68,25 @@ class PictureStream:
     stream.pictures, stream._lost = pictures, {}
     stream.skipped = self.skipped.fresh()
     return stream
+
+  def first(self, count: int, multiple: int = 1) -> tuple["PictureStream", int]:
+    """The first so many positions, each once, in the fewest batches that hold no more than this stream's do.
+
+    The batches are of one size, that of the smallest that will do; rows that are left over have weight 0. As a position
+    gives the same example in any batch, means by weight over all batches do not depend on their size.
+
+    Args:
+      count: of positions; `images_per_epoch` is the whole split.
+      multiple: the pictures of a batch become a multiple of this, even where they are then more than in this stream.
+
+    Returns:
+      The stream, and in how many steps it has shown them.
+    """
+    steps = -(-count // self.pictures)
+    stream = copy.copy(self)
+    stream.pictures = -(-count // steps // multiple) * multiple
+    stream._end = count
+    return stream, -(-count // stream.pictures)
 
   @property
   def images_per_epoch(self) -> int:
@@ -125,6 +145,10 @@ class PictureStream:
     ):
       raise UsageError(f"rows of a batch of {self.pictures} pictures: give some of them, ascending from 0")
     return rows + step * self.pictures
+
+  def _weights_of(self, positions: np.ndarray) -> np.ndarray:
+    """What the picture of each position counts: float32 [N], 0 for what is beyond the end of a stream of `first`."""
+    return np.ones(len(positions), np.float32) if self._end is None else np.float32(positions < self._end)
 
   def _indices(self, positions: np.ndarray) -> np.ndarray:
     return draws.permuted(self.seed, positions, len(self.source))

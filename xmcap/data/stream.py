@@ -134,6 +134,12 @@ class CaptionStream(PictureStream):
     stream.target_lengths, stream.bucket_window = self.target_lengths[-1:], 1
     return stream
 
+  def first(self, count: int, multiple: int = 1) -> tuple["CaptionStream", int]:
+    """As in every stream; pictures in drawn order."""
+    stream, steps = super().first(count, multiple)
+    stream.bucket_window = 1
+    return stream, steps
+
   @property
   def truncated(self) -> int:
     """Captions so far that were cut at the target length (batches made ahead included)."""
@@ -182,13 +188,14 @@ class CaptionStream(PictureStream):
       longest = _longest(tokens) if len(positions) == self.pictures else self.target_lengths[-1]
     length = next((size for size in self.target_lengths if size >= longest), self.target_lengths[-1])
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
+    weights = self._weights_of(positions) * self.skipped.weights(keys)
     cut, empty = [], []
-    for key, row, captions in zip(keys, targets, tokens, strict=True):
-      if not captions[0]:
+    for key, weight, row, captions in zip(keys, weights, targets, tokens, strict=True):
+      if weight and not captions[0]:
         empty.append(key)
       for line, ids in zip(row, captions, strict=True):
         line[: len(ids)] = ids[:length]
-        if len(ids) > length:
+        if weight and len(ids) > length:
           cut.append(key)
     self._count_lost(_CUT, cut)
     self._count_lost(_EMPTY, empty)
@@ -196,7 +203,7 @@ class CaptionStream(PictureStream):
       "image": pixels,
       "prompt_tokens": self._prompts[chosen],
       "target_tokens": targets,
-      "target_weights": (targets != PAD_ID) * self.skipped.weights(keys)[:, None, None],
+      "target_weights": (targets != PAD_ID) * weights[:, None, None],
       "key": np.array(keys),
     }
 
@@ -345,8 +352,9 @@ class TagStream(PictureStream):
     """
     positions = self._positions(step, rows)
     records = self.source.read(self._indices(positions))
+    weights = self._weights_of(positions)
     tags = np.zeros((len(records), self.num_slots), np.int32)
-    for row, record in zip(tags, records, strict=True):
+    for row, record, weight in zip(tags, records, weights, strict=True):
       try:
         ids = [self._ids[tag] for tag in record.tags]
       except KeyError as error:
@@ -354,13 +362,13 @@ class TagStream(PictureStream):
           f"picture '{record.key}': tag {error} is not in {self.source.directory}/tags.txt: build it again"
         ) from None
       row[: len(ids)] = ids[: self.num_slots]
-      self._count_lost(_TAGS, [record.key] * (len(ids) - self.num_slots))
+      self._count_lost(_TAGS, [record.key] * (len(ids) - self.num_slots) if weight else ())
     pixels = self._new_pixels(len(positions))
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     keys = [record.key for record in records]
     return {
       "image": pixels,
       "tags": tags,
-      "weights": self.skipped.weights(keys),
+      "weights": weights * self.skipped.weights(keys),
       "key": np.array(keys),
     }

@@ -31,19 +31,20 @@ def _row_keys(rng: jax.Array, row_ids: jax.Array, prompts: jax.Array) -> jax.Arr
   return jax.vmap(jax.vmap(key, (None, 0)))(row_ids, prompts).reshape(-1)
 
 
-def _in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
-  """The T5's kernels and embedding as its products take them, once, not at each step; nothing else changes."""
-  dtype = resolve_dtype(captioner.t5.dtype)
+def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
+  """The kernels and the embedding as products take them, once, not at each step; nothing else changes."""
+  vit, t5 = resolve_dtype(captioner.vit.dtype), resolve_dtype(captioner.t5.dtype)
 
   def cast(path, leaf):
-    return leaf.astype(dtype) if path[0].key != "vit" and path[-1].key in ("kernel", "embedding") else leaf
+    dtype = vit if path[0].key == "vit" else t5
+    return leaf.astype(dtype) if path[-1].key in ("kernel", "embedding") else leaf
 
   return jax.tree_util.tree_map_with_path(cast, params)
 
 
 @functools.partial(jax.jit, static_argnames=("captioner", "search", "max_length", "cache_dtype"))
 def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
-  apply = functools.partial(captioner.apply, {"params": _in_dtype_of_activations(captioner, params)})
+  apply = functools.partial(captioner.apply, {"params": in_dtype_of_activations(captioner, params)})
   batch, languages, _ = prompt_tokens.shape
   rows = batch * languages
   encoded, mask = apply(apply(image, method="encode_image"), prompt_tokens, method="encode")
@@ -88,13 +89,18 @@ class Generator:
     self.batch_size = batch_size
     self.cache_dtype = None if cache_dtype == "auto" else resolve_dtype(cache_dtype)
 
+  def cast(self, params: Any) -> Any:
+    """Parameters, their layers stacked or one by one, in the dtypes that captions are computed in."""
+    return in_dtype_of_activations(self.captioner, params)
+
   def __call__(
     self, params: Any, image: Any, prompt_tokens: Any, rng: jax.Array | None = None, row_ids: Any = None
   ) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
     """Captions pictures.
 
     Args:
-      params: the captioner's parameters; layers that are stacked are taken apart anew in each call.
+      params: the captioner's parameters, or what `cast` made of them; layers that are stacked are taken apart anew in
+        each call.
       image: [B, H, W, 3], values 0..255.
       prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0.
       rng: key for `Sample`; None: that of seed 0.

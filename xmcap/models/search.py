@@ -53,13 +53,20 @@ def top_tokens(logits: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
   vocabulary = logits.shape[-1]
   block = math.gcd(vocabulary, 256)
   if block < 64 or vocabulary < 4 * count * block:
-    return lax.top_k(logits, count)
+    return _top(logits, count)
   blocks = logits.reshape(*logits.shape[:-1], -1, block)
-  _, chosen = lax.top_k(jnp.max(blocks, axis=-1), count)
+  _, chosen = _top(jnp.max(blocks, axis=-1), count)
   chosen = jnp.sort(chosen, axis=-1)
   candidates = jnp.take_along_axis(blocks, chosen[..., None], axis=-2)
-  best, index = lax.top_k(candidates.reshape(*chosen.shape[:-1], -1), count)
+  best, index = _top(candidates.reshape(*chosen.shape[:-1], -1), count)
   return best, jnp.take_along_axis(chosen, index // block, axis=-1) * block + index % block
+
+
+def _top(x: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+  """`lax.top_k`; the best one alone by reductions, which devices that share the rows compute without an exchange."""
+  if count > 1:
+    return lax.top_k(x, count)
+  return jnp.max(x, axis=-1, keepdims=True), jnp.argmax(x, axis=-1, keepdims=True).astype(jnp.int32)
 
 
 def run_in_stages(

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
 
 from xmcap.languages import LANGUAGES
 from xmcap.models import decoding
@@ -19,7 +18,7 @@ from xmcap.planning.step import costs, explained
 from xmcap.planning.topologies import Topology
 from xmcap.predictor import Predictor
 from xmcap.scoring.grid import Grid
-from xmcap.training import placement
+from xmcap.training import placement, sharding
 from xmcap.training.state import plan_state
 
 
@@ -67,10 +66,11 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   wanted = ("search", "max_length", "batch_size", "cache_dtype")
   search, max_length, pictures, cache_dtype = (run_lib.option(Predictor, name) for name in wanted)
   captioner: Captioner = run.objective.module.unrolled()
-  generator = decoding.Generator(captioner, search, max_length, pictures, cache_dtype)
   devices = topology.devices()
   placed = placement.place({}, [one for one in devices if one.process_index == devices[0].process_index])
-  mesh, whole, rows = placed.mesh, NamedSharding(placed.mesh, PartitionSpec()), placed.rows(pictures)
+  pictures = -(-pictures // placed.groups) * placed.groups
+  generator = decoding.Generator(captioner, search, max_length, pictures, cache_dtype)
+  mesh, whole, rows = placed.mesh, placed.whole, sharding.batch_sharding(placed.mesh)
   side, count = captioner.vit.image_size, len(LANGUAGES)
   prompt = run.shapes["prompt_tokens"][0][-1]
 
@@ -79,7 +79,8 @@ def plan_decoding(topology: Topology) -> DecodePlan:
 
   one = {name: np.zeros((1, *sizes[1:]), dtype) for name, (sizes, dtype) in run.shapes.items()}
   planned = plan_state(run.objective, run.optimizer, one, mesh, placed.rules, run.seed, run.rng_impl)
-  params = jax.tree.map(lambda leaf: shape(leaf.shape, leaf.dtype, whole), planned.target.params)
+  params = jax.eval_shape(generator.cast, planned.target.params)
+  params = jax.tree.map(lambda leaf: shape(leaf.shape, leaf.dtype, whole), params)
   image = shape((pictures, side, side, 3), np.uint8)
   prompts = shape((pictures, count, prompt), np.int32)
   key = jax.eval_shape(lambda: jax.random.key(0))

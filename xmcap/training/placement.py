@@ -2,13 +2,17 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from flax.linen import partitioning as nn_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from xmcap.training import sharding
+from xmcap.models import stacking
+from xmcap.training import sharding, stacks
+from xmcap.training.optimizer import path_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +33,15 @@ class Placed:
     """Within it programs are to be called."""
     return contextlib.nullcontext() if self.rules is None else sharding.use(self.mesh, self.rules)
 
-  def rows(self, count: int) -> NamedSharding:
-    """Where an array of so many rows is to lie: cut over the devices that share pictures, if they divide it."""
-    cut = count % sharding.axis_size(self.mesh, sharding.BATCH_AXES) == 0
-    return NamedSharding(self.mesh, PartitionSpec(sharding.BATCH_AXES) if cut else PartitionSpec())
+  @property
+  def groups(self) -> int:
+    """Devices, or groups of them along `model`, that each take other pictures: they must divide a batch."""
+    return sharding.axis_size(self.mesh, sharding.BATCH_AXES)
+
+  @property
+  def whole(self) -> NamedSharding:
+    """Where an array lies that every device has all of."""
+    return NamedSharding(self.mesh, PartitionSpec())
 
 
 def place(params: Any, devices: Sequence[jax.Device]) -> Placed:
@@ -51,3 +60,72 @@ def place(params: Any, devices: Sequence[jax.Device]) -> Placed:
   mesh = partitioning.mesh(devices)
   whole = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
   return Placed(whole, mesh, partitioning.logical_rules())
+
+
+def place_for_decoding(
+  params: Any, devices: Sequence[jax.Device], cast: Callable[[Any], Any] = lambda params: params
+) -> Placed:
+  """Parameters for a loop over tokens: layers one by one, brought together once and not again for each token.
+
+  What `data` and `fsdp` cut comes together on every device; what `model` cuts stays cut. The devices hold this copy
+  beside the parameters of the run, until it is let go of.
+
+  Args:
+    params, devices: see `place`.
+    cast: to the dtypes that decoding computes in; leaves shapes and names alone, and is equal to itself in a later
+      call, which then compiles nothing. It comes first: in bfloat16 half as much is sent and kept.
+  """
+  placed = place(params, devices)
+  params, mesh = placed.params, placed.mesh
+  rules = placed.rules if placed.rules is not None else nn_partitioning.get_axis_rules()
+  lies = jax.tree.map(lambda leaf: leaf.sharding, params)
+  if _types(jax.eval_shape(cast, params)) != _types(params):
+    params = _jitted(cast, *_hashable(lies))(params)
+  together = _together(params, lies)
+  if stacking.is_stacked(params) or not _equivalent(together, params):
+    params = _jitted(stacking.unstack, *_hashable(together))(params)
+  return Placed(params, mesh, tuple((axis, _of_model(axis, cut)) for axis, cut in rules))
+
+
+def _together(params: Any, lies: Any) -> Any:
+  """Shardings of the layers one by one, cut over `model` alone; of parameters that lie so, stacked or not."""
+  mesh_axes = {path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(lies)}
+
+  def sharding_of(path: Any, leaf: Any) -> NamedSharding:
+    name = path_name(path)
+    stacked = name not in mesh_axes
+    lay = mesh_axes[stacks.stacked_path(name) if stacked else name]
+    return NamedSharding(lay.mesh, PartitionSpec(*(_of_model("", cut) for cut in lay.spec[int(stacked) :])))
+
+  return jax.tree_util.tree_map_with_path(sharding_of, jax.eval_shape(stacking.unstack, params))
+
+
+def _of_model(logical: str, cut: Any) -> Any:
+  """The mesh axes that a dimension is cut over, without those that cut the pictures; `batch` is the pictures'."""
+  if logical == "batch":
+    return cut
+  left = tuple(
+    axis for axis in ((cut,) if isinstance(cut, str) else cut or ()) if axis not in sharding.BATCH_AXES
+  )
+  return left[0] if len(left) == 1 else left or None
+
+
+def _equivalent(shardings: Any, params: Any) -> bool:
+  """Whether parameters lie so already."""
+  pairs = zip(jax.tree.leaves(shardings), jax.tree.leaves(params), strict=True)
+  return all(sharding.is_equivalent_to(leaf.sharding, leaf.ndim) for sharding, leaf in pairs)
+
+
+def _types(tree: Any) -> list[Any]:
+  return [leaf.dtype for leaf in jax.tree.leaves(tree)]
+
+
+def _hashable(tree: Any) -> tuple[Any, ...]:
+  leaves, structure = jax.tree.flatten(tree)
+  return tuple(leaves), structure
+
+
+@functools.lru_cache(maxsize=8)
+def _jitted(function: Callable[[Any], Any], shardings: tuple[NamedSharding, ...], structure: Any) -> Callable:
+  """The function compiled, once for all evaluations of a run."""
+  return jax.jit(function, out_shardings=jax.tree.unflatten(structure, shardings))

@@ -1,0 +1,70 @@
+"""Streams of made-up pictures, for evaluations: what belongs to a picture is a function of its number."""
+
+import types
+
+import numpy as np
+
+from xmcap.data.picture_stream import PictureStream
+
+SIDE, VOCABULARY = 16, 64
+
+
+class Captions(PictureStream):
+  """So many pictures with K = 2 captions each, of 2 to 5 tokens."""
+
+  def __init__(self, count, batch):
+    super().__init__(range(count), batch, SIDE, seed=0, augment=None, workers=1)
+
+  def batch(self, step, rows=None):
+    positions = self._positions(step, rows)
+    made = [caption(index) for index in self._indices(positions)]
+    batch = {name: np.stack([one[name] for one in made]) for name in made[0]}
+    batch["target_weights"] *= self._weights_of(positions)[:, None, None]
+    return batch
+
+
+class Tags(PictureStream):
+  """So many pictures with up to 2 tags of 5."""
+
+  def __init__(self, count, batch):
+    super().__init__(range(count), batch, SIDE, seed=0, augment=None, workers=1)
+
+  def batch(self, step, rows=None):
+    positions = self._positions(step, rows)
+    made = [tagged(index) for index in self._indices(positions)]
+    return {
+      **{name: np.stack([one[name] for one in made]) for name in made[0]},
+      "weights": self._weights_of(positions),
+    }
+
+
+def caption(number):
+  """The row of a picture in a batch of `Captions`."""
+  rng = np.random.default_rng(int(number))
+  weights = (np.arange(5) < rng.integers(2, 6, (2, 1))).astype(np.float32)
+  return {
+    "image": rng.integers(0, 256, (SIDE, SIDE, 3)).astype(np.uint8),
+    "prompt_tokens": rng.integers(3, VOCABULARY, (2, 1)).astype(np.int32),
+    "target_tokens": (rng.integers(3, VOCABULARY, (2, 5)) * weights).astype(np.int32),
+    "target_weights": weights,
+    "key": np.array(f"{number:02d}"),
+  }
+
+
+def tagged(number):
+  """The row of a picture in a batch of `Tags`, without its weight."""
+  rng = np.random.default_rng(int(number))
+  tags = rng.integers(1, 6, 2) * (np.arange(2) < rng.integers(1, 3))
+  return {
+    "image": rng.integers(0, 256, (SIDE, SIDE, 3)).astype(np.uint8),
+    "tags": tags.astype(np.int32),
+    "key": np.array(f"{number:02d}"),
+  }
+
+
+def registration(name):
+  """Stands for `tasks.registration`: a vocabulary whose captions are their tokens."""
+  vocabulary = types.SimpleNamespace(
+    prompt=lambda code: [2 + len(code)], decode=lambda tokens: " ".join(map(str, tokens))
+  )
+  return types.SimpleNamespace(corpus=types.SimpleNamespace(vocabulary=lambda: vocabulary))
