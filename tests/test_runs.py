@@ -1,5 +1,7 @@
 """The gin files of the paper's runs: what they come to, and that one of them trains."""
 
+import inspect
+
 import gin
 import pytest
 
@@ -58,6 +60,33 @@ def test_the_rates_of_the_paper(run):
   assert optimizer.transformation.__name__ == "adafactor"
   found = [float(optimizer.schedule(step, 100_000)) for step in (0, 9_999, 10_000, 40_000)]
   assert found == pytest.approx(RATES[run], rel=1e-6)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_what_the_paper_does_not_print_is_what_train_gin_says(run):
+  configuration.parse(["models/bb.gin", f"runs/{run}.gin"])
+  found = Arguments()
+  optimizer = found["optimizer"]()
+  assert optimizer.clip_norm is None and not optimizer.multipliers and not optimizer.frozen
+  assert optimizer.schedule.warmup_steps == optimizer.schedule.cooldown_steps == 0
+  rule = inspect.signature(optimizer.transformation).parameters
+  assert {name: rule[name].default for name in rule} == {
+    "decay_rate": 0.8, "clipping_threshold": 1.0, "multiply_by_parameter_scale": True, "min_dim_size_to_factor": 128,
+    "momentum": None, "weight_decay": None,
+  }  # fmt: skip
+  assert not gin.get_bindings("adafactor")
+  assert (T5Config().dropout_rate, ViTConfig().dropout_rate, ViTConfig().image_size) == (0.1, 0.0, 224)
+  objective = found["objective"]()
+  assert (objective.z_loss, objective.label_smoothing) == (1e-4, 0.0)
+  assert configuration.macro("TARGET_LENGTH") == 64
+  assert "search" not in gin.get_bindings("Predictor")
+  assert "augment" not in gin.get_bindings("CaptionStream")
+
+
+@pytest.mark.parametrize("run, clipped", [("train", None), ("quickstart", 1.0), ("pretrain_tags", 1.0)])
+def test_which_runs_clip_the_gradient(run, clipped):
+  configuration.parse(["models/tiny.gin", "data/emoji36.gin", f"runs/{run}.gin"])
+  assert Arguments()["optimizer"]().clip_norm == clipped
 
 
 def test_the_model_file_may_follow_the_run():

@@ -74,7 +74,7 @@ class Optimizer:
     multipliers: (pattern, number) pairs; the first pattern that is found gives the factor of a parameter's rate,
       and 1 holds where none is.
     frozen: patterns; the parameters found stay as they are, without gradients and without optimizer state.
-    clip_norm: gradients are scaled down to this global L2 norm; None does not clip.
+    clip_norm: gradients are scaled down to this global L2 norm; None does not clip, as t5x does not.
   """
 
   transformation: Callable[[], optax.GradientTransformation] = adafactor
@@ -82,7 +82,7 @@ class Optimizer:
   schedule: Schedule = dataclasses.field(default_factory=schedule_lib.ConstantThenRsqrt)
   multipliers: Sequence[tuple[str, float]] = ()
   frozen: Sequence[str] = ()
-  clip_norm: float | None = 1.0
+  clip_norm: float | None = None
 
   def split(self, params: Params) -> tuple[Params, Params]:
     """The parameters that learn, and the frozen ones: two trees that `merge` makes one again.
