@@ -3,6 +3,7 @@
 One device is a mesh of 1 x 1 x 1: no code asks how many there are.
 """
 
+import collections
 import contextlib
 import dataclasses
 import math
@@ -62,7 +63,7 @@ class Partitioning:
     data: devices (groups of them) that each take other pictures, and together have all parameters for each layer; -1:
       all that are left.
     fsdp: devices that each take other pictures and share out the parameters of a layer while it is computed, gathered
-      where needed; -1: all that are left, in one slice and as `fsdp_limit` says.
+      where needed; -1: all that are left, in one slice or node (see `fast_domains`) and as `fsdp_limit` says.
     model: devices that share the work on each picture (heads, MLP and vocabulary are cut).
     fsdp_limit: where `fsdp` is -1, no more than so many, and a divisor of it; the rest is `data`'s.
     rules: see `DEFAULT_RULES`, which they replace. t5x's meaning.
@@ -83,7 +84,7 @@ class Partitioning:
       UsageError: the sizes do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
-    slices = _slices(devices)
+    slices = fast_domains(devices)
     sizes = self.sizes(len(devices), slices)
     # An axis of the slice may serve two of the mesh: 4 x 8 x 2 lies on 4 x 4 x 4 only so.
     split = {"allow_split_physical_axes": True}
@@ -93,7 +94,7 @@ class Partitioning:
     return Mesh(mesh_utils.create_hybrid_device_mesh(inside, (slices, 1, 1), devices, **split), MESH_AXES)
 
   def sizes(self, count: int, slices: int = 1) -> tuple[int, int, int]:
-    """`data`, `fsdp` and `model` on so many devices, of all slices together.
+    """`data`, `fsdp` and `model` on so many devices, of all slices (GPUs: nodes) together.
 
     Raises:
       UsageError: they do not multiply to the number of devices, or `data` cannot join the slices.
@@ -110,7 +111,9 @@ class Partitioning:
         f"{said} is no mesh of {count} device(s): make the product equal (-1: all that are left)"
       )
     if data % slices:
-      raise UsageError(f"{said}: `data` alone joins the {slices} slices, make it a multiple of {slices}")
+      raise UsageError(
+        f"{said}: `data` alone joins the {slices} slices (GPUs: nodes), make it a multiple of {slices}"
+      )
     return data, fsdp, model
 
   def logical_rules(self) -> tuple[tuple[str, Any], ...]:
@@ -129,9 +132,24 @@ class Partitioning:
     return tuple((logical, tuple(axes) if isinstance(axes, list) else axes) for logical, axes in rules)
 
 
-def _slices(devices: Sequence[jax.Device]) -> int:
-  """How many slices of TPUs; other platforms number their hosts so, and gather along any of them."""
-  return len({getattr(device, "slice_index", None) for device in devices if device.platform == "tpu"}) or 1
+def fast_domains(devices: Sequence[jax.Device]) -> int:
+  """How many groups of devices there are, each joined by a fast network: slices of TPUs, nodes of GPUs.
+
+  Between them is the data centre's network. For GPUs, XLA gives all processes of one machine (by its boot id) the same
+  `slice_index`, so 8 processes of one node are one group. Where NVLink joins several machines, or for a cut over nodes
+  that is wanted all the same, set JAX_PARTITION_INDEX to the number of the group in each process. All else, such as
+  CPUs, is one group.
+
+  Raises:
+    UsageError: the groups are not of one size: no mesh lies on them.
+  """
+  sizes = collections.Counter(
+    getattr(device, "slice_index", None) for device in devices if device.platform in ("tpu", "gpu")
+  )
+  if len(set(sizes.values())) > 1:
+    found = ", ".join(str(size) for _, size in sorted(sizes.items()))
+    raise UsageError(f"the slices or nodes have {found} devices: a mesh needs as many of each")
+  return len(sizes) or 1
 
 
 @contextlib.contextmanager
@@ -148,7 +166,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   See `xmcap.models.places`; a dimension that its mesh axes do not divide is logged. What `fsdp` cuts is cut over `data`
   too: all groups along it would keep the same, and compute the same update of it, else. A layer's parameters come
   together over `data` where they are used; the sum of gradients leaves each device with its part. (Rajbhandari et al.,
-  "ZeRO", 2020, stage 3.) Not where `data` joins slices: the network between them is slow.
+  "ZeRO", 2020, stage 3.) Not where `data` joins slices of TPUs or nodes of GPUs: the network between them is slow.
 
   Args:
     params: a tree with shapes.
@@ -161,7 +179,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   """
   names = traverse_util.flatten_dict(nn_partitioning.get_axis_names(params_axes or {}), sep="/")
   known = {logical for logical, _ in rules}
-  one_slice = not isinstance(mesh, Mesh) or _slices(mesh.devices.flatten().tolist()) == 1
+  one_domain = not isinstance(mesh, Mesh) or fast_domains(mesh.devices.flatten().tolist()) == 1
 
   def sharding(path, param) -> NamedSharding:
     name = optimizer_lib.path_name(path)
@@ -188,7 +206,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
           axis_size(mesh, mesh_axes),
         )
     cut = places.at_rest(param.shape, axes, rules, mesh.shape, whole=STACKED)
-    if not one_slice:
+    if not one_domain:
       cut = places.without(cut, places.GATHERED)
     spec = [names[0] if len(names) == 1 else names or None for names in cut]
     return NamedSharding(mesh, PartitionSpec(*spec))
