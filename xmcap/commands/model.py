@@ -1,5 +1,6 @@
 """The commands that run a model: train, eval, caption."""
 
+from xmcap import platforms
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError
 
@@ -47,6 +48,7 @@ def _train(arguments) -> None:
     )
   from xmcap import configuration
 
+  platforms.take_gpu()
   configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
@@ -79,6 +81,7 @@ def _add_eval(commands) -> None:
 
 
 def _eval(arguments) -> None:
+  platforms.take_gpu()
   from xmcap import model_dir
 
   files = arguments.gin_file or ["runs/eval.gin"]
@@ -108,6 +111,7 @@ def _caption(arguments) -> None:
   from xmcap import languages
 
   codes = languages.parse(arguments.languages)
+  platforms.take_gpu()
   from xmcap import model_dir
 
   model_dir.caption_files(arguments.model_dir, arguments.images, codes, arguments.json, arguments.step)

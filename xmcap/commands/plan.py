@@ -23,7 +23,7 @@ def add(commands) -> None:
   command.add_argument(
     "--topology",
     metavar="NAME",
-    help="slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128: plan a training step on them",
+    help="slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128: plan a training step; h100-8: its memory on a GPU",
   )
   command.add_argument(
     "--search", action="store_true", help="plan every mesh that makes sense, and rank those that fit"
@@ -50,9 +50,16 @@ def _plan(arguments) -> None:
       raise UsageError(f"xmcap plan: --{option} plans a run on chips: give --topology too, such as v4-128")
   if not (arguments.params or arguments.topology or arguments.explain):
     raise UsageError(f"xmcap plan: say what to plan: --params, or --topology, such as {_EXAMPLE}")
-  from xmcap.planning import topologies
+  from xmcap.planning import gpus, topologies
 
-  topology = topologies.parse(arguments.topology) if arguments.topology else None
+  node = gpus.parse(arguments.topology) if arguments.topology else None
+  if node:
+    for option in ("search", "decode", "price"):
+      if getattr(arguments, option):
+        raise UsageError(
+          f"xmcap plan: --{option} is for TPUs: of GPUs the memory of a training step is planned alone"
+        )
+  topology = topologies.parse(arguments.topology) if arguments.topology and not node else None
   topologies.prepare_host()
   from xmcap import configuration
 
@@ -61,8 +68,10 @@ def _plan(arguments) -> None:
     return
   if arguments.params:
     _print_parameters()
-  if topology is not None:
-    documents = _search(arguments, topology) if arguments.search else _one(arguments, topology)
+  if node or topology:
+    documents = (
+      _gpus(node) if node else _search(arguments, topology) if arguments.search else _one(arguments, topology)
+    )
     if arguments.json:
       pathlib.Path(arguments.json).write_text(json.dumps(documents, indent=2) + "\n")
 
@@ -73,6 +82,26 @@ def _print_parameters() -> None:
   from xmcap.planning import parameters
 
   print(parameters.parameter_table(parameters.count_parameters(ViTConfig(), T5Config())).text(), end="")
+
+
+def _gpus(node) -> dict:
+  from xmcap.planning import gpu_memory
+
+  plan = gpu_memory.plan_memory(node)
+  print(gpu_memory.text(plan), end="", flush=True)
+  if not plan.fits:
+    print("looking for the fewest microbatches that fit")
+    fitting = gpu_memory.way_out(plan)
+    said = f"{plan.memory.total / 2**30:.1f} GiB do not fit on a {node.kind.name}"
+    if fitting is None:
+      raise UsageError(
+        f"{said}, nor in 64 microbatches: a smaller batch, more GPUs, or --gin.ViTConfig.remat=True"
+      )
+    raise UsageError(
+      f"{said}; it fits ({fitting.memory.total / 2**30:.1f} GiB) with "
+      f"--gin.train.microbatches={fitting.run.variant.microbatches}"
+    )
+  return gpu_memory.document(plan)
 
 
 def _one(arguments, topology) -> dict:

@@ -50,8 +50,8 @@ def of_step(plan: StatePlan, compiled: Any, module: hlo.Module) -> Memory:
     module: of its text.
   """
   analysis = compiled.memory_analysis()
-  parameters = _bytes_of_chip(plan.target.params)
-  state = _bytes_of_chip(plan.target)
+  parameters = bytes_of_chip(plan.target.params)
+  state = bytes_of_chip(plan.target)
   temporary = analysis.temp_size_in_bytes
   # Results that do not take an argument's place are there beside it.
   beside = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
@@ -69,8 +69,8 @@ def of_step(plan: StatePlan, compiled: Any, module: hlo.Module) -> Memory:
   )
 
 
-def _bytes_of_chip(tree: Any) -> int:
-  """As they lie, without the padding of their layouts."""
+def bytes_of_chip(tree: Any) -> int:
+  """Bytes of one chip of shapes with shardings, as they lie, without the padding of their layouts."""
   return sum(
     math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)
   )

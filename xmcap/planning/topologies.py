@@ -6,6 +6,7 @@ import os
 import re
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.planning import gpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +146,8 @@ def parse(name: str) -> Topology:
   chip = CHIPS.get({"v5litepod": "v5e"}.get(match[2], match[2])) if match else None
   if chip is None:
     raise UsageError(
-      f"--topology={name}: give a chip ({', '.join(CHIPS)}) and its slice, such as v4:4x4x4, v4-128 or 2*v4-128"
+      f"--topology={name}: give a chip ({', '.join(CHIPS)}) and its slice, such as v4:4x4x4, v4-128 or 2*v4-128; or "
+      f"GPUs of one node ({', '.join(gpus.KINDS)}), such as h100-8"
     )
   slices = int(match[1] or 1)
   if match[3]:

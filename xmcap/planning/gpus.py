@@ -1,0 +1,151 @@
+"""GPUs of one node by their usual names, and their devices on a host that has none, for XLA to compile for."""
+
+import dataclasses
+import os
+import re
+
+from xmcap.errors import UsageError, XmcapError
+
+MOST = 8
+"""GPUs of a node."""
+
+# What XLA is told of every kind: limits of CUDA's programming model (CUDA C++ programming guide, table "Technical
+# specifications per compute capability"), and the libraries that jax[cuda12] brings.
+_EVERY_KIND = """
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 10 }
+gpu_device_info {
+  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  thread_dim_limit_x: 1024 thread_dim_limit_y: 1024 thread_dim_limit_z: 64
+  registers_per_core_limit: 65536 registers_per_block_limit: 65536 shared_memory_per_block: 49152
+  runtime_version: "12.8.0" compile_time_toolkit_version: "12.8.0" driver_version: "12.8.0" dnn_version: "9.10.0"
+"""
+# Autotuning runs kernels, and Triton's have no sizes without it: products of matrices are cuBLAS's.
+_NOTHING_IS_RUN = "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuKind:
+  """A GPU as its maker publishes it.
+
+  Attributes:
+    name: such as `h100`.
+    device_kind: jax's name of it.
+    memory: bytes that CUDA finds on it.
+    bandwidth: bytes a second between GPU and its memory.
+    capability: compute capability, such as 9.0.
+    cores: streaming multiprocessors.
+    lanes: float32 units of one of them.
+    cache: bytes of the second level.
+    shared: bytes of shared memory of a multiprocessor; a block may have 1,024 less.
+    clock: GHz at most.
+  """
+
+  name: str
+  device_kind: str
+  memory: int
+  bandwidth: float
+  capability: str
+  cores: int
+  lanes: int
+  cache: int
+  shared: int
+  clock: float
+
+  @property
+  def description(self) -> str:
+    """It as XLA's `GpuTargetConfigProto`, in text."""
+    major, minor = self.capability.split(".")
+    own = "feature_extension: ACCELERATED_FEATURES" if major == "9" else ""
+    return (
+      f'device_description_str: "{self.device_kind}"{_EVERY_KIND}'
+      f"cuda_compute_capability {{ major: {major} minor: {minor} {own} }} core_count: {self.cores} "
+      f"fpus_per_core: {self.lanes} l2_cache_size: {self.cache} shared_memory_per_core: {self.shared} "
+      f"shared_memory_per_block_optin: {self.shared - 1024} clock_rate_ghz: {self.clock} "
+      f"memory_bandwidth: {self.bandwidth:.0f} device_memory_size: {self.memory} }}"
+    )
+
+
+# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), and its white papers on the
+# architectures Ampere and Hopper (multiprocessors, caches, clocks). The memory is what CUDA reports, somewhat less than
+# on the sheet: the specifications that OpenXLA keeps of these devices; of the H200, nvidia-smi's 143,771 MiB.
+KINDS = {
+  kind.name: kind
+  for kind in (
+    GpuKind("a100-40gb", "NVIDIA A100-SXM4-40GB", 42_331_013_120, 1.555e12, "8.0", 108, 64, 40 << 20, 164 << 10, 1.41),
+    GpuKind("a100-80gb", "NVIDIA A100-SXM4-80GB", 85_100_068_864, 2.039e12, "8.0", 108, 64, 40 << 20, 164 << 10, 1.41),
+    GpuKind("h100", "NVIDIA H100 80GB HBM3", 84_942_979_072, 3.35e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98),
+    GpuKind("h200", "NVIDIA H200", 143_771 << 20, 4.8e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98),
+  )
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuNode:
+  """GPUs of one machine.
+
+  Attributes:
+    kind: all of one.
+    chips: how many.
+  """
+
+  kind: GpuKind
+  chips: int
+  slices: int = 1
+
+  @property
+  def name(self) -> str:
+    """Such as `h100-8`."""
+    return f"{self.kind.name}-{self.chips}"
+
+  @property
+  def allowed(self) -> float:
+    """Bytes of a GPU that jax takes for its programs: see "GPU memory allocation" in jax's documentation."""
+    return self.kind.memory * self.fraction
+
+  @property
+  def fraction(self) -> float:
+    """The share of the memory that is."""
+    said = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+    try:
+      return float(said) if said else 0.75
+    except ValueError:
+      raise UsageError(f"XLA_CLIENT_MEM_FRACTION={said}: give a number, such as 0.9") from None
+
+  def devices(self) -> list:
+    """The devices, to compile for; none of them is there.
+
+    Raises:
+      XmcapError: XLA for CUDA is not installed, or does not know such a GPU.
+    """
+    from jax.experimental import topologies
+
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_NOTHING_IS_RUN}".strip()
+    try:
+      return topologies.get_topology_desc(
+        "", "cuda", target_config=self.kind.description, topology=f"1x1x{self.chips}"
+      ).devices
+    except Exception as error:
+      # jax, PJRT and XLA each have their own.
+      raise XmcapError(f"XLA cannot plan for {self.name}: {' '.join(str(error).split())[:200]}") from None
+
+
+def parse(name: str) -> GpuNode | None:
+  """Reads `h100`, `h100-8`, `a100-80gb-4`; None where the name is of no GPU.
+
+  Raises:
+    UsageError: no node has so many.
+  """
+  match = re.fullmatch(r"(a100|[a-z]+\d+(?:-\d+gb)?)(?:-(\d+))?", name)
+  if match is None or match[1] not in (*KINDS, "a100"):
+    return None
+  if match[1] == "a100":
+    raise UsageError(f"--topology={name}: say which A100: a100-40gb or a100-80gb")
+  chips = int(match[2] or 1)
+  if not 1 <= chips <= MOST:
+    raise UsageError(
+      f"--topology={name}: 1 to {MOST} GPUs of one node can be planned; several nodes split the batch: plan one "
+      "of them with its share of BATCH_SIZE"
+    )
+  return GpuNode(KINDS[match[1]], chips)
