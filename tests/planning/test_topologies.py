@@ -2,6 +2,7 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.planning import topologies
+from xmcap.training import chips
 
 
 # Shapes and hosts: cloud.google.com/tpu/docs, the pages v4, v5e, v5p and v6e.
@@ -74,3 +75,4 @@ def test_libtpu_knows_the_slices(name):
   devices = topology.devices()
   assert len(devices) == topology.chips
   assert len({device.process_index for device in devices}) == topology.hosts
+  assert {chips.peak_flops(device) for device in devices} == {topology.chip.flops}

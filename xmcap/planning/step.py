@@ -1,6 +1,5 @@
 """The training step of a run, compiled for a slice: what it needs of a chip, and how long it takes at least."""
 
-import copy
 import dataclasses
 import re
 import time
@@ -12,11 +11,11 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from xmcap.errors import XmcapError
-from xmcap.planning import arithmetic, estimate, hlo, memory, program
+from xmcap.planning import estimate, hlo, memory, program
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
+from xmcap.training import flops as flops_lib
 from xmcap.training import sharding
-from xmcap.training.optimizer import merge
 from xmcap.training.state import StatePlan, plan_state
 from xmcap.training.step import make_train_step
 
@@ -169,26 +168,8 @@ def costs(compiled: Any, read: program.Program) -> tuple[float, float]:
 
 
 def traced_flops(run: Run, params: Any, remat: bool = True) -> int:
-  """Operations of the matrix products of loss and gradients, for the whole batch.
-
-  Args:
-    run: whose model and batch it is.
-    params: their shapes.
-    remat: count what is computed twice by the run's `remat`; else nothing is.
-  """
-  objective = copy.copy(run.objective)
-  if not remat:
-    module = objective.module
-    objective.module = module.clone(
-      vit=dataclasses.replace(module.vit, remat=False), t5=dataclasses.replace(module.t5, remat=False)
-    )
-  learning, frozen = run.optimizer.split(params)
-
-  def gradients(learning, frozen, batch, rng):
-    return jax.grad(lambda learning: objective.loss(merge(learning, frozen), batch, rng, False)[0])(learning)
-
-  rng = jax.eval_shape(lambda: jax.random.key(0))
-  return arithmetic.matmul_flops(gradients, learning, frozen, _batch(run), rng)
+  """Operations of the matrix products of loss and gradients, for the whole batch; see `flops.step_flops`."""
+  return flops_lib.step_flops(run.objective, run.optimizer, params, _batch(run), remat)
 
 
 def explained(error: Exception, variant: Variant, topology: Topology) -> XmcapError:

@@ -7,6 +7,7 @@ import re
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.planning import gpus
+from xmcap.training.chips import PEAK_FLOPS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,17 +37,17 @@ class ChipKind:
   cores_in_name: bool
 
 
-# Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (peak, memory, interconnect: all of a chip's links
+# Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (memory, interconnect: all of a chip's links
 # together, both directions: 2,400, 1,600, 4,800 and 3,584 Gbit/s there), and, of one link in one direction,
 # jax-ml.github.io/scaling-book/tpus. v4's clock: Jouppi et al., "TPU v4" (ISCA 2023), Table 4. The memory a program may
 # have: what libtpu 0.0.42 names when one needs more.
 CHIPS = {
   chip.name: chip
   for chip in (
-    ChipKind("v4", "v4", 275e12, 30.75 * 2**30, 1.228e12, 45e9, 1.05e9, 3, True),
-    ChipKind("v5e", "v5e", 197e12, 15.75 * 2**30, 0.819e12, 45e9, None, 2, False),
-    ChipKind("v5p", "v5", 459e12, 95.74 * 2**30, 2.765e12, 90e9, 1.75e9, 3, True),
-    ChipKind("v6e", "v6e", 918e12, 31.25 * 2**30, 1.64e12, 90e9, None, 2, False),
+    ChipKind("v4", "v4", PEAK_FLOPS["TPU v4"], 30.75 * 2**30, 1.228e12, 45e9, 1.05e9, 3, True),
+    ChipKind("v5e", "v5e", PEAK_FLOPS["TPU v5 lite"], 15.75 * 2**30, 0.819e12, 45e9, None, 2, False),
+    ChipKind("v5p", "v5", PEAK_FLOPS["TPU v5"], 95.74 * 2**30, 2.765e12, 90e9, 1.75e9, 3, True),
+    ChipKind("v6e", "v6e", PEAK_FLOPS["TPU v6 lite"], 31.25 * 2**30, 1.64e12, 90e9, None, 2, False),
   )
 }
 # Bytes a second between slices, of one host: 200 Gbit/s (cloud.google.com/tpu/docs, network of a host).

@@ -1,11 +1,55 @@
 """The arithmetic that a model asks for, whatever a compiler makes of it: its matrix products, counted as traced."""
 
+import copy
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 from jax.extend import core as jax_core
+
+from xmcap.training.optimizer import Optimizer, merge
+
+
+def step_flops(
+  objective: Any, optimizer: Optimizer, params: Any, batch: Mapping[str, Any], remat: bool = False
+) -> int:
+  """Operations of the matrix products of loss and gradients. Nothing is computed.
+
+  Args:
+    objective: see `step.make_train_step`.
+    optimizer: says which parameters have gradients.
+    params: or their shapes.
+    batch: arrays of the whole batch, or their shapes.
+    remat: count what is computed twice because a configuration says `remat`; else each product counts once, which
+      is what model-flops utilisation is about (Chowdhery et al. 2022, "PaLM", appendix B).
+  """
+  if not remat:
+    objective = _without_remat(objective)
+  learning, frozen = optimizer.split(params)
+
+  def gradients(learning, frozen, batch, rng):
+    return jax.grad(lambda learning: objective.loss(merge(learning, frozen), batch, rng, False)[0])(learning)
+
+  rng = jax.eval_shape(lambda: jax.random.key(0))
+  return matmul_flops(gradients, learning, frozen, dict(batch), rng)
+
+
+def _without_remat(objective: Any) -> Any:
+  module = getattr(objective, "module", None)
+  names = [field.name for field in dataclasses.fields(module)] if dataclasses.is_dataclass(module) else []
+  parts = {name: getattr(module, name) for name in names}
+  plain = {
+    name: dataclasses.replace(part, remat=False)
+    for name, part in parts.items()
+    if getattr(part, "remat", False)
+  }
+  if not plain:
+    return objective
+  objective = copy.copy(objective)
+  objective.module = module.clone(**plain)
+  return objective
 
 
 def matmul_flops(function: Callable, *arguments: Any) -> int:

@@ -1,8 +1,14 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
+import pytest
 from jax import lax
 
-from xmcap.planning.arithmetic import matmul_flops
+from xmcap.models.vit import ViTConfig
+from xmcap.training.flops import matmul_flops, step_flops
+from xmcap.training.objectives import TagObjective
+from xmcap.training.optimizer import Optimizer
 
 
 def _shape(*sizes):
@@ -42,3 +48,28 @@ def test_a_convolution():
 
 def test_other_arithmetic_is_none():
   assert matmul_flops(lambda x: jnp.sum(jnp.exp(x)), _shape(9, 9)) == 0
+
+
+def _tag_step(vit, **options):
+  """Operations of a step on two pictures of 16 x 16."""
+  objective = TagObjective(vit=vit, num_classes=5, num_slots=2)
+  batch = {
+    "image": jax.ShapeDtypeStruct((2, 16, 16, 3), jnp.uint8),
+    "tags": jax.ShapeDtypeStruct((2, 2), jnp.int32),
+  }
+  params = jax.eval_shape(lambda batch: objective.init(jax.random.key(0), batch), batch)["params"]
+  return step_flops(objective, Optimizer(**options.pop("optimizer", {})), params, batch, **options)
+
+
+@pytest.fixture
+def vit():
+  return ViTConfig(width=8, depth=2, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, pool="gap")
+
+
+def test_what_is_computed_again_counts_only_where_asked_for(vit):
+  again = dataclasses.replace(vit, remat=True)
+  assert _tag_step(again) == _tag_step(vit) == _tag_step(vit, remat=True) < _tag_step(again, remat=True)
+
+
+def test_what_is_frozen_has_no_gradients(vit):
+  assert _tag_step(vit, optimizer={"frozen": ("^vit/",)}) < 0.6 * _tag_step(vit)
