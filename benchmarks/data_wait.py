@@ -46,7 +46,7 @@ def main():
   streamed = train(CaptionStream())
   repeated = train(_SameBatch(CaptionStream()))
   print(f"waiting for data: {streamed['waiting_for_data']:.1%} of the time")
-  ratio = streamed["examples_per_second"] / repeated["examples_per_second"]
+  ratio = streamed["captions_per_second"] / repeated["captions_per_second"]
   print(f"ratio of captions/s, stream / one batch again and again: {ratio:.2f}")
 
 

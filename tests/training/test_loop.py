@@ -55,7 +55,7 @@ def test_trains_says_how_far_it_is_and_saves(tmp_path):
   assert result.finished and result.step == 20 and int(result.state.step) == 20
   assert "starting from scratch" in lines[0] and "776 parameters" in lines[0]
   progress = next(line for line in lines if line.startswith("step 10/20"))
-  assert all(word in progress for word in ("loss", "lr 1.00e-02", "examples/s", "left"))
+  assert all(word in progress for word in ("loss", "lr 1.00e-02", "pictures/s", "left"))
   assert_same(load_params(tmp_path), jax.device_get(result.state.params))
 
 
@@ -183,7 +183,7 @@ def test_writes_tensorboard(tmp_path):
   assert {
     "train/loss",
     "train/learning_rate",
-    "train/waiting_for_data",
+    "time/waiting_for_data",
     "eval/cider",
     "eval/cider/th",
   } <= tags

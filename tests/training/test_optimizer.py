@@ -133,3 +133,24 @@ def test_stacked_layers_learn_as_layers_one_by_one(rule):
   expected = stacking.stack(run(optimizer, single, grads), stacked)
   found = run(optimizer, stacked, stacking.stack(grads, stacked))
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+
+
+def test_each_part_of_the_tree_has_its_norms():
+  optimizer = Optimizer(adam, RATE, clip_norm=0.01)  # norms of gradients are those before clipping
+  params = {**PARAMS, "encoder": {f"layers_{i}": {"scale": jnp.full(2, i + 1.0)} for i in range(2)}}
+  grads = grads_like(params)
+  after, _, measured = optimizer.update(grads, optimizer.init(params), params, 0, 10)
+  update = jax.tree.map(jnp.subtract, params, after)
+  for name, tree in (("grad", grads), ("update", update), ("param", params)):
+    for part in ("vit", "encoder", "decoder"):
+      assert measured[f"{name}_norm/{part}"] == pytest.approx(float(global_norm(tree[part])), rel=1e-4)
+  squares = [float(measured[f"grad_norm/{part}"]) ** 2 for part in params]
+  assert measured["grad_norm"] == pytest.approx(sum(squares) ** 0.5, rel=1e-6)
+
+
+def test_frozen_parameters_have_no_norms():
+  optimizer = Optimizer(adam, RATE, frozen=("^vit/",))
+  learning, _ = optimizer.split(PARAMS)
+  *_, measured = optimizer.update(learning, optimizer.init(learning), learning, 0, 10)
+  assert sorted(measured) == ["grad_norm", "grad_norm/decoder", "learning_rate", "param_norm/decoder",
+                              "update_norm/decoder"]  # fmt: skip

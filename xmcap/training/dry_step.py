@@ -84,19 +84,15 @@ def step(
   fresh = state is None
   if fresh:
     state = plan.create()
-  probe = _Probe(optimizer)
   train_step = step_lib.make_train_step(
-    objective, probe, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
+    objective, optimizer, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
   )
-
-  def probed(state, batch):
-    state, metrics = train_step(state, batch)
-    return state, (metrics, probe.norms)
-
   with sharding.use(plan.mesh, plan.rules):
-    state, measured = plan.jit(probed)(state, sharding.put_batch(arrays, plan.mesh))
-  metrics, norms = jax.device_get(measured)
+    state, metrics = plan.jit(train_step)(state, sharding.put_batch(arrays, plan.mesh))
+  metrics = jax.device_get(metrics)
   loss = float(metrics["loss"])
+  of_parts = "grad_norm/"
+  norms = {name.removeprefix(of_parts): norm for name, norm in metrics.items() if name.startswith(of_parts)}
   if not np.isfinite(loss):
     raise XmcapError(f"the loss of the first step is {loss}: check the weights, and train in float32")
   for part, norm in norms.items():
@@ -111,21 +107,6 @@ def step(
     f"loss {loss:.4f} on {pictures} picture{'' if pictures == 1 else 's'}; gradients in {', '.join(norms)}"
   )
   return text + (" (of fresh parameters)" if fresh else ""), state
-
-
-class _Probe:
-  """An optimizer that notes, while it is traced, the norm of the gradient of each part of the model."""
-
-  def __init__(self, optimizer: optimizer_lib.Optimizer):
-    self._optimizer = optimizer
-    self.norms: dict[str, jax.Array] = {}
-
-  def __getattr__(self, name: str) -> Any:
-    return getattr(self._optimizer, name)
-
-  def update(self, grads: Any, *arguments: Any) -> Any:
-    self.norms = {part: optimizer_lib.global_norm(tree) for part, tree in grads.items()}
-    return self._optimizer.update(grads, *arguments)
 
 
 def evaluator(

@@ -3,12 +3,14 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from flax.linen import partitioning as nn_partitioning
 from jax.extend import core as jax_core
 
+from xmcap.training import chips
 from xmcap.training.optimizer import Optimizer, merge
 
 
@@ -33,7 +35,20 @@ def step_flops(
     return jax.grad(lambda learning: objective.loss(merge(learning, frozen), batch, rng, False)[0])(learning)
 
   rng = jax.eval_shape(lambda: jax.random.key(0))
-  return matmul_flops(gradients, learning, frozen, dict(batch), rng)
+  # Without axis rules: the count is the model's, whatever the mesh.
+  with nn_partitioning.axis_rules(()):
+    return matmul_flops(gradients, learning, frozen, dict(batch), rng)
+
+
+def ideal_seconds(
+  objective: Any, optimizer: Optimizer, params: Any, devices: Sequence[Any], batch: Mapping[str, Any]
+) -> float | None:
+  """Seconds of a step whose matrix products run at the peak of the devices; None where no peak is known.
+
+  Over the seconds that a step takes it is the model-flops utilisation. All but `devices` is as in `step_flops`.
+  """
+  peak = chips.peak_flops(devices[0])
+  return None if peak is None else step_flops(objective, optimizer, params, batch) / (peak * len(devices))
 
 
 def _without_remat(objective: Any) -> Any:

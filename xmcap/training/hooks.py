@@ -115,7 +115,7 @@ class Save:
       run.checkpoints.save(run.step, run.state, pending=evaluated)
       run.saved = run.step
       self._clock.restart()
-      run.progress.away(time.monotonic() - began)
+      run.progress.beside("saving", time.monotonic() - began)
 
 
 @dataclasses.dataclass
@@ -166,7 +166,7 @@ class Evaluate:
     run.metrics.update(means)
     if run.saved == run.step:
       run.checkpoints.attach(run.step, means)
-    run.progress.away(time.monotonic() - began)
+    run.progress.beside("evaluating", time.monotonic() - began)
 
   def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
     """What ends the run instead of an evaluator's error; all that can be saved is on disk then."""

@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
-import os
+import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
@@ -13,10 +13,12 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.training import checkpoints as checkpoints_lib
+from xmcap.training import flops, hosts, sharding, stall, watch
 from xmcap.training import hooks as hooks_lib
-from xmcap.training import hosts, sharding, stall, watch
+from xmcap.training import profiler as profiler_lib
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
+from xmcap.training import writers as writers_lib
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.state import plan_state
@@ -60,6 +62,8 @@ def train(
   microbatches: int = 1,
   skip_limit: int = 100,
   tensorboard: bool = True,
+  writers: writers_lib.Writers | None = None,
+  profiler: profiler_lib.Profiler | None = None,
   rng_impl: str | None = None,
   data_timeout: float = 600,
   say: Callable[[str], None] | None = None,
@@ -67,14 +71,15 @@ def train(
   """Trains, and resumes by itself: the same call after any kind of end goes on from the newest checkpoint.
 
   Args:
-    model_dir: checkpoints and TensorBoard's files go there.
+    model_dir: checkpoints, `metrics.jsonl`, TensorBoard's files and traces go there.
     objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
       (loss [], metrics)`, see `objectives.py`.
     stream: `pictures` a batch, `batch(step, rows)` and `batches(start_step, rows)`; each batch is a dict of numpy
       arrays [N, ...], of the N rows asked for. What lies at a step is a function of the step. `lost`, if it has it:
       reason -> count of what it left out, said at the end. `skipped`, if it has it: see `SkippedPictures`.
     total_steps: of the run, from its very beginning.
-    optimizer: see there; this and the next two are made, with what gin binds for them, where None is given.
+    optimizer: see there; this, `checkpoint`, `partitioning`, `writers` and `profiler` are made, with what gin binds for
+      them, where None is given.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
     eval_every: steps between two evaluations; 0: only at the end.
     log_every: steps between two lines of progress, the only times when something is fetched from the device.
@@ -86,6 +91,8 @@ def train(
     microbatches: see `step.make_train_step`.
     skip_limit: the run stops after so many non-finite steps in a row.
     tensorboard: writes its files to `model_dir/tensorboard`.
+    writers: where else the numbers go.
+    profiler: which steps are traced.
     rng_impl: see `step.make_train_step`.
     data_timeout: seconds to wait for a batch before the run ends, to be started again; 0: for ever.
     say: prints a line of progress; by default on the standard output of the first process.
@@ -99,6 +106,8 @@ def train(
   optimizer = optimizer or Optimizer()
   checkpoint = checkpoint or checkpoints_lib.CheckpointPolicy()
   partitioning = partitioning or sharding.Partitioning()
+  writers = writers or writers_lib.Writers()
+  profiler = profiler or profiler_lib.Profiler()
   if total_steps < 1 or log_every < 1 or eval_every < 0 or microbatches < 1:
     raise UsageError(
       "train: total_steps, log_every and microbatches must be at least 1, and eval_every at least 0"
@@ -146,17 +155,24 @@ def train(
 
   # ---- loop --------------------------------------------------------------------------------------
 
-  log_dir = os.path.join(model_dir, "tensorboard") if tensorboard and jax.process_index() == 0 else None
-  progress = Progress(total_steps, start, log_dir, say)
+  devices = mesh.devices.flatten().tolist()
+  ideal_seconds = functools.partial(flops.ideal_seconds, objective, optimizer, plan.target.params, devices)
+  progress = Progress(total_steps, start, writers.open(model_dir, tensorboard, say), say, ideal_seconds)
+  progress.event(
+    "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
+    device_kind=devices[0].device_kind,
+  )  # fmt: skip
   run = hooks_lib.Run(start, total_steps, state, progress, checkpoints)
   run.saved = start if checkpoints.steps() else None
   report = hooks_lib.Report(log_every, skip_limit)
   evaluate = hooks_lib.Evaluate(report, evaluators, eval_every)
-  hooks = [report, hooks_lib.Save(report, evaluate, checkpoint), evaluate]
+  profile = profiler_lib.Profile(profiler, model_dir, start, log_every, say)
+  hooks = [report, hooks_lib.Save(report, evaluate, checkpoint), evaluate, profile]
   compiled = set()
   with contextlib.ExitStack() as stack:
-    stack.callback(progress.close)
+    stack.enter_context(progress)
     stack.callback(checkpoints.close)
+    stack.enter_context(profile)
     stop = stack.enter_context(stop_requests())
     batches = stream.batches(start, rows)
     stack.callback(patience.close, batches)
@@ -172,10 +188,10 @@ def train(
       watch.progress("step" if shapes in compiled else "compile", f"step {run.step + 1}")
       compiled.add(shapes)
       placed = sharding.put_batch(batch, mesh, stream.pictures, rows)
-      with jax.transfer_guard("disallow"):
+      with progress.step(placed), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, placed)
       run.step += 1
-      progress.add(metrics, _examples(placed))
+      progress.add(metrics)
       progress.throttle(ahead=2)
       checkpoints.check()
       for hook in hooks:
@@ -184,12 +200,13 @@ def train(
     # A signal may come at a step that no checkpoint was due at.
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
+    finished = run.is_last and not evaluate.stopped
+    progress.event("finished" if finished else "stopped")
   watch.progress("")
 
   # What a stream left out since this start is said once by it, and summed up here.
   for what, count in hosts.total("left out", getattr(stream, "lost", {})).items():
     say(f"left out: {count:,} {what}")
-  finished = run.is_last and not evaluate.stopped
   message = (
     f"finished at step {run.step}"
     if finished
@@ -201,9 +218,3 @@ def train(
 
 def _say(line: str) -> None:
   print(line, flush=True)
-
-
-def _examples(batch: Mapping[str, jax.Array]) -> int:
-  """Captions in a batch of captions, else pictures."""
-  tokens = batch.get("target_tokens")
-  return tokens.shape[0] * tokens.shape[1] if tokens is not None else len(next(iter(batch.values())))

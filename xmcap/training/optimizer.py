@@ -140,10 +140,13 @@ class Optimizer:
       finite: bool [], whether the loss is; parameters and state stay as they are where it is not.
 
     Returns:
-      The new parameters, the new state, and `learning_rate` and `grad_norm` (before clipping), float32 [] both.
+      The new parameters, the new state, and float32 []s: `learning_rate`, `grad_norm` (before clipping), and of
+      each part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the
+      update).
     """
     grads, params = stacks.together(grads, shardings), stacks.together(learning, shardings)
     grad_norm = global_norm(grads)
+    measured = {"grad_norm": grad_norm, **norms("grad_norm", grads), **norms("param_norm", params)}
     if self.clip_norm is not None:
       # One factor for all: optax's own clipping is a choice at every element, which costs a pass through memory more.
       scale = jnp.minimum(1.0, self.clip_norm / jnp.maximum(grad_norm, 1e-30))
@@ -156,19 +159,21 @@ class Optimizer:
       directions.append(direction)
     rate = self.schedule(step, total_steps)
 
-    def moved(param, direction, factor):
-      factor = jnp.expand_dims(factor, range(jnp.ndim(factor), param.ndim))  # [], or one of each layer
-      return (param - rate * factor * direction).astype(param.dtype)
+    def scaled(direction, factor):
+      factor = jnp.expand_dims(factor, range(jnp.ndim(factor), direction.ndim))  # [], or one of each layer
+      return rate * factor * direction
 
     factors = stacks.together(multiplier_tree(learning, self.multipliers))
-    new_params = jax.tree.map(moved, params, functools.reduce(merge, directions), factors)
+    updates = jax.tree.map(scaled, functools.reduce(merge, directions), factors)
+    new_params = jax.tree.map(lambda param, update: (param - update).astype(param.dtype), params, updates)
+    measured.update(norms("update_norm", updates), learning_rate=rate)
     # Chosen while the layers are together: one operation for all of them.
     finite &= jnp.isfinite(grad_norm)
     new_params, new_state = jax.tree.map(
       lambda new, old: jnp.where(finite, new, old), (new_params, new_state), (params, opt_state)
     )
     learning = stacks.apart(new_params, learning, shardings)
-    return learning, new_state, {"learning_rate": rate, "grad_norm": grad_norm}
+    return learning, new_state, measured
 
 
 def merge(some: Params, others: Params) -> Params:
@@ -241,3 +246,8 @@ def path_name(path: Sequence[Any]) -> str:
 def global_norm(tree: Params) -> jax.Array:
   """The L2 norm of all leaves together, float32 []."""
   return jnp.sqrt(sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)))
+
+
+def norms(name: str, tree: Params) -> dict[str, jax.Array]:
+  """The L2 norm of each part of a tree, float32 []: `NAME/PART`, the parts as the tree's top level calls them."""
+  return {f"{name}/{part}": global_norm(below) for part, below in tree.items()}

@@ -63,9 +63,8 @@ def make_train_step(
     param_shardings: of `StatePlan`; the gradients are to lie so too. None leaves that to the compiler.
 
   Returns:
-    The step. Its metrics are the objective's and `learning_rate`, `grad_norm` (before clipping), `skipped`
-    and `skipped_in_a_row`, all float32 []. Where loss or gradient is not finite, `params` and `opt_state`
-    stay.
+    The step. Its metrics are the objective's, those of `Optimizer.update`, `skipped` and `skipped_in_a_row`, all
+    float32 []. Where loss or gradient is not finite, `params` and `opt_state` stay.
   """
 
   def value_and_grad(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:

@@ -1,0 +1,134 @@
+import json
+import math
+import threading
+
+import pytest
+from etils import epath
+
+from xmcap.training import metrics_file
+from xmcap.training.metrics_file import MetricsFile
+
+
+def rows(path):
+  return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def said():
+  return []
+
+
+def write(folder, said, *lines, **options):
+  file = MetricsFile(folder, said.append, **options)
+  for step, values in lines:
+    file.write(step, values)
+  file.close()
+
+
+def test_a_line_is_there_as_soon_as_it_is_written(tmp_path, said):
+  MetricsFile(tmp_path / "new", said.append).write(3, {"train/loss": 1.5, "event": "started"})
+  (row,) = rows(tmp_path / "new")
+  assert row.pop("time") > 1.7e9 and row == {"step": 3, "train/loss": 1.5, "event": "started"}
+
+
+def test_what_is_not_finite_is_null(tmp_path, said):
+  write(tmp_path, said, (1, {"train/loss": math.nan, "train/grad_norm": math.inf}))
+  assert rows(tmp_path)[0]["train/loss"] is None and rows(tmp_path)[0]["train/grad_norm"] is None
+
+
+def test_a_run_that_goes_on_appends_behind_a_line_that_was_cut_short(tmp_path, said):
+  write(tmp_path, said, (1, {"a": 1}))
+  with open(tmp_path / "metrics.jsonl", "a") as file:
+    file.write('{"step": 2, "ti')
+  write(tmp_path, said, (2, {"a": 2}))
+  lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+  assert len(lines) == 3 and json.loads(lines[2])["step"] == 2
+
+
+def test_a_file_that_cannot_be_written_is_said_once_and_caught_up_with(tmp_path, said):
+  blocked = tmp_path / "run"
+  blocked.write_text("a file where the folder should be")
+  file = MetricsFile(blocked, said.append)
+  file.write(1, {"a": 1})
+  file.write(2, {"a": 2})
+  assert len(said) == 1 and "cannot be written" in said[0] and "the run goes on" in said[0]
+  blocked.unlink()
+  file.write(3, {"a": 3})
+  assert [row["step"] for row in rows(blocked)] == [1, 2, 3]
+
+
+class Store:
+  """Objects that can be read and written whole, and nothing else."""
+
+  def __init__(self, objects, fails=0):
+    self.objects, self.fails, self.writes = objects, fails, 0
+    self.gate = threading.Event()
+    self.gate.set()
+
+  def path(self, name):
+    store = self
+
+    class Path:
+      def __truediv__(self, below):
+        return store.path(f"{name}/{below}")
+
+      def __str__(self):
+        return name
+
+      def exists(self):
+        return name in store.objects
+
+      def read_bytes(self):
+        return store.objects[name]
+
+      def write_bytes(self, data):
+        store.gate.wait(10)
+        store.writes += 1
+        if store.writes <= store.fails:
+          raise OSError(5, "the store is away")
+        store.objects[name] = data
+
+    return Path()
+
+
+@pytest.fixture
+def stored(monkeypatch):
+  """Makes `gs://` paths those of a store with these objects."""
+
+  def run(objects, **options):
+    store = Store(objects, **options)
+    monkeypatch.setattr(epath, "Path", store.path)
+    return store
+
+  return run
+
+
+def test_an_object_is_written_whole_behind_what_is_there(stored, said):
+  store = stored({"gs://b/run/metrics.jsonl": b'{"step": 1}\n{"st'})
+  write("gs://b/run", said, *((step, {"a": 0}) for step in range(2, 50)))
+  lines = store.objects["gs://b/run/metrics.jsonl"].decode().splitlines()
+  assert [json.loads(line)["step"] for line in (lines[0], *lines[2:])] == [1, *range(2, 50)]
+  assert store.writes == 1 and not said
+
+
+def test_lines_wait_while_an_object_is_being_written(stored, said):
+  store = stored({})
+  store.gate.clear()
+  file = MetricsFile("gs://b/run", said.append, every=0)
+  for step in range(5):
+    file.write(step, {"a": 0})
+  store.gate.set()
+  file.close()
+  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5 and store.writes <= 3
+
+
+def test_an_object_that_could_not_be_written_is_written_later(stored, said):
+  store = stored({}, fails=1)
+  file = MetricsFile("gs://b/run", said.append, every=0)
+  file.write(1, {"a": 0})
+  file.close()
+  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 1
+
+
+def test_a_line_has_whole_steps_and_short_times():
+  assert metrics_file.line(7, 1234.56789, {"a": 1}) == '{"step": 7, "time": 1234.568, "a": 1}\n'

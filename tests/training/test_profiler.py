@@ -1,0 +1,73 @@
+import gzip
+import json
+
+import jax
+import pytest
+
+from tests.training.test_loop import run
+from tests.training.toy import ToyStream
+from xmcap.errors import UsageError
+from xmcap.training.profiler import Profiler
+
+
+def traced(folder):
+  return sorted(path.name for path in (folder / "profile/plugins/profile").iterdir())
+
+
+def steps_in(path):
+  """Numbers of the steps whose annotations are in a trace for Perfetto."""
+  trace = json.loads(gzip.decompress(path.read_bytes()))
+  assert set(trace) >= {"traceEvents"} and "metadata" not in trace
+  return sorted(
+    int(event["args"]["step_num"])
+    for event in trace["traceEvents"]
+    if event.get("name") == "train" and "step_num" in event.get("args", {})
+  )
+
+
+def test_the_steps_asked_for_are_traced_and_both_files_open(tmp_path):
+  _, lines = run(tmp_path, profiler=Profiler(steps=(4, 6)))
+  assert traced(tmp_path) == ["step_000004"]
+  folder = tmp_path / "profile/plugins/profile/step_000004"
+  assert sorted(path.name for path in folder.iterdir()) == ["process_0.trace.json.gz", "process_0.xplane.pb"]
+  assert steps_in(folder / "process_0.trace.json.gz") == [4, 5, 6]
+  planes = list(jax.profiler.ProfileData.from_file(str(folder / "process_0.xplane.pb")).planes)
+  assert any(any(line.events for line in plane.lines) for plane in planes)
+  assert any(line.startswith("trace of the steps from 4 in") for line in lines)
+
+
+def test_the_first_steps_can_be_traced(tmp_path):
+  run(tmp_path, 3, profiler=Profiler(steps=(1, 9)))
+  assert steps_in(tmp_path / "profile/plugins/profile/step_000001/process_0.trace.json.gz") == [1, 2, 3]
+
+
+def test_a_file_in_the_folder_asks_for_a_trace_and_is_taken_away(tmp_path):
+  def ask(step):
+    if step == 5:
+      (tmp_path / "profile.now").touch()
+
+  run(tmp_path, stream=ToyStream(on_batch=ask), log_every=4, profiler=Profiler(num_steps=2))
+  (name,) = traced(tmp_path)
+  first = int(name.removeprefix("step_"))
+  assert first % 4 == 1 and first > 5  # right after a report
+  path = tmp_path / "profile/plugins/profile" / name / "process_0.trace.json.gz"
+  assert steps_in(path) == [first, first + 1]
+  assert not (tmp_path / "profile.now").exists()
+
+
+def test_a_trace_that_cannot_be_written_ends_nothing(tmp_path):
+  (tmp_path / "profile").write_text("a file where the folder should be")
+  result, lines = run(tmp_path, profiler=Profiler(steps=(4, 6)))
+  assert result.finished and any("the trace could not be written" in line for line in lines)
+
+
+def test_tracing_changes_no_bit(tmp_path):
+  plain, _ = run(tmp_path / "a")
+  profiled, _ = run(tmp_path / "b", profiler=Profiler(steps=(4, 6)))
+  assert (plain.state.params["wi"] == profiled.state.params["wi"]).all()
+
+
+@pytest.mark.parametrize("steps", [(5,), (6, 5), (0, 3), (1, 2, 3)])
+def test_steps_that_are_no_range_are_one_line(steps):
+  with pytest.raises(UsageError, match=r"such as \(100, 105\)"):
+    Profiler(steps=steps)

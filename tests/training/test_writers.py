@@ -1,0 +1,118 @@
+import json
+import sys
+import types
+
+import pytest
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.training import writers
+from xmcap.training.writers import AllWriters, Writers
+
+
+class Broken:
+  name = "broken"
+
+  def __init__(self):
+    self.calls = 0
+
+  def scalars(self, step, values):
+    self.calls += 1
+    raise RuntimeError("no such bucket\nand more")
+
+
+class Kept(Broken):
+  def scalars(self, step, values):
+    self.calls += 1
+
+  def close(self):
+    pass
+
+
+def test_a_writer_that_fails_is_said_once_and_ends_nothing():
+  said, broken, kept = [], Broken(), Kept()
+  both = AllWriters([broken, kept], said.append)
+  both.scalars(1, {})
+  both.scalars(2, {})
+  both.close()
+  assert (broken.calls, kept.calls) == (1, 2)
+  assert said == ["broken fails: no such bucket; the run goes on without it"]
+
+
+def test_the_first_process_alone_writes(tmp_path, monkeypatch):
+  monkeypatch.setattr(writers.jax, "process_index", lambda: 1)
+  others = Writers().open(tmp_path / "run", True, print)
+  others.event(0, "started")
+  others.scalars(1, {"train/loss": 1.0})
+  others.close()
+  assert not (tmp_path / "run").exists()
+
+
+class FakeRun:
+  """What the writer needs of a run of wandb."""
+
+  def __init__(self, **settings):
+    self.settings, self.logged, self.defined, self.finished = settings, [], [], False
+    self.config = self
+    self.facts = {}
+
+  def define_metric(self, name, step_metric):
+    self.defined.append((name, step_metric))
+
+  def log(self, values):
+    self.logged.append(values)
+
+  def update(self, facts, allow_val_change):
+    self.facts.update(facts)
+
+  def finish(self):
+    self.finished = True
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+  """A stub of the package: the runs that were begun."""
+  runs = []
+  stub = types.ModuleType("wandb")
+  stub.__spec__ = types.SimpleNamespace(name="wandb")
+
+  def init(**settings):
+    runs.append(FakeRun(**settings))
+    return runs[-1]
+
+  stub.init = init
+  monkeypatch.setitem(sys.modules, "wandb", stub)
+  return runs
+
+
+def test_weights_and_biases_gets_every_number_with_its_step(wandb, tmp_path):
+  writer = Writers(wandb="captions").open(tmp_path / "bb", False, print)
+  writer.event(0, "started", total_steps=10)
+  writer.scalars(5, {"train/loss": 2.0, "train/grad_norm": float("nan")})
+  writer.close()
+  (run,) = wandb
+  assert run.settings["project"] == "captions" and run.settings["name"] == "bb"
+  assert run.logged == [{"step": 5, "train/loss": 2.0}] and run.defined == [("*", "step")]
+  assert run.facts == {"total_steps": 10} and run.finished
+  assert json.loads((tmp_path / "bb/metrics.jsonl").read_text().splitlines()[1])["train/loss"] == 2.0
+
+
+def test_a_run_that_goes_on_is_the_same_run_there(wandb, tmp_path):
+  for folder in ("a", "a", "b"):
+    Writers(wandb="captions").open(tmp_path / folder, False, print).close()
+  ids = [run.settings["id"] for run in wandb]
+  assert ids[0] == ids[1] != ids[2] and {run.settings["resume"] for run in wandb} == {"allow"}
+
+
+def test_weights_and_biases_not_installed_is_one_line(monkeypatch):
+  monkeypatch.setattr(writers.importlib.util, "find_spec", lambda name: None)
+  with pytest.raises(UsageError, match=r"wandb is not installed: pip install 'xmcap\[wandb\]'"):
+    Writers(wandb="captions")
+
+
+def test_weights_and_biases_that_refuses_is_one_line(wandb, monkeypatch, tmp_path):
+  def refuse(**settings):
+    raise ValueError("api_key not configured (no-tty)\nmore lines")
+
+  monkeypatch.setattr(sys.modules["wandb"], "init", refuse)
+  with pytest.raises(XmcapError, match=r"api_key not configured \(no-tty\); log in with `wandb login`"):
+    Writers(wandb="captions").open(tmp_path, False, print)
