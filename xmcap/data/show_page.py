@@ -14,7 +14,6 @@ from xmcap import languages
 from xmcap.data import files
 from xmcap.data.show import Example, Piece, ShownCaption
 
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _PIXELATED_BELOW = 160  # smaller pictures are enlarged, and their pixels are to be seen
 _SOURCES = {"human": "human", "mt": "machine"}
 _TITLES = {"byte": "a byte: the vocabulary has no piece", "unknown": "unknown to the vocabulary"}
@@ -112,17 +111,8 @@ def write_sheet(
     f"<li>{_chip(Piece(text, kind))}<span>{_escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
-  page = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{_escape(title)}</title>
-<style>{elements.resource("base.css")}{_STYLE}</style>
-</head>
-<body>
-<main id="top">
+  head = elements.page_head(_escape(title), elements.resource("base.css") + _STYLE, images="data:")
+  page = f"""{head}<main id="top">
 <header class="page-head"><h1>{_escape(title)}</h1>
 <p class="lede">{count}, as the model sees them</p>
 <dl class="facts">{items}</dl>

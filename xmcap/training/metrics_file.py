@@ -25,7 +25,7 @@ def line(step: int, seconds: float, values: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-  if isinstance(value, str | bool | int):
+  if value is None or isinstance(value, str | bool | int):
     return value
   value = float(value)
   return value if math.isfinite(value) else None

@@ -1,24 +1,9 @@
 import re
 
-import pytest
-
 from xmcap.scoring import Table
 from xmcap.scoring.report import chart
 
 _ROWS = {code: {"images": 1, "cider": score} for code, score in (("ar", 1.0), ("en", 3.0), ("te", 2.0))}
-
-
-@pytest.mark.parametrize(
-  "highest, ticks",
-  [
-    (9.3, [0, 2, 4, 6, 8, 10]),
-    (1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-    (0.031, [0, 0.01, 0.02, 0.03, 0.04]),
-    (0.0, [0, 1]),
-  ],
-)
-def test_ticks_are_round_and_reach_the_highest(highest, ticks):
-  assert chart._ticks(highest) == pytest.approx(ticks)
 
 
 def test_a_column_a_language_and_a_mark_a_system():

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
-from xmcap.scoring.report import elements
+from xmcap.scoring.report import axes, elements
 
 _LEFT, _TOP, _BOTTOM, _HEIGHT = 46, 14, 26, 236
 _WIDEST, _PITCH = 1180, 30
@@ -60,7 +60,7 @@ def chart(metric: str, table: tables.Table, others: Others) -> str:
       *(row[metric] for _, _, other in marks for code, row in other.rows.items() if code in scores),
     ]
   )
-  ticks = _ticks(1.0 if metric == "exact" and highest > 0.4 else highest)
+  ticks = axes.ticks(0.0, 1.0 if metric == "exact" and highest > 0.4 else highest)
   pitch = min(72.0, max(_PITCH, (_WIDEST - _LEFT) / len(scores)))
   width = _LEFT + pitch * len(scores)
 
@@ -150,13 +150,3 @@ def _places(scores: Mapping[str, float]) -> dict[str, dict[str, int]]:
     "group": sorted(scores, key=lambda code: (_GROUPS.index(languages.get(code).group), -scores[code])),
   }
   return {by: {code: place for place, code in enumerate(codes)} for by, codes in orders.items()}
-
-
-def _ticks(highest: float) -> list[float]:
-  """Returns round numbers from 0 to at least `highest`, five steps or fewer."""
-  if highest <= 0:
-    return [0.0, 1.0]
-  rough = highest / 5
-  power = 10.0 ** math.floor(math.log10(rough))
-  step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
-  return [round(step * i, 12) for i in range(math.ceil(highest / step - 1e-9) + 1)]

@@ -19,9 +19,35 @@ def escape(text: str) -> str:
   return html.escape(text)
 
 
-def resource(name: str) -> str:
-  """Returns a style sheet or script of this package."""
-  return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+def resource(name: str, package: str = __package__) -> str:
+  """Returns a style sheet or script of this package, or of another."""
+  return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def page_head(title_html: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
+  """Returns a page up to `<body>`; it may load nothing from anywhere.
+
+  Args:
+    title_html: of the window.
+    style: its style sheet.
+    scripts: whether it has scripts, which stand in the page itself.
+    images: what it may show, as a Content-Security-Policy says it.
+  """
+  policy = f"default-src 'none'; img-src {images}; style-src 'unsafe-inline'"
+  if scripts:
+    policy += "; script-src 'unsafe-inline'"
+  return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title_html}</title>
+<style>
+{style}</style>
+</head>
+<body>
+"""
 
 
 def script_json(name: str, value: object) -> str:

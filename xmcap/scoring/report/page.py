@@ -19,9 +19,8 @@ from xmcap.scoring.report import (
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
 
-_POLICY = "default-src 'none'; img-src {}; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _STYLES = ("base.css", "scores.css", "heat_map.css", "browser.css")
-_SCRIPTS = ("scores.js", "heat_map.js", "captions.js", "browser.js")
+_SCRIPTS = ("base.js", "scores.js", "heat_map.js", "captions.js", "browser.js")
 
 
 def write_report(
@@ -99,18 +98,9 @@ def _parts(
   }
   links = "".join(f'<a href="#{key}">{text}</a>' for key, (text, body) in sections.items() if body)
   count = f"{len(table.rows)} language{'' if len(table.rows) == 1 else 's'}"
-  yield f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(found.sources)}">
-<title>{elements.escape(title)}</title>
-<style>
-{"".join(map(elements.resource, _STYLES))}</style>
-</head>
-<body>
-<a class="skip" href="#table">Skip to the table</a>
+  styles = "".join(map(elements.resource, _STYLES))
+  yield elements.page_head(elements.escape(title), styles, scripts=True, images=found.sources)
+  yield f"""<a class="skip" href="#table">Skip to the table</a>
 <nav class="contents" aria-label="Sections"><a class="brand" href="#top">xmcap</a>{links}</nav>
 <main id="top">
 <header class="page-head"><h1>{elements.escape(title)}</h1>

@@ -1,0 +1,46 @@
+import subprocess
+import sys
+
+import pytest
+
+from tests.runs import synthetic
+from xmcap import cli
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("runs")
+  synthetic.captioner(folder / "done", 0, 4_000, 4_000, ends="finished")
+  synthetic.captioner(folder / "broken", 1, 2_000, 4_000, ends="failed")
+  (folder / "old/tensorboard").mkdir(parents=True)
+  return folder
+
+
+def test_a_table_is_printed_and_a_page_written(folder, tmp_path, capsys):
+  assert cli.main(["runs", str(folder), str(folder / "old"), f"--out={tmp_path / 'page.html'}"]) == 0
+  out, err = capsys.readouterr()
+  assert out.splitlines()[0].split()[:4] == ["run", "state", "step", "loss"]
+  assert "broken failed: step 2000: loss or gradient was not finite" in out
+  assert "old: no metrics.jsonl" in err and "wrote" in err
+  assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+  "arguments, said",
+  [(["none"], "none: there is no such folder"), (["old"], "tensorboard --logdir="),
+   (["done", "--metrics=bleu"], "--metrics=bleu: measured were cider_d")],
+)  # fmt: skip
+def test_bad_use_is_one_line(folder, capsys, arguments, said):
+  code = cli.main(["runs", str(folder / arguments[0]), *arguments[1:]])
+  error = capsys.readouterr().err
+  assert code == 2 and said in error and error.count("\n") == 1
+
+
+def test_neither_jax_nor_tensorflow_is_needed(folder, tmp_path):
+  script = (
+    "import sys; sys.modules['jax'] = sys.modules['tensorflow'] = None\n"
+    "from xmcap import cli\n"
+    f"sys.exit(cli.main(['runs', {str(folder)!r}, '--out={tmp_path}/page.html']))"
+  )
+  result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+  assert result.returncode == 0, result.stderr

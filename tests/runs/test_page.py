@@ -1,0 +1,54 @@
+"""The page as it is written; test_in_browser.py has it as a reader uses it."""
+
+import re
+
+import pytest
+
+from tests.runs import synthetic
+from xmcap.runs import history, page
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("runs")
+  now = synthetic.four(folder)
+  runs, _ = history.read_runs([str(folder)], now)
+  page.write(folder / "page.html", runs, ["cider_d", "validation/loss"], ["old: no metrics.jsonl"], now)
+  page.write(folder / "again.html", runs, ["cider_d", "validation/loss"], ["old: no metrics.jsonl"], now)
+  return folder
+
+
+def test_the_same_runs_give_the_same_bytes(written):
+  assert (written / "page.html").read_bytes() == (written / "again.html").read_bytes()
+
+
+def test_nothing_is_loaded_from_anywhere(written):
+  text = (written / "page.html").read_text()
+  assert "default-src 'none'" in text
+  assert not re.findall(r'(?:src|href)="(?!#)', text) and "@import" not in text and "url(" not in text
+
+
+def test_the_curves_are_there_without_a_script(written):
+  text = re.sub(r"<script.*?</script>", "", (written / "page.html").read_text(), flags=re.S)
+  (loss,) = re.findall(r'data-curve="train/loss".*?</figure>', text, flags=re.S)
+  assert loss.count('class="line" d="M') == 4 and "Last values: bb-cc3m-k1" in loss
+  assert text.count("<figure") == 3 + 2 + 7 + 4 + 15
+  assert "old: no metrics.jsonl" in text and "<b>bb-lr1e-3</b> failed: step 7200" in text
+
+
+def test_names_are_text_whatever_they_hold(tmp_path):
+  name = "<img src=x onerror=alert(1)> \"'&"
+  synthetic.captioner(tmp_path / name, 0, 300, 300, ends="failed")
+  runs, _ = history.read_runs([str(tmp_path / name)], synthetic.START)
+  runs[0].reason = "</script><b>"
+  page.write(tmp_path / "page.html", runs, [])
+  text = (tmp_path / "page.html").read_text()
+  assert "<img" not in text and "</script><b>" not in text
+
+
+def test_a_run_that_has_only_started_is_shown(tmp_path):
+  synthetic.Writer(tmp_path / "a").event(0, "started", total_steps=10)
+  runs, _ = history.read_runs([str(tmp_path / "a")], synthetic.START)
+  page.write(tmp_path / "page.html", runs, [])
+  text = (tmp_path / "page.html").read_text()
+  assert "<figure" not in text and "0 of 10" in text

@@ -1,0 +1,62 @@
+import pytest
+
+from tests.runs import synthetic
+from xmcap.errors import UsageError
+from xmcap.runs import history, summary
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("runs")
+  now = synthetic.four(folder)
+  return history.read_runs([str(folder)], now)[0]
+
+
+def rows(runs, metrics):
+  grid = summary.table(runs, metrics)
+  return {row[0]: dict(zip(grid.headings, row, strict=True)) for row in grid.body}
+
+
+def test_each_run_has_its_last_and_best_numbers(runs):
+  metrics = summary.metrics_of(runs)
+  assert metrics == ["cider_d", "validation/loss"]
+  found = rows(runs, metrics)
+  done, failed = found["bb-cc3m-k1"], found["bb-lr1e-3"]
+  assert done["state"] == "finished" and done["step"] == "20,000" and done["MFU"].endswith("%")
+  assert failed["step"] == "7,200 of 20,000" and failed["cider_d"].endswith("@ 4k)")
+  by_name = {run.name: run for run in runs}
+  assert done["loss"] == f"{by_name['bb-cc3m-k1'].last('train/loss'):.4f}"
+
+
+def test_what_no_run_has_is_no_column(tmp_path):
+  writer = synthetic.Writer(tmp_path / "a")
+  writer.event(0, "started", total_steps=10)
+  writer.write(5, {"train/loss": 1.0, "speed/pictures_per_second": 3.25})
+  runs, _ = history.read_runs([str(tmp_path / "a")], synthetic.START)
+  assert summary.table(runs, []).headings == ("run", "state", "step", "loss", "pictures/s")
+  assert rows(runs, [])["a"]["pictures/s"] == "3.25"
+
+
+def test_silence_is_told_in_hours(tmp_path):
+  writer = synthetic.Writer(tmp_path / "a")
+  writer.event(0, "started", total_steps=10)
+  (run,), _ = history.read_runs([str(tmp_path / "a")], writer.now + 3 * 3600)
+  assert summary.state(run, writer.now + 3 * 3600) == "silent 3 h"
+
+
+def test_wanted_metrics(runs):
+  assert summary.metrics_of(runs, ["validation/loss"]) == ["validation/loss"]
+  with pytest.raises(UsageError, match="--metrics=bleu: measured were cider_d, validation/loss"):
+    summary.metrics_of(runs, ["bleu"])
+
+
+def test_a_terminal_has_room_for_three_metrics():
+  assert summary.hidden(["a", "b", "c"]) == (["a", "b", "c"], "")
+  assert "also measured: d, e" in summary.hidden(["a", "b", "c", "d", "e"])[1]
+
+
+@pytest.mark.parametrize(
+  "value, text", [(2.34567, "2.3457"), (0.0123456, "0.0123"), (12345.6, "12,346"), (0.0, "0.0000")]
+)
+def test_numbers_have_the_digits_that_count(value, text):
+  assert summary.number(value) == text

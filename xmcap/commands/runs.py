@@ -1,0 +1,46 @@
+"""The command that shows what runs have written about themselves."""
+
+from xmcap.commands import base
+
+
+def add(commands) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    commands,
+    "runs",
+    _runs,
+    "show how runs go: a table, or a page of their curves",
+    "Reads MODEL_DIR/metrics.jsonl, also while a run is going on.",
+  )
+  command.add_argument("dirs", nargs="+", metavar="DIR", help="a MODEL_DIR, or a folder of them")
+  command.add_argument(
+    "--out",
+    default="",
+    metavar="FILE",
+    help="write an HTML page of the curves, which needs neither server nor network",
+  )
+  command.add_argument("--metrics", default="", metavar="NAMES", help="of the evaluations, only these")
+
+
+def _runs(arguments) -> None:
+  from xmcap.runs import history, summary
+
+  runs, left_out = history.read_runs(arguments.dirs)
+  wanted = [name for name in arguments.metrics.split(",") if name]
+  metrics = summary.metrics_of(runs, wanted)
+  for line in left_out:
+    base.say(f"xmcap: left out: {line}")
+  kept, others = (metrics, "") if wanted else summary.hidden(metrics)
+  print(summary.table(runs, kept).text(), end="")
+  for run in runs:
+    if run.torn:
+      base.say(f"xmcap: {run.folder}: {run.torn} lines of metrics.jsonl could not be read")
+    if run.state == "failed":
+      print(f"{run.name} failed: {run.reason}")
+  if others:
+    print(others)
+  if arguments.out:
+    from xmcap.runs import page
+
+    page.write(arguments.out, runs, metrics, left_out)
+    base.say(f"xmcap: wrote {arguments.out}")

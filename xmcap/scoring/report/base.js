@@ -1,0 +1,104 @@
+"use strict";
+
+// The value of a control: of a list, or of the button that is pressed.
+function chosen(name) {
+  const control = document.querySelector(`select[name="${name}"], input[name="${name}"]:checked`);
+  return control ? control.value : null;
+}
+
+function onChoice(names, update) {
+  const selector = names.map((name) => `[name="${name}"]`).join(", ");
+  for (const control of document.querySelectorAll(selector)) control.addEventListener("change", update);
+}
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// One tip for the whole page: what `data-tip` of the element under the pointer or in focus says.
+const tip = element("div", "tip");
+tip.setAttribute("role", "tooltip");
+tip.id = "tip";
+tip.hidden = true;
+document.body.append(tip);
+
+let tipOf = null;
+
+function showTip(target) {
+  tipOf = target;
+  const [head, ...lines] = target.dataset.tip.split("\n");
+  tip.replaceChildren(element("b", "", head), ...lines.map((line) => element("span", "", line)));
+  tip.hidden = false;
+  const of = target.getBoundingClientRect();
+  const size = tip.getBoundingClientRect();
+  const left = of.left + of.width / 2 - size.width / 2;
+  const above = of.top - size.height - 8;
+  tip.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - size.width - 8))}px`;
+  tip.style.top = `${above > 8 ? above : of.bottom + 8}px`;
+}
+
+function hideTip() {
+  tip.hidden = true;
+}
+
+document.addEventListener("pointerover", (event) => {
+  const target = event.target.closest?.("[data-tip]");
+  if (target) showTip(target);
+  else hideTip();
+});
+document.addEventListener("focusin", (event) => {
+  const target = event.target.closest("[data-tip]");
+  if (target && target.matches(":focus-visible")) showTip(target);
+  else hideTip();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") hideTip();
+});
+document.addEventListener("scroll", () => {
+  if (tip.hidden) return;
+  if (tipOf.matches(":hover, :focus-visible")) showTip(tipOf);
+  else hideTip();
+}, { capture: true, passive: true });
+
+// Tables: a heading sorts by its column; numbers start with the highest, and absent ones are last either way.
+function sortTable(heading) {
+  const table = heading.closest("table");
+  const headings = [...heading.parentNode.children];
+  const index = headings.indexOf(heading);
+  const numeric = heading.classList.contains("number");
+  const before = heading.getAttribute("aria-sort");
+  const order = before ? (before === "ascending" ? "descending" : "ascending") : numeric ? "descending" : "ascending";
+  for (const other of headings) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", order);
+  const sign = order === "ascending" ? 1 : -1;
+  const text = (row) => row.children[index].dataset.value ?? row.children[index].textContent;
+  const rows = [...table.tBodies[0].rows].map((row) => [text(row), row]);
+  const compare = numeric
+    ? (a, b) => (a === "") - (b === "") || sign * (a - b)
+    : (a, b) => sign * a.localeCompare(b, "en", { numeric: true });
+  rows.sort(([a], [b]) => compare(a, b));
+  table.tBodies[0].append(...rows.map(([, row]) => row));
+}
+
+for (const heading of document.querySelectorAll("table.sortable thead th")) {
+  heading.querySelector("button").addEventListener("click", () => sortTable(heading));
+}
+
+// The contents show which section is read.
+const contents = new Map([...document.querySelectorAll(".contents a[href^='#']")].map((a) => [a.hash.slice(1), a]));
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    for (const [name, link] of contents) {
+      if (name === entry.target.id) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  }
+}, { rootMargin: "-20% 0px -75% 0px" });
+for (const name of contents.keys()) {
+  const section = document.getElementById(name);
+  if (section && section.tagName === "SECTION") seen.observe(section);
+}
