@@ -4,7 +4,9 @@ import json
 import jax
 import pytest
 
+from tests import small_corpus
 from tests.training.test_loop import run
+from tests.training.test_processes import launched
 from tests.training.toy import ToyStream
 from xmcap.errors import UsageError
 from xmcap.training.profiler import Profiler
@@ -71,3 +73,26 @@ def test_tracing_changes_no_bit(tmp_path):
 def test_steps_that_are_no_range_are_one_line(steps):
   with pytest.raises(UsageError, match=r"such as \(100, 105\)"):
     Profiler(steps=steps)
+
+
+@pytest.mark.slow
+def test_all_processes_trace_the_same_steps(tmp_path):
+  corpus = small_corpus.write(tmp_path / "corpus")
+  (tmp_path / "run").mkdir()
+  (tmp_path / "run/profile.now").touch()
+  flags = (
+    "--gin.TOTAL_STEPS=5",
+    "--gin.train.log_every=2",
+    "--gin.Profiler.num_steps=2",
+    "--gin.Partitioning.data=8",
+  )
+  process = launched(corpus, tmp_path / "run", 2, *flags)
+  output, _ = process.communicate(timeout=300)
+  assert process.returncode == 0, output
+  (name,) = traced(tmp_path / "run")
+  folder = tmp_path / "run/profile/plugins/profile" / name
+  assert (
+    sorted(path.name.partition(".")[0] for path in folder.iterdir()) == ["process_0"] * 2 + ["process_1"] * 2
+  )
+  for number in range(2):
+    assert steps_in(folder / f"process_{number}.trace.json.gz") == [3, 4]

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

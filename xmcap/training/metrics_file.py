@@ -27,8 +27,8 @@ def line(step: int, seconds: float, values: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
   if value is None or isinstance(value, str | bool | int):
     return value
-  value = float(value)
-  return value if math.isfinite(value) else None
+  # As many digits as float32 has.
+  return float(f"{value:.8g}") if math.isfinite(value) else None
 
 
 class MetricsFile:
