@@ -17,3 +17,8 @@ class RestartError(XmcapError):
   """A run that ended early and goes on when it is started again; the command exits 75 (EX_TEMPFAIL of sysexits.h)."""
 
   exit_code = 75
+
+
+def first_line(error: BaseException) -> str:
+  """What an error says, in one line of at most 200 characters."""
+  return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 
 from xmcap.models.vit import ViTConfig
-from xmcap.training.flops import matmul_flops, step_flops
+from xmcap.training.flops import ideal_seconds, matmul_flops, step_flops
 from xmcap.training.objectives import TagObjective
 from xmcap.training.optimizer import Optimizer
 
@@ -50,15 +50,20 @@ def test_other_arithmetic_is_none():
   assert matmul_flops(lambda x: jnp.sum(jnp.exp(x)), _shape(9, 9)) == 0
 
 
-def _tag_step(vit, **options):
-  """Operations of a step on two pictures of 16 x 16."""
+def _tag_run(vit):
+  """An objective, shapes of its parameters, and of a batch of two pictures of 16 x 16."""
   objective = TagObjective(vit=vit, num_classes=5, num_slots=2)
   batch = {
     "image": jax.ShapeDtypeStruct((2, 16, 16, 3), jnp.uint8),
     "tags": jax.ShapeDtypeStruct((2, 2), jnp.int32),
   }
   params = jax.eval_shape(lambda batch: objective.init(jax.random.key(0), batch), batch)["params"]
-  return step_flops(objective, Optimizer(**options.pop("optimizer", {})), params, batch, **options)
+  return objective, params, batch
+
+
+def _tag_step(vit, optimizer=None, **options):
+  objective, params, batch = _tag_run(vit)
+  return step_flops(objective, Optimizer(**optimizer or {}), params, batch, **options)
 
 
 @pytest.fixture
@@ -73,3 +78,15 @@ def test_what_is_computed_again_counts_only_where_asked_for(vit):
 
 def test_what_is_frozen_has_no_gradients(vit):
   assert _tag_step(vit, optimizer={"frozen": ("^vit/",)}) < 0.6 * _tag_step(vit)
+
+
+class _Device:
+  def __init__(self, device_kind):
+    self.device_kind = device_kind
+
+
+def test_a_step_at_the_peak_of_all_devices(vit):
+  objective, params, batch = _tag_run(vit)
+  seconds = ideal_seconds(objective, Optimizer(), params, [_Device("TPU v4")] * 4, batch)
+  assert seconds == pytest.approx(_tag_step(vit) / (4 * 275e12))
+  assert ideal_seconds(objective, Optimizer(), params, jax.devices(), batch) is None  # a CPU

@@ -63,6 +63,15 @@ def test_a_trace_that_cannot_be_written_ends_nothing(tmp_path):
   assert result.finished and any("the trace could not be written" in line for line in lines)
 
 
+def test_a_trace_beside_another_is_left_out(tmp_path):
+  jax.profiler.start_trace(str(tmp_path / "own"))
+  try:
+    result, lines = run(tmp_path / "run", profiler=Profiler(steps=(4, 6)))
+  finally:
+    jax.profiler.stop_trace()
+  assert result.finished and any(line.startswith("no trace from step 4: ") for line in lines)
+
+
 def test_tracing_changes_no_bit(tmp_path):
   plain, _ = run(tmp_path / "a")
   profiled, _ = run(tmp_path / "b", profiler=Profiler(steps=(4, 6)))

@@ -61,7 +61,8 @@ def write(
     *(body for key, (_, body) in sections.items() if key != "runs"),
     "</main>\n",
     elements.script_json("runs-data", data.document()),
-    f"<script>\n{elements.resource('base.js')}{_own('runs.js')}</script>\n</body>\n</html>\n",
+    f"<script>\n{elements.resource('base.js')}{elements.resource('axes.js')}{_own('runs.js')}</script>\n",
+    "</body>\n</html>\n",
   ]
   files.write_text(path, "".join(page).encode("utf-8", "replace").decode())
 

@@ -18,7 +18,7 @@ import numpy as np
 from etils import epath
 from jax.experimental import multihost_utils
 
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, first_line
 from xmcap.training import hooks
 
 REQUEST = "profile.now"
@@ -121,7 +121,12 @@ class Profile:
     options.python_tracer_level = int(self._profiler.python)
     # On a disk first: the names are ours then, and the run's folder may be an object store.
     self._temporary = tempfile.TemporaryDirectory(prefix="xmcap-profile-")
-    jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)
+    try:
+      jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)
+    except RuntimeError as error:  # another trace is being made
+      self._temporary.cleanup()
+      self._say(f"no trace from step {first}: {first_line(error)}")
+      return
     self._first, self._last = first, last
 
   def _end(self) -> None:
@@ -131,7 +136,7 @@ class Profile:
         jax.profiler.stop_trace()
         out = self._keep(pathlib.Path(folder))
       except (OSError, ValueError) as error:
-        self._say(f"the trace could not be written: {str(error).splitlines()[0]}; the run goes on")
+        self._say(f"the trace could not be written: {first_line(error)}; the run goes on")
         return
     self._say(f"trace of the steps from {self._first} in {out}")
 
