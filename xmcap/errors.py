@@ -19,6 +19,7 @@ class RestartError(XmcapError):
   exit_code = 75
 
 
-def first_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
   """What an error says, in one line of at most 200 characters."""
-  return (str(error).splitlines() or [type(error).__name__])[0][:200]
+  text = " ".join(str(error).split()) or type(error).__name__
+  return text if len(text) <= 200 else text[:197] + "..."

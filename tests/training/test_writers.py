@@ -35,7 +35,7 @@ def test_a_writer_that_fails_is_said_once_and_ends_nothing():
   both.scalars(2, {})
   both.close()
   assert (broken.calls, kept.calls) == (1, 2)
-  assert said == ["broken fails: no such bucket; the run goes on without it"]
+  assert said == ["broken fails: no such bucket and more; the run goes on without it"]
 
 
 def test_the_first_process_alone_writes(tmp_path, monkeypatch):
@@ -114,5 +114,5 @@ def test_weights_and_biases_that_refuses_is_one_line(wandb, monkeypatch, tmp_pat
     raise ValueError("api_key not configured (no-tty)\nmore lines")
 
   monkeypatch.setattr(sys.modules["wandb"], "init", refuse)
-  with pytest.raises(XmcapError, match=r"api_key not configured \(no-tty\); log in with `wandb login`"):
+  with pytest.raises(XmcapError, match=r"api_key not configured \(no-tty\) more lines; log in with `wandb login`"):
     Writers(wandb="captions").open(tmp_path, False, print)

@@ -18,7 +18,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training import hosts, manifest, run_folder, saved, scores, watch
 from xmcap.training.retention import CheckpointPolicy, Retention
 from xmcap.training.step import TrainState
@@ -250,6 +250,6 @@ def _readable_errors(what: str) -> Iterator[None]:
     if lost := hosts.as_lost(error):
       raise lost from error
     raise XmcapError(
-      f"{what}: writing failed ({saved.one_line(error)}): is the disk full, or the folder read-only?"
+      f"{what}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
       " What was saved before stays"
     ) from error

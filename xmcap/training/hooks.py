@@ -11,8 +11,8 @@ from typing import Any
 import jax
 from absl import logging
 
-from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.training import hosts, saved, watch
+from xmcap.errors import RestartError, UsageError, XmcapError, one_line
+from xmcap.training import hosts, watch
 from xmcap.training.checkpoints import Checkpoints
 from xmcap.training.metrics import Progress
 from xmcap.training.retention import CheckpointPolicy, SaveClock
@@ -182,6 +182,6 @@ class Evaluate:
     kept = f"checkpoint {run.saved} is saved" if run.saved else "no checkpoint was due before"
     kind = UsageError if isinstance(error, UsageError) else XmcapError
     return kind(
-      f"step {run.step}: {type(evaluator).__name__} failed ({saved.one_line(error)}); {kept}: mend it, or take it out"
+      f"step {run.step}: {type(evaluator).__name__} failed ({one_line(error)}); {kept}: mend it, or take it out"
       " of train.evaluators, and start again"
     )

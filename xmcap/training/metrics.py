@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from xmcap.errors import first_line
+from xmcap.errors import one_line
 from xmcap.training.pace import Pace
 from xmcap.training.writers import AllWriters
 
@@ -57,7 +57,7 @@ class Progress:
 
   def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
     if error is not None:
-      self.event("failed", error=first_line(error))
+      self.event("failed", error=one_line(error))
     self._writer.close()
 
   @contextlib.contextmanager

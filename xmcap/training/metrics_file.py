@@ -15,7 +15,7 @@ from typing import Any
 
 from etils import epath
 
-from xmcap.errors import first_line
+from xmcap.errors import one_line
 
 FILE = "metrics.jsonl"
 
@@ -87,7 +87,7 @@ class MetricsFile:
   def _tell(self, error: Exception | None) -> None:
     if error is not None and not self._failed:
       self._failed = True
-      reason = getattr(error, "strerror", None) or first_line(error)
+      reason = getattr(error, "strerror", None) or one_line(error)
       self._say(f"{self._path}: cannot be written ({reason}); the run goes on and tries again")
 
 

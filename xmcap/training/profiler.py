@@ -18,8 +18,8 @@ import numpy as np
 from etils import epath
 from jax.experimental import multihost_utils
 
-from xmcap.errors import UsageError, first_line
-from xmcap.training import hooks
+from xmcap.errors import UsageError, one_line
+from xmcap.training import hooks, watch
 
 REQUEST = "profile.now"
 """A file of this name in the run's folder asks for a trace; it is removed when the trace begins."""
@@ -90,8 +90,9 @@ class Profile:
     if self._last is not None:
       if run.step < self._last and not run.is_last:
         return
-      jax.block_until_ready(run.state.params)
-      self._end()
+      with watch.during("checkpoint", f"the trace of step {self._first}"):
+        jax.block_until_ready(run.state.params)
+        self._end()
     elif run.is_last:
       return
     elif self._profiler.steps and run.step + 1 == self._profiler.steps[0]:
@@ -125,7 +126,7 @@ class Profile:
       jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)
     except RuntimeError as error:  # another trace is being made
       self._temporary.cleanup()
-      self._say(f"no trace from step {first}: {first_line(error)}")
+      self._say(f"no trace from step {first}: {one_line(error)}")
       return
     self._first, self._last = first, last
 
@@ -136,7 +137,7 @@ class Profile:
         jax.profiler.stop_trace()
         out = self._keep(pathlib.Path(folder))
       except (OSError, ValueError) as error:
-        self._say(f"the trace could not be written: {first_line(error)}; the run goes on")
+        self._say(f"the trace could not be written: {one_line(error)}; the run goes on")
         return
     self._say(f"trace of the steps from {self._first} in {out}")
 

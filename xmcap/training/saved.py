@@ -12,7 +12,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training import hosts, manifest, retention, scores
 from xmcap.training import optimizer as optimizer_lib
 from xmcap.training.step import TrainState
@@ -237,9 +237,3 @@ def _damage(path: epath.Path, whole: bool = False) -> Iterator[None]:
     raise CheckpointDamaged(
       f"{path}: cannot be read, it was cut short or files are missing ({one_line(error)})"
     ) from error
-
-
-def one_line(error: BaseException) -> str:
-  """What an error says, in one line of at most 200 characters."""
-  text = " ".join(str(error).split()) or type(error).__name__
-  return text if len(text) <= 200 else text[:197] + "..."

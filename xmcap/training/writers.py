@@ -13,7 +13,7 @@ import gin
 import jax
 from etils import epath
 
-from xmcap.errors import UsageError, XmcapError, first_line
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training import metrics_file
 
 _WANDB_RUN = "wandb_run.txt"
@@ -108,7 +108,7 @@ class AllWriters:
         call(writer)
       except Exception as error:  # of TensorFlow, of wandb: whatever it is, the training is worth more
         self._writers.remove(writer)
-        self._say(f"{writer.name} fails: {first_line(error)}; the run goes on without it")
+        self._say(f"{writer.name} fails: {one_line(error)}; the run goes on without it")
 
 
 class JsonLines:
@@ -196,7 +196,7 @@ class WeightsAndBiases:
       self._run.define_metric("*", step_metric="step")
     except Exception as error:  # wandb's, by many classes
       raise XmcapError(
-        f"Weights & Biases: {first_line(error)}; log in with `wandb login`, or set WANDB_MODE=offline"
+        f"Weights & Biases: {one_line(error)}; log in with `wandb login`, or set WANDB_MODE=offline"
       ) from None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
