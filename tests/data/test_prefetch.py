@@ -1,9 +1,12 @@
 import itertools
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
-from xmcap.data.prefetch import prefetch
+from xmcap.data.prefetch import Job, prefetch
 from xmcap.errors import UsageError
 
 
@@ -11,37 +14,74 @@ def threads() -> list[threading.Thread]:
   return [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
+def jobs(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Job]:
+  """An item each, of one part."""
+  return (Job([partial(function, item)], lambda parts: parts[0]) for item in items)
+
+
 @pytest.mark.parametrize("workers, depth", [(1, 1), (1, 4), (3, 2), (4, 20)])
 def test_results_come_in_order(workers, depth):
-  assert list(prefetch(lambda item: item * item, range(10), workers, depth)) == [i * i for i in range(10)]
+  squares = jobs(lambda item: item * item, range(10))
+  assert list(prefetch(squares, workers, depth)) == [i * i for i in range(10)]
   assert not threads()
 
 
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_parts_are_joined_in_order(workers):
+  items = (Job([partial(pow, item, part) for part in range(5)], tuple) for item in range(10))
+  assert list(prefetch(items, workers)) == [tuple(item**part for part in range(5)) for item in range(10)]
+
+
+def test_several_threads_work_at_one_item():
+  # No part ends before the other has begun.
+  meet = threading.Barrier(2, timeout=30)
+  assert list(prefetch([Job([meet.wait, meet.wait], sorted)], workers=2, depth=1)) == [[0, 1]]
+
+
+def test_a_job_runs_on_the_thread_that_asks():
+  assert Job([threading.current_thread] * 2, set).run() == {threading.current_thread()}
+
+
 def test_no_items():
-  assert list(prefetch(str, [])) == []
+  assert list(prefetch([])) == []
 
 
 def test_an_error_is_raised_when_its_turn_comes():
   def divide(item: int) -> float:
     return 12 / (3 - item)
 
-  results = prefetch(divide, itertools.count(), workers=2)
+  results = prefetch(jobs(divide, itertools.count()), workers=2)
   assert [next(results), next(results), next(results)] == [4, 6, 12]
   with pytest.raises(ZeroDivisionError):
     next(results)
   assert not threads()
 
 
+def test_of_several_errors_in_an_item_the_first_part_s_is_raised():
+  late = threading.Event()
+
+  def fail(number: int) -> None:
+    if number == 1:
+      late.wait(timeout=30)  # the later part fails first
+    else:
+      late.set()
+    raise ValueError(f"part {number}")
+
+  with pytest.raises(ValueError, match="part 1"):
+    list(prefetch([Job([partial(fail, 1), partial(fail, 2)], tuple)], workers=2))
+  assert not threads()
+
+
 def test_work_begins_before_the_first_result_is_asked_for():
   begun = threading.Event()
-  results = prefetch(lambda item: begun.set(), [0])
+  results = prefetch(jobs(lambda item: begun.set(), [0]))
   assert begun.wait(timeout=30)
   results.close()
 
 
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_closing_ends_the_threads(taken):
-  results = prefetch(lambda item: item, itertools.count(), workers=2, depth=3)
+  results = prefetch(jobs(lambda item: item, itertools.count()), workers=2, depth=3)
   for _ in range(taken):
     next(results)
   assert threads()
@@ -52,7 +92,7 @@ def test_closing_ends_the_threads(taken):
 
 def test_no_more_than_depth_items_are_taken_ahead():
   taken = []
-  results = prefetch(lambda item: item, (taken.append(item) or item for item in itertools.count()), depth=3)
+  results = prefetch(jobs(int, (taken.append(item) or item for item in itertools.count())), depth=3)
   assert len(taken) == 3
   next(results)
   assert len(taken) == 4
@@ -62,4 +102,4 @@ def test_no_more_than_depth_items_are_taken_ahead():
 @pytest.mark.parametrize("workers, depth", [(0, 1), (1, 0)])
 def test_sizes_below_one_are_refused(workers, depth):
   with pytest.raises(UsageError, match="at least one worker"):
-    prefetch(str, [], workers, depth)
+    prefetch([], workers, depth)

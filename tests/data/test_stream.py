@@ -10,7 +10,7 @@ from scipy import stats
 
 import tests.data.conftest as corpora
 from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
-from xmcap.data import checks, images, records
+from xmcap.data import checks, files, images, records
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError
 
@@ -309,12 +309,75 @@ def test_prefetched_batches_are_the_same(tiny):
   assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
+@pytest.mark.parametrize("options", [{}, {"target_lengths": (12, 24), "bucket_window": 2}])
+@pytest.mark.parametrize("workers, depth", [(1, 2), (2, 5), (3, 2), (4, 16)])
+def test_any_number_of_workers_gives_the_same_bits(tiny, workers, depth, options):
+  # 24 pictures are three parts at most.
+  options |= dict(batch_size=48, augment=images.Augment(min_area=0.5))
+  one = captions(tiny, **options)
+  stream = captions(tiny, workers=workers, depth=depth, **options)
+  for step, batch in enumerate(stream.batches(num_steps=6)):
+    equal(batch, one.batch(step))
+  rows = np.arange(1, 24, 2)
+  for step, batch in enumerate(stream.batches(5, rows, num_steps=3), 5):
+    equal(batch, one.batch(step, rows))
+  assert stream.lost == {}
+
+
+def test_tags_of_any_number_of_workers_are_the_same(tiny):
+  stream = TagStream(tiny.name, batch_size=NUM_PICTURES, num_slots=2, image_size=SIDE, workers=3)
+  for step, batch in enumerate(stream.batches(num_steps=3)):
+    equal(batch, stream.batch(step))
+  assert stream.lost == {"tags beyond the last slot": 6 * NUM_PICTURES // 4}  # three batches, made twice
+
+
+def test_workers_are_the_cores_of_the_process_unless_given(tiny):
+  assert captions(tiny).workers == captions(tiny, workers=0).workers == files.available_cores()
+  assert captions(tiny, workers=5).workers == 5
+
+
+@pytest.mark.parametrize(
+  "batches, ahead",
+  [(0, 2), (2.9, 2), (7, 7), (100, 16)],
+)
+def test_batches_ahead_fit_into_the_memory(tiny, batches, ahead):
+  rows = [0, 2, 3]
+  stream = captions(tiny, prefetch_bytes=int(batches * len(rows) * SIDE * SIDE * 3))
+  assert stream.batches_ahead(len(rows)) == ahead
+  assert captions(tiny, depth=4).batches_ahead(len(rows)) == 4
+
+
+def test_no_more_pixels_are_held_than_fit_into_the_memory(tiny, monkeypatch):
+  stream = captions(tiny, workers=2, prefetch_bytes=3 * 6 * SIDE * SIDE * 3)
+  made = []
+  new_pixels = stream._new_pixels
+  monkeypatch.setattr(stream, "_new_pixels", lambda count: made.append(count) or new_pixels(count))
+  batches = stream.batches()
+  assert made == [6] * 3
+  next(batches)
+  assert made == [6] * 4
+  batches.close()
+
+
 def test_a_bad_picture_is_named_when_its_batch_comes(tmp_path, register):
   pictures = [tiny_record(index) for index in range(4)]
   pictures[2].image = pictures[2].image[:40]
   stream = captions(register(write_corpus(tmp_path, pictures)), batch_size=4)
   with pytest.raises(XmcapError, match="picture '0000000000000002'"):
     list(stream.batches(num_steps=2))
+
+
+def test_the_batches_before_a_bad_picture_are_whole(tmp_path, register):
+  pictures = [tiny_record(index) for index in range(NUM_PICTURES)]
+  pictures[7].image = pictures[7].image[:40]
+  stream = captions(register(write_corpus(tmp_path, pictures)), batch_size=2, captions_per_image=1, workers=4)
+  step = int(np.flatnonzero(stream._indices(np.arange(NUM_PICTURES)) == 7)[0]) // 2
+  batches = stream.batches()
+  for number in range(step):
+    equal(next(batches), stream.batch(number))
+  with pytest.raises(XmcapError, match="picture '0000000000000007'"):
+    next(batches)
+  assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 @pytest.mark.parametrize(
@@ -329,6 +392,9 @@ def test_a_bad_picture_is_named_when_its_batch_comes(tmp_path, register):
     (dict(target_length=1), "one piece and its end"),
     (dict(target_lengths=(12, 24), bucket_window=0), "at least one batch"),
     (dict(split="nothing"), "nothing"),
+    (dict(workers=-1), "-1 workers"),
+    (dict(depth=1), "at least 2 batches"),
+    (dict(prefetch_bytes=-1), "-1 bytes ahead"),
   ],
 )
 def test_bad_configurations(tiny, options, message):

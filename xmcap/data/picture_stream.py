@@ -1,27 +1,36 @@
 """What all streams share: the order of pictures, the rows that a process reads, pixels, and prefetching."""
 
 import copy
+import functools
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 
-from xmcap.data import draws, images
+from xmcap.data import draws, files, images
 from xmcap.data.corpus import PartSource
-from xmcap.data.prefetch import prefetch
+from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
 
 Batch = dict[str, np.ndarray]
 
+PREFETCH_BYTES = 2 << 30
+"""The pixels of the batches made ahead take no more memory, unless two batches do."""
+
 _UNDECODABLE = "pictures that cannot be decoded"
+_PART_ROWS = 8  # of a batch, made by one thread at a time: the draws of fewer cost more than they gain
+_LEAST_AHEAD = 2  # one is handed over while the other is made
 
 
 class PictureStream:
   """A stream without a batch: what a kind of stream puts into one is its own.
+
+  A batch is made in parts of neighbouring rows, by `_part`, on several threads, and put together by `_joined`.
 
   Args:
     source: the records of the split.
@@ -29,13 +38,16 @@ class PictureStream:
     image_size: H = W, pixels.
     seed: of order and augmentation.
     augment: random changes to the pictures; None for none.
-    workers: threads that make batches.
+    workers: threads that make batches; None or 0: one for each core of this process. Pillow decodes and resizes outside
+      of the interpreter lock.
+    depth: batches made ahead at most.
+    prefetch_bytes: memory that their pixels take at most. Two are made ahead whatever they take.
 
   Attributes:
     skipped: pictures that cannot be decoded; the kind of stream says whether they are left out.
 
   Raises:
-    UsageError: the batch is empty.
+    UsageError: the batch is empty, or a number is negative.
   """
 
   def __init__(
@@ -45,8 +57,15 @@ class PictureStream:
     image_size: int,
     seed: int,
     augment: images.Augment | None,
-    workers: int,
+    workers: int | None,
+    depth: int,
+    prefetch_bytes: int,
   ):
+    if (workers or 0) < 0 or depth < _LEAST_AHEAD or prefetch_bytes < 0:
+      raise UsageError(
+        f"a stream with {workers} workers, {depth} batches and {prefetch_bytes} bytes ahead: give at least "
+        f"{_LEAST_AHEAD} batches, and 0 workers for one a core"
+      )
     if pictures < 1 or image_size < 1:
       raise UsageError(
         f"a batch of {pictures} pictures of {image_size} pixels is empty: give at least 1 of each"
@@ -56,7 +75,9 @@ class PictureStream:
     self.image_size = image_size
     self.seed = seed
     self.augment = augment
-    self.workers = workers
+    self.workers = workers or files.available_cores()
+    self.depth = depth
+    self.prefetch_bytes = prefetch_bytes
     self._end: int | None = None
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
@@ -107,33 +128,50 @@ class PictureStream:
 
     Raises:
       UsageError: no such rows, or no such step.
+      XmcapError: a record or picture cannot be read; names it.
     """
-    raise NotImplementedError
+    return self._job(step, rows, workers=1).run()
 
   def batches(
-    self,
-    start_step: int = 0,
-    rows: Sequence[int] | None = None,
-    num_steps: int | None = None,
-    depth: int = 4,
+    self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
   ) -> Iterator[Batch]:
-    """Yields the batches from a step on, computed ahead on threads.
+    """Yields the batches from a step on, made ahead on threads that share each batch.
 
     Args:
       start_step: the first step.
       rows: see `batch`.
       num_steps: how many; None: for ever.
-      depth: batches held or under way at most.
 
     Returns:
       An iterator; an error in the making of a batch is raised when its turn comes; `close()` ends the
       threads.
     """
-    self._positions(0, rows)
     steps = itertools.count(start_step)
     if num_steps is not None:
       steps = itertools.islice(steps, num_steps)
-    return prefetch(lambda step: self.batch(step, rows), steps, self.workers, depth)
+    depth = self.batches_ahead(len(self._positions(0, rows)))
+    return prefetch((self._job(step, rows, self.workers) for step in steps), self.workers, depth)
+
+  def batches_ahead(self, rows: int) -> int:
+    """How many batches of so many rows are made ahead: `depth`, or fewer where `prefetch_bytes` hold fewer."""
+    return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // (rows * self.image_size**2 * 3)))
+
+  def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
+    """The making of a batch, in parts for so many threads."""
+    positions = self._positions(step, rows)
+    pixels = self._new_pixels(len(positions))
+    count = min(workers, -(-len(positions) // _PART_ROWS))
+    split = zip(np.array_split(positions, count), np.array_split(pixels, count), strict=True)
+    parts = [functools.partial(self._part, step, *part) for part in split]
+    return Job(parts, functools.partial(self._joined, positions, pixels))
+
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Any:
+    """Fills the pixels, uint8 [N, H, W, 3], of N positions of a step; returns what else `_joined` needs of them."""
+    raise NotImplementedError
+
+  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[Any]) -> Batch:
+    """The batch, of its positions and pixels and of what `_part` returned of each of its parts."""
+    raise NotImplementedError
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
     """The positions of rows of a step's batch: int64 [N]."""

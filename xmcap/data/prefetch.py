@@ -1,52 +1,73 @@
-"""Computes the next items of a sequence on threads while the present one is used."""
+"""Makes the items of a sequence on threads, several at one item, while the present one is used."""
 
 import collections
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from xmcap.errors import UsageError
 
-In = TypeVar("In")
+Part = TypeVar("Part")
 Out = TypeVar("Out")
 
 
-def prefetch(
-  function: Callable[[In], Out], items: Iterable[In], workers: int = 1, depth: int = 4
-) -> Iterator[Out]:
-  """Yields `function(item)` for each item in order, up to `depth` of them computed ahead.
+@dataclasses.dataclass(frozen=True)
+class Job(Generic[Part, Out]):
+  """How an item is made.
 
-  The first results are begun at once, before the first is asked for. An error in `function` is raised
-  when its item's turn comes. Closing the iterator (`close()`, or the end of its last reference) cancels
-  what has not begun and waits for what has.
+  Attributes:
+    parts: make a part each; they are called on any thread, in any order, at the same time.
+    join: makes the item of what the parts returned, in the order of `parts`; not costly.
+  """
+
+  parts: Sequence[Callable[[], Part]]
+  join: Callable[[list[Part]], Out]
+
+  def run(self) -> Out:
+    """The item, made on the calling thread."""
+    return self.join([part() for part in self.parts])
+
+
+def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -> Iterator[Out]:
+  """Yields the item of each job in order, up to `depth` of them made ahead.
+
+  The parts of an item are begun before those of the next, the first ones at once, before the first item is asked for.
+  An error in a part is raised when its item's turn comes. Closing the iterator (`close()`, or the end of its last
+  reference) cancels what has not begun and waits for what has.
 
   Args:
-    function: called from several threads; must be pure.
-    items: any iterable, endless ones too; read on the calling thread.
-    workers: threads; more than one only helps where `function` leaves the interpreter lock.
-    depth: results held or under way at most.
+    jobs: any iterable, endless ones too; read, and joined, on the calling thread.
+    workers: threads; more than one only helps where the parts leave the interpreter lock.
+    depth: items held or under way at most.
 
   Raises:
     UsageError: `workers` or `depth` is below one.
   """
   if workers < 1 or depth < 1:
     raise UsageError(f"prefetching needs at least one worker and a depth of one, not {workers} and {depth}")
-  executor = futures.ThreadPoolExecutor(min(workers, depth), thread_name_prefix="prefetch")
-  iterator = iter(items)
-  pending = collections.deque(executor.submit(function, item) for item in itertools.islice(iterator, depth))
+  executor = futures.ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
+  iterator = iter(jobs)
 
-  def results() -> Iterator[Out]:
+  def begun(count: int) -> Iterator[tuple[Job[Part, Out], list[futures.Future[Part]]]]:
+    for job in itertools.islice(iterator, count):
+      yield job, [executor.submit(part) for part in job.parts]
+
+  pending = collections.deque(begun(depth))
+
+  def items() -> Iterator[Out]:
     try:
-      yield  # entered at once, so that closing before the first result also ends the threads
+      yield  # entered at once, so that closing before the first item also ends the threads
       while pending:
-        result = pending.popleft().result()
-        for item in itertools.islice(iterator, 1):
-          pending.append(executor.submit(function, item))
-        yield result
+        job, parts = pending.popleft()
+        item = job.join([part.result() for part in parts])
+        del job, parts  # an item may be large: only the one who asked holds it
+        pending.extend(begun(1))
+        yield item
     finally:
       executor.shutdown(wait=True, cancel_futures=True)
 
-  generator = results()
+  generator = items()
   next(generator)
   return generator

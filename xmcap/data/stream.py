@@ -11,13 +11,14 @@ positions of a few batches out anew among those batches; this too depends on not
 import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import gin
 import numpy as np
 
 from xmcap.data import checks, draws, images
 from xmcap.data import weights as weights_lib
-from xmcap.data.picture_stream import Batch, PictureStream
+from xmcap.data.picture_stream import PREFETCH_BYTES, Batch, PictureStream
 from xmcap.data.records import Columns, parse_columns, read_tags
 from xmcap.data.skipped import SkippedPictures
 from xmcap.data.tasks import registration
@@ -32,6 +33,15 @@ _EMPTY = "pictures without a caption in these languages"
 _TAGS = "tags beyond the last slot"
 
 
+class _Captions(NamedTuple):
+  """The captions of N pictures of a part: N keys, columns of `_prompts` [N, K], ids [N][K], ids of the longest known."""
+
+  keys: Sequence[str]
+  chosen: np.ndarray
+  tokens: list[list[list[int]]]
+  longest: int
+
+
 @gin.configurable
 class CaptionStream(PictureStream):
   """Pictures with K captions each, in languages drawn by weight.
@@ -40,6 +50,12 @@ class CaptionStream(PictureStream):
   languages that the picture has. A picture with fewer than K languages goes on with further captions of them, in the
   same order, and repeats itself only when all are used up. Of several captions in a language the picture takes turns by
   epoch.
+
+  A batch holds `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], ended
+  by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end, `key` [B] strings;
+  B rows. A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there; it
+  is counted in `truncated`. A picture that has no caption in these languages, or is skipped, has weights 0 and is
+  counted in `lost`.
 
   Args:
     mixture: name of a seqio mixture or task made by `register_corpus`: languages, rates, records,
@@ -57,7 +73,7 @@ class CaptionStream(PictureStream):
     bucket_window: with `target_lengths`, batches are made from this many at a time, pictures with long
       captions together, so that most batches are short. Each process then reads the captions of the whole
       window. 1 leaves the order alone.
-    workers: threads that make batches.
+    workers, depth, prefetch_bytes: how batches are made ahead, see `PictureStream`.
     languages: codes to draw from; () is all of the mixture.
     language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
       language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
@@ -83,7 +99,9 @@ class CaptionStream(PictureStream):
     augment: images.Augment | None = None,
     target_lengths: Sequence[int] = (),
     bucket_window: int = 1,
-    workers: int = 2,
+    workers: int | None = None,
+    depth: int = 16,
+    prefetch_bytes: int = PREFETCH_BYTES,
     languages: Sequence[str] = (),
     language_weights: str | Mapping[str, float] = "rates",
     temperature: float = 1.0,
@@ -96,7 +114,8 @@ class CaptionStream(PictureStream):
       )
     registered = registration(mixture)
     source = registered.corpus.source(split)
-    super().__init__(source, batch_size // captions_per_image, image_size, seed, augment, workers)
+    pictures = batch_size // captions_per_image
+    super().__init__(source, pictures, image_size, seed, augment, workers, depth, prefetch_bytes)
     self.skipped = SkippedPictures(on_bad, bad_limit)
     self.vocabulary: Vocabulary = registered.corpus.vocabulary()
     weights = weights_lib.language_weights(registered.rates, languages, language_weights, temperature)
@@ -142,50 +161,39 @@ class CaptionStream(PictureStream):
 
   @property
   def truncated(self) -> int:
-    """Captions so far that were cut at the target length (batches made ahead included)."""
+    """Captions so far that were cut at the target length."""
     return self.lost.get(_CUT, 0)
 
-  def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
-    """Rows of the batch of a step, whatever steps were asked for before.
-
-    Args:
-      step, rows: see `PictureStream.batch`.
-
-    Returns:
-      `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], ended
-      by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end,
-      `key` [B] strings; B rows. A caption that is too long keeps its first T pieces
-      and has no end, so that no model learns to stop there; it is counted in `truncated`. A picture that
-      has no caption in these languages, or is skipped, has weights 0 and is counted in `lost`.
-
-    Raises:
-      UsageError: no such rows or step.
-      XmcapError: a record or picture cannot be read; names it.
-    """
-    positions = self._positions(step, rows)
-    pixels = self._new_pixels(len(positions))
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
     if self.bucket_window > 1:
       rows = positions - step * self.pictures
       records, positions, chosen, tokens = self._sorted_batch(step)
       longest = _longest(tokens)
       records, tokens = [records[row] for row in rows], [tokens[row] for row in rows]
       positions, chosen = positions[rows], chosen[rows]
-      keys = [record.key for record in records]
       self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
-    else:
-      drawn: list[tuple[str, Sequence[int], Sequence[str]]] = []
+      return _Captions([record.key for record in records], chosen, tokens, longest)
+    drawn: list[tuple[str, Sequence[int], Sequence[str]]] = []
 
-      def pictures() -> Iterator[tuple[str, bytes]]:
-        # One at a time: what is read of a picture is still in the processor's cache when it is decoded.
-        for record, columns, texts in self._drawn(positions):
-          drawn.append((record.key, columns, texts))
-          yield record.key, record.image
+    def pictures() -> Iterator[tuple[str, bytes]]:
+      # One at a time: what is read of a picture is still in the processor's cache when it is decoded.
+      for record, columns, texts in self._drawn(positions):
+        drawn.append((record.key, columns, texts))
+        yield record.key, record.image
 
-      self._load_pixels(pixels, pictures(), positions)
-      keys, columns, texts = zip(*drawn, strict=True)
-      chosen, tokens = self._encoded(columns, texts)
+    self._load_pixels(pixels, pictures(), positions)
+    keys, columns, texts = zip(*drawn, strict=True)
+    chosen, tokens = self._encoded(columns, texts)
+    return _Captions(keys, chosen, tokens, _longest(tokens))
+
+  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
+    keys = [key for part in parts for key in part.keys]
+    tokens = [captions for part in parts for captions in part.tokens]
+    chosen = np.concatenate([part.chosen for part in parts])
+    longest = max(part.longest for part in parts)
+    if self.bucket_window == 1 and len(positions) < self.pictures:
       # The other processes' captions are not known here, and all must agree on T.
-      longest = _longest(tokens) if len(positions) == self.pictures else self.target_lengths[-1]
+      longest = self.target_lengths[-1]
     length = next((size for size in self.target_lengths if size >= longest), self.target_lengths[-1])
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     weights = self._weights_of(positions) * self.skipped.weights(keys)
@@ -269,8 +277,9 @@ class CaptionStream(PictureStream):
         order = np.argsort(draws.bits(self.seed, "window", np.array([window]), self.bucket_window)[0])
         batches = by_length.reshape(self.bucket_window, self.pictures)[order]
         self._windows[window] = (records, positions, chosen, tokens, batches)
-        # Threads work on neighbouring steps: the last window and this one are enough.
-        for old in [number for number in self._windows if abs(number - window) > 1]:
+        # Threads work on as many neighbouring steps as are made ahead.
+        apart = -(-self.depth // self.bucket_window)
+        for old in [number for number in self._windows if abs(number - window) > apart]:
           del self._windows[old]
       records, positions, chosen, tokens, batches = self._windows[window]
     picked = batches[step % self.bucket_window]
@@ -299,12 +308,15 @@ def _longest(tokens: list[list[list[int]]]) -> int:
 class TagStream(PictureStream):
   """Pictures with their tags: the classes seen, in reading order.
 
+  A batch holds `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `weights`
+  float32 [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
+
   Args:
     mixture: as for `CaptionStream`; its corpus must have tags.
     split: record split, or a part of one.
     batch_size: pictures in the batch of all hosts.
     num_slots: S, tags of a picture at most; further ones are left out and counted in `lost`.
-    image_size, seed, augment, workers, on_bad, bad_limit: as for `CaptionStream`.
+    image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: as for `CaptionStream`.
 
   Raises:
     UsageError: the corpus is not there, or has no tags.
@@ -319,12 +331,15 @@ class TagStream(PictureStream):
     image_size: int = 224,
     seed: int = 0,
     augment: images.Augment | None = None,
-    workers: int = 2,
+    workers: int | None = None,
+    depth: int = 16,
+    prefetch_bytes: int = PREFETCH_BYTES,
     on_bad: str = "stop",
     bad_limit: int = 100,
   ):
     corpus = registration(mixture).corpus
-    super().__init__(corpus.source(split), batch_size, image_size, seed, augment, workers)
+    source = corpus.source(split)
+    super().__init__(source, batch_size, image_size, seed, augment, workers, depth, prefetch_bytes)
     if num_slots < 1:
       raise UsageError(f"num_slots is {num_slots}: a picture needs at least one slot for its tags")
     self.skipped = SkippedPictures(on_bad, bad_limit)
@@ -337,23 +352,14 @@ class TagStream(PictureStream):
     """The number of classes; a tag's id in a batch is its line in `tags.txt`, from 1."""
     return len(self.tags)
 
-  def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
-    """Rows of the batch of a step.
-
-    Args:
-      step, rows: see `PictureStream.batch`.
-
-    Returns:
-      `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `weights` float32
-      [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
-
-    Raises:
-      XmcapError: a record cannot be read, or has a tag that `tags.txt` lacks; names it.
-    """
-    positions = self._positions(step, rows)
+  def _part(
+    self, step: int, positions: np.ndarray, pixels: np.ndarray
+  ) -> tuple[list[str], np.ndarray, list[str]]:
+    """Returns keys [N], tags int32 [N, S], and the key of each tag that had no slot."""
     records = self.source.read(self._indices(positions))
     weights = self._weights_of(positions)
     tags = np.zeros((len(records), self.num_slots), np.int32)
+    beyond: list[str] = []
     for row, record, weight in zip(tags, records, weights, strict=True):
       try:
         ids = [self._ids[tag] for tag in record.tags]
@@ -362,13 +368,18 @@ class TagStream(PictureStream):
           f"picture '{record.key}': tag {error} is not in {self.source.directory}/tags.txt: build it again"
         ) from None
       row[: len(ids)] = ids[: self.num_slots]
-      self._count_lost(_TAGS, [record.key] * (len(ids) - self.num_slots) if weight else ())
-    pixels = self._new_pixels(len(positions))
+      if weight:
+        beyond += [record.key] * (len(ids) - self.num_slots)
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
-    keys = [record.key for record in records]
+    return [record.key for record in records], tags, beyond
+
+  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[tuple]) -> Batch:
+    keys, tags, beyond = zip(*parts, strict=True)
+    self._count_lost(_TAGS, sum(beyond, []))
+    keys = sum(keys, [])
     return {
       "image": pixels,
-      "tags": tags,
-      "weights": weights * self.skipped.weights(keys),
+      "tags": np.concatenate(tags),
+      "weights": self._weights_of(positions) * self.skipped.weights(keys),
       "key": np.array(keys),
     }
