@@ -15,6 +15,7 @@ import pytest
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
+from xmcap.training import loop
 from xmcap.training.checkpoints import CheckpointPolicy
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
@@ -73,6 +74,23 @@ def test_pictures_that_a_stream_skips_are_listed_in_the_models_folder(tmp_path):
   run(tmp_path, 5, stream=stream)
   listed = (tmp_path / "skipped-pictures-0.jsonl").read_text()
   assert json.loads(listed) == {"key": "k", "reason": "picture 'k': cut short"}
+
+
+def test_says_what_the_host_reads_before_the_first_step(tmp_path, monkeypatch):
+  asked = []
+
+  def reading_rate(stream, rows, start_step):
+    asked.append((rows, start_step))
+    return 1234.5
+
+  monkeypatch.setattr(loop, "reading_rate", reading_rate)
+  stream = ToyStream()
+  stream.workers = 3
+  for steps in (7, 10):
+    _, lines = run(tmp_path, steps, stream=stream)
+    assert lines[1] == "this host reads 1,234 pictures a second with 3 workers"
+  run(tmp_path, 10, stream=stream)  # has nothing left to read
+  assert asked == [(32, 0), (32, 7)]
 
 
 def test_finished_run_is_not_trained_again(tmp_path):

@@ -79,6 +79,8 @@ class PictureStream:
     self.depth = depth
     self.prefetch_bytes = prefetch_bytes
     self._end: int | None = None
+    self.counts_losses = True
+    """Whether what does not fit is counted and warned of: not where batches are made only to be timed."""
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
     self.skipped = SkippedPictures()
@@ -215,7 +217,7 @@ class PictureStream:
 
   def _count_lost(self, what: str, keys: Sequence[str]) -> None:
     """Counts what did not fit, a key each time; the first of a kind is said at once."""
-    if not keys:
+    if not keys or not self.counts_losses:
       return
     with self._lock:
       first = what not in self._lost

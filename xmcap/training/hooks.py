@@ -119,6 +119,36 @@ class Save:
 
 
 @dataclasses.dataclass
+class Starving:
+  """Warns, once, on each host whose device waits for data.
+
+  Attributes:
+    rows: pictures of a batch that this process reads.
+    reads: pictures a second that it can read, see `probe.reading_rate`; 0: nobody knows.
+    limit: the share of the time since the last report from which on it warns.
+  """
+
+  rows: int
+  reads: float
+  limit: float = 0.1
+  warned: bool = False
+
+  def __call__(self, run: Run) -> None:
+    waiting = run.metrics.get("waiting_for_data", 0.0)
+    if self.warned or waiting < self.limit:
+      return
+    self.warned = True
+    wanted = self.rows * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
+    reads = f"; at the start this host read {self.reads:,.0f}" if self.reads else ""
+    logging.warning(
+      "step %d: the device waits for data %.0f%% of the time; without that its steps take %s pictures a second%s: "
+      "give the host more cores (the stream's `workers`), store smaller pictures, or take more captions of each "
+      "(captions_per_image)",
+      run.step, 100 * waiting, f"{wanted:,.0f}", reads,
+    )  # fmt: skip
+
+
+@dataclasses.dataclass
 class Evaluate:
   """Runs the evaluators, and notes what they found beside the checkpoint of the same step, if there is one.
 

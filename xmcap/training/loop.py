@@ -12,6 +12,7 @@ import gin
 import jax
 import numpy as np
 
+from xmcap.data.probe import reading_rate
 from xmcap.errors import UsageError
 from xmcap.training import checkpoints as checkpoints_lib
 from xmcap.training import flops, hosts, sharding, stall, watch
@@ -145,6 +146,9 @@ def train(
   )
   start = int(state.step)
   say(f"{plan.num_parameters:,} parameters on {mesh.size} device(s); {origin}")
+  reads = patience.call(lambda: reading_rate(stream, len(rows), start), "start") if start < total_steps else 0
+  if reads:
+    say(f"this host reads {reads:,.0f} pictures a second with {stream.workers} workers")
 
   # ---- step --------------------------------------------------------------------------------------
 
@@ -168,7 +172,8 @@ def train(
   report = hooks_lib.Report(log_every, skip_limit)
   evaluate = hooks_lib.Evaluate(report, evaluators, eval_every)
   profile = profiler_lib.Profile(profiler, model_dir, start, log_every, say)
-  hooks = [report, hooks_lib.Save(report, evaluate, checkpoint), evaluate, profile]
+  starving = hooks_lib.Starving(len(rows), reads)
+  hooks = [report, starving, hooks_lib.Save(report, evaluate, checkpoint), evaluate, profile]
   compiled = set()
   with contextlib.ExitStack() as stack:
     stack.enter_context(progress)

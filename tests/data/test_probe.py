@@ -1,0 +1,63 @@
+import threading
+
+import numpy as np
+import pytest
+
+from tests.data.conftest import NUM_PICTURES, SIDE, tiny_record, write_corpus
+from xmcap.data.probe import reading_rate
+from xmcap.data.stream import CaptionStream
+
+
+def captions(corpus, **options) -> CaptionStream:
+  return CaptionStream(corpus.name, **{"batch_size": 6, "target_length": 24, "image_size": SIDE, **options})
+
+
+def reading(stream, monkeypatch) -> list[int]:
+  """The indices of the records that are read from here on."""
+  read = []
+  iterate = stream.source.iterate
+  monkeypatch.setattr(
+    stream.source, "iterate", lambda indices, parse: read.extend(indices) or iterate(indices, parse)
+  )
+  return read
+
+
+def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypatch):
+  stream = captions(tiny, workers=2, target_length=3)
+  read = reading(stream, monkeypatch)
+  assert reading_rate(stream, 6, start_step=5) > 0
+  assert len(read) == 16 * 6  # of a small stream no more than is made ahead
+  assert sorted(read) == sorted(stream._indices(np.arange(5 * 6, 21 * 6)))
+  assert stream.lost == {} and stream.pictures == 6
+  assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+  stream.batch(0)
+  assert stream.truncated > 0
+
+
+def test_ends_after_its_time(tiny, monkeypatch):
+  stream = captions(tiny, workers=1, batch_size=NUM_PICTURES, depth=2)
+  read = reading(stream, monkeypatch)
+  assert reading_rate(stream, NUM_PICTURES, seconds=1e-9) > 0
+  assert len(read) <= 8 * (1 + 2)  # the first part, and what was begun beside it
+
+
+def test_a_try_of_no_time_reads_nothing(tiny, monkeypatch):
+  stream = captions(tiny)
+  read = reading(stream, monkeypatch)
+  assert reading_rate(stream, 6, seconds=0) == 0
+  assert not read
+
+
+def test_nothing_is_known_of_another_kind_of_stream():
+  assert reading_rate(object(), 6) == 0
+
+
+@pytest.mark.parametrize("bad", [[3], range(4)])
+def test_a_bad_picture_is_left_for_the_run(tmp_path, register, bad):
+  pictures = [tiny_record(index) for index in range(4)]
+  for index in bad:
+    pictures[index].image = pictures[index].image[:40]
+  stream = captions(register(write_corpus(tmp_path, pictures)), batch_size=1, workers=1)
+  indices = stream._indices(np.arange(16))
+  before = next(step for step in range(15) if indices[step] != 3 and indices[step + 1] == 3)
+  assert (reading_rate(stream, 1, start_step=before) > 0) == (0 not in bad)
