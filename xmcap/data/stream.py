@@ -34,7 +34,7 @@ _TAGS = "tags beyond the last slot"
 
 
 class _Captions(NamedTuple):
-  """The captions of N pictures of a part: N keys, columns of `_prompts` [N, K], ids [N][K], ids of the longest known."""
+  """The captions of N pictures: N keys, columns of `_prompts` [N, K], ids [N][K], and how many the longest has."""
 
   keys: Sequence[str]
   chosen: np.ndarray

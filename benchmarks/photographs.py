@@ -1,0 +1,57 @@
+"""Records as COCO-35L's: pictures that cost as much as photographs, with five captions in each of 35 languages."""
+
+import io
+import pathlib
+import random
+import tempfile
+
+import numpy as np
+from PIL import Image
+
+from xmcap import languages
+from xmcap.data import record_writer, records, vocabulary
+from xmcap.data.corpora import emoji_sources
+
+_WORDS = (4, 8)  # names of emoji a caption, about ten words
+
+
+def picture(seed: int, width: int = 640, height: int = 480) -> bytes:
+  """A JPEG with the spectrum of a photograph (amplitude 1 / frequency), of about the bytes of one of MSCOCO's."""
+  rng = np.random.default_rng(seed)
+  frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None])
+  frequency[0, 0] = 1
+  planes = []
+  for amplitude in (60, 18, 18):  # luma and chroma
+    phases = rng.normal(size=frequency.shape) + 1j * rng.normal(size=frequency.shape)
+    plane = np.fft.irfft2(phases / frequency**1.2, s=(height, width))
+    planes.append(128 + amplitude * (plane - plane.mean()) / plane.std())
+  pixels = np.stack(planes, -1).clip(0, 255).astype(np.uint8)
+  data = io.BytesIO()
+  Image.fromarray(pixels, "YCbCr").save(data, "JPEG", quality=90)
+  return data.getvalue()
+
+
+def corpus(pictures: int, width: int = 640, height: int = 480) -> pathlib.Path:
+  """The folder of the records, made once in the temporary folder."""
+  out = pathlib.Path(tempfile.gettempdir()) / f"xmcap-benchmark-stream-{pictures}-{width}x{height}"
+  if not (out / "vocabulary.model").exists():
+    names = emoji_sources.find().cldr.names
+    split = record_writer.write_split(
+      out, "train", [range(pictures)], lambda numbers: (_record(n, names, width, height) for n in numbers),
+      dataset="photographs", processes=1,
+    )  # fmt: skip
+    record_writer.write_metadata(out, [split], dataset="photographs")
+    text = out / "text.txt"
+    text.write_text("\n".join(name for code in languages.TRAINED for name in names[code].values()), "utf-8")
+    vocabulary.train_vocabulary(str(text), str(out / "vocabulary.model"), size=16_000)
+  return out
+
+
+def _record(number: int, names, width: int, height: int) -> records.Record:
+  rng = random.Random(number)
+  captions = [
+    records.Caption(code, " ".join(rng.choices(list(names[code].values()), k=rng.randint(*_WORDS))), "", "mt")
+    for code in languages.TRAINED
+    for _ in range(5)
+  ]
+  return records.Record(f"{number:012d}", picture(number, width, height), captions)
