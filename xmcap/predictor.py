@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import itertools
-import os
 import resource
 import sys
 import time
@@ -15,8 +13,8 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from xmcap.data import tasks
-from xmcap.data.prefetch import prefetch
+from xmcap.data import files, tasks
+from xmcap.data.prefetch import Job, prefetch
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import Generator
@@ -112,16 +110,19 @@ class Predictor:
       (start, np.minimum(np.arange(start, start + size), len(keys) - 1))
       for start in range(0, len(keys), size)
     ]
-    wanted = itertools.chain.from_iterable(np.unique(places[fed]) for _, places in batches)
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    pixels = prefetch(lambda place: load(keys[place]), wanted, threads, depth=max(len(fed), threads))
+
+    def loading(places: np.ndarray) -> Job[np.ndarray, np.ndarray]:
+      unique, rows = np.unique(places[fed], return_inverse=True)
+      return Job(
+        [functools.partial(load, keys[place]) for place in unique], lambda found: np.stack(found)[rows]
+      )
+
+    images = prefetch((loading(places) for _, places in batches), files.available_cores(), depth=2)
     begun = None
-    with contextlib.closing(pixels):
+    with contextlib.closing(images):
       for number, (start, places) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
-        unique, rows = np.unique(places[fed], return_inverse=True)
-        image = np.stack(list(itertools.islice(pixels, len(unique))))[rows]
-        image = sharding.put_batch({"image": image}, placed.mesh, size, fed)["image"]
+        image = sharding.put_batch({"image": next(images)}, placed.mesh, size, fed)["image"]
         # One program at a time: two would hold two caches. The next is begun before anything is made of the tokens.
         done = None if begun is None else (begun[0], np.asarray(begun[1]))
         with placed.computing():

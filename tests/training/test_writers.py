@@ -114,5 +114,7 @@ def test_weights_and_biases_that_refuses_is_one_line(wandb, monkeypatch, tmp_pat
     raise ValueError("api_key not configured (no-tty)\nmore lines")
 
   monkeypatch.setattr(sys.modules["wandb"], "init", refuse)
-  with pytest.raises(XmcapError, match=r"api_key not configured \(no-tty\) more lines; log in with `wandb login`"):
+  with pytest.raises(
+    XmcapError, match=r"api_key not configured \(no-tty\) more lines; log in with `wandb login`"
+  ):
     Writers(wandb="captions").open(tmp_path, False, print)
