@@ -43,6 +43,7 @@ setuptools.setup(
     "array-record>=0.8.3",
     "clu>=0.0.12",
     "flax>=0.12.8",
+    "fsspec>=2026.9",
     "fugashi==1.5.2",
     "gin-config>=0.5.0",
     "importlib_resources>=6.0",

@@ -3,6 +3,8 @@
 import os
 import pathlib
 
+import pytest
+
 # libtpu is installed with the tests, to plan for chips that are not there: jax is not to look for them.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Most of the tests' time is XLA's: what it has compiled is kept for other tests, for the processes that tests start,
@@ -12,10 +14,24 @@ os.environ.setdefault(
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
+from tests import loopback_store
 from tests.browser import chromium, page  # noqa: F401
+from xmcap.data import object_store
 
 
 def pytest_collection_modifyitems(items):
   """Files with slow tests come first, so that the last of them does not run when all other processes have ended."""
   slow = {item.path for item in items if item.get_closest_marker("slow")}
   items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+  """An object store on loopback, for s3:// and gs://; the folder `bucket` of its folder is a bucket."""
+  (tmp_path / "store" / "bucket").mkdir(parents=True)
+  with loopback_store.served(tmp_path / "store") as served:
+    for name, value in served.environment.items():
+      monkeypatch.setenv(name, value)
+    object_store.forget()
+    yield served
+  object_store.forget()

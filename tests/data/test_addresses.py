@@ -1,0 +1,116 @@
+"""Addresses: paths of this machine and objects are read alike; what goes wrong is said in one line."""
+
+import fsspec
+import gin
+import pytest
+
+from tests import loopback_store
+from xmcap.data import addresses, object_store
+from xmcap.errors import UsageError, XmcapError
+
+DATA = bytes(range(200))
+
+
+@pytest.fixture(params=["local", "s3", "gs", "memory"])
+def folder(request, store, tmp_path):
+  """A folder with the files `name with space` and `empty`, at each kind of address."""
+  if request.param == "memory":
+    system = fsspec.filesystem("memory")
+    system.pipe({"/bucket/a/name with space": DATA, "/bucket/a/empty": b""})
+    yield "memory://bucket/a"
+    system.rm("/bucket", recursive=True)
+    return
+  path = tmp_path / "store" / "bucket" / "a"
+  path.mkdir()
+  (path / "name with space").write_bytes(DATA)
+  (path / "empty").write_bytes(b"")
+  yield str(path) if request.param == "local" else f"{request.param}://bucket/a"
+
+
+@pytest.fixture
+def patient():
+  """Tries are few and short."""
+  with gin.unlock_config():
+    gin.parse_config(["ObjectStore.attempts = 2", "ObjectStore.timeout_seconds = 0.3"])
+  yield
+  gin.clear_config()
+
+
+def test_a_folder_and_its_files(folder):
+  file = addresses.join(folder, "name with space")
+  assert addresses.names(folder) == ["empty", "name with space"]
+  assert addresses.read_bytes(file) == DATA
+  assert addresses.read_text(addresses.join(folder, "empty")) == ""
+  assert addresses.is_file(file) and not addresses.is_file(addresses.join(folder, "absent"))
+  assert addresses.parent(file) == folder
+  with addresses.local_copy(file) as path, open(path, "rb") as copy:
+    assert copy.read() == DATA and path.endswith("/name with space")
+
+
+def test_what_is_absent(folder):
+  assert addresses.names(addresses.join(folder, "absent")) == []
+  with pytest.raises(FileNotFoundError, match="absent"):
+    addresses.read_bytes(addresses.join(folder, "absent"))
+
+
+def test_a_name_is_joined_to_an_address_with_one_slash():
+  assert addresses.join("gs://bucket/a/", "b", "c") == "gs://bucket/a/b/c"
+  assert addresses.join("gs://bucket", "b") == "gs://bucket/b"
+  assert addresses.absolute("gs://bucket/a") == "gs://bucket/a"
+
+
+@pytest.mark.parametrize("folder", ["s3", "gs", "memory"], indirect=True)
+def test_ranges(folder):
+  file = addresses.join(folder, "name with space")
+  assert object_store.Read(file, 10, 20).result().data == DATA[10:20]
+  assert object_store.Read(file, 190).result().data == DATA[190:]
+  tail = object_store.Read(file, -5).result()
+  assert tail.data == DATA[-5:] and tail.version
+  for start, stop in ((195, 205), (300, 310)):
+    with pytest.raises(object_store.ShortObjectError, match="name with space is shorter than it should be"):
+      object_store.Read(file, start, stop).result()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("fault", [loopback_store.unavailable, loopback_store.cut, loopback_store.slow(1)])
+def test_a_read_that_fails_is_tried_again(store, patient, scheme, fault):
+  (store.folder / "bucket" / "file").write_bytes(DATA)
+  store.faults["file"].append(fault)
+  assert object_store.Read(f"{scheme}://bucket/file", 5, 150).result().data == DATA[5:150]
+  assert len(store.requests) == 2
+
+
+def test_a_read_that_goes_on_failing_ends_in_one_line(store, patient):
+  (store.folder / "bucket" / "file").write_bytes(DATA)
+  store.faults["file"] += [loopback_store.unavailable] * 2
+  with pytest.raises(XmcapError, match=r"^s3://bucket/file cannot be read \(.*; tried 2 times\): .*[^\n]$"):
+    addresses.read_bytes("s3://bucket/file")
+  store.faults["file"] += [loopback_store.slow(1)] * 2
+  with pytest.raises(XmcapError, match=r"no answer within 0.3 seconds; tried 2 times"):
+    addresses.read_bytes("s3://bucket/file")
+
+
+def test_a_store_that_is_not_there(store, patient, monkeypatch):
+  monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+  object_store.forget()
+  with pytest.raises(XmcapError, match="s3://bucket/file cannot be read .*tried 2 times"):
+    addresses.read_bytes("s3://bucket/file")
+
+
+def test_many_reads_are_under_way_at_a_time(store):
+  store.latency = 0.05
+  (store.folder / "bucket" / "file").write_bytes(DATA)
+  reads = [object_store.Read("s3://bucket/file", place, place + 1) for place in range(40)]
+  assert b"".join(read.result().data for read in reads) == DATA[:40]
+  assert store.most_at_once > 10
+
+
+@pytest.mark.parametrize("address", ["nonsense://bucket/file", "gs:///file"])
+def test_addresses_that_cannot_be(address):
+  with pytest.raises(XmcapError, match="cannot be read|names no bucket"):
+    addresses.read_bytes(address)
+
+
+def test_settings_that_cannot_be():
+  with pytest.raises(UsageError, match="must be above 0"):
+    object_store.ObjectStore(attempts=0)

@@ -1,0 +1,262 @@
+"""Reads of objects by ranges of bytes, many at a time: gs:// and s3:// by TensorStore, other addresses by fsspec.
+
+TensorStore reads in threads of its own, without the interpreter lock. It finds credentials as Google's and Amazon's
+own clients do. A server that is not Google's or Amazon's is named by STORAGE_EMULATOR_HOST or AWS_ENDPOINT_URL, as
+for these clients.
+"""
+
+import concurrent.futures
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import gin
+
+from xmcap.errors import UsageError, XmcapError
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.25  # seconds; doubled at each try
+_LONGEST_PAUSE = 8.0
+_TENSORSTORE = ("gs", "s3")
+_FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class ObjectStore:
+  """How objects are read.
+
+  Attributes:
+    requests: reads under way at a time, of this process and a kind of store.
+    timeout_seconds: a read that takes longer is begun again.
+    attempts: how often a read is tried. Pauses of 0.25, 0.5, 1, 2, 4, then 8 seconds lie between.
+  """
+
+  requests: int = 128
+  timeout_seconds: float = 30.0
+  attempts: int = 6
+
+  def __post_init__(self):
+    if self.requests < 1 or self.attempts < 1 or self.timeout_seconds <= 0:
+      raise UsageError(
+        f"ObjectStore.requests={self.requests}, .attempts={self.attempts}, "
+        f".timeout_seconds={self.timeout_seconds}: each must be above 0"
+      )
+
+
+class ShortObjectError(XmcapError):
+  """The object ends before the range that was asked for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+  """Bytes of an object, and the version of it that they are of ("" where the store does not say)."""
+
+  data: bytes
+  version: str
+
+
+class Read:
+  """A read that has been begun; `result` waits for it.
+
+  Args:
+    address: of the object.
+    start, stop: the range; a negative `start` counts from the end, a `stop` of None is the end.
+  """
+
+  def __init__(self, address: str, start: int = 0, stop: int | None = None):
+    self.address = address
+    self._range = slice(start, stop)
+    self._size = None if stop is None else stop - start
+    backend = _backend_of(address.split("://")[0], ObjectStore().requests)
+    self._future = backend.begin(address, self._range)
+
+  def result(self) -> Content:
+    """What was read.
+
+    Raises:
+      FileNotFoundError: there is no such object.
+      ShortObjectError: it ends before the range.
+      XmcapError: it could not be read, however often it was tried; names the address.
+    """
+    content = _tried(self.address, self._wait)
+    if self._size is not None and len(content.data) != self._size:
+      raise ShortObjectError(f"{self.address} is shorter than it should be: copy it again")
+    return content
+
+  def _wait(self, backend: "_TensorStore | _Fsspec", seconds: float) -> Content:
+    future, self._future = self._future, None
+    future = future or backend.begin(self.address, self._range)
+    try:
+      return backend.finish(future, seconds)
+    except TimeoutError:
+      future.cancel()
+      raise
+
+  def cancel(self) -> None:
+    """Gives the read up."""
+    if self._future is not None:
+      self._future.cancel()
+
+
+def names(folder: str) -> list[str]:
+  """The names of the objects that lie right in a folder, sorted; [] where there are none. XmcapError as `Read`."""
+  return _tried(folder, lambda backend, seconds: sorted(backend.names(folder, seconds)))
+
+
+def exists(address: str) -> bool:
+  """Whether there is such an object. XmcapError as `Read`."""
+  return _tried(address, lambda backend, seconds: backend.exists(address, seconds))
+
+
+def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
+  """What `ask` finds, given a store and seconds to wait for it; tried as `ObjectStore` says."""
+  settings = ObjectStore()
+  backend = _backend_of(address.split("://")[0], settings.requests)
+  reason = ""
+  for attempt in range(settings.attempts):
+    _pause(attempt)
+    try:
+      return ask(backend, settings.timeout_seconds)
+    except FileNotFoundError:
+      raise FileNotFoundError(f"{address} is absent") from None
+    except TimeoutError:
+      reason = f"no answer within {settings.timeout_seconds:g} seconds"
+    except Exception as error:  # fsspec's stores raise errors of their own libraries
+      reason = " ".join(str(error).split())[:300] or type(error).__name__
+      if "OUT_OF_RANGE" in reason:
+        raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
+      if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
+        raise XmcapError(f"{address} cannot be read ({reason}): check its name and your rights") from None
+  raise XmcapError(
+    f"{address} cannot be read ({reason}; tried {settings.attempts} times): "
+    "check the network and the store, or raise ObjectStore.attempts or ObjectStore.timeout_seconds"
+  )
+
+
+def _pause(attempt: int) -> None:
+  if attempt:
+    time.sleep(min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_PAUSE))
+
+
+class _TensorStore:
+  """Objects of gs:// and s3://."""
+
+  def __init__(self, scheme: str):
+    import tensorstore  # half a second, which reading local files does not need
+
+    self._tensorstore = tensorstore
+    self._scheme = scheme
+    retries = {"max_retries": 0, "initial_delay": "100ms", "max_delay": "100ms"}  # `Read` tries again
+    kind = "gcs" if scheme == "gs" else "s3"
+    limit = {"limit": ObjectStore().requests}
+    self._context = tensorstore.Context(
+      {f"{kind}_request_retries": retries, f"{kind}_request_concurrency": limit}
+    )
+    self._stores: dict[str, Any] = {}
+
+  def begin(self, address: str, part: slice):
+    bucket, key = _parts(address)
+    whole = part.start == 0 and part.stop is None
+    return self._store(bucket).read(key, byte_range=None if whole else part)
+
+  def finish(self, future, timeout: float) -> Content:
+    found = future.result(timeout=timeout)
+    if found.state == "missing":
+      raise FileNotFoundError
+    return Content(found.value, found.stamp.generation.hex())
+
+  def exists(self, address: str, timeout: float) -> bool:
+    bucket, key = _parts(address)
+    nothing = slice(0, 0)  # asks for the object's state alone
+    return self._store(bucket).read(key, byte_range=nothing).result(timeout=timeout).state != "missing"
+
+  def names(self, folder: str, timeout: float) -> list[str]:
+    bucket, key = _parts(folder)
+    prefix = key.rstrip("/") + "/" if key else ""
+    keys = (
+      self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
+    )  # "0" follows "/"
+    found = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
+    return [name for name in map(bytes.decode, found) if name and "/" not in name]
+
+  def _store(self, bucket: str):
+    if bucket not in self._stores:
+      spec: dict[str, Any] = {"driver": "gcs" if self._scheme == "gs" else "s3", "bucket": bucket}
+      if self._scheme == "s3":
+        if "AWS_ACCESS_KEY_ID" in os.environ:
+          spec["aws_credentials"] = {"type": "environment"}
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint:
+          spec |= {"endpoint": endpoint, "aws_region": region or "us-east-1"}
+        elif region:
+          spec["aws_region"] = region
+      elif "STORAGE_EMULATOR_HOST" in os.environ:
+        host = os.environ["STORAGE_EMULATOR_HOST"]
+        os.environ["TENSORSTORE_GCS_HTTP_URL"] = host if "://" in host else f"http://{host}"
+      self._stores[bucket] = self._tensorstore.KvStore.open(spec, context=self._context).result()
+    return self._stores[bucket]
+
+
+class _Fsspec:
+  """Objects of any other address."""
+
+  def __init__(self, scheme: str):
+    import fsspec
+
+    try:
+      self._system = fsspec.filesystem(scheme)
+    except (ImportError, ValueError) as error:
+      reason = " ".join(str(error).split())
+      raise UsageError(
+        f"{scheme}:// cannot be read ({reason}): copy the files to a folder, gs:// or s3://"
+      ) from None
+    self._pool = concurrent.futures.ThreadPoolExecutor(min(ObjectStore().requests, 64))
+
+  def begin(self, address: str, part: slice):
+    return self._pool.submit(self._read, address, part)
+
+  def finish(self, future, timeout: float) -> Content:
+    return future.result(timeout=timeout)
+
+  def exists(self, address: str, timeout: float) -> bool:
+    return self._pool.submit(self._system.isfile, address).result(timeout=timeout)
+
+  def names(self, folder: str, timeout: float) -> list[str]:
+    listed = self._pool.submit(lambda: list(self._system.ls(folder, detail=False)))
+    try:
+      return [str(path).rstrip("/").rpartition("/")[2] for path in listed.result(timeout=timeout)]
+    except FileNotFoundError:
+      return []
+
+  def _read(self, address: str, part: slice) -> Content:
+    if part.start == 0 and part.stop is None:
+      return Content(self._system.cat_file(address), "")
+    version = (
+      str(self._system.checksum(address)) if part.start < 0 else ""
+    )  # asked once for a file, with its end
+    return Content(self._system.cat_file(address, start=part.start, end=part.stop), version)
+
+
+@functools.cache
+def _backend_of(scheme: str, requests: int) -> "_TensorStore | _Fsspec":
+  make: Callable[[str], Any] = _TensorStore if scheme in _TENSORSTORE else _Fsspec
+  return make(scheme)
+
+
+def forget() -> None:
+  """Lets go of the stores that were opened: the next read looks again where they are and who asks."""
+  _backend_of.cache_clear()
+
+
+def _parts(address: str) -> tuple[str, str]:
+  """Bucket and key of an address; UsageError where it has no bucket."""
+  bucket, _, key = address.split("://", 1)[1].partition("/")
+  if not bucket:
+    raise UsageError(f"{address} names no bucket: give SCHEME://BUCKET/FOLDER")
+  return bucket, key
