@@ -32,6 +32,7 @@ def store(tmp_path, monkeypatch):
   with loopback_store.served(tmp_path / "store") as served:
     for name, value in served.environment.items():
       monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     object_store.forget()
     yield served
   object_store.forget()

@@ -9,20 +9,23 @@ them by its index without TensorFlow. A folder of records holds
   DIR/tags.txt                                    the names of the classes seen in pictures, one a line
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
-from array_record.python import array_record_module
 from google.protobuf import json_format
 
 from xmcap import languages
+from xmcap.data import addresses
 from xmcap.data.example import Example
+from xmcap.data.record_files import RecordFiles, first_line
 from xmcap.errors import UsageError, XmcapError
 
 SOURCES = ("human", "mt")
@@ -48,7 +51,7 @@ FEATURES = tfds.features.FeaturesDict(
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
-_READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
+_METADATA = ("dataset_info.json", "features.json")
 
 T = TypeVar("T")
 
@@ -192,11 +195,11 @@ def parse_columns(serialized: bytes) -> Columns:
     raise ValueError(f"not a record: {error}") from error
 
 
-def read_tags(directory: str | os.PathLike) -> list[str]:
+def read_tags(directory: addresses.Address) -> list[str]:
   """Reads `tags.txt`; UsageError if the corpus has none, XmcapError if a class is named twice."""
-  path = pathlib.Path(directory) / "tags.txt"
+  path = addresses.join(directory, "tags.txt")
   try:
-    tags = path.read_text(encoding="utf-8").splitlines()
+    tags = addresses.read_text(path).splitlines()
   except FileNotFoundError:
     raise UsageError(f"{path} is absent: the corpus has no tags to learn; build it or name another") from None
   except (OSError, UnicodeDecodeError) as error:
@@ -213,7 +216,7 @@ class RecordSource:
   """The records of a split, any of them by its index; cheap to make, safe in threads, picklable.
 
   Args:
-    directory: folder that holds TFDS's metadata and the ArrayRecord files.
+    directory: folder that holds TFDS's metadata and the ArrayRecord files: a path or an address (`gs://...`).
     split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
 
   Raises:
@@ -221,25 +224,21 @@ class RecordSource:
     XmcapError: a file of the split is absent or damaged (when it is opened or read).
   """
 
-  def __init__(self, directory: str | os.PathLike, split: str = "train"):
-    self.directory = str(directory)
+  def __init__(self, directory: addresses.Address, split: str = "train"):
+    self.directory = os.fspath(directory)
     self.split = split
-    if not (pathlib.Path(directory) / "dataset_info.json").is_file():
+    info = _info(self.directory)
+    if info is None:
       raise UsageError(
         f"{directory} is no corpus (dataset_info.json is absent): `xmcap data build` makes one"
       )
-    try:
-      info = tfds.builder_from_directory(self.directory).info
-    except (ValueError, KeyError, OSError, json_format.ParseError) as error:
-      raise XmcapError(f"cannot read {directory}/dataset_info.json: {_first_line(error)}") from None
     if split.split("[")[0].strip() not in info.splits:
       known = ", ".join(sorted(info.splits)) or "none"
       raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
     try:
       instructions = info.splits[split].file_instructions
     except (ValueError, AssertionError) as error:
-      raise UsageError(f"split '{split}' of {directory}: {_first_line(error)}") from None
-    self._files = [str(part.filename) for part in instructions]
+      raise UsageError(f"split '{split}' of {directory}: {first_line(error)}") from None
     self._skips = np.array([part.skip for part in instructions], np.int64)
     self._ends = np.cumsum(
       [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in instructions],
@@ -247,15 +246,16 @@ class RecordSource:
     )
     if not instructions or not self._ends[-1]:
       raise UsageError(f"split '{split}' of {directory} is empty")
-    absent = [file for file in self._files if not os.path.isfile(file)]
+    names = [os.path.basename(part.filename) for part in instructions]
+    present = set(addresses.names(directory))
+    absent = [name for name in names if name not in present]
+    files = [addresses.join(directory, name) for name in names]
     if absent:
       raise XmcapError(
-        f"{absent[0]} is absent ({len(absent)} of {len(self._files)} files): build {directory} again"
+        f"{addresses.join(directory, absent[0])} is absent ({len(absent)} of {len(names)} files): "
+        f"build {directory} again"
       )
-    self._readers: list[Any] = [None] * len(self._files)
-
-  def __getstate__(self) -> dict[str, Any]:
-    return {**self.__dict__, "_readers": [None] * len(self._files)}
+    self._files = _record_files(files, self.directory)
 
   def __len__(self) -> int:
     return int(self._ends[-1])
@@ -269,7 +269,7 @@ class RecordSource:
       yield from self.iterate(range(start, min(start + 256, len(self))))
 
   def iterate(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> Iterator[T]:
-    """The records at `indices`, in their order, each read when it is asked for.
+    """The records at `indices`, in their order, each read when it is asked for; those of a bucket are read ahead.
 
     Args:
       indices: each in [0, len); IndexError outside it.
@@ -281,39 +281,44 @@ class RecordSource:
     shards = np.searchsorted(self._ends, indices, side="right")
     starts = self._ends[shards] - np.diff(self._ends, prepend=0)[shards]
     positions = indices - starts + self._skips[shards]
-    for shard, position in zip(shards.tolist(), positions.tolist(), strict=True):
-      try:
-        # A range is read safely in threads, for it does not move the reader. Of a list of positions, ArrayRecord would
-        # walk over all that the file holds, and have each read by another thread.
-        (serialized,) = self._reader(shard).read(position, position + 1)
-        record = parse(serialized)
-      except (RuntimeError, IndexError, ValueError) as error:
-        raise XmcapError(
-          f"{self._files[shard]} is damaged ({_first_line(error)}): build {self.directory} again"
-        ) from None
-      yield record
+    yield from self._files.iterate(shards.tolist(), positions.tolist(), parse)
 
   def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
     """The records that `iterate` gives, all at once."""
     return list(self.iterate(indices, parse))
 
-  def _reader(self, shard: int) -> Any:
-    # Two threads may both open a file at first; one reader is kept and the other closes with its last use.
-    if self._readers[shard] is None:
-      reader = array_record_module.ArrayRecordReader(
-        self._files[shard], _READER_OPTIONS, file_reader_buffer_size=32768
-      )
-      reader.read([])  # says what is wrong with a file, which the reading of a range does not
-      self._readers[shard] = reader
-    return self._readers[shard]
+
+def _record_files(files: Sequence[str], directory: str) -> Any:
+  if not addresses.is_remote(directory):
+    return RecordFiles(files, directory)
+  from xmcap.data.remote_files import RemoteRecordFiles  # loads what compiles, which takes seconds
+
+  return RemoteRecordFiles(files, directory)
 
 
-def splits(directory: str | os.PathLike) -> list[str]:
+def splits(directory: addresses.Address) -> list[str]:
   """The names of the record splits in a folder, in alphabetical order; [] where there are none."""
-  if not (pathlib.Path(directory) / "dataset_info.json").is_file():
-    return []
-  return sorted(tfds.builder_from_directory(str(directory)).info.splits)
+  info = _info(os.fspath(directory))
+  return [] if info is None else sorted(info.splits)
 
 
-def _first_line(error: BaseException) -> str:
-  return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _info(directory: str) -> tfds.core.DatasetInfo | None:
+  """TFDS's metadata of a folder; None if it has none."""
+  with contextlib.ExitStack() as copied:
+    try:
+      folder = directory
+      if addresses.is_remote(
+        directory
+      ):  # TFDS would read few kinds of addresses, and each in a way of its own
+        folder = copied.enter_context(tempfile.TemporaryDirectory(prefix="xmcap-"))
+        for name in _METADATA:
+          pathlib.Path(folder, name).write_bytes(addresses.read_bytes(addresses.join(directory, name)))
+      elif not os.path.isfile(os.path.join(directory, _METADATA[0])):
+        return None
+      return tfds.builder_from_directory(folder).info
+    except FileNotFoundError as error:
+      if str(error).startswith(addresses.join(directory, _METADATA[0])):
+        return None
+      raise XmcapError(f"{first_line(error)}: build {directory} again") from None
+    except (ValueError, KeyError, OSError, json_format.ParseError) as error:
+      raise XmcapError(f"cannot read {directory}/dataset_info.json: {first_line(error)}") from None

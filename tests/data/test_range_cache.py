@@ -1,0 +1,163 @@
+"""The cache of ranges: what was put in comes out, from any process; it stays within its limit; damage is noticed."""
+
+import concurrent.futures
+import os
+
+import gin
+import numpy as np
+import pytest
+
+from xmcap.data import range_cache, workers
+from xmcap.data.range_cache import RangeCache, RecordCache
+from xmcap.errors import UsageError, XmcapError
+
+SIZE = 1 << 20
+
+
+def key(number: int) -> bytes:
+  return range_cache.key("file", number)
+
+
+def data(number: int, size: int = 3_000) -> bytes:
+  return np.random.default_rng(number).bytes(size)
+
+
+def fill(cache: RangeCache, numbers) -> None:
+  for number in numbers:
+    cache.put(key(number), data(number))
+
+
+def held(cache: RangeCache, numbers) -> list[int]:
+  """The numbers that the cache has; asserts that what it gives is right."""
+  found = {number: cache.get(key(number)) for number in numbers}
+  assert all(value == data(number) for number, value in found.items() if value is not None)
+  return [number for number, value in found.items() if value is not None]
+
+
+def test_what_was_put_in_comes_out(tmp_path):
+  cache = RangeCache(tmp_path, SIZE)
+  fill(cache, range(20))
+  assert held(cache, range(25)) == list(range(20))
+
+
+def test_it_stays_within_its_limit_and_keeps_what_it_has(tmp_path):
+  cache = RangeCache(tmp_path, SIZE)
+  fill(cache, range(500))
+  assert SIZE / 2 < cache.disk_bytes() <= SIZE
+  kept = held(cache, range(500))
+  assert kept == list(range(len(kept))) and len(kept) > 200
+  assert sum(file.stat().st_blocks * 512 for file in tmp_path.iterdir()) <= SIZE + 65536
+
+
+def test_what_nobody_reads_makes_room(tmp_path):
+  fill(RangeCache(tmp_path, SIZE), range(500))
+  for path in tmp_path.glob("*.segment"):
+    os.utime(path, (0, 0))
+  cache = RangeCache(tmp_path, SIZE, idle=100)
+  assert held(cache, [0]) == [0]
+  fill(cache, range(1000, 1500))
+  left = held(RangeCache(tmp_path, SIZE), range(500))
+  assert left[0] == 0 and len(left) < 30  # those beside the one that was read
+  assert len(held(cache, range(1000, 1500))) > 200
+  assert cache.disk_bytes() <= SIZE
+
+
+def test_a_smaller_limit_holds_at_once(tmp_path):
+  fill(RangeCache(tmp_path, SIZE), range(500))
+  assert RangeCache(tmp_path, SIZE // 2).disk_bytes() <= SIZE // 2
+
+
+def test_a_range_larger_than_a_segment_is_left_out(tmp_path):
+  cache = RangeCache(tmp_path, SIZE)
+  cache.put(key(0), bytes(SIZE // 8))
+  assert cache.get(key(0)) is None and cache.disk_bytes() == 0
+
+
+def test_damage_on_the_disk_is_noticed(tmp_path):
+  cache = RangeCache(tmp_path, SIZE)
+  fill(cache, range(10))
+  (segment,) = tmp_path.glob("*.segment")
+  with open(segment, "r+b") as file:
+    place = segment.read_bytes().index(data(4)) + 1_000
+    file.seek(place)
+    file.write(b"damage")
+  assert held(cache, range(10)) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+  cache.put(key(4), data(4))
+  assert held(cache, range(10)) == list(range(10))
+
+
+def test_a_row_without_its_range_is_noticed(tmp_path):
+  # As after a power cut that lost the range and kept the row.
+  fill(RangeCache(tmp_path, SIZE), range(10))
+  (segment,) = tmp_path.glob("*.segment")
+  start = segment.read_bytes().index(data(9))
+  with open(segment, "r+b") as file:
+    file.seek(start)
+    file.write(bytes(3_000))
+  assert held(RangeCache(tmp_path, SIZE), range(10)) == list(range(9))
+
+
+def test_a_folder_that_vanishes_costs_nothing_but_the_cache(tmp_path):
+  cache = RangeCache(tmp_path, SIZE)
+  fill(cache, range(10))
+  for path in tmp_path.iterdir():
+    path.unlink()
+  assert held(cache, range(10)) == []
+  fill(cache, range(10))
+  assert held(cache, range(10)) == list(range(10))
+
+
+def _work(folder: str, process: int) -> int:
+  cache = RangeCache(folder, SIZE, look_every=0)
+  numbers = np.random.default_rng(process).permutation(300).tolist()
+  found = 0
+  for number in numbers:
+    value = cache.get(key(number))
+    assert value is None or value == data(number)
+    found += value is not None
+    cache.put(key(number), data(number))
+    assert cache.disk_bytes() <= SIZE
+  return found
+
+
+def test_processes_share_it(tmp_path):
+  with workers.pool(2) as pool:
+    futures = [pool.submit(_work, str(tmp_path), process) for process in (1, 2)]
+    assert sum(future.result() for future in futures) > 0
+  cache = RangeCache(tmp_path, SIZE)
+  assert len(held(cache, range(300))) > 200 and cache.disk_bytes() <= SIZE
+
+
+def test_threads_share_it(tmp_path):
+  cache = RangeCache(tmp_path, SIZE)
+
+  def work(thread: int) -> None:
+    for number in np.random.default_rng(thread).permutation(200).tolist():
+      assert cache.get(key(number)) in (None, data(number))
+      cache.put(key(number), data(number))
+
+  with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    list(pool.map(work, range(8)))
+  assert held(cache, range(200)) == list(range(200))
+
+
+def test_gin_says_where_and_how_large(tmp_path, monkeypatch):
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+  assert RecordCache().open().directory == tmp_path / "xmcap" / "records"
+  with gin.unlock_config():
+    gin.parse_config([f"RecordCache.directory = '{tmp_path}/other'", "RecordCache.bytes = 5_000_000"])
+  try:
+    cache = RecordCache().open()
+    assert cache.directory == tmp_path / "other" and cache.size == 5_000_000
+    assert RecordCache().open() is cache
+  finally:
+    gin.clear_config()
+  assert RecordCache(bytes=0).open() is None
+
+
+def test_what_cannot_be(tmp_path):
+  (tmp_path / "file").touch()
+  with pytest.raises(XmcapError, match="cannot be written .*set RecordCache.directory"):
+    RangeCache(tmp_path / "file", SIZE)
+  with pytest.raises(UsageError, match="at least 0"):
+    RecordCache(bytes=-1)

@@ -1,0 +1,197 @@
+"""Records in a bucket: the same as on this machine; what goes wrong is tried again, noticed, or said in one line."""
+
+import concurrent.futures
+import pickle
+import shutil
+
+import fsspec
+import gin
+import numpy as np
+import pytest
+
+from tests import loopback_store
+from tests.data.conftest import tiny_record
+from xmcap.data import record_writer, records, workers
+from xmcap.data.object_store import Read
+from xmcap.data.range_cache import RecordCache
+from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError, XmcapError
+
+LENGTHS = (30, 1, 39)
+TOTAL = sum(LENGTHS)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+  """A corpus of three files."""
+  folder = tmp_path_factory.mktemp("local")
+  starts = np.cumsum([0, *LENGTHS[:-1]]).tolist()
+  shards = [
+    list(map(tiny_record, range(start, start + length)))
+    for start, length in zip(starts, LENGTHS, strict=True)
+  ]
+  split = record_writer.write_split(folder, "train", shards, list, dataset="tiny", processes=1)
+  record_writer.write_metadata(folder, [split], dataset="tiny")
+  record_writer.write_tags(folder, ["dog", "cat", "owl"])
+  return folder
+
+
+@pytest.fixture
+def remote(store, local):
+  """The same corpus as a folder in a bucket; the folder that the store serves."""
+  return shutil.copytree(local, store.folder / "bucket" / "tiny")
+
+
+@pytest.fixture
+def impatient():
+  with gin.unlock_config():
+    gin.parse_config(
+      ["ObjectStore.attempts = 2", "ObjectStore.timeout_seconds = 0.3", "RecordCache.bytes = 0"]
+    )
+  yield
+  gin.clear_config()
+
+
+def reads(store) -> int:
+  """How many records and footers were read."""
+  return sum("array_record" in name for name, _ in store.requests)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_records_are_those_of_this_machine(store, remote, local, scheme):
+  here, there = RecordSource(local), RecordSource(f"{scheme}://bucket/tiny")
+  assert len(there) == TOTAL and list(there) == list(here)
+  order = np.random.default_rng(0).permutation(TOTAL).tolist() + [3, 3, 0]
+  assert there.read(order) == here.read(order)
+  assert there.read(order, records.parse_columns)[5].texts == here.read(order, records.parse_columns)[5].texts
+  part = RecordSource(f"{scheme}://bucket/tiny", "train[25:33]")
+  assert [record.key for record in part] == [tiny_record(index).key for index in range(25, 33)]
+  assert records.splits(f"{scheme}://bucket/tiny/") == ["train"]
+  assert records.read_tags(f"{scheme}://bucket/tiny") == ["dog", "cat", "owl"]
+
+
+def test_records_of_any_file_system_of_fsspec(local, monkeypatch, tmp_path):
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+  system = fsspec.filesystem("memory")
+  system.pipe({f"/records/tiny/{path.name}": path.read_bytes() for path in local.iterdir()})
+  try:
+    assert list(RecordSource("memory://records/tiny")) == list(RecordSource(local))
+  finally:
+    system.rm("/records", recursive=True)
+
+
+def test_many_records_are_under_way_at_a_time(store, remote):
+  store.latency = 0.05
+  list(RecordSource("s3://bucket/tiny"))
+  assert store.most_at_once > 20
+
+
+def test_threads_and_copies_read_the_same(store, remote):
+  source = RecordSource("s3://bucket/tiny")
+  copy = pickle.loads(pickle.dumps(source))
+  orders = [np.random.default_rng(seed).permutation(TOTAL) for seed in range(4)]
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    for order, found in zip(orders, pool.map(copy.read, orders), strict=True):
+      assert [record.key for record in found] == [tiny_record(index).key for index in order]
+
+
+def test_the_cache_is_used_again_and_bounded(store, remote):
+  with gin.unlock_config():
+    gin.parse_config("RecordCache.bytes = 4_000_000")
+  try:
+    first = list(RecordSource("s3://bucket/tiny"))
+    before = reads(store)
+    assert list(RecordSource("s3://bucket/tiny")) == first
+    assert reads(store) == before + len(LENGTHS)  # the ends of the files say that they are those of before
+    assert 0 < RecordCache().open().disk_bytes() <= 4_000_000
+  finally:
+    gin.clear_config()
+
+
+def test_a_file_that_was_replaced_is_not_taken_from_the_cache(store, remote, tmp_path):
+  old = list(RecordSource("s3://bucket/tiny"))
+  shards = [[tiny_record(99 - index) for index in range(length)] for length in LENGTHS]
+  record_writer.write_split(remote, "train", shards, list, dataset="tiny", processes=1)
+  new = list(RecordSource("s3://bucket/tiny"))
+  assert new != old and new == list(RecordSource(remote))
+
+
+def test_a_file_that_is_changed_while_it_is_read(store, remote, impatient):
+  source = RecordSource("s3://bucket/tiny")
+  source[0]
+  (file,) = remote.glob("*-00000-of-*")
+  file.write_bytes(file.read_bytes())
+  with pytest.raises(XmcapError, match="00000-of-00003 was changed while it was read: start again"):
+    source[1]
+
+
+@pytest.mark.parametrize(
+  "fault", [loopback_store.unavailable, loopback_store.cut, loopback_store.slow(1), loopback_store.corrupted]
+)
+def test_a_read_that_fails_once_is_tried_again(store, remote, impatient, fault):
+  source = RecordSource("s3://bucket/tiny")
+  source[0]
+  before = reads(store)
+  store.faults["00000-of-00003"].append(fault)
+  assert source[7] == tiny_record(7)
+  assert reads(store) == before + 2
+
+
+def test_damage_that_stays_is_named(store, remote, impatient):
+  source = RecordSource("s3://bucket/tiny")
+  source[0]
+  store.faults["00000-of-00003"] += [loopback_store.corrupted] * 2
+  with pytest.raises(XmcapError, match=r"s3://bucket/tiny/.*00000-of-00003 is damaged \(the hash.*\): build"):
+    source[7]
+
+
+def test_a_file_cut_short(store, remote, impatient):
+  (file,) = remote.glob("*-00002-of-*")
+  file.write_bytes(file.read_bytes()[:-30_000])
+  with pytest.raises(XmcapError, match=r"00002-of-00003 is damaged \(.*\): build s3://bucket/tiny again"):
+    RecordSource("s3://bucket/tiny")[TOTAL - 1]
+  file.write_bytes(b"short")
+  with pytest.raises(XmcapError, match="00002-of-00003 is damaged"):
+    RecordSource("s3://bucket/tiny")[TOTAL - 1]
+
+
+def test_what_is_absent(store, remote, impatient):
+  with pytest.raises(UsageError, match="s3://bucket/other is no corpus"):
+    RecordSource("s3://bucket/other")
+  assert records.splits("s3://bucket/other") == []
+  with pytest.raises(UsageError, match="s3://bucket/other/tags.txt is absent"):
+    records.read_tags("s3://bucket/other")
+  source = RecordSource("s3://bucket/tiny")
+  (file,) = remote.glob("*-00001-of-*")
+  file.unlink()
+  with pytest.raises(XmcapError, match="00001-of-00003 is absent"):
+    source[30]
+  with pytest.raises(XmcapError, match=r"00001-of-00003 is absent \(1 of 3 files\)"):
+    RecordSource("s3://bucket/tiny")
+  (remote / "features.json").unlink()
+  with pytest.raises(XmcapError, match="features.json is absent: build s3://bucket/tiny again"):
+    RecordSource("s3://bucket/tiny")
+
+
+def test_an_iterator_that_is_left_gives_up_what_was_begun(store, remote, monkeypatch):
+  cancelled = []
+  monkeypatch.setattr(Read, "cancel", lambda read: cancelled.append(read))
+  found = RecordSource("s3://bucket/tiny").iterate(range(20))
+  next(found)
+  found.close()
+  assert len(cancelled) == 19
+
+
+def _keys(address: str, indices: list[int]) -> list[str]:
+  return [record.key for record in RecordSource(address).iterate(indices)]
+
+
+def test_two_processes_share_a_cache(store, remote):
+  order = np.random.default_rng(0).permutation(TOTAL).tolist()
+  with workers.pool(2) as pool:
+    futures = [pool.submit(_keys, "s3://bucket/tiny", order[::step]) for step in (1, -1)]
+    first, second = (future.result() for future in futures)
+  assert first == second[::-1] == [tiny_record(index).key for index in order]
+  before = reads(store)
+  assert _keys("s3://bucket/tiny", order) == first
+  assert reads(store) == before + len(LENGTHS)
