@@ -182,16 +182,13 @@ def test_an_iterator_that_is_left_gives_up_what_was_begun(store, remote, monkeyp
   assert len(cancelled) == 19
 
 
-def _keys(address: str, indices: list[int]) -> list[str]:
-  return [record.key for record in RecordSource(address).iterate(indices)]
-
-
 def test_two_processes_share_a_cache(store, remote):
+  source = RecordSource("s3://bucket/tiny")
   order = np.random.default_rng(0).permutation(TOTAL).tolist()
   with workers.pool(2) as pool:
-    futures = [pool.submit(_keys, "s3://bucket/tiny", order[::step]) for step in (1, -1)]
+    futures = [pool.submit(source.read, order[::step]) for step in (1, -1)]
     first, second = (future.result() for future in futures)
-  assert first == second[::-1] == [tiny_record(index).key for index in order]
+  assert first == second[::-1] == [tiny_record(index) for index in order]
   before = reads(store)
-  assert _keys("s3://bucket/tiny", order) == first
+  assert source.read(order) == first
   assert reads(store) == before + len(LENGTHS)
