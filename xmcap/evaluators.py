@@ -4,10 +4,10 @@
 `small(pictures)`, if there is one, gives the same evaluator over next to nothing, for `xmcap train --dry_run`.
 """
 
+import contextlib
 import copy
 import itertools
 import json
-import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from xmcap import baselines as baselines_lib
-from xmcap.data import images
+from xmcap.data import addresses, images
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.loss_evaluator import LossEvaluator
@@ -79,7 +79,7 @@ class CaptionEvaluator:
     self.path = references
     self.prefix = f"{name}/" if name else ""
     self.records = RecordReferences(references, split, languages) if _is_records(references) else None
-    self.images_dir = pathlib.Path(images_dir) if images_dir else pathlib.Path(references).parent / "images"
+    self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
     self.out_dir = out_dir
     self.title = title
     self.baselines = baselines
@@ -87,11 +87,14 @@ class CaptionEvaluator:
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
     self.beside = output.read_baseline(beside) if beside else {}
-    held = (
-      self.records.references
-      if self.records
-      else references_lib.read_references(references, languages or None)
-    )
+    if self.records:
+      held = self.records.references
+    else:
+      try:
+        with addresses.local_copy(references) as path:
+          held = references_lib.read_references(path, languages or None)
+      except FileNotFoundError:
+        raise UsageError(f"{references} is absent: give references that are there") from None
     keys = subsets.choose(subset, held).keys if subset else tuple(held)
     self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
@@ -105,7 +108,7 @@ class CaptionEvaluator:
     Raises:
       UsageError: the file of any picture is absent, be it one of these or not.
     """
-    present = set(os.listdir(self.images_dir)) if self.images_dir.is_dir() else set()
+    present = set(addresses.names(self.images_dir))
     for key in () if self.records else self.references:
       if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
         raise self._no_picture(key)
@@ -177,7 +180,8 @@ class CaptionEvaluator:
       for name, table in baselines.items()
     }
     result = output.with_beside(result, {**self.beside, **beside})
-    images_dir, read = (None, self.records.read) if self.records else (self.images_dir, None)
+    local = not self.records and not addresses.is_remote(self.images_dir)
+    images_dir, read = (self.images_dir, None) if local else (None, self._bytes)
     output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
     table = result.table
     print(table.terminal(), flush=True)
@@ -188,9 +192,8 @@ class CaptionEvaluator:
     if self.records:
       return self.records.read(key)
     for suffix in _SUFFIXES:
-      path = self.images_dir / f"{key}{suffix}"
-      if path.is_file():
-        return path.read_bytes()
+      with contextlib.suppress(FileNotFoundError):
+        return addresses.read_bytes(addresses.join(self.images_dir, f"{key}{suffix}"))
     raise self._no_picture(key)
 
   def _no_picture(self, key: str) -> UsageError:
@@ -223,7 +226,7 @@ class Baselines:
 
 
 def _is_records(path: str) -> bool:
-  return pathlib.Path(path, "dataset_info.json").is_file()
+  return addresses.is_file(addresses.join(path, "dataset_info.json"))
 
 
 def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predictions:

@@ -5,6 +5,7 @@ caption, wherever the folder is moved to.
 """
 
 import json
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -72,8 +73,9 @@ def parse(
       f"{model_dir} is no model folder ({CONFIG} is absent): give the MODEL_DIR of a training run"
     )
   own = {"MODEL_DIR": model_dir}
-  if pathlib.Path(model_dir, VOCABULARY).is_file():
-    own["VOCABULARY"] = str(pathlib.Path(model_dir, VOCABULARY))
+  vocabulary = epath.Path(model_dir) / VOCABULARY
+  if vocabulary.is_file():
+    own["VOCABULARY"] = os.fspath(vocabulary)
   configuration.parse([str(config.resolve()), *files], overrides, search_paths, macros=own)
 
 

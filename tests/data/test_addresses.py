@@ -39,6 +39,7 @@ def patient():
 def test_a_folder_and_its_files(folder):
   file = addresses.join(folder, "name with space")
   assert addresses.names(folder) == ["empty", "name with space"]
+  assert addresses.folders(addresses.parent(folder)) == ["a"]
   assert addresses.read_bytes(file) == DATA
   assert addresses.read_text(addresses.join(folder, "empty")) == ""
   assert addresses.is_file(file) and not addresses.is_file(addresses.join(folder, "absent"))

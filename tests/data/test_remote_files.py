@@ -182,6 +182,7 @@ def test_an_iterator_that_is_left_gives_up_what_was_begun(store, remote, monkeyp
   assert len(cancelled) == 19
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_cache(store, remote):
   source = RecordSource("s3://bucket/tiny")
   order = np.random.default_rng(0).permutation(TOTAL).tolist()

@@ -180,15 +180,12 @@ def test_an_unwritable_folder(text_file, tmp_path):
     train_vocabulary(text_file, str(tmp_path / "file" / "v.model"), size=450)
 
 
-def test_a_model_in_a_bucket(vocabulary):
-  # TensorFlow reads gs:// through the same calls as ram://, which needs no network.
-  import tensorflow as tf
-
-  with open(vocabulary.path, "rb") as file, tf.io.gfile.GFile("ram://bucket/spiece.model", "wb") as copy:
-    copy.write(file.read())
-  remote = Vocabulary("ram://bucket/spiece.model")
+def test_a_model_in_a_bucket(vocabulary, store):
+  with open(vocabulary.path, "rb") as file:
+    (store.folder / "bucket" / "spiece.model").write_bytes(file.read())
+  remote = Vocabulary("gs://bucket/spiece.model")
   assert remote.encode("a red apple") == vocabulary.encode("a red apple")
   assert list(remote.seqio_vocabulary().encode("a red apple")) == vocabulary.encode("a red apple")
-  with pytest.raises(UsageError, match="ram://bucket/none.model: the vocabulary cannot be read") as error:
-    Vocabulary("ram://bucket/none.model")
+  with pytest.raises(UsageError, match="gs://bucket/none.model: the vocabulary cannot be read") as error:
+    Vocabulary("gs://bucket/none.model")
   assert "\n" not in str(error.value)

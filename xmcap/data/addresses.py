@@ -44,13 +44,23 @@ def is_file(address: Address) -> bool:
 
 
 def names(folder: Address) -> list[str]:
-  """The names of what lies in a folder, sorted; [] where there is none. XmcapError if the store does not answer."""
+  """The names of the files in a folder, sorted; [] where there are none. XmcapError if the store does not answer.
+
+  Of a folder of this machine those of its folders are among them.
+  """
   if is_remote(folder):
     return object_store.names(os.fspath(folder))
   try:
     return sorted(os.listdir(folder))
   except (FileNotFoundError, NotADirectoryError):
     return []
+
+
+def folders(folder: Address) -> list[str]:
+  """The names of the folders in a folder, sorted; [] where there are none. XmcapError as `names`."""
+  if is_remote(folder):
+    return object_store.names(os.fspath(folder), folders=True)
+  return [name for name in names(folder) if os.path.isdir(join(folder, name))]
 
 
 def read_bytes(address: Address) -> bytes:

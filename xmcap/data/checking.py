@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.data import files, images, records, workers
+from xmcap.data import addresses, files, images, records, workers
 from xmcap.data.check_report import ERRORS, Find, Report, SplitReport
 from xmcap.data.records import Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
@@ -48,7 +48,7 @@ def check(
 
   Args:
     directory: of the records.
-    out: folder for `check.json`, the report, and `check.jsonl`, a line a find; None: the corpus's own.
+    out: folder of this machine for `check.json`, the report, and `check.jsonl`, a line a find; None: the corpus's own.
     splits: names, or parts such as `train[:1000]`; all of them if empty.
     max_characters: longer captions are counted.
     processes: None: one a core.
@@ -58,14 +58,20 @@ def check(
     UsageError: the folder is no corpus, or has no such split.
     XmcapError: the report cannot be written.
   """
-  directory, out = pathlib.Path(directory), pathlib.Path(out or directory)
+  if out is None and addresses.is_remote(directory):
+    raise UsageError(f"{directory} is not on this machine: say where the report goes with --out=DIR")
+  out = pathlib.Path(out or directory)
   names = list(splits) or records.splits(directory)
   if not names:
     raise UsageError(f"{directory} is no corpus (dataset_info.json is absent): `xmcap data build` makes one")
   if max_characters < 1:
     raise UsageError(f"max_characters={max_characters}: give a limit of at least 1")
   sources = [RecordSource(directory, name) for name in names]
-  tags = frozenset(records.read_tags(directory)) if (directory / "tags.txt").exists() else None
+  tags = (
+    frozenset(records.read_tags(directory))
+    if addresses.is_file(addresses.join(directory, "tags.txt"))
+    else None
+  )
   files.make_folder(out)
   listed = out / ".check.jsonl.incomplete"
   reports = []

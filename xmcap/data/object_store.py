@@ -103,9 +103,13 @@ class Read:
       self._future.cancel()
 
 
-def names(folder: str) -> list[str]:
-  """The names of the objects that lie right in a folder, sorted; [] where there are none. XmcapError as `Read`."""
-  return _tried(folder, lambda backend, seconds: sorted(backend.names(folder, seconds)))
+def names(folder: str, folders: bool = False) -> list[str]:
+  """The names of the objects, or the folders, that lie right in a folder, sorted; [] where there are none.
+
+  Raises:
+    XmcapError: as `Read`.
+  """
+  return _tried(folder, lambda backend, seconds: sorted(backend.names(folder, folders, seconds)))
 
 
 def exists(address: str) -> bool:
@@ -175,14 +179,15 @@ class _TensorStore:
     nothing = slice(0, 0)  # asks for the object's state alone
     return self._store(bucket).read(key, byte_range=nothing).result(timeout=timeout).state != "missing"
 
-  def names(self, folder: str, timeout: float) -> list[str]:
+  def names(self, folder: str, folders: bool, timeout: float) -> set[str]:
     bucket, key = _parts(folder)
     prefix = key.rstrip("/") + "/" if key else ""
     keys = (
       self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
     )  # "0" follows "/"
     found = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
-    return [name for name in map(bytes.decode, found) if name and "/" not in name]
+    parts = [name.partition("/") for name in map(bytes.decode, found) if name]
+    return {name for name, slash, _ in parts if bool(slash) == folders}
 
   def _store(self, bucket: str):
     if bucket not in self._stores:
@@ -227,12 +232,14 @@ class _Fsspec:
   def exists(self, address: str, timeout: float) -> bool:
     return self._pool.submit(self._system.isfile, address).result(timeout=timeout)
 
-  def names(self, folder: str, timeout: float) -> list[str]:
-    listed = self._pool.submit(lambda: list(self._system.ls(folder, detail=False)))
+  def names(self, folder: str, folders: bool, timeout: float) -> set[str]:
+    listed = self._pool.submit(lambda: list(self._system.ls(folder, detail=True)))
     try:
-      return [str(path).rstrip("/").rpartition("/")[2] for path in listed.result(timeout=timeout)]
+      found = listed.result(timeout=timeout)
     except FileNotFoundError:
-      return []
+      return set()
+    chosen = [str(entry["name"]) for entry in found if (entry["type"] == "directory") == folders]
+    return {name.rstrip("/").rpartition("/")[2] for name in chosen}
 
   def _read(self, address: str, part: slice) -> Content:
     if part.start == 0 and part.stop is None:

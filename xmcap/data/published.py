@@ -1,9 +1,9 @@
 """What was published about the sizes of the corpora, for comparison with what was built."""
 
 import json
-import pathlib
 from collections.abc import Mapping
 
+from xmcap.data import addresses
 from xmcap.languages import TRAINED
 
 Figures = Mapping[str, float]
@@ -31,10 +31,14 @@ CORPORA = ("xm3600", "coco35l", "cc3m35l")
 """Those with published figures."""
 
 
-def name(directory: pathlib.Path) -> str:
+def name(directory: addresses.Address) -> str:
   """The name of the data set that a folder of records holds, without underscores; "" if that cannot be told."""
   try:
-    return str(json.loads((directory / "dataset_info.json").read_bytes())["name"]).replace("_", "").lower()
+    return (
+      str(json.loads(addresses.read_bytes(addresses.join(directory, "dataset_info.json")))["name"])
+      .replace("_", "")
+      .lower()
+    )
   except (OSError, ValueError, KeyError, TypeError):
     return ""
 

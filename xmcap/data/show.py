@@ -12,7 +12,7 @@ import sentencepiece
 from PIL import Image
 
 from xmcap import languages as languages_lib
-from xmcap.data import draws, images, records, tasks
+from xmcap.data import addresses, draws, images, records, tasks
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary, read_model
@@ -114,7 +114,7 @@ def stream_of(
   absent = [code for code in wanted if code not in held]
   if absent:
     raise UsageError(f"{directory}, split '{split}': no captions in '{absent[0]}'; it has {' '.join(held)}")
-  if not vocabulary and not os.path.exists(os.path.join(directory, "vocabulary.model")):
+  if not vocabulary and not addresses.is_file(addresses.join(directory, "vocabulary.model")):
     raise UsageError(f"{directory} holds no vocabulary.model: name one with --vocabulary=PATH")
   name = next(_names)
   tasks.register_corpus(name, languages=wanted, splits=names)

@@ -5,11 +5,10 @@ import dataclasses
 import functools
 import itertools
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xmcap import languages
-from xmcap.data import files, published, records, workers
+from xmcap.data import addresses, files, published, records, workers
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 
@@ -115,7 +114,7 @@ def statistics(
     UsageError: the folder holds neither, there is no such corpus, or the vocabulary cannot be read.
     XmcapError: a file is damaged (names it, and the line).
   """
-  directory = pathlib.Path(directory)
+  directory = addresses.absolute(directory).rstrip("/")
   if corpus and corpus not in published.CORPORA:
     raise UsageError(f"nothing is published of the corpus '{corpus}': give {', '.join(published.CORPORA)}")
   if vocabulary:
@@ -133,13 +132,16 @@ def statistics(
     )
     images[name], compared[name] = len(source), corpus or published.name(directory)
     rows += counts.rows(name)
-  for path in sorted([*directory.glob("captions.jsonl"), *directory.glob("*/captions.jsonl")]):
+  for folder in [directory, *(addresses.join(directory, name) for name in addresses.folders(directory))]:
+    path = addresses.join(folder, "captions.jsonl")
+    if not addresses.is_file(path):
+      continue
     # Imported here: only a release needs the reader, and data stands beside scoring.
     from xmcap.scoring import references
 
-    release = references.read_references(path)
-    folder = path.parent.name if path.parent != directory else directory.resolve().name
-    name = f"{folder} (release)"
+    with addresses.local_copy(path) as copy:
+      release = references.read_references(copy)
+    name = f"{os.path.basename(folder)} (release)"
     counts = _Counts(vocabulary)
     for captions in release.values():
       counts.add([(code, text) for code, texts in captions.items() for text in texts])

@@ -27,7 +27,7 @@ import seqio
 import tensorflow as tf
 
 from xmcap import languages as languages_lib
-from xmcap.data import images
+from xmcap.data import addresses, images
 from xmcap.data.corpus import Corpus, Location
 from xmcap.data.records import read_tags
 from xmcap.errors import UsageError, XmcapError
@@ -47,7 +47,7 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
     return self._corpus.location().vocabulary
 
   def _model_context(self):
-    path = self._corpus.vocabulary().path  # ours says in one line what is wrong with a file
+    path = self._corpus.vocabulary().local_path  # ours says in one line what is wrong with a file
     if self._model is None or path != self._sentencepiece_model_file:
       self._sentencepiece_model_file = path
       self._model = None
@@ -203,14 +203,14 @@ def register_corpus(
     """Where the corpus lies.
 
     Args:
-      data_dir: folder of its records.
+      data_dir: folder of its records, on this machine or in a bucket (`gs://...`).
       vocabulary: SentencePiece model, on this machine or in a bucket; by default `vocabulary.model` in `data_dir`.
     """
     if not data_dir:
       hint = f" ({build_hint} makes one)" if build_hint else ""
       raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
     data_dir = os.path.expanduser(data_dir)
-    return Location(data_dir, os.path.expanduser(vocabulary) or os.path.join(data_dir, "vocabulary.model"))
+    return Location(data_dir, os.path.expanduser(vocabulary) or addresses.join(data_dir, "vocabulary.model"))
 
   codes, rates = _checked_rates(name, languages, rates)
   corpus = Corpus(name, codes, splits, gin.configurable(name, module="xmcap.tasks")(locate))

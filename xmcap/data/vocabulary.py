@@ -6,6 +6,8 @@ language, `<en>` to `<zh>`, the LangId prompt of Thapliyal et al. (2022), sectio
 no such pieces, and its prompt is the language's code as text.
 """
 
+import atexit
+import contextlib
 import functools
 import io
 import os
@@ -17,6 +19,7 @@ import numpy as np
 import sentencepiece
 
 from xmcap import languages as languages_lib
+from xmcap.data import addresses
 from xmcap.errors import UsageError, XmcapError
 
 PAD_ID = 0
@@ -150,21 +153,21 @@ def _write_whole(path: str, data: bytes) -> None:
 
 def read_model(path: str) -> bytes:
   """Reads the bytes of a model from this machine or from a bucket; UsageError if it cannot be read."""
-  if "://" not in path:
-    try:
-      with open(path, "rb") as file:
-        return file.read()
-    except OSError as error:
-      reason = error.strerror
-  else:
-    import tensorflow as tf  # knows buckets, and takes seconds to load
-
-    try:
-      with tf.io.gfile.GFile(path, "rb") as file:
-        return file.read()
-    except (tf.errors.OpError, NotImplementedError) as error:
-      reason = " ".join((getattr(error, "message", "") or str(error)).split())[:200]
+  try:
+    return addresses.read_bytes(path)
+  except OSError as error:
+    reason = error.strerror or "it is absent"
+  except XmcapError as error:
+    reason = str(error)
   raise UsageError(f"{path}: the vocabulary cannot be read ({reason}): give a SentencePiece model")
+
+
+@functools.cache
+def _local_copy(path: str) -> str:
+  kept = contextlib.ExitStack()
+  copy = kept.enter_context(addresses.local_copy(path))
+  atexit.register(kept.close)
+  return copy
 
 
 class Vocabulary:
@@ -173,7 +176,7 @@ class Vocabulary:
   Safe to use from several threads; pickles as its path.
 
   Args:
-    path: a `.model` file: mT5's, or one written by `train_vocabulary`; on this machine or in a bucket (`gs://...`).
+    path: a `.model` file: mT5's, or one written by `train_vocabulary`; a path or an address (`gs://...`).
 
   Raises:
     UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
@@ -199,6 +202,11 @@ class Vocabulary:
 
   def __reduce__(self):
     return Vocabulary, (self.path,)
+
+  @property
+  def local_path(self) -> str:
+    """The model as a file of this machine, for readers that know no other; a copy is there while the process is."""
+    return _local_copy(self.path) if addresses.is_remote(self.path) else self.path
 
   @property
   def size(self) -> int:
@@ -265,4 +273,4 @@ class Vocabulary:
     """The same model as a `seqio.SentencePieceVocabulary`, with identical ids."""
     import seqio  # loads tensorflow, which text alone does not need
 
-    return seqio.SentencePieceVocabulary(self.path)
+    return seqio.SentencePieceVocabulary(self.local_path)

@@ -1,0 +1,88 @@
+"""A corpus in a bucket: the stream, seqio, the commands and evaluators read it as one of this machine."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests import small_corpus
+from xmcap import cli, record_references
+from xmcap.data.stream import CaptionStream
+from xmcap.evaluators import CaptionEvaluator
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+  return small_corpus.write(tmp_path_factory.mktemp("corpus") / "coco35l")
+
+
+@pytest.fixture
+def remote(store, local):
+  shutil.copytree(local, store.folder / "bucket" / "coco35l")
+  return "gs://bucket/coco35l"
+
+
+def batches(corpus, steps=4) -> list[dict]:
+  stream = CaptionStream(
+    mixture=corpus.name, batch_size=8, captions_per_image=2, image_size=24, target_length=16, prompt_length=8
+  )
+  return [stream.batch(step) for step in range(steps)]
+
+
+def test_the_stream_has_the_same_bits(local, remote, register):
+  languages = ("de", "en", "th")
+  here, there = (batches(register(place, languages)) for place in (local, remote))
+  for ours, theirs in zip(here, there, strict=True):
+    assert ours.keys() == theirs.keys()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_seqio_reads_it(local, remote, register):
+  def examples(place):
+    import seqio
+
+    corpus = register(place, ("en",))
+    dataset = seqio.get_mixture_or_task(f"{corpus.name}_en").get_dataset(
+      {"image": 24, "targets": 16}, split="train", shuffle=False
+    )
+    return [(example["key"], example["targets"].tolist()) for example in dataset.as_numpy_iterator()]
+
+  assert examples(remote) == examples(local) != []
+
+
+def test_the_commands_read_it(local, remote, tmp_path, capsys):
+  def printed(place):
+    assert cli.main(["data", "stats", str(place)]) == 0
+    return capsys.readouterr().out
+
+  assert printed(remote) == printed(local)
+  assert cli.main(["data", "check", remote, f"--out={tmp_path}", "--processes=1"]) == 0
+  report = json.loads((tmp_path / "check.json").read_text())
+  assert cli.main(["data", "check", str(local), f"--out={tmp_path}", "--processes=1"]) == 0
+  ours = json.loads((tmp_path / "check.json").read_text())
+  assert {**report, "directory": ""} == {**ours, "directory": ""}
+  assert cli.main(["data", "show", remote, f"--out={tmp_path / 'sheet.html'}", "--count=2"]) == 0
+  capsys.readouterr()
+  assert cli.main(["data", "check", remote]) == 2
+  assert "say where the report goes with --out=DIR" in capsys.readouterr().err
+
+
+def test_references_and_pictures_of_an_evaluator(local, remote):
+  class Predictor:
+    image_size = 24
+
+  for suffix in ("captions.jsonl", ""):
+    here, there = (
+      CaptionEvaluator(Predictor(), f"{place}/{suffix}".rstrip("/"), split="validation")
+      for place in (local, remote)
+    )
+    assert there.references == here.references
+    keys = list(here.references)
+    assert [there._bytes(key) for key in keys] == [here._bytes(key) for key in keys]
+    assert there.small(2).references == here.small(2).references
+
+
+def test_references_out_of_records(local, remote):
+  here, there = (record_references.RecordReferences(str(place), "validation") for place in (local, remote))
+  assert there.references == here.references
