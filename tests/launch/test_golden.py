@@ -44,6 +44,18 @@ CASES = {
     *["--internal_ips", "--network=net", "--subnetwork=sub"],
     *["--service_account=worker@my-project.iam.gserviceaccount.com", _PACKAGE, "--", *_TRAIN],
   ],
+  "tpu_vm_run_disk": [
+    *[
+      "tpu-vm",
+      "--name=bb",
+      *_PLACE,
+      "--accelerator_type=v4-128",
+      "--queued",
+      "--data_disk=records",
+      _PACKAGE,
+    ],
+    *["--", "train", "--gin_file=runs/pretrain_cc3m35l.gin", "--gin.DATA_DIR=/mnt/disks/records/cc3m35l"],
+  ],
   "tpu_vm_logs": ["tpu-vm", "--action=logs", "--name=bb", *_PLACE, "--worker=3"],
   "tpu_vm_status": ["tpu-vm", "--action=status", "--name=bb", *_PLACE],
   "tpu_vm_stop": ["tpu-vm", "--action=stop", "--name=bb", *_PLACE],
@@ -115,7 +127,7 @@ def test_shellcheck_finds_nothing_in_the_batch_script(case, shellcheck):
 def test_shellcheck_finds_nothing_in_the_scripts(shellcheck):
   files = sorted(scripts.folder().glob("tpu_vm_*.sh"))
   done = subprocess.run([shellcheck, *files], capture_output=True, text=True, check=False)
-  assert len(files) == 6 and (done.returncode, done.stdout) == (0, "")
+  assert len(files) == 7 and (done.returncode, done.stdout) == (0, "")
 
 
 def test_every_golden_file_has_its_case():

@@ -128,6 +128,9 @@ def _add_tpu_vm(where) -> None:
   command.add_argument(
     "--files", default="", metavar="gs://...", help="copied to every worker; the command runs in the copy"
   )
+  command.add_argument(
+    "--data_disk", default="", metavar="DISK", help="attached to every worker, read-only, at /mnt/disks/DISK"
+  )
   command.add_argument("--python", default="3.12", help="the workers' Python")
   command.add_argument(
     "--poll", type=float, default=30.0, metavar="SECONDS", help="between two looks at the run"

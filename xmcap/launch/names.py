@@ -22,6 +22,11 @@ _RULES = {
   "runtime_version": (r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", 63, "a TPU software version"),
   "network": (r"[a-z0-9][a-zA-Z0-9/._:-]*", 200, "the name or path of a network"),
   "subnetwork": (r"[a-z0-9][a-zA-Z0-9/._:-]*", 200, "the name or path of a subnetwork"),
+  "data_disk": (
+    rf"(projects/[a-z0-9.:-]+/zones/{_ZONE}/disks/)?{_LABEL}",
+    200,
+    "the name of a disk in the zone, or projects/PROJECT/zones/ZONE/disks/NAME",
+  ),
   "service_account": (r"[a-z0-9][a-z0-9._-]*@[a-z0-9][a-z0-9.-]*", 200, "the address of a service account"),
   "docker_image": (r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 400, "an image such as gcr.io/PROJECT/xmcap:latest"),
   "base_docker_image": (r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 400, "an image such as python:3.12"),

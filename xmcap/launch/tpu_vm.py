@@ -272,6 +272,8 @@ class Run:
       parts.append(("copy the wheel to all workers", self._machine.copy(wheel)))
     arguments = self._package.arguments(self._machine.name)
     parts.append(("install xmcap on all workers", self._machine.ssh("tpu_vm_install.sh", arguments)))
+    if self._machine.data_disk:
+      parts.append(("mount the disk on all workers", self._machine.mount()))
     if self._files:
       parts.append(("copy the files to all workers", self._ssh("files", [self._files])))
     return parts

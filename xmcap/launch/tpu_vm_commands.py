@@ -25,12 +25,13 @@ class Machine:
   network: str = ""
   subnetwork: str = ""
   internal_ips: bool = False
+  data_disk: str = ""
 
   def __post_init__(self):
     names.check("tpu name", self.name, "name")
     for option in ("project", "zone"):
       names.check(option, getattr(self, option))
-    for option in ("runtime_version", "service_account", "network", "subnetwork"):
+    for option in ("runtime_version", "service_account", "network", "subnetwork", "data_disk"):
       if getattr(self, option):
         names.check(option, getattr(self, option))
     names.positive("num_slices", self.num_slices)
@@ -63,6 +64,12 @@ class Machine:
     for option in ("service_account", "network", "subnetwork"):
       value = getattr(self, option)
       options += [f"--{option.replace('_', '-')}={value}"] if value else []
+    if self.data_disk:
+      source = self.data_disk
+      if "/" not in source:
+        source = f"projects/{self.project}/zones/{self.zone}/disks/{source}"
+      # Read-only, a disk may be attached to any number of workers.
+      options.append(f"--data-disk=source={source},mode=read-only")
     return self._gcloud(self._kind(), "create", *options, "--quiet")
 
   def describe(self, resource: bool | None = None) -> list[str]:
@@ -82,6 +89,10 @@ class Machine:
     return self._gcloud(
       kind, "scp", *nodes, "--worker=all", *self._route(), "--quiet", before=[str(file)], sign=":"
     )
+
+  def mount(self) -> list[str]:
+    """Returns the command that mounts the attached disk at `/mnt/disks/NAME` on every worker, read-only."""
+    return self.ssh("tpu_vm_disk.sh", [self.data_disk.rpartition("/")[2], "/dev/disk/by-id", "/mnt/disks"])
 
   def ssh(self, script: str, arguments: Sequence[str], worker: str = "all") -> list[str]:
     """Returns the command that runs a script of `launch/` on workers.
