@@ -112,7 +112,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
       )
       return
     held = "".join(
-      f"<Contents><Key>{escape(name)}</Key><Size>1</Size></Contents>"
+      f"<Contents><Key>{escape(name)}</Key><Size>{(root / name).stat().st_size}</Size></Contents>"
       for name in names
       if name.startswith(query.get("prefix", "")) and name > query.get("start-after", "")
     )

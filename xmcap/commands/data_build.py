@@ -97,6 +97,13 @@ def _paths(
   """
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: the least is 1")
+  for option in ("release", "out", *parts):
+    given = getattr(arguments, option) or ""
+    if "://" in given:
+      raise UsageError(
+        f"--{option}={given}: a build reads and writes folders of this machine: copy the release here "
+        "(gcloud storage cp, aws s3 cp), and the records to the bucket when they are built"
+      )
   from xmcap.data.corpora import downloads
 
   if arguments.download:
