@@ -51,7 +51,10 @@ def test_cc3m_with_each_part_named(tmp_path):
     (["cc3m35l"], "the TSVs of CC3M have no public address: ask for them at https"),
     (["xm3600"], "give --captions, --images .or add --download."),
     (["coco35l", "--download"], "--download needs --release=DIR"),
-    (["coco35l", "--release=gs://bucket/coco"], "--release=gs://bucket/coco: a build reads .* copy the release here"),
+    (
+      ["coco35l", "--release=gs://bucket/coco"],
+      "--release=gs://bucket/coco: a build reads .* copy the release here",
+    ),
     (["xm3600", "--images=s3://bucket/images"], "--images=s3://bucket/images: a build reads"),
     (["coco35l", "--release={release}", "--on_bad=mend"], "--on_bad=mend: choose skip or stop"),
     (["coco35l", "--release={release}", "--image_size=4"], "--image_size=4: give a number from 8 to 8192"),

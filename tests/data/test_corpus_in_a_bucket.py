@@ -8,7 +8,10 @@ import pytest
 
 from tests import small_corpus
 from xmcap import cli, record_references
+from xmcap.data import length_writer, lengths
+from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
+from xmcap.data.vocabulary import Vocabulary
 from xmcap.evaluators import CaptionEvaluator
 
 
@@ -36,6 +39,22 @@ def test_the_stream_has_the_same_bits(local, remote, register):
   for ours, theirs in zip(here, there, strict=True):
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_the_index_of_lengths_is_copied_once(store, local, remote, register):
+  model = Vocabulary(str(local / "vocabulary.model"))
+  shutil.rmtree(local / "lengths", ignore_errors=True)
+  length_writer.index(local, model, ["train"], processes=1)
+  shutil.copytree(local / "lengths", store.folder / "bucket" / "coco35l" / "lengths")
+  here, there = (lengths.index_of(RecordSource(place, "train"), model) for place in (str(local), remote))
+  assert there.layouts == here.layouts and isinstance(there.lengths, np.memmap)
+  np.testing.assert_array_equal(there.lengths, here.lengths)
+  shutil.rmtree(local / "lengths")
+  # A copy is read again without the arrays in the bucket.
+  for file in (store.folder / "bucket" / "coco35l" / "lengths").rglob("*.npy"):
+    file.unlink()
+  again = lengths.index_of(RecordSource(remote, "train"), model)
+  np.testing.assert_array_equal(again.lengths, here.lengths)
 
 
 def test_seqio_reads_it(local, remote, register):

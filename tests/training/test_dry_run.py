@@ -1,5 +1,6 @@
 """`xmcap train --dry_run`: a sound run passes, and each defect is one FAILED line that names it."""
 
+import re
 import shutil
 
 import gin
@@ -143,6 +144,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
     f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
     "--gin.CheckpointPolicy.best_metric='cider'",
     "--gin.TOTAL_STEPS=210",
+    "--gin.CaptionStream.target_lengths=(4, 8)",
   )
   assert code == 0 and not errors and not lines["FAILED"] and not lines["skipped"]
   assert [line.split(":")[0] for line in lines["ok"]] == [
@@ -152,6 +154,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
   said = "\n".join(lines[""])
   assert "model       67,904 parameters, all of them trained" in said
   assert "batch       4 captions, 1 for each of 4 pictures" in said
+  assert re.search(r"targets     4 pieces in \d+%, 8 pieces in \d+%, 12 pieces in \d+% of the steps", said)
   assert "steps       210: 1.00 epochs of 840 captions; a picture comes up 70.0 times" in said
   assert "rate        0.0001 at the first step" in said and "begins      starting from scratch" in said
   assert lines[""][-1].startswith("dry run: all 12 checks are ok")

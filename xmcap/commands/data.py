@@ -2,7 +2,7 @@
 
 import sys
 
-from xmcap.commands import base, data_build, data_check, data_stats
+from xmcap.commands import base, data_build, data_check, data_index, data_stats
 
 
 def add(commands) -> None:
@@ -14,6 +14,7 @@ def add(commands) -> None:
   _add_emoji36(corpora)
   data_build.add(corpora)
   data_check.add(actions)
+  data_index.add(actions)
   data_stats.add(actions)
 
 
@@ -77,4 +78,5 @@ def _build_emoji36(arguments) -> None:
       out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
     )
     print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
+  data_index.write_absent(out, vocabulary.Vocabulary(model), ("train", "validation"), arguments.processes)
   print(f"{out}: emoji36 is ready")

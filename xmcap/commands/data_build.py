@@ -4,19 +4,26 @@ import argparse
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from xmcap.commands import base
+from xmcap.commands import base, data_index
 from xmcap.data.corpora.release_files import CC3M35L, COCO35L, XM3600, Part
 from xmcap.errors import UsageError
 
 
 def add(corpora) -> None:
   """Declares `data build coco35l`, `cc3m35l` and `xm3600`."""
-  _add(corpora, "coco35l", _coco, "MSCOCO with captions in 35 languages", COCO35L)
-  _add(corpora, "cc3m35l", _cc3m, "Conceptual Captions with captions in 35 languages", CC3M35L)
+  for command in (
+    _add(corpora, "coco35l", _coco, "MSCOCO with captions in 35 languages", COCO35L),
+    _add(corpora, "cc3m35l", _cc3m, "Conceptual Captions with captions in 35 languages", CC3M35L),
+  ):
+    command.add_argument(
+      "--vocabulary",
+      metavar="PATH",
+      help="the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)",
+    )
   _add(corpora, "xm3600", _xm3600, "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation", XM3600)
 
 
-def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> None:
+def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> argparse.ArgumentParser:
   command = base.add_command(
     corpora,
     name,
@@ -47,6 +54,7 @@ def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> No
   )
   command.add_argument("--quality", type=int, default=90, metavar="N", help="of those JPEGs, 1 to 95")
   command.add_argument("--processes", type=int, metavar="N", help="default: one a core")
+  return command
 
 
 def _coco(arguments) -> None:
@@ -76,8 +84,19 @@ def _xm3600(arguments) -> None:
 
 def _build(corpus, arguments, options) -> None:
   from xmcap.data.corpora import build
+  from xmcap.data.vocabulary import Vocabulary
 
-  report = build.build(corpus, arguments.out, options, processes=arguments.processes, progress=base.say)
+  model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
+  report = build.build(
+    corpus,
+    arguments.out,
+    options,
+    processes=arguments.processes,
+    progress=base.say,
+    vocabulary=model,
+  )
+  if model is not None and report.held:
+    data_index.write_absent(report.out, model, list(report.splits), arguments.processes)
   print(report.summary())
 
 

@@ -39,13 +39,18 @@ def add(commands) -> None:
   command.add_argument(
     "--price", type=float, metavar="X", help="of a chip and hour: print the run's cost too"
   )
+  command.add_argument(
+    "--length_mix",
+    metavar="T:SHARE,...",
+    help="of steps with targets of T pieces, where CaptionStream.target_lengths has several; default: of the data",
+  )
   command.add_argument("--json", metavar="FILE", help="write the plan, or the plans of a search, as JSON")
 
 
 def _plan(arguments) -> None:
   if not arguments.gin_file:
     raise UsageError(f"xmcap plan needs gin files, such as {_EXAMPLE}")
-  for option in ("search", "decode", "price", "json"):
+  for option in ("search", "decode", "price", "length_mix", "json"):
     if getattr(arguments, option) and not arguments.topology:
       raise UsageError(f"xmcap plan: --{option} plans a run on chips: give --topology too, such as v4-128")
   if not (arguments.params or arguments.topology or arguments.explain):
@@ -61,6 +66,10 @@ def _plan(arguments) -> None:
         )
   topology = topologies.parse(arguments.topology) if arguments.topology and not node else None
   topologies.prepare_host()
+  if arguments.length_mix and (arguments.search or arguments.decode):
+    raise UsageError(
+      "xmcap plan: --length_mix is of the run's own step: give it without --search and --decode"
+    )
   from xmcap import configuration
 
   configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
@@ -105,7 +114,7 @@ def _gpus(node) -> dict:
 
 
 def _one(arguments, topology) -> dict:
-  from xmcap.planning import report, run, search, step
+  from xmcap.planning import mix, report, run, search, step
 
   if arguments.decode:
     from xmcap.planning import decode
@@ -113,14 +122,22 @@ def _one(arguments, topology) -> dict:
     plan = decode.plan_decoding(topology)
     print(decode.text(plan), end="")
     return decode.document(plan)
+  shares = mix.parse(arguments.length_mix) if arguments.length_mix else None
   planned = run.of_gin(topology)
   try:
     plan = step.plan_step(planned, topology)
   except step.DoesNotFit as error:
     # Raised again with what would fit, which is worth the compiling: nobody can use the refusal alone.
     raise search.with_way_out(error, topology, print) from None
+  mixed = mix.plan_mix(plan, shares, base.say)
   print(report.text(plan, arguments.price), end="")
-  return report.document(plan)
+  if mixed is None:
+    return report.document(plan)
+  print(
+    "\nThe above is a step with the longest targets. With the other lengths of CaptionStream.target_lengths:\n"
+  )
+  print(mix.text(mixed, arguments.price), end="")
+  return {**report.document(plan), "lengths": mix.document(mixed)}
 
 
 def _search(arguments, topology) -> list[dict]:

@@ -92,15 +92,18 @@ class PartSource:
     source: all the records.
     indices: int64 [N], the places of these in it.
     label: names them in messages.
+
+  Attributes:
+    whole, indices: the arguments.
   """
 
   def __init__(self, source: RecordSource, indices: np.ndarray, label: str):
-    self._source, self._indices = source, indices
+    self.whole, self.indices = source, indices
     self.directory = source.directory
     self.split = f"{source.split} ({label})"
 
   def __len__(self) -> int:
-    return len(self._indices)
+    return len(self.indices)
 
   def __getitem__(self, index: int) -> Record:
     """The record at an index in [0, len); IndexError outside it."""
@@ -115,7 +118,7 @@ class PartSource:
     indices = np.asarray(indices, np.int64).reshape(-1)
     if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
       raise IndexError(f"index outside [0, {len(self)}) in split '{self.split}' of {self.directory}")
-    return self._source.iterate(self._indices[indices], parse)
+    return self.whole.iterate(self.indices[indices], parse)
 
   def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
     """The records that `iterate` gives, all at once."""

@@ -15,7 +15,7 @@ import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -212,12 +212,26 @@ def read_tags(directory: addresses.Address) -> list[str]:
   return tags
 
 
+@dataclasses.dataclass(frozen=True)
+class Stretch:
+  """Records of a whole split that follow one another: `count` of them, from the `first` on."""
+
+  split: str
+  first: int
+  count: int
+
+
 class RecordSource:
   """The records of a split, any of them by its index; cheap to make, safe in threads, picklable.
 
   Args:
     directory: folder that holds TFDS's metadata and the ArrayRecord files: a path or an address (`gs://...`).
     split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
+
+  Attributes:
+    directory, split: the arguments.
+    stretches: where in whole splits its records are.
+    sizes: of each of these splits, `shard_lengths` (records of each file) and `bytes`, to know its records by.
 
   Raises:
     UsageError: the folder is no corpus, or has no such split, or the split is empty.
@@ -239,6 +253,7 @@ class RecordSource:
       instructions = info.splits[split].file_instructions
     except (ValueError, AssertionError) as error:
       raise UsageError(f"split '{split}' of {directory}: {first_line(error)}") from None
+    self.stretches, self.sizes = _whole_splits(info.splits, instructions)
     self._skips = np.array([part.skip for part in instructions], np.int64)
     self._ends = np.cumsum(
       [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in instructions],
@@ -294,6 +309,27 @@ def _record_files(files: Sequence[str], directory: str) -> Any:
   from xmcap.data.remote_files import RemoteRecordFiles  # loads what compiles, which takes seconds
 
   return RemoteRecordFiles(files, directory)
+
+
+def _whole_splits(
+  known: Mapping[str, Any], instructions: Sequence[Any]
+) -> tuple[list[Stretch], dict[str, dict[str, Any]]]:
+  """`stretches` and `sizes` of a `RecordSource`, from TFDS's splits and file instructions."""
+  firsts = {
+    str(path): (name, sum(info.shard_lengths[:number]))
+    for name, info in known.items()
+    for number, path in enumerate(info.filepaths)
+  }
+  stretches = []
+  for part in instructions:
+    name, first = firsts[str(part.filename)]
+    count = part.take if part.take >= 0 else part.examples_in_shard - part.skip
+    stretches.append(Stretch(name, first + part.skip, count))
+  sizes = {
+    name: {"shard_lengths": list(known[name].shard_lengths), "bytes": int(known[name].num_bytes)}
+    for name in {stretch.split for stretch in stretches}
+  }
+  return stretches, sizes
 
 
 def splits(directory: addresses.Address) -> list[str]:

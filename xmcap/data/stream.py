@@ -6,18 +6,22 @@ All else is a function of (seed, position): which picture (a permutation of the 
 epoch), which languages, which caption of a language, which crop. So a run that starts again at any step,
 or on another number of hosts, sees what an undisturbed one would have seen. (`bucket_window` deals the
 positions of a few batches out anew among those batches; this too depends on nothing else.)
+
+  drawing.py  which captions of a picture are drawn
+  lengths.py  the pieces of every caption, in an index beside the records
+  buckets.py  from both: how long a batch is, and which pictures are in it when they are dealt out by length
 """
 
-import itertools
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import gin
 import numpy as np
 
-from xmcap.data import checks, draws, images
+from xmcap.data import checks, images, lengths
 from xmcap.data import weights as weights_lib
+from xmcap.data.buckets import Buckets
+from xmcap.data.drawing import Drawing
 from xmcap.data.picture_stream import PREFETCH_BYTES, Batch, PictureStream
 from xmcap.data.records import Columns, parse_columns, read_tags
 from xmcap.data.skipped import SkippedPictures
@@ -25,21 +29,27 @@ from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError, XmcapError
 
-# Most pictures of a corpus have as many captions in the same languages: what is found for one is kept for others.
-_MAX_LAYOUTS = 1_000
-
 _CUT = "captions cut at the target length"
 _EMPTY = "pictures without a caption in these languages"
 _TAGS = "tags beyond the last slot"
 
 
 class _Captions(NamedTuple):
-  """The captions of N pictures: N keys, columns of `_prompts` [N, K], ids [N][K], and how many the longest has."""
+  """The captions of N pictures of a batch.
+
+  Attributes:
+    keys: of the pictures.
+    positions: int64 [N], of the pictures in the stream.
+    chosen: columns of `_prompts`, int64 [N, K].
+    tokens: ids of each caption, ended by EOS, [N][K]; [] for a picture without a caption in these languages.
+    length: T, of the whole batch.
+  """
 
   keys: Sequence[str]
+  positions: np.ndarray
   chosen: np.ndarray
   tokens: list[list[list[int]]]
-  longest: int
+  length: int
 
 
 @gin.configurable
@@ -68,11 +78,11 @@ class CaptionStream(PictureStream):
     image_size: H = W, pixels.
     seed: of order, languages and augmentation.
     augment: random changes to the pictures; None for none.
-    target_lengths: if given, T is the smallest of these lengths that holds every caption of the batch;
-      the largest must be `target_length`. Each length compiles the step once.
+    target_lengths: T is the smallest of these lengths, and `target_length`, that holds every caption of the batch of
+      all hosts; those beyond `target_length` are left out. Each length compiles the step once. Several lengths need
+      the split's index of lengths (`xmcap data index`), but for a small split.
     bucket_window: with `target_lengths`, batches are made from this many at a time, pictures with long
-      captions together, so that most batches are short. Each process then reads the captions of the whole
-      window. 1 leaves the order alone.
+      captions together, so that most batches are short. 1 leaves the order alone.
     workers, depth, prefetch_bytes: how batches are made ahead, see `PictureStream`.
     languages: codes to draw from; () is all of the mixture.
     language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
@@ -83,7 +93,7 @@ class CaptionStream(PictureStream):
 
   Raises:
     UsageError: sizes that do not fit together, an unknown mixture or language, a vocabulary without a prompt for a
-      language, or a corpus that is not there.
+      language, a corpus that is not there, or one without an index where it needs one.
   """
 
   def __init__(
@@ -122,19 +132,19 @@ class CaptionStream(PictureStream):
     self.languages: tuple[str, ...] = tuple(weights)
     checks.check_prompts(self.vocabulary, self.languages)
     self.captions_per_image = captions_per_image
-    self.target_lengths = tuple(target_lengths) or (target_length,)
-    rising = sorted({*self.target_lengths, target_length})
-    if list(self.target_lengths) != rising:
-      raise UsageError(
-        f"target_lengths {self.target_lengths}: give rising lengths up to target_length ({target_length})"
-      )
+    if list(target_lengths) != sorted(set(target_lengths)):
+      raise UsageError(f"target_lengths {tuple(target_lengths)}: give rising lengths")
+    self.target_lengths = (*(size for size in target_lengths if size < target_length), target_length)
     if self.target_lengths[0] < 2 or bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
     self.bucket_window = bucket_window if len(self.target_lengths) > 1 else 1
-    self._weights = np.array(list(weights.values()))
-    self._count_power = 1 / temperature if language_weights == "count" else None
-    self._columns = {language.encode(): column for column, language in enumerate(self.languages)}
-    self._layouts: dict[bytes, dict[int, list[int]]] = {}
+    count_power = 1 / temperature if language_weights == "count" else None
+    self._drawing = Drawing(
+      seed, self.languages, np.array(list(weights.values())), count_power, captions_per_image, len(source)
+    )
+    several = len(self.target_lengths) > 1
+    self._index = lengths.index_of(source, self.vocabulary) if several else None
+    self._buckets: Buckets | None = None
     # The last row, all pads, is for a picture with no caption in these languages.
     self._prompts = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
     for row, language in zip(self._prompts[:-1], self.languages, strict=True):
@@ -144,8 +154,6 @@ class CaptionStream(PictureStream):
           f"the prompt of '{language}' has {len(prompt)} pieces: raise prompt_length, now {prompt_length}"
         )
       row[: len(prompt)] = prompt
-    self._windows: dict[int, tuple[list[Columns], np.ndarray, np.ndarray, list, np.ndarray]] = {}
-    self._window_lock = threading.Lock()
 
   def resized(self, pictures: int) -> "CaptionStream":
     """As in every stream; with one length of targets, the largest, and pictures in drawn order."""
@@ -159,49 +167,62 @@ class CaptionStream(PictureStream):
     stream.bucket_window = 1
     return stream, steps
 
+  def mix_of_lengths(self, steps: int) -> dict[int, float]:
+    """T -> the share of batches with targets of so many pieces, among about the first `steps`."""
+    buckets = self._current_buckets()
+    return buckets.mix(steps) if buckets else {self.target_lengths[-1]: 1.0}
+
+  def _current_buckets(self) -> Buckets | None:
+    """None where all batches are of one length, so that nothing need be known of them."""
+    if len(self.target_lengths) == 1:
+      return None
+    wanted = (self.pictures, self.target_lengths, self.bucket_window)
+    with self._lock:
+      if self._buckets is None or self._buckets.sizes != wanted:  # a copy of a stream may have other sizes
+        self._buckets = Buckets(self._drawing, self._index, self._indices, *wanted)
+      return self._buckets
+
   @property
   def truncated(self) -> int:
     """Captions so far that were cut at the target length."""
     return self.lost.get(_CUT, 0)
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
-    if self.bucket_window > 1:
+    length, longest = self.target_lengths[-1], None
+    buckets = self._current_buckets()
+    if buckets:
+      bucket = buckets.batch(step)
       rows = positions - step * self.pictures
-      records, positions, chosen, tokens = self._sorted_batch(step)
-      longest = _longest(tokens)
-      records, tokens = [records[row] for row in rows], [tokens[row] for row in rows]
-      positions, chosen = positions[rows], chosen[rows]
-      self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
-      return _Captions([record.key for record in records], chosen, tokens, longest)
-    drawn: list[tuple[str, Sequence[int], Sequence[str]]] = []
+      positions, longest, length = bucket.positions[rows], bucket.longest[rows], bucket.length
+    keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
       # One at a time: what is read of a picture is still in the processor's cache when it is decoded.
-      for record, columns, texts in self._drawn(positions):
-        drawn.append((record.key, columns, texts))
+      for record, drawn, of_picture in self._drawn(positions):
+        keys.append(record.key)
+        columns.append(drawn)
+        texts.append(of_picture)
         yield record.key, record.image
 
     self._load_pixels(pixels, pictures(), positions)
-    keys, columns, texts = zip(*drawn, strict=True)
-    chosen, tokens = self._encoded(columns, texts)
-    return _Captions(keys, chosen, tokens, _longest(tokens))
+    tokens = self._encoded(texts)
+    if longest is not None:
+      self._check_index(keys, tokens, longest)
+    return _Captions(keys, positions, np.array(columns), tokens, length)
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
     keys = [key for part in parts for key in part.keys]
     tokens = [captions for part in parts for captions in part.tokens]
     chosen = np.concatenate([part.chosen for part in parts])
-    longest = max(part.longest for part in parts)
-    if self.bucket_window == 1 and len(positions) < self.pictures:
-      # The other processes' captions are not known here, and all must agree on T.
-      longest = self.target_lengths[-1]
-    length = next((size for size in self.target_lengths if size >= longest), self.target_lengths[-1])
+    positions = np.concatenate([part.positions for part in parts])
+    length = parts[0].length
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     weights = self._weights_of(positions) * self.skipped.weights(keys)
     cut, empty = [], []
     for key, weight, row, captions in zip(keys, weights, targets, tokens, strict=True):
-      if weight and not captions[0]:
+      if weight and not captions:
         empty.append(key)
-      for line, ids in zip(row, captions, strict=True):
+      for line, ids in zip(row, captions, strict=False):
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
           cut.append(key)
@@ -216,92 +237,34 @@ class CaptionStream(PictureStream):
     }
 
   def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
-    """Reads the pictures of positions one by one: the record, and of its drawn captions the language columns, texts."""
+    """Reads the pictures of positions one by one: the record, the language columns [K] of its captions, their texts.
+
+    A picture without a caption in these languages has the column after the last, and no texts.
+    """
     indices = self._indices(positions)
-    uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
-    order = None if self._count_power is not None else draws.weighted_order(self._weights, uniforms).tolist()
-    # Another start for every picture: else all would show their first caption in the same epoch.
-    starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
-    turns = (starts.astype(np.int64) + positions // len(self.source)).tolist()
-    records = self.source.iterate(indices, parse_columns)
-    for row, (record, turn) in enumerate(zip(records, turns, strict=True)):
-      by_column = self._by_column(record)
-      columns = self._order_by_count(by_column, uniforms[row]) if order is None else order[row]
-      held = [column for column in columns if column in by_column]
-      taken = list(itertools.islice(_turns(held, by_column, turn), self.captions_per_image)) if held else []
-      yield record, [column for column, _ in taken], [record.texts[place].decode() for _, place in taken]
+    drawn = self._drawing.at(positions, indices)
+    for row, record in enumerate(self.source.iterate(indices, parse_columns)):
+      layout = self._drawing.known_layout(record.layout, record.languages)
+      (columns,), (places,) = (numbers.tolist() for numbers in drawn.captions(slice(row, row + 1), layout))
+      empty = columns[0] == len(self.languages)
+      yield record, columns, [] if empty else [record.texts[place].decode() for place in places]
 
-  def _order_by_count(self, by_column: dict[int, list[int]], uniforms: np.ndarray) -> list[int]:
-    """The order of languages drawn by the number of a picture's captions in each."""
-    counts = np.array([len(by_column.get(column, ())) for column in range(len(self.languages))], float)
-    return draws.weighted_order(counts**self._count_power, uniforms[None])[0].tolist()
-
-  def _encoded(
-    self, columns: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]
-  ) -> tuple[np.ndarray, list[list[list[int]]]]:
-    """Captions drawn, of B pictures -> language columns [B, K], ids [B][K], both filled up where there are too few."""
-    chosen = np.full((len(columns), self.captions_per_image), len(self.languages), np.int64)
-    tokens: list[list[list[int]]] = [[[]] * self.captions_per_image for _ in columns]
+  def _encoded(self, texts: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """Texts of B pictures -> ids [B][K], ended by EOS."""
     # Of all pictures in one call, for a call takes longer than a caption.
     encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
-    for row, of_picture in enumerate(columns):
-      chosen[row, : len(of_picture)] = of_picture
-      for slot in range(len(of_picture)):
-        tokens[row][slot] = [*next(encoded), EOS_ID]
-    return chosen, tokens
+    return [[[*next(encoded), EOS_ID] for _ in of_picture] for of_picture in texts]
 
-  def _by_column(self, record: Columns) -> dict[int, list[int]]:
-    """Column of each of the stream's languages that a record has -> the places of its captions."""
-    by_column = self._layouts.get(record.layout)
-    if by_column is None:
-      by_column = {}
-      for place, language in enumerate(record.languages):
-        column = self._columns.get(language)
-        if column is not None:
-          by_column.setdefault(column, []).append(place)
-      if len(self._layouts) < _MAX_LAYOUTS:
-        self._layouts[record.layout] = by_column
-    return by_column
-
-  def _sorted_batch(self, step: int) -> tuple[list[Columns], np.ndarray, np.ndarray, list[list[list[int]]]]:
-    """The whole batch of a step when the pictures of a window are grouped by the length of their captions."""
-    window = step // self.bucket_window
-    with self._window_lock:
-      if window not in self._windows:
-        size = self.bucket_window * self.pictures
-        positions = np.arange(size, dtype=np.int64) + window * size
-        records, columns, texts = zip(*self._drawn(positions), strict=True)
-        chosen, tokens = self._encoded(columns, texts)
-        by_length = np.argsort([_longest([row]) for row in tokens], kind="stable")
-        # Batches of a window come in drawn order, so that training does not go from short to long.
-        order = np.argsort(draws.bits(self.seed, "window", np.array([window]), self.bucket_window)[0])
-        batches = by_length.reshape(self.bucket_window, self.pictures)[order]
-        self._windows[window] = (records, positions, chosen, tokens, batches)
-        # Threads work on as many neighbouring steps as are made ahead.
-        apart = -(-self.depth // self.bucket_window)
-        for old in [number for number in self._windows if abs(number - window) > apart]:
-          del self._windows[old]
-      records, positions, chosen, tokens, batches = self._windows[window]
-    picked = batches[step % self.bucket_window]
-    picked_records = [records[index] for index in picked]
-    return picked_records, positions[picked], chosen[picked], [tokens[index] for index in picked]
-
-
-def _turns(drawn: Sequence[int], by_column: dict[int, list[int]], turn: int) -> Iterator[tuple[int, int]]:
-  """A picture's captions (column, place) without end: one of each language drawn, then their next ones, then again."""
-  while True:
-    for column in drawn:
-      places = by_column[column]
-      yield column, places[turn % len(places)]
-    for round_number in range(1, max(len(by_column[column]) for column in drawn)):
-      for column in drawn:
-        places = by_column[column]
-        if round_number < len(places):
-          yield column, places[(turn + round_number) % len(places)]
-
-
-def _longest(tokens: list[list[list[int]]]) -> int:
-  return max(len(ids) for row in tokens for ids in row)
+  def _check_index(
+    self, keys: Sequence[str], tokens: Sequence[Sequence[Sequence[int]]], longest: np.ndarray
+  ) -> None:
+    for key, captions, expected in zip(keys, tokens, longest.tolist(), strict=True):
+      found = min(max(map(len, captions), default=0), lengths.MOST_PIECES)
+      if found != expected:
+        raise XmcapError(
+          f"picture '{key}': its longest caption has {found} pieces, and {expected} in the index of lengths in "
+          f"{self.source.directory}/lengths: make that again with `xmcap data index`"
+        )
 
 
 @gin.configurable

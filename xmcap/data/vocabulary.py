@@ -9,6 +9,7 @@ no such pieces, and its prompt is the language's code as text.
 import atexit
 import contextlib
 import functools
+import hashlib
 import io
 import os
 import tempfile
@@ -178,6 +179,9 @@ class Vocabulary:
   Args:
     path: a `.model` file: mT5's, or one written by `train_vocabulary`; a path or an address (`gs://...`).
 
+  Attributes:
+    sha256: of the file, hexadecimal.
+
   Raises:
     UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
   """
@@ -185,6 +189,7 @@ class Vocabulary:
   def __init__(self, path: str):
     self.path = os.fspath(path)
     model = read_model(self.path)
+    self.sha256 = hashlib.sha256(model).hexdigest()
     self._processor = sentencepiece.SentencePieceProcessor()
     try:
       # An empty file loads without complaint, as a model of nothing.

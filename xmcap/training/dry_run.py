@@ -18,6 +18,7 @@ from xmcap.training.dry_report import Arguments, Once, Report
 from xmcap.training.state import plan_state
 
 _PICTURES = 2  # that an evaluator gets
+_LENGTHS_OF = 128  # steps
 
 
 def dry_run(say: Callable[[str], None] = print) -> None:
@@ -192,6 +193,13 @@ def _summary(run: Arguments, report: Report, stream: Any, total_steps: int | Non
     )
     parts = run["microbatches"]()
     lines.append(f"batch       {text}" + (f"; in {parts} parts" if parts > 1 else ""))
+    if len(getattr(stream, "target_lengths", ())) > 1:
+      mix = stream.mix_of_lengths(_LENGTHS_OF).items()
+      lines.append(
+        "targets     "
+        + ", ".join(f"{length} pieces in {share:.0%}" for length, share in mix)
+        + " of the steps"
+      )
     if total_steps:
       passes = total_steps * captions / epochs.examples(stream)
       times = total_steps * stream.pictures / len(stream.source)

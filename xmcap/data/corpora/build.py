@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.data import files, record_writer, workers
+from xmcap.data import files, length_writer, record_writer, workers
 from xmcap.data.corpora import lines as lines_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, spill
@@ -33,6 +33,7 @@ from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.data.corpora.shards import ShardMaker
 from xmcap.data.corpora.translations import Cc3mIds, CocoIds, Parser
 from xmcap.data.progress import Progress, Say
+from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import XmcapError
 
 _WORK_DIR = ".build"
@@ -113,6 +114,7 @@ def build(
   *,
   processes: int | None = None,
   progress: Say | None = None,
+  vocabulary: Vocabulary | None = None,
 ) -> Report:
   """Builds a corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
 
@@ -122,6 +124,7 @@ def build(
     options: of the build.
     processes: None: one a core; 1: this process alone.
     progress: called with a line of text now and then.
+    vocabulary: in whose pieces a new corpus's captions are counted too, for an index of lengths; None: they are not.
 
   Raises:
     UsageError: an input is absent or of another kind, an option is out of range, or `out` holds something else.
@@ -133,7 +136,7 @@ def build(
   cores = processes or files.available_cores()
 
   def make(wanted: Mapping[str, Any], work_dir: pathlib.Path) -> Report:
-    return _build(corpus, out, work_dir, wanted, options, cores, say)
+    return _build(corpus, out, work_dir, wanted, options, cores, say, vocabulary)
 
   return into(out, corpus.name, corpus.version, corpus.inputs, options, make)
 
@@ -178,6 +181,7 @@ def _build(
   options: Options,
   processes: int,
   say: Say,
+  vocabulary: Vocabulary | None,
 ) -> Report:
   splits = corpus.splits(work_dir)
   total, lists = Problems(), []  # of problems, and where they are listed, in the order of the report
@@ -228,13 +232,14 @@ def _build(
   for split in splits:
     maker, shards = makers[split.name], range(len(split.listing.shards))
     shown = Progress(say, f"{split.name}: records", split.listing.count)
+    counted = length_writer.Counted(maker, vocabulary, work_dir, split.name) if vocabulary else maker
     try:
       written.append(
         record_writer.write_split(
           out,
           split.name,
           shards,
-          maker,
+          counted,
           dataset=corpus.name,
           processes=processes,
           progress=shown,
@@ -257,6 +262,8 @@ def _build(
   record_writer.write_metadata(
     out, written, dataset=corpus.name, version=corpus.version, description=corpus.description
   )
+  if vocabulary is not None:
+    length_writer.index(out, vocabulary, list(counts), parts=work_dir, processes=processes)
   plans.write_list(out / "problems.jsonl", lists)
   return finish(out, corpus.name, wanted, counts, total)
 

@@ -1,0 +1,67 @@
+"""`xmcap data index`: counts the pieces of every caption, which batches of several target lengths need."""
+
+import os
+import time
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+
+
+def add(actions) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    actions,
+    "index",
+    _index,
+    "write the index of caption lengths, which CaptionStream.target_lengths needs",
+    "Reads every record once. `xmcap data build` with a vocabulary writes it as it goes.",
+  )
+  command.add_argument("dir", metavar="DIR", help="a built corpus")
+  command.add_argument(
+    "--vocabulary",
+    default="",
+    metavar="PATH",
+    help="the SentencePiece model of the runs; default: vocabulary.model in DIR",
+  )
+  command.add_argument(
+    "--splits", default="", metavar="NAME,...", help="splits of DIR, with commas between; default: all"
+  )
+  command.add_argument("--processes", type=int, metavar="N", help="processes that count; default: one a core")
+
+
+def _index(arguments) -> None:
+  from xmcap.data import addresses, length_writer, records
+  from xmcap.data.vocabulary import Vocabulary
+
+  if arguments.processes is not None and arguments.processes < 1:
+    raise UsageError(f"--processes={arguments.processes}: the least is 1")
+  if addresses.is_remote(arguments.dir):
+    raise UsageError(
+      f"{arguments.dir} is not on this machine: write the index beside a local copy, and copy it there"
+    )
+  if not arguments.vocabulary and not os.path.exists(os.path.join(arguments.dir, "vocabulary.model")):
+    raise UsageError(f"{arguments.dir} holds no vocabulary.model: name one with --vocabulary=PATH")
+  splits = arguments.splits.split(",") if arguments.splits else records.splits(arguments.dir)
+  if not splits:
+    raise UsageError(f"{arguments.dir} is no corpus (dataset_info.json is absent): build one")
+  path = arguments.vocabulary or os.path.join(arguments.dir, "vocabulary.model")
+  began = time.monotonic()
+  captions = length_writer.index(
+    arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()
+  )
+  rate = sum(captions.values()) / (time.monotonic() - began)
+  said = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
+  print(f"{arguments.dir}/lengths: pieces of the captions, {said} ({rate:,.0f} a second), for {path}")
+
+
+def write_absent(directory, vocabulary, splits, processes) -> None:
+  """Writes the index of those of the splits of a corpus that have none."""
+  from xmcap.data import length_writer
+
+  length_writer.index_absent(directory, vocabulary, splits, processes=processes, progress=_progress())
+
+
+def _progress():
+  from xmcap.data import progress
+
+  return progress.by_split(base.say, "lengths counted of records")

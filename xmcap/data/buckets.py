@@ -1,0 +1,118 @@
+"""Batches of captions that are alike in length: how long each batch is, and which pictures are in it.
+
+All is found from the index of lengths (lengths.py) without reading a record, so that every process finds the same.
+"""
+
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xmcap.data import draws
+from xmcap.data.drawing import Drawing, Layout
+from xmcap.data.lengths import LengthIndex
+
+_STEPS_APART = 16  # as many as are made ahead
+_MAX_LAYOUTS = 10_000  # kept; a layout of 35 languages takes some 3 kB
+
+
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+  """A batch before it is read.
+
+  Attributes:
+    positions: int64 [B], of its pictures in the stream.
+    longest: int64 [B], pieces of the longest caption drawn of each picture, its end included; 0 where there is none.
+    length: T, of its targets.
+  """
+
+  positions: np.ndarray
+  longest: np.ndarray
+  length: int
+
+
+class Buckets:
+  """The batches of a stream, by step.
+
+  Args:
+    drawing: of captions.
+    index: of the split's captions.
+    indices: positions -> pictures of the split: int64 [N] -> int64 [N].
+    pictures: B.
+    lengths: that T may be, rising. The smallest that holds all captions of a batch is taken, or else the largest.
+    window: batches that are dealt out anew among themselves, pictures with long captions together; 1 leaves the order.
+
+  Attributes:
+    sizes: (pictures, lengths, window).
+  """
+
+  def __init__(
+    self,
+    drawing: Drawing,
+    index: LengthIndex,
+    indices: Callable[[np.ndarray], np.ndarray],
+    pictures: int,
+    lengths: Sequence[int],
+    window: int = 1,
+  ):
+    self._drawing, self._index, self._indices = drawing, index, indices
+    self._pictures, self._lengths, self._window = pictures, np.array(lengths), window
+    self.sizes = (pictures, tuple(lengths), window)
+    self._layouts: dict[int, Layout] = {}
+    self._windows: dict[int, list[Bucket]] = {}
+    self._lock = threading.Lock()
+
+  def batch(self, step: int) -> Bucket:
+    """The batch of a step, whatever steps were asked for before."""
+    window = step // self._window
+    with self._lock:
+      if window not in self._windows:
+        self._windows[window] = self._made(window)
+        # Threads work on neighbouring steps.
+        apart = max(1, _STEPS_APART // self._window)
+        for old in [number for number in self._windows if abs(number - window) > apart]:
+          del self._windows[old]
+      return self._windows[window][step % self._window]
+
+  def mix(self, steps: int) -> dict[int, float]:
+    """T -> the share of batches of that length, among the first so many steps, whole windows of them."""
+    windows = range(max(1, steps // self._window))
+    counts = Counter(bucket.length for window in windows for bucket in self._made(window))
+    return {length: counts[length] / counts.total() for length in self._lengths.tolist()}
+
+  def _made(self, window: int) -> list[Bucket]:
+    size = self._window * self._pictures
+    positions = np.arange(size, dtype=np.int64) + window * size
+    longest = self._longest(positions)
+    batches = np.arange(size).reshape(self._window, self._pictures)
+    if self._window > 1:
+      # Batches of a window come in drawn order, so that training does not go from short to long.
+      order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
+      batches = np.argsort(longest, kind="stable").reshape(batches.shape)[order]
+    return [Bucket(positions[rows], longest[rows], self._fitting(longest[rows].max())) for rows in batches]
+
+  def _fitting(self, pieces: int) -> int:
+    place = np.searchsorted(self._lengths, pieces)
+    return int(self._lengths[min(place, len(self._lengths) - 1)])
+
+  def _longest(self, positions: np.ndarray) -> np.ndarray:
+    indices = self._indices(positions)
+    drawn = self._drawing.at(positions, indices)
+    layouts = self._index.layout_of[indices]
+    longest = np.zeros(len(positions), np.int64)
+    by_layout = np.argsort(layouts, kind="stable")
+    for rows in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
+      columns, places = drawn.captions(rows, self._layout(int(layouts[rows[0]])))
+      if columns[0, 0] < len(self._drawing.languages):  # else there is no caption in these languages
+        longest[rows] = self._index.lengths[self._index.starts[indices[rows], None] + places].max(axis=1)
+    return longest
+
+  def _layout(self, number: int) -> Layout:
+    layout = self._layouts.get(number)
+    if layout is None:
+      layout = self._drawing.layout(self._index.layouts[number].split())
+      if len(self._layouts) < _MAX_LAYOUTS:
+        self._layouts[number] = layout
+    return layout

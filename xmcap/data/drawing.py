@@ -1,0 +1,141 @@
+"""Which captions of a picture a stream shows: a function of (seed, position) and of the languages of its captions."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xmcap.data import draws
+
+# Most pictures of a corpus have as many captions in the same languages: what is found for one is kept for others.
+_MAX_LAYOUTS = 1_000
+
+
+class Layout:
+  """Which captions of a picture are in which of the languages drawn from; many pictures have the same.
+
+  Args:
+    languages: code of each caption of a picture.
+    columns: code -> column, of the L languages to draw from.
+    power: with it, a language's weight is the number of its captions to this power; None: weights do not depend on it.
+  """
+
+  def __init__(self, languages: Sequence[str], columns: Mapping[str, int], power: float | None):
+    by_column: list[list[int]] = [[] for _ in columns]
+    for place, language in enumerate(languages):
+      column = columns.get(language)
+      if column is not None:
+        by_column[column].append(place)
+    self.counts = np.array([len(places) for places in by_column], np.int64)
+    self.places = np.zeros((len(columns), max(1, self.counts.max())), np.int64)
+    for row, places in zip(self.places, by_column, strict=True):
+      row[: len(places)] = places
+    self.weights = None if power is None else self.counts.astype(float) ** power
+
+  def take(self, order: np.ndarray, turns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The captions of N pictures of this layout: one of each language drawn, then their next ones, then again.
+
+    Args:
+      order: int64 [N, L], the columns in the order drawn.
+      turns: int64 [N], where in each language's captions to begin.
+      count: K, captions a picture.
+
+    Returns:
+      (columns, places): int64 [N, K] each; column L and place 0 where the picture has no caption in these languages.
+    """
+    rounds, ranks = [], []
+    for rank in range(self.counts.max()):
+      held = order[(self.counts > rank)[order]].reshape(len(order), -1)
+      rounds.append(held)
+      ranks += [rank] * held.shape[1]
+      if len(ranks) >= count:
+        break
+    if not ranks:
+      return np.full((len(order), count), len(self.counts)), np.zeros((len(order), count), np.int64)
+    slots = np.arange(count) % len(ranks)
+    columns = np.concatenate(rounds, axis=1)[:, slots]
+    in_turn = (turns[:, None] + np.array(ranks)[slots]) % self.counts[columns]
+    return columns, self.places[columns, in_turn]
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+  """What was drawn at N positions, before the layouts of their pictures are known.
+
+  Attributes:
+    order: int64 [N, L], languages in the order drawn; None where that depends on the layout.
+    uniforms: float64 [N, L], what it is drawn with.
+    turns: int64 [N]; see `Layout.take`.
+    captions_per_image: K.
+  """
+
+  order: np.ndarray | None
+  uniforms: np.ndarray
+  turns: np.ndarray
+  captions_per_image: int
+
+  def captions(self, rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """(columns, places) of the captions at those of the positions whose pictures have this layout: int64 [N, K]."""
+    if self.order is None:
+      order = draws.weighted_order(layout.weights, self.uniforms[rows])
+    else:
+      order = self.order[rows]
+    return layout.take(order, self.turns[rows], self.captions_per_image)
+
+
+class Drawing:
+  """Draws languages by weight, without replacement, and captions of a language in turn.
+
+  Args:
+    seed: of the stream.
+    languages: codes to draw from; their places are the columns.
+    weights: float [L].
+    count_power: with it, weights are the number of a picture's captions in a language, to this power.
+    captions_per_image: K.
+    pictures: in the split.
+  """
+
+  def __init__(
+    self,
+    seed: int,
+    languages: Sequence[str],
+    weights: np.ndarray,
+    count_power: float | None,
+    captions_per_image: int,
+    pictures: int,
+  ):
+    self.seed = seed
+    self.languages = tuple(languages)
+    self.weights = weights
+    self.captions_per_image = captions_per_image
+    self._count_power = count_power
+    self._pictures = pictures
+    self._columns = {language: column for column, language in enumerate(self.languages)}
+    self._layouts: dict[bytes, Layout] = {}
+
+  def layout(self, codes: Sequence[str]) -> Layout:
+    """The layout of pictures whose captions are in these languages, one after the other."""
+    return Layout(codes, self._columns, self._count_power)
+
+  def known_layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
+    """`layout`, kept under a key that is equal for equal codes, such as `Columns.layout`."""
+    layout = self._layouts.get(key)
+    if layout is None:
+      layout = self.layout([code.decode() for code in codes])
+      if len(self._layouts) < _MAX_LAYOUTS:
+        self._layouts[key] = layout
+    return layout
+
+  def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
+    """Draws at positions of the stream.
+
+    Args:
+      positions: int64 [N], at least 0.
+      indices: int64 [N], the pictures there.
+    """
+    uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
+    order = None if self._count_power is not None else draws.weighted_order(self.weights, uniforms)
+    # Another start for every picture: else all would show their first caption in the same epoch.
+    starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
+    turns = starts.astype(np.int64) + positions // self._pictures
+    return Drawn(order, uniforms, turns, self.captions_per_image)
