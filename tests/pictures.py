@@ -13,12 +13,13 @@ class Captions(PictureStream):
   """So many pictures with K = 2 captions each, of 2 to 5 tokens."""
 
   def __init__(self, count, batch):
-    super().__init__(range(count), batch, SIDE, seed=0, augment=None, workers=1)
+    super().__init__(range(count), batch, SIDE, seed=0, augment=None)
 
-  def batch(self, step, rows=None):
-    positions = self._positions(step, rows)
-    made = [caption(index) for index in self._indices(positions)]
-    batch = {name: np.stack([one[name] for one in made]) for name in made[0]}
+  def _part(self, step, positions, pixels):
+    return [caption(index) for index in self._indices(positions)]
+
+  def _joined(self, positions, pixels, parts):
+    batch = stacked(parts)
     batch["target_weights"] *= self._weights_of(positions)[:, None, None]
     return batch
 
@@ -27,15 +28,19 @@ class Tags(PictureStream):
   """So many pictures with up to 2 tags of 5."""
 
   def __init__(self, count, batch):
-    super().__init__(range(count), batch, SIDE, seed=0, augment=None, workers=1)
+    super().__init__(range(count), batch, SIDE, seed=0, augment=None)
 
-  def batch(self, step, rows=None):
-    positions = self._positions(step, rows)
-    made = [tagged(index) for index in self._indices(positions)]
-    return {
-      **{name: np.stack([one[name] for one in made]) for name in made[0]},
-      "weights": self._weights_of(positions),
-    }
+  def _part(self, step, positions, pixels):
+    return [tagged(index) for index in self._indices(positions)]
+
+  def _joined(self, positions, pixels, parts):
+    return {**stacked(parts), "weights": self._weights_of(positions)}
+
+
+def stacked(parts):
+  """The rows of all parts of a batch, by field."""
+  rows = sum(parts, [])
+  return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def caption(number):

@@ -57,9 +57,9 @@ class PictureStream:
     image_size: int,
     seed: int,
     augment: images.Augment | None,
-    workers: int | None,
-    depth: int,
-    prefetch_bytes: int,
+    workers: int | None = None,
+    depth: int = 16,
+    prefetch_bytes: int = PREFETCH_BYTES,
   ):
     if (workers or 0) < 0 or depth < _LEAST_AHEAD or prefetch_bytes < 0:
       raise UsageError(
