@@ -59,7 +59,7 @@ document.addEventListener("keydown", (event) => {
 });
 document.addEventListener("scroll", () => {
   if (tip.hidden) return;
-  if (tipOf.matches(":hover, :focus-visible")) showTip(tipOf);
+  if (tipOf?.matches(":hover, :focus-visible")) showTip(tipOf);
   else hideTip();
 }, { capture: true, passive: true });
 
