@@ -109,6 +109,8 @@ def test_values_under_the_pointer(opened):
 
 def test_the_keys_walk_along_a_chart(opened):
   opened.locator(f"{LOSS} svg").focus()
+  # The focus scrolls, which takes values away: two frames later that is over.
+  opened.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
   opened.keyboard.press("ArrowRight")
   assert opened.locator("#tip").inner_text().startswith("step 100\n")
   opened.keyboard.press("ArrowRight")
