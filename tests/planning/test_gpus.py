@@ -174,9 +174,11 @@ def test_the_step_compiled_for_gpus_that_are_not_here(tmp_path):
   document = json.loads(file.read_text())
   parameters, count = counted("Partitioning.fsdp=4", node="h100-4")
   assert document["compiled"] and document["parameters"] == parameters
-  # The state lies as counted; of the rest the count is a rough one.
-  assert document["memory"]["parameters"] == count.parameters
-  assert 0.3 < document["memory"]["total"] / count.total < 3
+  # The state lies as counted; of the rest the count is a rough one, and cuBLAS has 32 MiB to work in.
+  memory = document["memory"]
+  for kind in ("parameters", "optimizer", "batch"):
+    assert memory[kind] == getattr(count, kind)
+  assert count.total / 3 < memory["total"] < 3 * count.total + (32 << 20)
 
 
 def test_the_plan_never_looks_for_a_gpu(monkeypatch):

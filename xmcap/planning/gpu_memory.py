@@ -75,7 +75,9 @@ def text(plan: GpuPlan) -> str:
   found, variant, node = plan.memory, plan.run.variant, plan.node
   parts = f", in {variant.microbatches} parts" if variant.microbatches > 1 else ""
   kinds = ", ".join(
-    f"{kind} {size / _GIB:.1f}" for kind, size in dataclasses.asdict(found).items() if size / _GIB >= 0.05
+    f"{kind} {size / _GIB:.3g}"
+    for kind, size in dataclasses.asdict(found).items()
+    if size >= found.total / 100
   )
   how = (
     "the step compiled for this GPU, which need not be here"
@@ -83,7 +85,7 @@ def text(plan: GpuPlan) -> str:
     else "counted from the model, not compiled: pip install 'xmcap[cuda]'"
   )
   return (
-    f"memory on one GPU of {node.name}: {found.total / _GIB:.1f} GiB ({kinds}), {how}; "
+    f"memory on one GPU of {node.name}: {found.total / _GIB:.3g} GiB ({kinds}), {how}; "
     f"{'fits' if plan.fits else 'does not fit'} into the {node.allowed / _GIB:.1f} GiB that jax takes "
     f"({node.fraction:.0%} of {node.kind.memory / _GIB:.1f}, XLA_CLIENT_MEM_FRACTION); {plan.parameters:,} "
     f"parameters, data {variant.data} x fsdp {variant.fsdp} x model {variant.model}, "
