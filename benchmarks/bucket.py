@@ -65,7 +65,7 @@ def main():
   def report(name: str, metrics: dict[str, float]) -> None:
     print(
       f"{name}: waiting for data {metrics['waiting_for_data']:.2%} of the time, "
-      f"{metrics['examples_per_second']:.0f} captions/s",
+      f"{metrics['captions_per_second']:.0f} captions/s",
       flush=True,
     )
 
