@@ -27,7 +27,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   printed = capsys.readouterr()
   assert "pieces of the captions, 84 in train (" in printed.out
   assert "train: lengths counted of records: 24 of 24" in printed.err
-  assert os.path.isdir(lengths.folder_of(str(corpus), "train", Vocabulary(f"{corpus}/vocabulary.model")))
+  assert os.path.isdir(lengths.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,6 @@ from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError, XmcapError
 
 
-def folder_of(directory, split, vocabulary):
-  return pathlib.Path(lengths.folder_of(str(directory), split, vocabulary))
-
-
 @pytest.fixture
 def corpus(tmp_path, tiny_dir) -> str:
   """A copy of the tiny corpus, to write beside."""
@@ -32,6 +28,10 @@ def model(corpus) -> Vocabulary:
 @pytest.fixture
 def never_small(monkeypatch):
   monkeypatch.setattr(lengths, "SMALL", 0)
+
+
+def folder_of(directory, split, vocabulary) -> pathlib.Path:
+  return pathlib.Path(lengths.folder_of(directory, split, vocabulary))
 
 
 def by_hand(source, vocabulary) -> list[tuple[str, list[int]]]:

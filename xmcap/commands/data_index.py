@@ -1,6 +1,5 @@
 """`xmcap data index`: counts the pieces of every caption, which batches of several target lengths need."""
 
-import os
 import time
 
 from xmcap.commands import base
@@ -35,16 +34,12 @@ def _index(arguments) -> None:
 
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: the least is 1")
-  if addresses.is_remote(arguments.dir):
-    raise UsageError(
-      f"{arguments.dir} is not on this machine: write the index beside a local copy, and copy it there"
-    )
-  if not arguments.vocabulary and not os.path.exists(os.path.join(arguments.dir, "vocabulary.model")):
+  path = arguments.vocabulary or addresses.join(arguments.dir, "vocabulary.model")
+  if not arguments.vocabulary and not addresses.is_file(path):
     raise UsageError(f"{arguments.dir} holds no vocabulary.model: name one with --vocabulary=PATH")
   splits = arguments.splits.split(",") if arguments.splits else records.splits(arguments.dir)
   if not splits:
     raise UsageError(f"{arguments.dir} is no corpus (dataset_info.json is absent): build one")
-  path = arguments.vocabulary or os.path.join(arguments.dir, "vocabulary.model")
   began = time.monotonic()
   captions = length_writer.index(
     arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()

@@ -14,7 +14,7 @@ from xmcap.data import draws
 from xmcap.data.drawing import Drawing, Layout
 from xmcap.data.lengths import LengthIndex
 
-_STEPS_APART = 16  # as many as are made ahead
+_KEPT = 16  # batches before and after that which was asked for last
 _MAX_LAYOUTS = 10_000  # kept; a layout of 35 languages takes some 3 kB
 
 
@@ -71,7 +71,7 @@ class Buckets:
       if window not in self._windows:
         self._windows[window] = self._made(window)
         # Threads work on neighbouring steps.
-        apart = max(1, _STEPS_APART // self._window)
+        apart = -(-_KEPT // self._window)
         for old in [number for number in self._windows if abs(number - window) > apart]:
           del self._windows[old]
       return self._windows[window][step % self._window]

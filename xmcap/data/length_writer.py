@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from xmcap.data import files, lengths, workers
+from xmcap.data import addresses, files, lengths, workers
 from xmcap.data.corpus import PartSource
 from xmcap.data.lengths import LengthIndex
 from xmcap.data.records import Record, RecordSource, parse_columns
@@ -55,9 +55,13 @@ def index(
     Captions of each split.
 
   Raises:
-    UsageError: there is no such split.
+    UsageError: there is no such split, or the folder is in a bucket.
     XmcapError: a record is damaged, or the disk is full or cannot be written.
   """
+  if addresses.is_remote(directory):
+    raise UsageError(
+      f"{directory}: an index is written on this machine alone: index a local copy, and copy `lengths` to it"
+    )
   captions = {}
   for split in splits:
     source = RecordSource(directory, split)

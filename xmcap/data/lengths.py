@@ -8,11 +8,11 @@ It is made for one vocabulary and lies beside the records (length_writer.py make
                                            record's captions, one after the other
 
 1a2b3c4d are the first digits of the hash (SHA-256 of the SentencePiece model). A byte a caption: CC3M-35L's 112,821,180
-captions take 120 MB, mapped into memory.
+captions take 120 MB, mapped into memory (of an index in a bucket: read into it).
 """
 
 import dataclasses
-import hashlib
+import io
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from xmcap.data import addresses, files
+from xmcap.data import addresses
 from xmcap.data.corpus import PartSource
-from xmcap.data.range_cache import RecordCache
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
@@ -58,8 +57,8 @@ class LengthIndex:
     return dataclasses.replace(self, layout_of=self.layout_of[indices], starts=self.starts[indices])
 
 
-def folder_of(directory: str, split: str, vocabulary: Vocabulary) -> str:
-  """The address of the folder that holds the index of a whole split."""
+def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) -> str:
+  """Where the index of a whole split lies."""
   return addresses.join(directory, "lengths", f"{split}-{vocabulary.sha256[:8]}")
 
 
@@ -150,20 +149,17 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthInde
   Raises:
     UsageError: it was made of other records or for another vocabulary, or is damaged.
   """
-  address = folder_of(source.directory, split, vocabulary)
+  folder = folder_of(source.directory, split, vocabulary)
   again = f"make it again: `{command(source, vocabulary)}`"
   try:
-    folder = _local(address)
-    about = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+    about = json.loads(addresses.read_text(addresses.join(folder, _INDEX)))
     layouts = about.pop("layouts")
     captions = about.pop("captions")
     expected = facts(source, split, vocabulary)
     different = [name for name in expected if about.get(name) != expected[name]]
     if different:
-      raise UsageError(f"{address} is an index of other {different[0]} than there are now: {again}")
-    lengths, layout_of = (
-      np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (_LENGTHS, _LAYOUTS)
-    )
+      raise UsageError(f"{folder} is an index of other {different[0]} than there are now: {again}")
+    lengths, layout_of = (_array(addresses.join(folder, name)) for name in (_LENGTHS, _LAYOUTS))
     sizes = np.array([layout.count(" ") + 1 if layout else 0 for layout in layouts])
     ends = np.cumsum(sizes[layout_of])
     if lengths.shape != (captions,) or len(layout_of) != sum(about["records"]["shard_lengths"]):
@@ -173,33 +169,15 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthInde
   except FileNotFoundError:
     return None
   except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-    raise UsageError(f"{address} is damaged ({error}): {again}") from None
+    raise UsageError(f"{folder} is damaged ({error}): {again}") from None
   return LengthIndex(layouts, layout_of, ends - sizes[layout_of], lengths)
 
 
-def _local(address: str) -> pathlib.Path:
-  """A folder of this machine with the files of an index, which are mapped into memory: of a bucket's, a copy.
-
-  Raises:
-    FileNotFoundError: there is no index.
-    XmcapError: the store does not answer.
-  """
-  if not addresses.is_remote(address):
-    return pathlib.Path(address)
-  about = addresses.read_bytes(addresses.join(address, _INDEX))
-  name = hashlib.sha256(address.encode() + about).hexdigest()[:16]
-  folder = pathlib.Path(RecordCache().folder) / "lengths" / name
-  # The index comes last: where it is, the copy is whole. Another index has another name.
-  if not (folder / _INDEX).is_file():
-    files.make_folder(folder)
-    for part, data in (
-      (part, addresses.read_bytes(addresses.join(address, part))) for part in (_LENGTHS, _LAYOUTS)
-    ):
-      with files.replacing(folder / part) as temporary:
-        temporary.write_bytes(data)
-    with files.replacing(folder / _INDEX) as temporary:
-      temporary.write_bytes(about)
-  return folder
+def _array(address: str) -> np.ndarray:
+  """The array of a file: mapped into memory, or of an object read into it."""
+  if addresses.is_remote(address):
+    return np.load(io.BytesIO(addresses.read_bytes(address)), allow_pickle=False)
+  return np.load(address, mmap_mode="r", allow_pickle=False)
 
 
 def _joined(splits: Sequence[str], wholes: Sequence[LengthIndex]) -> tuple[LengthIndex, dict[str, int]]:

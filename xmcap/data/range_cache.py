@@ -53,15 +53,11 @@ class RecordCache:
     if self.bytes < 0:
       raise UsageError(f"RecordCache.bytes={self.bytes}: give a size of at least 0")
 
-  @property
-  def folder(self) -> str:
-    """The absolute path of its folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.abspath(self.directory or os.path.join(home, "xmcap", "records"))
-
   def open(self) -> "RangeCache | None":
     """The cache, one a process; XmcapError if its folder cannot be made."""
-    return _opened(self.folder, self.bytes) if self.bytes else None
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    directory = self.directory or os.path.join(home, "xmcap", "records")
+    return _opened(os.path.abspath(directory), self.bytes) if self.bytes else None
 
 
 @functools.cache

@@ -316,13 +316,13 @@ def _whole_splits(
 ) -> tuple[list[Stretch], dict[str, dict[str, Any]]]:
   """`stretches` and `sizes` of a `RecordSource`, from TFDS's splits and file instructions."""
   firsts = {
-    str(path): (name, sum(info.shard_lengths[:number]))
+    os.path.basename(path): (name, sum(info.shard_lengths[:number]))
     for name, info in known.items()
     for number, path in enumerate(info.filepaths)
   }
   stretches = []
   for part in instructions:
-    name, first = firsts[str(part.filename)]
+    name, first = firsts[os.path.basename(part.filename)]
     count = part.take if part.take >= 0 else part.examples_in_shard - part.skip
     stretches.append(Stretch(name, first + part.skip, count))
   sizes = {
