@@ -42,6 +42,7 @@ setuptools.setup(
   install_requires=[
     "array-record>=0.8.3",
     "clu>=0.0.12",
+    "etils>=1.15",
     "flax>=0.12.8",
     "fsspec>=2026.9",
     "fugashi==1.5.2",
