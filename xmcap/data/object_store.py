@@ -182,9 +182,8 @@ class _TensorStore:
   def names(self, folder: str, folders: bool, timeout: float) -> set[str]:
     bucket, key = _parts(folder)
     prefix = key.rstrip("/") + "/" if key else ""
-    keys = (
-      self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
-    )  # "0" follows "/"
+    # "0" follows "/".
+    keys = self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
     found = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
     parts = [name.partition("/") for name in map(bytes.decode, found) if name]
     return {name for name, slash, _ in parts if bool(slash) == folders}
@@ -244,9 +243,8 @@ class _Fsspec:
   def _read(self, address: str, part: slice) -> Content:
     if part.start == 0 and part.stop is None:
       return Content(self._system.cat_file(address), "")
-    version = (
-      str(self._system.checksum(address)) if part.start < 0 else ""
-    )  # asked once for a file, with its end
+    # The version is asked once for a file, with its end.
+    version = str(self._system.checksum(address)) if part.start < 0 else ""
     return Content(self._system.cat_file(address, start=part.start, end=part.stop), version)
 
 

@@ -34,9 +34,8 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   at_once = min(8 * workers, rows)
   trial = stream.resized(at_once)
   trial.counts_losses = False
-  trial.skipped = (
-    SkippedPictures()
-  )  # a picture that cannot be decoded ends the try; the run says it, and once
+  # A picture that cannot be decoded ends the try; the run says it, and once.
+  trial.skipped = SkippedPictures()
   made = 0
   began = time.monotonic()
   batches = trial.batches(start_step * stream.pictures // at_once, num_steps=-(-_BATCHES * rows // at_once))

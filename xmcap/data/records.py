@@ -343,9 +343,8 @@ def _info(directory: str) -> tfds.core.DatasetInfo | None:
   with contextlib.ExitStack() as copied:
     try:
       folder = directory
-      if addresses.is_remote(
-        directory
-      ):  # TFDS would read few kinds of addresses, and each in a way of its own
+      # TFDS would read few kinds of addresses, and each in a way of its own.
+      if addresses.is_remote(directory):
         folder = copied.enter_context(tempfile.TemporaryDirectory(prefix="xmcap-"))
         for name in _METADATA:
           pathlib.Path(folder, name).write_bytes(addresses.read_bytes(addresses.join(directory, name)))

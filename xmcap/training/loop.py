@@ -174,7 +174,6 @@ def train(
   profile = profiler_lib.Profile(profiler, model_dir, start, log_every, say)
   starving = hooks_lib.Starving(len(rows), reads)
   hooks = [report, starving, hooks_lib.Save(report, evaluate, checkpoint), evaluate, profile]
-  compiled = set()
   with contextlib.ExitStack() as stack:
     stack.enter_context(progress)
     stack.callback(checkpoints.close)
@@ -190,10 +189,8 @@ def train(
       batch = patience.call(lambda: next(batches), f"step {run.step + 1}")
       if progress.device_is_idle() and run.step > start:
         progress.waited(time.monotonic() - began)
-      shapes = tuple(array.shape for array in batch.values())
-      watch.progress("step" if shapes in compiled else "compile", f"step {run.step + 1}")
-      compiled.add(shapes)
       placed = sharding.put_batch(batch, mesh, stream.pictures, rows)
+      watch.progress("compile" if progress.compiles(placed) else "step", f"step {run.step + 1}")
       with progress.step(placed), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, placed)
       run.step += 1

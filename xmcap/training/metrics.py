@@ -60,10 +60,14 @@ class Progress:
       self.event("failed", error=one_line(error))
     self._writer.close()
 
+  def compiles(self, batch: Batch) -> bool:
+    """Whether the step on a batch compiles first: its shapes are new."""
+    return _shapes_of(batch) not in self._ideal
+
   @contextlib.contextmanager
   def step(self, batch: Batch) -> Iterator[None]:
     """Around the call of a step: where the batch has new shapes, that compiles, which is no training."""
-    shapes = tuple((name, array.shape) for name, array in batch.items())
+    shapes = _shapes_of(batch)
     began = time.monotonic()
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
@@ -181,6 +185,10 @@ class Progress:
 
 
 MEAN_LANGUAGES = ("", "mean")
+
+
+def _shapes_of(batch: Batch) -> _Shapes:
+  return tuple((name, array.shape) for name, array in batch.items())
 
 
 def _is_latest(name: str) -> bool:
