@@ -189,8 +189,10 @@ def train(
       batch = patience.call(lambda: next(batches), f"step {run.step + 1}")
       if progress.device_is_idle() and run.step > start:
         progress.waited(time.monotonic() - began)
+      watch.progress("step", f"step {run.step + 1}")
       placed = sharding.put_batch(batch, mesh, stream.pictures, rows)
-      watch.progress("compile" if progress.compiles(placed) else "step", f"step {run.step + 1}")
+      if progress.compiles(placed):
+        watch.progress("compile", f"step {run.step + 1}")
       with progress.step(placed), jax.transfer_guard("disallow"):
         run.state, metrics = train_step(run.state, placed)
       run.step += 1
