@@ -23,6 +23,7 @@ def chromium() -> Iterator:
   """
   sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
   executable = next(filter(None, map(shutil.which, _NAMES)), None)
+  sync_api.expect.set_options(timeout=_TIMEOUT_MS)
   with sync_api.sync_playwright() as playwright:
     if executable is None and not os.path.exists(playwright.chromium.executable_path):
       pytest.skip(f"none of {', '.join(_NAMES)} is on the PATH, and playwright has none of its own")
@@ -36,7 +37,8 @@ def chromium() -> Iterator:
 def page(chromium) -> Iterator:
   """A playwright `Page` with a profile of its own, off line; the test fails on any error in its console.
 
-  A test that expects an error takes it out of `page.errors`, a list of texts.
+  A test that expects an error takes it out of `page.errors`, a list of texts. A test waits by playwright's `expect`:
+  `page.wait_for_function` evaluates text within the page, which the pages' policy forbids from its second try on.
   """
   context = chromium.new_context(offline=True, accept_downloads=True)
   context.set_default_timeout(_TIMEOUT_MS)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from xmcap.errors import UsageError
 from xmcap.scoring.human import rating_join, rating_page, sxs_ratings, thumb_ratings
@@ -248,7 +249,7 @@ def test_the_picture_of_each_item_is_seen(rate, images, link):
   page, items = rate("thumb", images_dir=images, link=link, languages=["th"])
   sources = set()
   for _ in items:
-    page.wait_for_function("document.getElementById('picture').naturalWidth === 60")
+    expect(page.locator("#picture")).to_have_js_property("naturalWidth", 60)
     sources.add(page.locator("#picture").get_attribute("src"))
     page.keyboard.press("ArrowRight")
   assert len(sources) == 2

@@ -2,6 +2,7 @@
 
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from xmcap.scoring import compare, report
 
@@ -22,7 +23,7 @@ def opened(page, tmp_path):
 def _choose(page, name, value):
   """Chooses from a list, and waits until the captions are shown, after which the address says so."""
   page.locator(f"#captions [name={name}]").select_option(value)
-  page.wait_for_function(f"location.hash.includes('{name}={value}')")
+  page.wait_for_url(lambda address: f"{name}={value}" in address.partition("#")[2])
 
 
 def _keys(page):
@@ -235,10 +236,10 @@ def test_pictures_are_seen_from_the_disk(opened, tmp_path, ours, mode):
       Image.new("RGB", (64, 48), (8 * i, 90, 90)).save(folder / f"k{i:02}.jpg")
   (folder / "k01.jpg").write_bytes(b"no picture")
   page = opened({"ours": ours}, images_dir=folder, pictures=mode)
-  page.wait_for_function("document.querySelectorAll('#cards img').length === 22")
-  page.wait_for_function(
-    "[...document.querySelectorAll('#cards img')].every((img) => img.naturalWidth === 64)"
-  )
+  pictures = page.locator("#cards img")
+  expect(pictures).to_have_count(22)
+  for i in range(22):
+    expect(pictures.nth(i)).to_have_js_property("naturalWidth", 64)
   assert page.locator(".card .picture").nth(2).inner_text() == "no picture"
   said = page.locator(".card .picture").nth(1).inner_text()
   assert said == ("no picture" if mode == "embed" else "picture not found")
