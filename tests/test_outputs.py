@@ -1,0 +1,224 @@
+"""Outputs: one process writes each, and none is an input."""
+
+import concurrent.futures
+import errno
+import fcntl
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from xmcap import outputs
+from xmcap.errors import UsageError, XmcapError
+
+_HOLDER = """
+import os, sys, time
+from xmcap import outputs
+with outputs.held(sys.argv[1], "xmcap score", folder=sys.argv[2] == "folder"):
+  if len(sys.argv) > 3 and os.fork() == 0:
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(60)
+  os.write(1, b"held\\n")
+  time.sleep(60)
+"""
+
+
+def _holder(path, kind="folder", *more):
+  process = subprocess.Popen(
+    [sys.executable, "-c", _HOLDER, str(path), kind, *more], stdout=subprocess.PIPE, text=True
+  )
+  lines = [process.stdout.readline().strip() for _ in range(1 + len(more))]
+  assert "held" in lines
+  return process, [int(line) for line in lines if line != "held"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_another_process_is_refused_and_told_who_writes(tmp_path, kind):
+  path = tmp_path / "new" / "out"
+  holder, _ = _holder(path, kind)
+  try:
+    with pytest.raises(XmcapError) as refused, outputs.held(path, "xmcap score", folder=kind == "folder"):
+      pass
+  finally:
+    holder.kill()
+    holder.wait()
+  today = time.strftime("%Y-%m-%d ")
+  start = (
+    f"{path}: is being written by process {holder.pid} on {socket.gethostname()} (xmcap score, since {today}"
+  )
+  assert str(refused.value).startswith(start)
+  assert str(refused.value).endswith("): wait until it ends, or give another --out")
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_killed_holder_holds_nothing(tmp_path, kind):
+  path = tmp_path / "out"
+  holder, _ = _holder(path, kind)
+  holder.kill()
+  holder.wait()
+  left = path / ".xmcap.lock" if kind == "folder" else tmp_path / ".out.lock"
+  assert left.exists()
+  with outputs.held(path, "xmcap score", folder=kind == "folder"):
+    assert f"process {os.getpid()} on" in left.read_text()
+  assert not left.exists()
+
+
+def test_a_child_of_a_killed_holder_holds_nothing(tmp_path):
+  holder, (child,) = _holder(tmp_path, "folder", "fork")
+  try:
+    holder.kill()
+    holder.wait()
+    os.kill(child, 0)
+    with outputs.held(tmp_path, "xmcap score"):
+      pass
+  finally:
+    os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_that_ends_does_not_free_its_parents_lock(tmp_path):
+  with outputs.held(tmp_path, "xmcap score"):
+    child = os.fork()
+    if child == 0:
+      os._exit(0)
+    os.waitpid(child, 0)
+    with open(tmp_path / ".xmcap.lock") as other, pytest.raises(BlockingIOError):
+      fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_the_process_that_holds_it_may_hold_it_again(tmp_path):
+  with outputs.held(tmp_path, "xmcap score"):
+    with outputs.held(tmp_path, "xmcap score"):
+      pass
+    assert (tmp_path / ".xmcap.lock").exists()
+  assert not (tmp_path / ".xmcap.lock").exists()
+
+
+def test_a_link_to_a_folder_is_that_folder(tmp_path):
+  (tmp_path / "out").mkdir()
+  (tmp_path / "link").symlink_to("out")
+  holder, _ = _holder(tmp_path / "link")
+  try:
+    with pytest.raises(XmcapError), outputs.held(tmp_path / "out", "xmcap score"):
+      pass
+  finally:
+    holder.kill()
+    holder.wait()
+
+
+def test_folders_that_nothing_came_to_lie_in_go_again(tmp_path):
+  with outputs.held(tmp_path / "a" / "b", "xmcap score"):
+    assert (tmp_path / "a" / "b").is_dir()
+  assert not list(tmp_path.iterdir())
+  with outputs.held(tmp_path / "a" / "b", "xmcap score"):
+    (tmp_path / "a" / "kept").write_text("")
+  assert [path.name for path in tmp_path.rglob("*")] == ["a", "kept"]
+
+
+def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeypatch):
+  def flock(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+  monkeypatch.setattr(fcntl, "flock", flock)
+  said = []
+  with outputs.held(tmp_path / "out", "xmcap score", say=said.append):
+    pass
+  assert len(said) == 1 and "nobody notices two writers at once" in said[0] and "No locks" in said[0]
+  assert not list(tmp_path.rglob("*"))
+
+
+def test_of_a_bucket_it_is_said_that_nobody_looks_out(tmp_path):
+  said = []
+  with outputs.held("gs://bucket/run", "xmcap train", say=said.append):
+    pass
+  assert said == ["xmcap: gs://bucket/run: nobody notices two writers at once in a bucket: start one alone"]
+
+
+def test_what_cannot_be_written_is_left_to_the_command(tmp_path):
+  (tmp_path / "file").write_text("")
+  for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+    with outputs.held(path, "xmcap score", say=pytest.fail):
+      pass
+  with outputs.held("/dev/null", "xmcap score", folder=False, say=pytest.fail):
+    pass
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path):
+  (tmp_path / "victim").write_text("mine")
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / ".xmcap.lock").symlink_to(tmp_path / "victim")
+  said = []
+  with outputs.held(tmp_path / "out", "xmcap score", say=said.append):
+    pass
+  assert len(said) == 1 and (tmp_path / "victim").read_text() == "mine"
+
+
+def test_the_name_of_a_holder_is_shown_without_control_characters(tmp_path):
+  with open(tmp_path / ".xmcap.lock", "w+") as other:
+    other.write("process 1\x1b[2J\nxmcap: all is well")
+    other.flush()
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(XmcapError) as refused, outputs.held(tmp_path, "xmcap score"):
+      pass
+  assert str(refused.value).isprintable()
+
+
+def _take_turns(folder):
+  """Adds one to a number under the lock, again and again; returns how often."""
+  number = pathlib.Path(folder, "number")
+  done = 0
+  for _ in range(200):
+    try:
+      with outputs.held(folder, "xmcap score"):
+        before = int(number.read_text())
+        number.write_text(str(before + 1))
+        done += 1
+    except XmcapError:
+      time.sleep(0.001)
+  return done
+
+
+def test_of_many_that_come_and_go_one_at_a_time_holds_it(tmp_path):
+  (tmp_path / "number").write_text("0")
+  with concurrent.futures.ProcessPoolExecutor(4) as pool:
+    done = list(pool.map(_take_turns, [str(tmp_path)] * 4))
+  assert int((tmp_path / "number").read_text()) == sum(done)
+  assert min(done) > 0
+
+
+def test_several_outputs_are_taken_in_one_order(tmp_path):
+  pairs = [("--out", tmp_path / "b", True), ("--save_df", tmp_path / "a", False)]
+  with outputs.held_all(pairs, "xmcap score"):
+    assert (tmp_path / "b" / ".xmcap.lock").exists() and (tmp_path / ".a.lock").exists()
+  assert not list(tmp_path.iterdir())
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path):
+  ratings = tmp_path / "ratings.jsonl"
+  ratings.write_text("")
+  (tmp_path / "link").symlink_to(ratings)
+  os.link(ratings, tmp_path / "hard")
+  for out in (ratings, tmp_path / "link", tmp_path / "hard", tmp_path / ".." / tmp_path.name / ratings.name):
+    with pytest.raises(UsageError, match=r"^--out=.*written over --ratings.*, which is read: name another$"):
+      outputs.keep_apart({"--out": out}, {"--ratings": [tmp_path / "other", ratings]})
+
+
+def test_outputs_that_are_not_there_yet_are_known_by_their_place(tmp_path):
+  (tmp_path / "link").symlink_to(tmp_path)
+  with pytest.raises(UsageError, match="--save_df=.*: --out=.* is written there too"):
+    outputs.keep_apart({"--out": tmp_path / "new", "--save_df": tmp_path / "link" / "new"}, {})
+  with pytest.raises(UsageError, match="gs://a/b"):
+    outputs.keep_apart({"--out": "gs://a/b/"}, {"--input": "gs://a/b"})
+
+
+def test_other_files_devices_and_nothing_are_let_be(tmp_path):
+  for name in ("a", "b"):
+    (tmp_path / name).write_text("")
+  outputs.keep_apart(
+    {"--out": tmp_path / "a", "--save_df": "", "--json": None, "--log": "/dev/null"},
+    {"--input": tmp_path / "b", "--other": "/dev/null"},
+  )

@@ -1,0 +1,271 @@
+"""What a command writes: by one process at a time, and never over what it reads.
+
+A lock is `flock` on a small file: `.xmcap.lock` in an output folder, `.NAME.lock` beside an output file. It says who
+writes, goes with its holder however that ends, and works over NFS. Where a file is left behind it locks nothing.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from xmcap.errors import UsageError, XmcapError
+
+FOLDER_LOCK = ".xmcap.lock"
+"""The lock in an output folder; whoever looks at what a folder holds passes over it."""
+
+Paths = str | os.PathLike | Iterable[str | os.PathLike]
+
+_TRIES = 40
+_PAUSE = 0.05  # seconds; a holder writes its name at once, and a lock that is being removed is gone as soon
+_HOLDER = 300  # bytes of it that are shown
+# With these the output cannot be written either, and who tries to says so.
+_UNWRITABLE = (
+  errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG,
+  errno.EEXIST,
+)  # fmt: skip
+
+_mutex = threading.Lock()
+_held: dict[str, "_Hold"] = {}  # lock file -> what this process holds
+
+
+class _Hold:
+  """A lock of this process: its open file, how often it was taken, and the folders that were made for it."""
+
+  def __init__(self, descriptor: int, made: list[str]):
+    self.descriptor, self.made, self.count = descriptor, made, 1
+
+
+def _forget() -> None:
+  """A forked child lets go of its parent's locks: it may outlive it, and would hold them."""
+  for hold in _held.values():
+    os.close(hold.descriptor)
+  _held.clear()
+
+
+os.register_at_fork(before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_mutex.release)
+os.register_at_fork(after_in_child=_forget)
+
+
+def _say(line: str) -> None:
+  print(line, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def held(
+  path: str | os.PathLike,
+  command: str,
+  option: str = "--out",
+  *,
+  folder: bool = True,
+  say: Callable[[str], None] = _say,
+) -> Iterator[None]:
+  """Within it no other process writes this output; this process may hold it again.
+
+  A folder is made if need be, and removed at the end if nothing came to lie in it.
+
+  Args:
+    path: the output. In a bucket, and where the file system knows no locks, a line says that nobody looks out.
+    command: what writes, for the process that is refused.
+    option: by which another output can be given.
+    folder: whether it is a folder; else a file.
+    say: prints that line.
+
+  Raises:
+    XmcapError: another process holds it; names that.
+  """
+  if "://" in os.fspath(path):
+    say(f"xmcap: {path}: nobody notices two writers at once in a bucket: start one alone")
+    yield
+    return
+  lock = _lock_of(path, folder)
+  if lock is None:
+    yield
+    return
+  try:
+    _take(lock, os.fspath(path), command, option)
+  except OSError as error:
+    if error.errno not in _UNWRITABLE or os.path.lexists(lock):
+      say(
+        f"xmcap: {path}: nobody notices two writers at once here ({lock}: {error.strerror}): start one alone"
+      )
+    yield
+    return
+  try:
+    yield
+  finally:
+    _release(lock)
+
+
+@contextlib.contextmanager
+def held_all(
+  places: Iterable[tuple[str, str | os.PathLike, bool]], command: str, say: Callable[[str], None] = _say
+) -> Iterator[None]:
+  """`held` of several outputs, (option, path, whether a folder), in an order that is the same for all."""
+  order = sorted(places, key=lambda place: os.path.realpath(place[1]))
+  with contextlib.ExitStack() as stack:
+    for option, path, folder in order:
+      stack.enter_context(held(path, command, option, folder=folder, say=say))
+    yield
+
+
+def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> None:
+  """Checks that no output is an input, nor another output; links are followed, devices and pipes are left out.
+
+  Args:
+    outputs: option -> the file that it names, or the files that are written for it; "" and None are none.
+    inputs: option -> what is read, in the same way.
+
+  Raises:
+    UsageError: two are the same file, or folder; names both options.
+  """
+  written: list[tuple[str, str]] = []
+  for option, path in _each(outputs):
+    for other, place in written:
+      if _same(path, place):
+        raise UsageError(f"{option}={path}: {_also(other, place, path)} is written there too: name another")
+    written.append((option, path))
+  for option, path in _each(inputs):
+    for other, place in written:
+      if _same(path, place):
+        raise UsageError(
+          f"{other}={place}: would be written over {_also(option, path, place)}, which is read: name another"
+        )
+
+
+def _also(option: str, path: str, same: str) -> str:
+  return option if path == same else f"{option}={path}"
+
+
+def _each(places: Mapping[str, Paths]) -> Iterator[tuple[str, str]]:
+  for option, paths in places.items():
+    if paths is None or isinstance(paths, str | os.PathLike):
+      paths = [paths]
+    yield from ((option, os.fspath(path)) for path in paths if path)
+
+
+def _same(path: str, other: str) -> bool:
+  if "://" in path or "://" in other:
+    return path.rstrip("/") == other.rstrip("/")
+  try:
+    found, seen = os.stat(path), os.stat(other)
+  except (OSError, ValueError):
+    return os.path.realpath(path) == os.path.realpath(other)
+  return os.path.samestat(found, seen) and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+
+
+def _lock_of(path: str | os.PathLike, folder: bool) -> str | None:
+  """The lock file; None of what is neither a file nor a folder, or not the one of them that is meant."""
+  real = os.path.realpath(path)
+  try:
+    mode = os.stat(real).st_mode
+  except (OSError, ValueError):
+    mode = stat.S_IFDIR if folder else stat.S_IFREG
+  if stat.S_IFMT(mode) != (stat.S_IFDIR if folder else stat.S_IFREG):
+    return None
+  if folder:
+    return os.path.join(real, FOLDER_LOCK)
+  parent, name = os.path.split(real)
+  return os.path.join(parent, f".{name}.lock")
+
+
+def _take(lock: str, path: str, command: str, option: str) -> None:
+  """Takes a lock, or raises XmcapError; OSError where there can be none."""
+  with _mutex:
+    if lock in _held:
+      _held[lock].count += 1
+      return
+    made: list[str] = []
+    try:
+      for _ in range(_TRIES):
+        made += _make(os.path.dirname(lock))
+        try:
+          descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except FileNotFoundError:
+          continue  # who made the folder has removed it, empty as it was
+        try:
+          fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+          if _is_at(descriptor, lock):
+            _write_holder(descriptor, command)
+            _held[lock] = _Hold(descriptor, made)
+            return
+        except BlockingIOError:
+          if holder := _read_holder(descriptor):
+            raise XmcapError(
+              f"{path}: is being written by {holder}: wait until it ends, or give another {option}"
+            ) from None
+          time.sleep(_PAUSE)
+        except OSError:
+          with contextlib.suppress(OSError):
+            os.unlink(lock)
+          raise
+        finally:
+          if lock not in _held:
+            os.close(descriptor)
+      raise XmcapError(f"{path}: is being written by another process: wait, or give another {option}")
+    except BaseException:
+      _remove_folders(made)
+      raise
+
+
+def _release(lock: str) -> None:
+  with _mutex:
+    hold = _held.get(lock)
+    if hold is None:
+      return  # in a forked child, which holds nothing
+    hold.count -= 1
+    if hold.count:
+      return
+    del _held[lock]
+    # Removed while it is still locked: who opened it before finds another file, or none, at its name.
+    with contextlib.suppress(OSError):
+      if _is_at(hold.descriptor, lock):
+        os.unlink(lock)
+    os.close(hold.descriptor)
+    _remove_folders(hold.made)
+
+
+def _make(folder: str) -> list[str]:
+  """Makes a folder and its parents; returns those that were not there, the outermost first."""
+  absent = []
+  while not os.path.lexists(folder):
+    absent.append(folder)
+    folder = os.path.dirname(folder)
+  made = []
+  for folder in reversed(absent):
+    with contextlib.suppress(FileExistsError):
+      os.mkdir(folder)
+      made.append(folder)
+  return made
+
+
+def _remove_folders(made: list[str]) -> None:
+  for folder in reversed(made):
+    with contextlib.suppress(OSError):
+      os.rmdir(folder)
+
+
+def _is_at(descriptor: int, lock: str) -> bool:
+  try:
+    return os.path.samestat(os.fstat(descriptor), os.stat(lock, follow_symlinks=False))
+  except FileNotFoundError:
+    return False
+
+
+def _write_holder(descriptor: int, command: str) -> None:
+  since = time.strftime("%Y-%m-%d %H:%M")
+  holder = f"process {os.getpid()} on {socket.gethostname()} ({command}, since {since})\n"
+  with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, holder.encode("utf-8", "replace"), 0)
+
+
+def _read_holder(descriptor: int) -> str:
+  text = os.pread(descriptor, _HOLDER, 0).decode("utf-8", "replace").strip()
+  return "".join(character if character.isprintable() else "?" for character in text)
