@@ -1,0 +1,94 @@
+"""Headers of arrays: those that numpy writes are read, all others are refused in one line and at once."""
+
+import io
+import random
+import struct
+
+import numpy as np
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.npy_header import read_header
+
+SHAPE = "'fortran_order': False, 'shape': "
+
+
+def saved(array, **options):
+  file = io.BytesIO()
+  np.save(file, array, **options)
+  return file.getvalue()
+
+
+def header(text, version=(1, 0)):
+  field = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+  return b"\x93NUMPY" + bytes(version) + field + text.encode("latin-1")
+
+
+def read(data):
+  return read_header(io.BytesIO(data), len(data), "a.npz: kernel")
+
+
+@pytest.mark.parametrize(
+  "array",
+  [
+    np.zeros((2, 3), np.float32), np.float64(1), np.zeros((0, 5), np.int8), np.asfortranarray(np.ones((4, 3))),
+    np.array(["ab", "c"]), np.zeros(3, "V2"),
+  ],
+)  # fmt: skip
+def test_what_numpy_writes_is_read(array):
+  data = saved(array)
+  stream = io.BytesIO(data)
+  found = read_header(stream, len(data), "a")
+  assert (found.shape, found.dtype, found.length) == (array.shape, array.dtype, stream.tell())
+  assert data[found.length :] == array.tobytes("A")
+
+
+@pytest.mark.parametrize(
+  "data, says",
+  [
+    (b"", "no array of numpy"),
+    (b"PK\x03\x04whatever", "no array of numpy"),
+    (header("{}", (9, 9)), "array format 9.9"),
+    (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "a header of 4,294,967,295 bytes"),
+    (b"\x93NUMPY\x01\x00\xff\xff", "a header of 65,535 bytes"),
+    (header("{'descr': '<f4'}"), "cannot be read"),
+    (header("(" * 9000), "cannot be read"),
+    (header("{'descr': '" + "(" * 300 + f"', {SHAPE}(1,)}}"), "cannot be read"),
+    (header("__import__('os').system('touch ran')"), "cannot be read"),
+    (header(f"{{'descr': '<f4', {SHAPE}(1000000, 1000000), }}"), "asks for others"),
+    (header(f"{{'descr': '<f4', {SHAPE}({'9' * 4000},), }}"), "asks for others"),
+    (header(f"{{'descr': '<f4', {SHAPE}({'9' * 5000},), }}"), "cannot be read"),
+    (header(f"{{'descr': '<f4', {SHAPE}(-1, -1), }}") + bytes(4), "which no array has"),
+    (header(f"{{'descr': '<f4', {SHAPE}(True,), }}") + bytes(4), "which no array has"),
+    (header(f"{{'descr': '<f4', {SHAPE}({'1,' * 40}), }}") + bytes(4), "which no array has"),
+    (header(f"{{'descr': '|O', {SHAPE}(1,), }}") + bytes(8), "holds Python objects"),
+    (header(f"{{'descr': [('a', '|O')], {SHAPE}(1,), }}") + bytes(8), "holds Python objects"),
+    (header(f"{{'descr': [('a', '<f4')], {SHAPE}(1,), }}") + bytes(4), "no plain numbers"),
+    (header(f"{{'descr': '|V0', {SHAPE}(1000000000000,), }}"), "no plain numbers"),
+    (saved(np.zeros(3))[:-1], "asks for others"),
+    (saved(np.zeros(3)) + b"\0", "asks for others"),
+  ],
+)
+def test_others_are_refused_in_one_line(data, says):
+  with pytest.raises(UsageError) as error:
+    read(data)
+  text = str(error.value)
+  assert text.startswith("a.npz: kernel ") and says in text and "\n" not in text and len(text) < 300
+
+
+def test_random_changes_of_a_header_are_read_or_refused():
+  good = saved(np.zeros((7, 3), np.float32))
+  random_numbers = random.Random(0)
+  refused = 0
+  for _ in range(3000):
+    data = bytearray(good)
+    for _ in range(random_numbers.randint(1, 4)):
+      place = random_numbers.randrange(128)
+      data[place] = random_numbers.choice([*b"()[]{},'0123456789<>|fOVi", random_numbers.randrange(256)])
+    try:
+      found = read(bytes(data))
+      assert found.length + np.prod(found.shape) * found.dtype.itemsize == len(data)
+    except UsageError as error:
+      refused += 1
+      assert "\n" not in str(error)
+  assert refused > 1000

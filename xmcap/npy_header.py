@@ -1,0 +1,82 @@
+"""The header of an array in an .npy file or in a member of an .npz: checked before a number of it is read.
+
+numpy reads as many bytes as a header says it is long, parses it, and makes an array as large as it claims; a few bytes
+could ask for terabytes. Here a header is short, and claims just what is there.
+"""
+
+import io
+import math
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from xmcap.errors import UsageError, one_line
+
+_MAGIC = b"\x93NUMPY"
+_READERS = {
+  (1, 0): (2, np.lib.format.read_array_header_1_0),
+  (2, 0): (4, np.lib.format.read_array_header_2_0),
+}
+_LONGEST = 10_000
+"""Bytes of a header: numpy's own limit. A plain array's has some 120."""
+_MOST_AXES = 32
+
+
+class Header(NamedTuple):
+  """What a header says.
+
+  Attributes:
+    shape, dtype: of the array.
+    fortran_order: whether the first axis varies fastest.
+    length: bytes before the first number.
+  """
+
+  shape: tuple[int, ...]
+  dtype: np.dtype
+  fortran_order: bool
+  length: int
+
+
+def read_header(stream: BinaryIO, size: int, where: str) -> Header:
+  """Reads the header of an array, and leaves the stream at its first number.
+
+  Args:
+    stream: at the beginning of the array.
+    size: bytes that the file or the member of an archive holds.
+    where: begins the messages: the file, and the array's name.
+
+  Raises:
+    UsageError: no header of a plain array, Python objects, or a shape that asks for other bytes than there are.
+  """
+  start = stream.read(len(_MAGIC) + 2)
+  if len(start) < len(_MAGIC) + 2 or not start.startswith(_MAGIC):
+    raise UsageError(f"{where} is no array of numpy (its first bytes are others): fetch or copy it again")
+  version = start[-2], start[-1]
+  if version not in _READERS:
+    raise UsageError(f"{where} has array format {version[0]}.{version[1]}; xmcap reads 1.0 and 2.0")
+  width, read = _READERS[version]
+  field = stream.read(width)
+  count = int.from_bytes(field, "little")
+  if len(field) < width or count > _LONGEST:
+    raise UsageError(f"{where} has a header of {count:,} bytes; an array's has {_LONGEST:,} at most")
+  text = stream.read(count)
+  try:
+    shape, fortran_order, dtype = read(io.BytesIO(field + text))
+  # It is parsed as Python's literals, which fail in many ways: nested too deeply, out of memory, no such dtype.
+  except Exception as error:
+    raise UsageError(f"{where} has a header that cannot be read ({one_line(error)[:120]})") from None
+  if dtype.hasobject:
+    raise UsageError(
+      f"{where} holds Python objects, a pickle, which can run code when it is read, so xmcap never does: save it as"
+      " numbers (np.savez of plain arrays)"
+    )
+  if dtype.names or dtype.subdtype or not dtype.itemsize:
+    raise UsageError(f"{where} holds {one_line(TypeError(dtype))[:80]}, no plain numbers or texts")
+  if len(shape) > _MOST_AXES or any(isinstance(axis, bool) or axis < 0 for axis in shape):
+    raise UsageError(f"{where} has the shape {one_line(ValueError(shape))[:80]}, which no array has")
+  header = Header(shape, dtype, fortran_order, len(start) + width + count)
+  if size != header.length + math.prod(shape) * dtype.itemsize:
+    raise UsageError(
+      f"{where} holds {size:,} bytes, and its shape {one_line(ValueError(shape))[:80]} asks for others"
+    )
+  return header
