@@ -11,9 +11,11 @@ import os
 import sys
 from collections.abc import Callable
 
-from xmcap import __version__
+from xmcap import __version__, terminal
 from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score
 from xmcap.errors import RestartError, UsageError, XmcapError
+
+_LINE = 4_000  # characters of an error at most: paths may have as many
 
 
 def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = None) -> int:
@@ -34,7 +36,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
       leave(0)
   except XmcapError as error:
     # Gin adds the chain of configurables that called; what is wrong stands before it.
-    line = str(error).split("\n  In call to configurable")[0]
+    line = terminal.shown(str(error).split("\n  In call to configurable")[0], limit=_LINE)
     kind = "to be started again" if isinstance(error, RestartError) else "error"
     print(f"xmcap: {kind}: {line}", file=sys.stderr)
     return error.exit_code
@@ -45,7 +47,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
   except OSError as error:
     if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
       raise
-    place = error.filename or "the output folder"
+    place = terminal.shown(error.filename or "the output folder", limit=_LINE)
     print(
       f"xmcap: error: {place}: {error.strerror}: free or change the place and start again", file=sys.stderr
     )
@@ -58,6 +60,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
 
 def console() -> None:
   """What the installed command calls."""
+  terminal.guard()
   code = main(leave=os._exit)
   if code == RestartError.exit_code or (code and _has_other_hosts()):
     # Threads may still wait for a host or a disk that does not answer, and Python would wait for them.

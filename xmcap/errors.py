@@ -1,5 +1,7 @@
 """Errors that are written for people: one line that says what is wrong, where, and what to do."""
 
+from xmcap.terminal import shown
+
 
 class XmcapError(Exception):
   """A run that cannot go on, for a reason outside the code; the command prints it and exits 1."""
@@ -20,6 +22,5 @@ class RestartError(XmcapError):
 
 
 def one_line(error: BaseException) -> str:
-  """What an error says, in one line of at most 200 characters."""
-  text = " ".join(str(error).split()) or type(error).__name__
-  return text if len(text) <= 200 else text[:197] + "..."
+  """What an error says, in one line of at most 200 plain characters."""
+  return shown(" ".join(str(error).split()) or type(error).__name__)

@@ -14,7 +14,7 @@ import gin
 import jax
 from etils import epath
 
-from xmcap import configuration, languages
+from xmcap import configuration, languages, terminal
 from xmcap import predictor as predictor_lib
 from xmcap.data import checks, images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
@@ -131,12 +131,12 @@ def caption_files(
   params = load_params(model_dir, step)
   for file, captions in predictor(params, files, pictures.__getitem__, codes):
     if not as_json:
-      print(file)
+      print(terminal.shown(file, limit=None))
     for code, caption in captions.items():
       if as_json:
         print(json.dumps({"image/key": file, "language": code, "caption": caption}, ensure_ascii=False))
       else:
-        print(f"  {code:<4} {languages.get(code).english_name:<14} {caption}")
+        print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(caption, limit=None)}")
 
 
 def _read_file(file: str) -> bytes:

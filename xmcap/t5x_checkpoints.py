@@ -17,7 +17,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import traverse_util
 
-from xmcap import model_dir, t5x_adapter
+from xmcap import model_dir, t5x_adapter, terminal
 from xmcap.convert import importing, pairs
 from xmcap.convert import t5x as t5x_reader
 from xmcap.errors import UsageError, XmcapError
@@ -137,10 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
   parser.add_argument("--input", required=True, metavar="DIR", help="a run of xmcap, or of t5x")
   parser.add_argument("--out", required=True, metavar="DIR", help="the new folder")
   given = parser.parse_args(arguments)
+  terminal.guard()
   try:
     {"to_t5x": to_t5x, "from_t5x": from_t5x}[given.to](given.input, given.out)
   except XmcapError as error:
-    print(f"xmcap: {error}", file=sys.stderr)
+    print(f"xmcap: {terminal.shown(error, limit=None)}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
   return 0
 

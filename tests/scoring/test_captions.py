@@ -23,7 +23,7 @@ _PREDICTIONS = {"k": {"en": "a dog"}}
     ({"k": {"en": "a dog"}}, r"references\['k'\]\['en'\]: a text, must be a list of texts"),
     ({"k": {"en": None}}, r"references\['k'\]\['en'\]: of type NoneType, must be a list of texts"),
     ({"k": {"en": ["a", 1]}}, r"references\['k'\]\['en'\]: of type int, must be a text"),
-    ({"a\nb": {"en": 1}}, r"references\[''a\\nb''\]\['en'\]: of type int"),
+    ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: of type int"),
   ],
 )
 def test_references_that_are_none_are_named(references, message):

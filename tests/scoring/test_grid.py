@@ -40,3 +40,13 @@ def test_csv_keeps_every_digit_and_leaves_none_empty():
   assert write_csv(["a", "b", "c"], [[0.1 + 0.2, None, 'x "y"']]) == (
     'a,b,c\n0.30000000000000004,,"x ""y"""\n'
   )
+
+
+def test_a_cell_cannot_break_its_row():
+  held = Grid(("name", "value"), (("a\nb\x1b[2J", "1"), ("c\u202ed", "2")))
+  assert held.text().splitlines() == [
+    "name           value",
+    "-------------  -----",
+    "a\\nb\\u001b[2J      1",
+    "c\\u202ed           2",
+  ]

@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from xmcap import terminal
 from xmcap.errors import UsageError
 
 
@@ -38,7 +39,7 @@ def add_command(commands, name: str, run, summary: str, details: str = "") -> ar
 
 def say(line: str) -> None:
   """Prints a line of progress, apart from the results."""
-  print(line, file=sys.stderr)
+  print(terminal.shown(line, limit=None), file=sys.stderr)
 
 
 def add_gin(command) -> None:

@@ -1,5 +1,6 @@
 """The command by which people rate captions: makes the page, and joins what they saved with its key."""
 
+from xmcap import terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -66,7 +67,7 @@ def _join(arguments) -> None:
   joined = rating_join.join(arguments.join, arguments.ratings)
   rating_join.write_rows(arguments.out, joined.rows)
   for rater, count in joined.rated.items():
-    print(f"{rater}: {count:,} of {joined.items:,} items rated")
+    print(f"{terminal.shown(rater)}: {count:,} of {joined.items:,} items rated")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
   print(

@@ -1,5 +1,6 @@
 """The command that shows what runs have written about themselves."""
 
+from xmcap import terminal
 from xmcap.commands import base
 
 
@@ -36,9 +37,9 @@ def _runs(arguments) -> None:
     if run.torn:
       base.say(f"xmcap: {run.folder}: {run.torn} lines of metrics.jsonl could not be read")
     if run.state == "failed":
-      print(f"{run.name} failed: {run.reason}")
+      print(terminal.shown(f"{run.name} failed: {run.reason}", limit=None))
   if others:
-    print(others)
+    print(terminal.shown(others, limit=None))
   if arguments.out:
     from xmcap.runs import page
 

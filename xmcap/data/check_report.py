@@ -4,6 +4,8 @@ import collections
 import dataclasses
 from collections.abc import Mapping
 
+from xmcap.terminal import shown
+
 KINDS: Mapping[str, str] = {
   "damaged": "records that cannot be read",
   "invalid": "records that are not as the layout says",
@@ -78,7 +80,7 @@ class SplitReport:
         lines.append(f"{'':14}{', '.join(f'{code} {count:,}' for code, count in found)}{tail}")
       first = self.first[kind]
       lines.append(
-        f"{'':14}first: {first.key}{f' ({first.language})' if first.language else ''}: {first.what}"
+        f"{'':14}first: {shown(first.key)}{f' ({first.language})' if first.language else ''}: {shown(first.what)}"
       )
     if not self.counts:
       lines.append("  nothing wrong")

@@ -11,6 +11,7 @@ from xmcap import languages as languages_lib
 from xmcap.data import images, records
 from xmcap.data.vocabulary import MT5_SIZE, ROW_MULTIPLE, UNK_ID, Vocabulary, language_piece
 from xmcap.errors import UsageError
+from xmcap.terminal import shown
 
 # Evenly spaced pictures read at first, and then where languages are still missing.
 _SAMPLE, _LARGER_SAMPLE = 256, 4096
@@ -136,7 +137,8 @@ def check_vocabulary(
     back = vocabulary.decode(vocabulary.encode(text))
     if _plain(back) != _plain(text):
       raise UsageError(
-        f"{vocabulary.path}: '{text}' ({language}) comes back as '{back}': give a vocabulary that knows '{language}'"
+        f"{vocabulary.path}: '{shown(text)}' ({language}) comes back as '{shown(back)}': "
+        f"give a vocabulary that knows '{language}'"
       )
 
 

@@ -11,7 +11,8 @@ import gin
 import numpy as np
 from PIL import Image, ImageOps
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.terminal import shown
 
 MAX_PIXELS = 89_478_485
 """Pictures that claim more are refused by their header; Pillow's own bound for a decompression bomb."""
@@ -56,6 +57,7 @@ def decode(data: bytes, key: str, at_least: int | None = None, max_pixels: int =
 @contextlib.contextmanager
 def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
   """The picture, its header read and its pixels not yet; turns what goes wrong meanwhile into an XmcapError."""
+  key = shown(key)
   if not data:
     raise XmcapError(f"picture '{key}': no bytes at all: replace or remove it")
   try:
@@ -78,8 +80,9 @@ def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
       f"picture '{key}': more than the {max_pixels} pixels allowed: make it smaller or remove it"
     ) from None
   except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
-    reason = " ".join(str(error).split()) or type(error).__name__
-    raise XmcapError(f"picture '{key}': cannot be decoded ({reason}): replace or remove it") from None
+    raise XmcapError(
+      f"picture '{key}': cannot be decoded ({one_line(error)}): replace or remove it"
+    ) from None
 
 
 def _orientation(image: Image.Image) -> int:

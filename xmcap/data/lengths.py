@@ -25,7 +25,7 @@ from xmcap.data import addresses
 from xmcap.data.corpus import PartSource
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 
 FORMAT = 1
 SMALL = 10_000
@@ -169,7 +169,7 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthInde
   except FileNotFoundError:
     return None
   except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-    raise UsageError(f"{folder} is damaged ({error}): {again}") from None
+    raise UsageError(f"{folder} is damaged ({one_line(error)}): {again}") from None
   return LengthIndex(layouts, layout_of, ends - sizes[layout_of], lengths)
 
 

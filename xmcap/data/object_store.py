@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import gin
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.terminal import shown
 
 T = TypeVar("T")
 
@@ -131,7 +132,7 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
     except TimeoutError:
       reason = f"no answer within {settings.timeout_seconds:g} seconds"
     except Exception as error:  # fsspec's stores raise errors of their own libraries
-      reason = " ".join(str(error).split())[:300] or type(error).__name__
+      reason = shown(" ".join(str(error).split()) or type(error).__name__, limit=300)
       if "OUT_OF_RANGE" in reason:
         raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
@@ -216,9 +217,8 @@ class _Fsspec:
     try:
       self._system = fsspec.filesystem(scheme)
     except (ImportError, ValueError) as error:
-      reason = " ".join(str(error).split())
       raise UsageError(
-        f"{scheme}:// cannot be read ({reason}): copy the files to a folder, gs:// or s3://"
+        f"{scheme}:// cannot be read ({one_line(error)}): copy the files to a folder, gs:// or s3://"
       ) from None
     self._pool = concurrent.futures.ThreadPoolExecutor(min(ObjectStore().requests, 64))
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from array_record.python import array_record_module
 
 from xmcap.errors import XmcapError
+from xmcap.terminal import shown
 
 T = TypeVar("T")
 
@@ -64,4 +65,4 @@ def damaged(file: str, error: BaseException, directory: str) -> XmcapError:
 
 def first_line(error: BaseException) -> str:
   """The first line of an error's message, or its kind."""
-  return (str(error).strip().splitlines() or [type(error).__name__])[0]
+  return shown((str(error).strip().splitlines() or [type(error).__name__])[0])

@@ -26,7 +26,8 @@ from xmcap import languages
 from xmcap.data import addresses
 from xmcap.data.example import Example
 from xmcap.data.record_files import RecordFiles, first_line
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.terminal import shown
 
 SOURCES = ("human", "mt")
 """Where a caption comes from: written by a person, or machine translated."""
@@ -89,21 +90,21 @@ def check(record: Record) -> None:
   """Raises XmcapError, naming the record's key and field, if the record is not a valid one."""
   if not _KEY.fullmatch(record.key):
     raise XmcapError(
-      f"record key {record.key!r} is not a safe name: use up to 128 letters, digits, and '_.-' inside"
+      f"record key '{shown(record.key)}' is not a safe name: use up to 128 letters, digits, and '_.-' inside"
     )
   if not record.image.startswith(_IMAGE_STARTS):
     raise XmcapError(f"record {record.key}: image is neither JPEG nor PNG ({len(record.image)} bytes)")
   for number, caption in enumerate(record.captions):
-    where = f"record {record.key}, caption {number} ({caption.language})"
+    where = f"record {record.key}, caption {number} ({shown(caption.language)})"
     if caption.language not in languages.LANGUAGES:
       raise XmcapError(f"{where}: unknown language; the codes are {' '.join(languages.LANGUAGES)}")
     if not caption.text.strip():
       raise XmcapError(f"{where}: the text is empty; leave out captions that do not exist")
     if caption.source not in SOURCES:
-      raise XmcapError(f"{where}: source {caption.source!r} is none of {', '.join(SOURCES)}")
+      raise XmcapError(f"{where}: source '{shown(caption.source)}' is none of {', '.join(SOURCES)}")
   for tag in record.tags:
     if not tag.strip() or "\n" in tag:
-      raise XmcapError(f"record {record.key}: tag {tag!r} is empty or holds a line break")
+      raise XmcapError(f"record {record.key}: tag '{shown(tag)}' is empty or holds a line break")
 
 
 def serialize(record: Record) -> bytes:
@@ -203,11 +204,11 @@ def read_tags(directory: addresses.Address) -> list[str]:
   except FileNotFoundError:
     raise UsageError(f"{path} is absent: the corpus has no tags to learn; build it or name another") from None
   except (OSError, UnicodeDecodeError) as error:
-    raise XmcapError(f"cannot read {path}: {error}") from None
+    raise XmcapError(f"cannot read {path}: {one_line(error)}") from None
   seen: set[str] = set()
   for number, tag in enumerate(tags, start=1):
     if not tag.strip() or tag in seen:
-      raise XmcapError(f"{path}, line {number}: class {tag!r} is empty or named twice")
+      raise XmcapError(f"{path}, line {number}: class '{shown(tag)}' is empty or named twice")
     seen.add(tag)
   return tags
 

@@ -28,6 +28,7 @@ from xmcap.data.skipped import SkippedPictures
 from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError, XmcapError
+from xmcap.terminal import shown
 
 _CUT = "captions cut at the target length"
 _EMPTY = "pictures without a caption in these languages"
@@ -262,7 +263,7 @@ class CaptionStream(PictureStream):
       found = min(max(map(len, captions), default=0), lengths.MOST_PIECES)
       if found != expected:
         raise XmcapError(
-          f"picture '{key}': its longest caption has {found} pieces, and {expected} in the index of lengths in "
+          f"picture '{shown(key)}': its longest caption has {found} pieces, and {expected} in the index of lengths in "
           f"{self.source.directory}/lengths: make that again with `xmcap data index`"
         )
 
@@ -328,7 +329,8 @@ class TagStream(PictureStream):
         ids = [self._ids[tag] for tag in record.tags]
       except KeyError as error:
         raise XmcapError(
-          f"picture '{record.key}': tag {error} is not in {self.source.directory}/tags.txt: build it again"
+          f"picture '{shown(record.key)}': tag {shown(error)} is not in {self.source.directory}/tags.txt: "
+          "build it again"
         ) from None
       row[: len(ids)] = ids[: self.num_slots]
       if weight:

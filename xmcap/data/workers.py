@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from xmcap import terminal
+
 
 @contextlib.contextmanager
 def pool(
@@ -39,6 +41,7 @@ def _begin(initializer: Callable[..., None] | None, arguments: tuple[Any, ...]) 
   # A parent that was killed while this process was starting: its work waits in the queue, and is not to be begun.
   _end_with_parent(timeout=0)
   threading.Thread(target=_end_with_parent, daemon=True).start()
+  terminal.guard()
   if initializer is not None:
     initializer(*arguments)
 

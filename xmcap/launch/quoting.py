@@ -4,16 +4,16 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from xmcap.terminal import is_plain
+
 # Kubernetes expands $(NAME) in a container's command, and XPK formats its templates with braces.
 _XPK_UNSAFE = re.compile(r"[^ -~]|[${}]")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_UNPRINTABLE_BUT_NEWLINE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _OPTION = re.compile(r"--[a-z][a-z-]*=")
 
 
 def word(text: str) -> str:
   """Returns one word of bash on one line, without control characters."""
-  return _escaped(text) if _UNPRINTABLE.search(text) else shlex.quote(text)
+  return shlex.quote(text) if is_plain(text) else _escaped(text)
 
 
 def words(texts: Sequence[str]) -> str:
@@ -28,7 +28,7 @@ def shown(texts: Sequence[str]) -> str:
     option = _OPTION.match(text)
     name = option[0] if option else ""
     value = text[len(name) :]
-    parts.append(name + (_escaped(value) if _UNPRINTABLE_BUT_NEWLINE.search(value) else shlex.quote(value)))
+    parts.append(name + (shlex.quote(value) if all(map(is_plain, value.split("\n"))) else _escaped(value)))
   return " ".join(parts)
 
 

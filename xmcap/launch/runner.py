@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import quoting
 
@@ -25,12 +26,12 @@ class Output(NamedTuple):
   def complaint(self) -> str:
     """Returns the first line of the complaint, which is where gcloud says what is wrong."""
     lines = [line for line in self.error.splitlines() if line.startswith("ERROR")] or self.error.splitlines()
-    return lines[0] if lines else f"exit code {self.code}"
+    return terminal.shown(lines[0]) if lines else f"exit code {self.code}"
 
 
 def say(text: str) -> None:
   """Tells the user what is being done, beside the output of the run."""
-  print(f"xmcap launch: {text}", file=sys.stderr, flush=True)
+  print(f"xmcap launch: {terminal.shown(text, limit=None)}", file=sys.stderr, flush=True)
 
 
 def run(argv: Sequence[str], given: str | None = None) -> None:

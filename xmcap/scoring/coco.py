@@ -11,7 +11,7 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring.inputs import Input
-from xmcap.scoring.strict_json import shown
+from xmcap.terminal import shown
 
 _FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
 _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')

@@ -84,8 +84,8 @@ class Comparison:
 
   def terminal(self) -> str:
     """Returns the differences as text for a terminal."""
-    parts = [f"{title}\n{held.text()}" for title, held in self._grids()]
-    return "\n".join([*parts, *self._explanation(), ""])
+    parts = [f"{files.shown(title, limit=None)}\n{held.text()}" for title, held in self._grids()]
+    return "\n".join([*parts, *(files.shown(line, limit=None) for line in self._explanation()), ""])
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""

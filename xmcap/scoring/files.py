@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import inputs
-from xmcap.scoring.strict_json import shown
+from xmcap.terminal import shown
 
 __all__ = [
   "check_language",

@@ -5,6 +5,8 @@ import dataclasses
 import io
 from collections.abc import Sequence
 
+from xmcap import terminal
+
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
@@ -23,13 +25,16 @@ class Grid:
   num_labels: int = 1
 
   def text(self) -> str:
-    """Returns the grid for a terminal, columns aligned."""
-    rows = [self.headings, *self.body, *self.foot]
+    """Returns the grid for a terminal, columns aligned, each row one line of plain characters."""
+    rows = [
+      [terminal.shown(cell, limit=None) for cell in row] for row in (self.headings, *self.body, *self.foot)
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = "  ".join("-" * width for width in widths)
-    lines = [self._line(self.headings, widths), rule, *(self._line(row, widths) for row in self.body)]
+    lines = [self._line(row, widths) for row in rows]
+    lines.insert(1, rule)
     if self.foot:
-      lines += [rule, *(self._line(row, widths) for row in self.foot)]
+      lines.insert(-len(self.foot), rule)
     return "\n".join(lines) + "\n"
 
   def markdown(self) -> str:

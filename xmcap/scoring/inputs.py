@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from xmcap.errors import UsageError
 from xmcap.scoring import strict_json
-from xmcap.scoring.strict_json import shown
+from xmcap.terminal import shown
 
 MAX_LINE = 16 << 20
 """Bytes of the longest line that is read; an image of XM3600 takes 20 thousand."""

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError
-from xmcap.scoring.strict_json import shown
+from xmcap.terminal import shown
 
 METRIC = "metric."
 """Begins the name of a part that holds a metric's parameters."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.errors import UsageError
+from xmcap.terminal import shown
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Half a surrogate pair, or what looks like one: a first half without a second, or a second without a first.
@@ -13,12 +14,6 @@ _HALF_PAIR = re.compile(
   r"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|[c-fC-F](?<![^\\]\\u[dD][89abAB]..\\u[dD][c-fC-F]))"
 )
 _CONSTANT = re.compile(r'"(?:[^"\\]++|\\.)*+"|(-?Infinity|NaN)', re.DOTALL)
-
-
-def shown(text: str, limit: int = 60) -> str:
-  """Returns a text from a file as an error message can hold it: one line, and not too long."""
-  text = text if len(text) <= limit else f"{text[:limit]}..."
-  return text if text.isprintable() else ascii(text)
 
 
 def parse(raw: bytes, where: str) -> Any:

@@ -108,8 +108,8 @@ class Table:
 
   def terminal(self) -> str:
     """Returns the table as text for a terminal, with the short signature."""
-    title = f"{self.title}\n" if self.title else ""
-    notes = "".join(f"note: {note}\n" for note in self.notes)
+    title = f"{files.shown(self.title, limit=None)}\n" if self.title else ""
+    notes = "".join(f"note: {files.shown(note, limit=None)}\n" for note in self.notes)
     return f"{title}{self._grid().text()}\n{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike) -> None:

@@ -18,6 +18,7 @@ import gin
 import jax
 from absl import logging
 
+from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.training import jax_internals, watch
 from xmcap.training.cluster import find_place
@@ -257,5 +258,4 @@ def _name() -> str:
 
 
 def _one_line(text: str) -> str:
-  text = " ".join(text.split())
-  return text if len(text) <= 240 else text[:237] + "..."
+  return terminal.shown(" ".join(text.split()), limit=240)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import gin
 
+from xmcap import terminal
 from xmcap.errors import RestartError, UsageError
 
 # Seconds between two looks, and between two signs of life to the other processes.
@@ -185,7 +186,7 @@ def behind(states: Mapping[int, State]) -> list[int]:
 
 def write_stacks(why: str) -> None:
   """The stacks of all threads of this process, to its log."""
-  print(f"xmcap: {why}: the stacks of its threads", file=sys.stderr, flush=True)
+  print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
   with contextlib.suppress(OSError, ValueError, AttributeError):  # no file descriptor, as under a test runner
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
 
@@ -193,7 +194,7 @@ def write_stacks(why: str) -> None:
 def end(code: int, line: str, seconds: float = 0.0) -> None:
   """Says the line and ends the process, from any thread; `seconds` later, for others to read what it left them."""
   kind = "to be started again" if code == RestartError.exit_code else "error"
-  print(f"xmcap: {kind}: {line}", file=sys.stderr, flush=True)
+  print(f"xmcap: {kind}: {terminal.shown(line, limit=None)}", file=sys.stderr, flush=True)
   sys.stdout.flush()
   time.sleep(seconds)
   os._exit(code)

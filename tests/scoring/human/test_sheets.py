@@ -15,10 +15,10 @@ _SHEET = sheets.Sheet(
 def test_terminal_lines_up():
   assert _SHEET.terminal().splitlines() == [
     "Scores of |A|",
-    "name           the value      n",
-    "-------------  ---------  -----",
-    "a_b                 0.12  1,200",
-    "'line\\nbreak'          -      3",
+    "name         the value      n",
+    "-----------  ---------  -----",
+    "a_b               0.12  1,200",
+    "line\\nbreak          -      3",
   ]
 
 
@@ -29,7 +29,7 @@ def test_markdown_is_escaped():
     "| name | the value | n |",
     "| --- | ---: | ---: |",
     "| a\\_b | 0.12 | 1,200 |",
-    "| 'line\\\\nbreak' | - | 3 |",
+    "| line\\\\nbreak | - | 3 |",
   ]
 
 

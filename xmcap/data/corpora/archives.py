@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.terminal import shown
 
 MAX_BYTES = 128 << 20
 """No more of a file is read; a picture that goes on behind that is found to break off."""
@@ -306,17 +307,9 @@ def described(file: File, path: str, whole: bool = True) -> str:
   return os.path.join(top, shown(path)) if file.kind == FOLDER else f"{top}: {shown(path)}"
 
 
-def shown(name: str) -> str:
-  """A name as it can be printed, not too long."""
-  text = name.encode("utf-8", "backslashreplace").decode()
-  text = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
-  return text if len(text) <= 120 else text[:117] + "..."
-
-
 def reason_of(error: BaseException) -> str:
   """What an error says, in one line."""
-  text = getattr(error, "strerror", None) or " ".join(str(error).split())
-  return text or type(error).__name__
+  return shown(getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)
 
 
 def fingerprint(path: str | os.PathLike) -> list:

@@ -34,7 +34,7 @@ from xmcap.data.corpora.shards import ShardMaker
 from xmcap.data.corpora.translations import Cc3mIds, CocoIds, Parser
 from xmcap.data.progress import Progress, Say
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 
 _WORK_DIR = ".build"
 
@@ -398,7 +398,7 @@ def _held(out: pathlib.Path, name: str, wanted: Mapping[str, Any]) -> Report | N
   except (FileNotFoundError, NotADirectoryError):
     return None
   except (OSError, ValueError) as error:
-    raise XmcapError(f"cannot read {path}: {error}; remove {out} and build again") from None
+    raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
   plans.compare(about, wanted, out, "holds")
   problems = Problems()
   problems.counts = about["problems"]

@@ -17,7 +17,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 
 from xmcap import languages
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 
 _CODES = {"quz": "qu"}
 """Our code -> CLDR's, where they differ."""
@@ -163,11 +163,11 @@ def _parse_xml(path: pathlib.Path) -> ElementTree.Element:
   try:
     return ElementTree.parse(path).getroot()
   except (OSError, ElementTree.ParseError) as error:
-    raise XmcapError(f"cannot read CLDR's {path}: {error}; fetch it again") from None
+    raise XmcapError(f"cannot read CLDR's {path}: {one_line(error)}; fetch it again") from None
 
 
 def _parse_json(path: pathlib.Path) -> dict:
   try:
     return json.loads(path.read_text(encoding="utf-8"))
   except (OSError, ValueError) as error:
-    raise XmcapError(f"cannot read CLDR's {path}: {error}; fetch it again") from None
+    raise XmcapError(f"cannot read CLDR's {path}: {one_line(error)}; fetch it again") from None

@@ -17,7 +17,8 @@ from xmcap.data.corpora import build as build_lib
 from xmcap.data.corpora import listing
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.translations import CocoIds
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
+from xmcap.terminal import shown
 
 NAME = "coco_35l"
 VERSION = "1.0.0"
@@ -95,7 +96,7 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   except OSError as error:
     raise UsageError(f"cannot read {path}: {error.strerror}; give Karpathy's dataset_coco.json") from None
   except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-    raise UsageError(f"{path} is not Karpathy's dataset_coco.json ({error})") from None
+    raise UsageError(f"{path} is not Karpathy's dataset_coco.json ({one_line(error)})") from None
   seen: set[int] = set()
   for image in images:
     if image.cocoid in seen or not 0 <= image.cocoid < 10**12:
@@ -104,7 +105,9 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
       )
     seen.add(image.cocoid)
     if any(char in image.filename + image.filepath for char in "\t\n\r\\") or "/" in image.filename:
-      raise UsageError(f"{path}: image {image.cocoid} has the file name {image.filename!r}, which is none")
+      raise UsageError(
+        f"{path}: image {image.cocoid} has the file name '{shown(image.filename)}', which is none"
+      )
   splits = {split: [image for image in images if image.split in names] for split, names in _SPLITS.items()}
   for split, found in splits.items():
     if not found:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xmcap.data import files
 from xmcap.data.progress import Progress, Say
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.terminal import shown
 
 _CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"
 _TIMEOUT_SECONDS = 60
@@ -123,10 +124,10 @@ def fetch(url: str, path: pathlib.Path, say: Say) -> None:
         # Nothing lies behind what we have: it is whole, or it is of another file.
         break
       if error.code < 500 and error.code not in (408, 429):
-        raise UsageError(f"{url}: {error.code} {error.reason}; fetch {path.name} by hand") from None
-      reason = f"{error.code} {error.reason}"
+        raise UsageError(f"{url}: {error.code} {shown(error.reason)}; fetch {path.name} by hand") from None
+      reason = f"{error.code} {shown(error.reason)}"
     except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
-      reason = str(getattr(error, "reason", error))
+      reason = shown(getattr(error, "reason", error))
     except OSError as error:
       raise XmcapError(f"cannot write {part}: {error.strerror}; is the disk full?") from None
     if attempt < _TRIES:
@@ -171,7 +172,7 @@ def _extract(archive: pathlib.Path, member: str, path: pathlib.Path) -> None:
       shutil.copyfileobj(source, target)
   except (zipfile.BadZipFile, KeyError, EOFError) as error:
     raise XmcapError(
-      f"{archive}: damaged, or without {member} ({error}): remove it and start again"
+      f"{archive}: damaged, or without {member} ({one_line(error)}): remove it and start again"
     ) from None
   except OSError as error:
     raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None

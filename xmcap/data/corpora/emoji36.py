@@ -31,7 +31,7 @@ from xmcap.data.corpora import emoji_choice, emoji_sources, release, scenes
 from xmcap.data.corpora.cldr import ListPattern
 from xmcap.data.corpora.combinations import SPLITS, Combinations
 from xmcap.data.records import Caption, Record
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 
 NAME = "emoji36"
 VERSION = "1.0.0"
@@ -276,7 +276,7 @@ def _is_built(out: pathlib.Path, wanted: dict) -> bool:
   except FileNotFoundError:
     held = None
   except (OSError, ValueError) as error:
-    raise XmcapError(f"cannot read {about}: {error}; remove {out} and build again") from None
+    raise XmcapError(f"cannot read {about}: {one_line(error)}; remove {out} and build again") from None
   if held is not None:
     different = [name for name, value in wanted.items() if held.get(name) != value]
     if different:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 
 _FONT_SIZE = 109
 """The one size of the bitmaps in NotoColorEmoji.ttf, in pixels."""
@@ -29,7 +29,9 @@ class FontPictures:
     try:
       self._font = ImageFont.truetype(str(path), _FONT_SIZE, layout_engine=ImageFont.Layout.BASIC)
     except OSError as error:
-      raise XmcapError(f"cannot use the font {path} ({error}): give Noto Color Emoji with bitmaps") from None
+      raise XmcapError(
+        f"cannot use the font {path} ({one_line(error)}): give Noto Color Emoji with bitmaps"
+      ) from None
     self._missing = self._mask("\U0010fffd")
 
   def _mask(self, emoji: str) -> Image.Image:

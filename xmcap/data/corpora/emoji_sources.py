@@ -22,7 +22,8 @@ from collections.abc import Iterator, Sequence
 
 from xmcap.data.corpora import cldr, emoji_pictures
 from xmcap.data.files import make_folder
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.terminal import shown
 
 WAYS = ("installed", "debian", "npm")
 
@@ -128,7 +129,7 @@ def _extract(archive: pathlib.Path, folder: pathlib.Path) -> None:
           member.name = inside
           tar.extract(member, folder, filter="data")
   except (tarfile.TarError, OSError, EOFError) as error:
-    raise XmcapError(f"cannot extract {archive.name}: {error}") from None
+    raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
 
 
 @contextlib.contextmanager
@@ -164,7 +165,7 @@ def _run(command: Sequence[str], folder: pathlib.Path) -> None:
     raise XmcapError(f"`{command[0]} {command[1]}` took over {_TIMEOUT_SECONDS} s") from None
   except subprocess.CalledProcessError as error:
     lines = [line for line in error.stderr.splitlines() if line.strip() and "warn" not in line.lower()]
-    reason = lines[0] if lines else f"exit status {error.returncode}"
+    reason = shown(lines[0]) if lines else f"exit status {error.returncode}"
     raise XmcapError(f"`{command[0]} {command[1]}` failed: {reason}") from None
 
 

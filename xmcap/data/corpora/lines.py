@@ -17,7 +17,7 @@ import rapidgzip
 
 from xmcap.data import files
 from xmcap.data.corpora import bzip2_blocks
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
 CHUNK_BYTES = 32 << 20
@@ -58,7 +58,7 @@ class LineFile:
       yield from _whole_lines(read(self, begin, end), read(self, end, None), chunk == 0, self.path)
     except (OSError, ValueError, EOFError, RuntimeError) as error:
       raise XmcapError(
-        f"{self.path}: damaged, or cannot be read ({_reason(error)}): download it again"
+        f"{self.path}: damaged, or cannot be read ({one_line(error)}): download it again"
       ) from None
 
 
@@ -110,12 +110,7 @@ def open_lines(
       return LineFile(path, table, -(-text // chunk_bytes), size, chunk_bytes)
     return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
   except (OSError, ValueError, EOFError, RuntimeError) as error:
-    raise XmcapError(f"{path}: damaged, or cannot be read ({_reason(error)}): download it again") from None
-
-
-def _reason(error: Exception) -> str:
-  """In one line, as rapidgzip's own are not."""
-  return " ".join(str(error).split())[:200] or type(error).__name__
+    raise XmcapError(f"{path}: damaged, or cannot be read ({one_line(error)}): download it again") from None
 
 
 @contextlib.contextmanager

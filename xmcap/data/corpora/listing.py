@@ -9,6 +9,7 @@ import numpy as np
 
 from xmcap.data import files
 from xmcap.errors import UsageError
+from xmcap.terminal import shown
 
 _PIECE = 16 << 20
 
@@ -74,7 +75,7 @@ class AddressListing(Listing):
   def _wanted(self, number: int, line: bytes) -> Wanted:
     key = f"{number:08d}"
     url = line.rpartition(b"\t")[2].decode("utf-8", "replace")
-    return Wanted(key, f"{self.path.name}, line {number} ({url[:200]})", key, url)
+    return Wanted(key, f"{self.path.name}, line {number} ({shown(url)})", key, url)
 
 
 def write_named(path: pathlib.Path, pictures: list[tuple[str, str]], shard_pictures: int) -> NamedListing:

@@ -10,7 +10,7 @@ from typing import Any
 from xmcap.data import files
 from xmcap.data.corpora import lines, pictures
 from xmcap.data.corpora.problems import ON_BAD, Problems
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 
 _PLAN = "plan.json"
 
@@ -110,7 +110,7 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, name: str, wanted: Mapping[
     try:
       held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-      raise XmcapError(f"cannot read {path}: {error}; remove {out} and build again") from None
+      raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
     compare(held, wanted, out, "has begun")
   elif out.exists():
     others = sorted(path.name for path in out.iterdir() if path != work_dir)

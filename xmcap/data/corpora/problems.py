@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.terminal import shown
 
 ON_BAD = ("skip", "stop")
 
@@ -54,6 +55,7 @@ KINDS: Mapping[str, Kind] = {
 
 MAX_CAPTION_BYTES = 10_000
 _EXAMPLES = 3
+_WORDS = 1_000  # characters of each text at most: a place may be a long path
 
 
 class Problems:
@@ -85,12 +87,13 @@ class Problems:
 
     Args:
       kind: one of `KINDS`.
-      where: the file and line, or the picture's key.
+      where: the file and line, or the picture's key, as the release has it: it is escaped here.
       what: what is wrong there, in a few words; the kind's text if empty.
 
     Raises:
       XmcapError: the kind's rule is `stop`, or it is `skip` and `on_bad` is `stop`.
     """
+    where, what = shown(where, _WORDS), shown(what, _WORDS)
     rule = KINDS[kind].rule
     if rule == "stop" or (rule == "skip" and self.on_bad == "stop"):
       how = "" if rule == "stop" else ", or leave such things out with --on_bad=skip"

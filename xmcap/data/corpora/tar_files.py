@@ -18,10 +18,10 @@ from xmcap.data.corpora.archives import (
   reason_of,
   role_of,
   safe_path,
-  shown,
   split_suffix,
 )
 from xmcap.errors import XmcapError
+from xmcap.terminal import shown
 
 _MAX_HEADER = 1 << 20  # bytes that a header may take
 _COPY = 1 << 20

@@ -55,7 +55,7 @@ class Sheet:
 
   def terminal(self) -> str:
     """Returns the table for a terminal below its title."""
-    return f"{self.title}\n{self._grid().text()}"
+    return f"{files.shown(self.title, limit=None)}\n{self._grid().text()}"
 
   def markdown(self) -> str:
     """Returns the table in Markdown below its title."""
@@ -92,7 +92,12 @@ class Result:
 
   def terminal(self) -> str:
     """Returns all sheets and notes as text."""
-    return "\n".join([*(sheet.terminal() for sheet in self.tables()), *self.notes])
+    return "\n".join(
+      [
+        *(sheet.terminal() for sheet in self.tables()),
+        *(files.shown(note, limit=None) for note in self.notes),
+      ]
+    )
 
   def write(self, out: str | os.PathLike) -> None:
     """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder, made if need be.
