@@ -1,0 +1,308 @@
+"""Calls of every command: what they take, which of their files are damaged, and options that nobody should give."""
+
+import dataclasses
+import os
+import pathlib
+import random
+import shutil
+from collections.abc import Callable, Sequence
+
+from tests.fuzz import mutations
+from tests.fuzz.sandbox import Case
+from tests.small_corpus import SMALLER
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+  """How a command is called.
+
+  Attributes:
+    name: as `xmcap` has it.
+    inputs: of `materials`, copied into the folder of a case.
+    arguments: from a generator of random numbers to the arguments, all of them whole.
+    odd: options that take numbers or texts, for values that make no sense.
+    weight: how often it is called, beside others.
+    limit: seconds that a call may take.
+    damaged: endings of the files that are damaged; (): any.
+    writes: what it may write in the folder of the case.
+  """
+
+  name: str
+  inputs: Sequence[str]
+  arguments: Callable[[random.Random], list[str]]
+  odd: Sequence[str] = ()
+  weight: float = 1.0
+  limit: float = 30.0
+  damaged: Sequence[str] = ()
+  writes: Sequence[str] = ("out",)
+
+
+def prepare(command: Command, materials: pathlib.Path, folder: pathlib.Path, rng: random.Random) -> Case:
+  """Copies the inputs of a call into a folder, damages some of them or of its options; returns the call."""
+  for name in command.inputs:
+    source = materials / name
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+      shutil.copytree(source, folder / name)
+    else:
+      shutil.copy(source, folder / name)
+  arguments = [*command.name.split(), *command.arguments(rng)]
+  damage = []
+  files = sorted(
+    path
+    for path in folder.rglob("*")
+    if path.is_file() and (not command.damaged or path.name.endswith(tuple(command.damaged)))
+  )
+  if files and rng.random() < 0.85:
+    for path in rng.sample(files, min(len(files), rng.choice((1, 1, 1, 2)))):
+      damage.append(mutations.damage(path, rng))
+  if not damage or rng.random() < 0.15:
+    damage.append(_odd_option(command, arguments, rng))
+  return Case(
+    " ".join(command.name.split()),
+    arguments,
+    limit=command.limit,
+    writes=command.writes,
+    damage="; ".join(damage),
+  )
+
+
+def _odd_option(command: Command, arguments: list[str], rng: random.Random) -> str:
+  """Changes the arguments in place: an odd value, one left out, one doubled, one that there is not."""
+  start = len(command.name.split())
+  match rng.randrange(6):
+    case 0 if len(arguments) > start:
+      return f"without {arguments.pop(rng.randrange(start, len(arguments)))}"
+    case 1 if len(arguments) > start:
+      place = rng.randrange(start, len(arguments))
+      arguments.insert(place, arguments[place])
+      return f"{arguments[place]} twice"
+    case 2 if len(arguments) > start:
+      place = rng.randrange(start, len(arguments))
+      name, equals, _ = arguments[place].rpartition("=")
+      # A path that is taken for the output must stay in the folder.
+      value = (
+        _text(rng) if not name.startswith(("--out", "--json", "--save")) else f"out/{_text(rng).strip('./~')}"
+      )
+      arguments[place] = name + equals + value
+      return f"{arguments[place]!r}"
+    case 3:
+      arguments.append(
+        rng.choice(("--no_such", "--", "-x", "\x1b[31m", "--gin.x=1", "--help=1", "=", "--out"))
+      )
+      return f"{arguments[-1]!r}"
+  if command.odd:
+    arguments.append(f"{rng.choice(command.odd)}={_text(rng)}")
+    return f"{arguments[-1]!r}"
+  return "nothing"
+
+
+def _text(rng: random.Random) -> str:
+  """A value of an option; the system lets none hold a NUL."""
+  text = rng.choice(
+    (*mutations.ODD_NUMBERS, *mutations.ODD_TEXTS, "all", "en,en", "xx", "1,2", "\udcff", "10" * 40)
+  )
+  # Addresses would be asked for over the network.
+  return text.replace("\x00", "0").replace("gs://", "gs:/")[:300]
+
+
+_CAPTIONS = ("--references=captions/references.jsonl", "--predictions=captions/predictions.jsonl")
+_WAYS_TO_SCORE = (
+  _CAPTIONS,
+  (*_CAPTIONS, "--metrics=all", "--bootstrap=10"),
+  (*_CAPTIONS, "--subset=captions/keys.txt", "--df=captions/frequencies.json", "--processes=2"),
+  ("--references=captions/coco.json", "--predictions=captions/results.json", "--language=en"),
+  (
+    "--references=captions/references.jsonl", "--predictions=captions/others.jsonl",
+    "--baseline=captions/scored/predictions", "--missing=empty", "--no_health",
+  ),
+)  # fmt: skip
+
+
+def _score(rng: random.Random) -> list[str]:
+  return [*rng.choice(_WAYS_TO_SCORE), "--out=out"]
+
+
+def _compare(rng: random.Random) -> list[str]:
+  more = ["--references=captions/references.jsonl"] if rng.random() < 0.3 else []
+  return ["captions/scored/predictions", "b=captions/scored/others", "--resamples=20", "--out=out", *more]
+
+
+def _sxs(rng: random.Random) -> list[str]:
+  if rng.random() < 0.3:
+    return ["--comparisons=core=human/core.csv", "--resamples=20", "--out=out"]
+  scores = ["--scores", "A=human/A", "B=human/B", "C=human/C"] if rng.random() < 0.5 else []
+  ratings = rng.choice(("human/ratings.jsonl", "human/ratings.csv"))
+  return [f"--ratings={ratings}", "--resamples=20", "--out=out", *scores]
+
+
+def _rate(rng: random.Random) -> list[str]:
+  return [f"--protocol={rng.choice(('sxs', 'thumb'))}", "--predictions", "a=captions/predictions.jsonl",
+          "b=captions/others.jsonl", "--references=captions/references.jsonl", "--out=out/page.html"]  # fmt: skip
+
+
+def _build(corpus: str, *names: str) -> Callable[[random.Random], list[str]]:
+  def arguments(rng: random.Random) -> list[str]:
+    more = ["--on_bad=stop"] if rng.random() < 0.3 else []
+    more += ["--image_size=20"] if rng.random() < 0.2 else []
+    return [*(f"--{name}" for name in names), "--out=out", "--processes=1", *more]
+
+  return arguments
+
+
+def _caption(rng: random.Random) -> list[str]:
+  return [
+    "--model_dir=model",
+    "--languages=en,th",
+    *(["--json"] if rng.random() < 0.5 else []),
+    "corpus/images/000000000006.png",
+  ]
+
+
+def _train(model_dir: str, *more: str) -> Callable[[random.Random], list[str]]:
+  def arguments(rng: random.Random) -> list[str]:
+    gin_files = [
+      "--gin_file=gin/models/tiny.gin",
+      "--gin_file=gin/data/coco35l.gin",
+      "--gin_file=gin/runs/train.gin",
+    ]
+    return [*gin_files, *SMALLER, "--gin.DATA_DIR=corpus", f"--gin.MODEL_DIR={model_dir}", "--gin.TOTAL_STEPS=3",
+            "--gin.BATCH_SIZE=4", "--gin.EVALUATORS=()", "--gin.train.tensorboard=False", "--gin.IMAGE_SIZE=16",
+            "--gin.CaptionStream.target_lengths=()", "--gin.TARGET_LENGTH=8", *more]  # fmt: skip
+
+  return arguments
+
+
+def _launch(rng: random.Random) -> list[str]:
+  where = rng.choice(("tpu-vm", "slurm", "xpk", "local"))
+  options = {
+    "tpu-vm": ["--name=n", "--project=p", "--zone=z", "--accelerator_type=v4-128"],
+    "slurm": ["--name=n", "--nodes=2", "--gpus_per_node=8", "--mem=10G"],
+    "xpk": ["--name=n", "--project=p", "--zone=z", "--cluster=c", "--tpu_type=v4-128", "--docker_image=i"],
+    "local": ["--processes=2", "--devices=2"],
+  }[where]
+  odd = (
+    [f"--env=A={_text(rng)}"]
+    if rng.random() < 0.5
+    else [f"--{rng.choice(('name', 'zone', 'restart', 'nodes'))}={_text(rng)}"]
+  )
+  return [
+    where,
+    "--dry_run",
+    *options,
+    *odd,
+    "--",
+    "train",
+    "--gin_file=models/bb.gin",
+    f"--gin.MODEL_DIR={_text(rng)}",
+  ]
+
+
+def _always(*arguments: str) -> Callable[[random.Random], list[str]]:
+  return lambda rng: list(arguments)
+
+
+def _from_hf(rng: random.Random) -> list[str]:
+  return [f"--input=hf/{rng.choice(('t5', 'vit'))}", "--out=out"]
+
+
+def _to_hf(rng: random.Random) -> list[str]:
+  return [f"--input={rng.choice(('converted', 'model'))}", "--to=hf", "--out=out"]
+
+
+_OF_SCORE = (
+  "--languages", "--language", "--metrics", "--tokenizer", "--subset", "--bootstrap", "--seed", "--title", "--baseline",
+  "--images", "--pictures", "--processes", "--missing", "--df", "--references",
+)  # fmt: skip
+_OF_THUMB = ("--metrics", "--tokenizer", "--language", "--human", "--resamples")
+_THUMB = _always(
+  "--ratings=human/thumb.jsonl", "--references=human/references.jsonl", "--resamples=20", "--out=out"
+)
+
+LIGHT = (
+  Command("score", ["captions"], _score, _OF_SCORE, 6),
+  Command(
+    "compare", ["captions"], _compare, ("--metrics", "--resamples", "--seed", "--language", "--images"), 4
+  ),
+  Command("human sxs", ["human"], _sxs, ("--metric", "--baseline", "--raters", "--resamples", "--seed"), 2),
+  Command("human thumb", ["human"], _THUMB, _OF_THUMB, 2),
+  Command("human rate", ["captions"], _rate, ("--languages", "--limit", "--seed", "--rater", "--images"), 2),
+  Command("runs", ["runs"], _always("runs/a", "runs/b", "--out=out/page.html"), ("--metrics",), 2),
+  Command("launch", [], _launch, ("--env",), 2, writes=("out", "runs")),
+)
+"""Commands that need neither jax nor tensorflow."""
+
+_XM3600 = _build("xm3600", "captions=xm3600/captions.zip", "images=xm3600/images.tgz")
+_COCO = _build(
+  "coco35l", "train_captions=coco35l/coco_mt_train.jsonl.bz2", "dev_captions=coco35l/coco_mt_dev.jsonl.bz2",
+  "karpathy=coco35l/dataset_coco.json", "train_images=coco35l/train2014.zip", "val_images=coco35l/val2014.zip",
+)  # fmt: skip
+_CC3M = _build(
+  "cc3m35l", "train_captions=cc3m35l/cc3m_mt_train.jsonl.bz2", "dev_captions=cc3m35l/cc3m_mt_dev.jsonl.bz2",
+  "train_tsv=cc3m35l/Train_GCC-training.tsv", "dev_tsv=cc3m35l/Validation_GCC-1.1.0-Validation.tsv",
+  "train_images=cc3m35l/train_images", "dev_images=cc3m35l/dev_images",
+)  # fmt: skip
+_EVAL = _always(
+  "--model_dir=model",
+  "--gin.REFERENCES=corpus/captions.jsonl",
+  "--gin.EVAL_DIR=out",
+  "--gin.Predictor.max_length=4",
+)
+_PLAN = _always("--gin_file=gin/models/bb.gin", "--gin_file=gin/runs/train_coco35l.gin", "--params")
+_OF_BUILD = ("--on_bad", "--image_size", "--quality", "--processes", "--release")
+_OF_SHOW = (
+  "--count",
+  "--step",
+  "--split",
+  "--captions_per_image",
+  "--image_size",
+  "--target_length",
+  "--seed",
+)
+_OF_TRAIN = tuple(
+  f"--gin.{name}"
+  for name in (
+    "BATCH_SIZE",
+    "MODEL_DIR",
+    "LEARNING_RATE",
+    "CAPTIONS_PER_IMAGE",
+    "INITIAL_CHECKPOINT",
+    "TOTAL_STEPS",
+  )
+)
+_OF_PLAN = ("--price", "--topology", "--length_mix", "--gin.BATCH_SIZE", "--gin.IMAGE_SIZE")
+_FOR_TRAIN = ["model", "corpus", "gin"]
+
+HEAVY = (
+  Command("data build xm3600", ["xm3600"], _XM3600, _OF_BUILD, 4),
+  Command("data build coco35l", ["coco35l"], _COCO, _OF_BUILD, 3),
+  Command("data build cc3m35l", ["cc3m35l"], _CC3M, _OF_BUILD, 3),
+  Command("data check", ["corpus"], _always("corpus", "--out=out", "--processes=1"), ("--split",), 3),
+  Command("data stats", ["corpus"], _always("corpus", "--processes=1"), ("--vocabulary", "--target_length"), 2),
+  Command("data show", ["corpus"], _always("corpus", "--out=out/sheet.html", "--count=3"), _OF_SHOW, 2),
+  Command("data index", ["corpus"], _always("corpus", "--processes=1"), ("--splits", "--vocabulary"), 2,
+          writes=("out", "corpus")),
+  Command("convert", ["hf"], _from_hf, ("--from", "--pool"), 4),
+  Command("convert", ["big_vision"], _always("--input=big_vision/vit.npz", "--out=out"), ("--from", "--pool"), 3),
+  Command("convert", ["converted", "model"], _to_hf, ("--part",), 3),
+  Command("caption", ["model", "corpus/images"], _caption, ("--languages", "--step", "--model_dir"), 2, limit=60),
+  Command("eval", ["model", "corpus"], _EVAL, ("--gin.TITLE", "--gin.Predictor.max_length"), 1, limit=60),
+  Command("train", _FOR_TRAIN, _train("out"), _OF_TRAIN, 1, limit=90, damaged=(".gin",)),
+  Command("train", _FOR_TRAIN, _train("out", "--gin.INITIAL_CHECKPOINT='model'"), (), 1, limit=90),
+  Command("train", _FOR_TRAIN, _train("model"), (), 1, limit=90, writes=("out", "model")),
+  Command("train", _FOR_TRAIN, _train("out", "--dry_run"), (), 1, limit=90),
+  Command("plan", ["gin"], _PLAN, _OF_PLAN, 2),
+)  # fmt: skip
+"""Commands that need them."""
+
+
+def choose(commands: Sequence[Command], rng: random.Random, only: str = "") -> Command:
+  """One of the commands whose name begins with `only`, by their weights."""
+  matching = [command for command in commands if command.name.startswith(only)]
+  return rng.choices(matching, [command.weight for command in matching])[0]
+
+
+def clear(folder: pathlib.Path) -> None:
+  """Removes a folder, whatever rights a case has left on it."""
+  shutil.rmtree(folder, ignore_errors=True)
+  os.makedirs(folder, exist_ok=True)

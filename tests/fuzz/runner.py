@@ -1,0 +1,163 @@
+"""Chooses cases, runs them in a few processes, counts what was wrong."""
+
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import pathlib
+import queue
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from tests.fuzz import commands, materials, sandbox
+
+_OF_LIGHT = (
+  "xmcap.cli",
+  "xmcap.scoring.human",
+  "xmcap.scoring.output",
+  "xmcap.scoring.report",
+  "xmcap.runs.page",
+)
+_OF_HEAVY = (
+  "tensorflow", "xmcap.convert.importing", "xmcap.data.checking", "xmcap.data.corpora.build", "xmcap.data.tasks",
+  "xmcap.evaluators", "xmcap.model_dir", "xmcap.training.loop",
+)  # fmt: skip
+
+
+def _arguments(argv):
+  parser = argparse.ArgumentParser(
+    prog="python -m tests.fuzz",
+    description="Calls every command with damaged inputs and odd options, and counts what was wrong.",
+  )
+  parser.add_argument("--minutes", type=float, default=20.0, help="to go on for")
+  parser.add_argument("--cases", type=int, default=0, help="to stop after; 0: as many as there is time for")
+  parser.add_argument("--seed", type=int, default=0)
+  parser.add_argument("--only", default="", help="commands whose names begin so")
+  parser.add_argument("--jobs", type=int, default=1, help="processes for each of the two kinds of commands")
+  parser.add_argument("--case", type=int, help="this one alone")
+  parser.add_argument(
+    "--patience", type=float, default=1.0, help="times the limits, on a machine that does more"
+  )
+  parser.add_argument("--keep", type=pathlib.Path, help="where the folders of wrong cases go")
+  parser.add_argument("--json", type=pathlib.Path, help="write the counts there")
+  return parser.parse_args(argv)
+
+
+def _import(heavy: bool) -> None:
+  """All that commands import when they are called, so that a fork has it already."""
+
+  if heavy:
+    pass
+
+
+def _case(
+  options, number: int, made: pathlib.Path, folder: pathlib.Path
+) -> tuple[sandbox.Case, sandbox.Outcome]:
+  rng = random.Random(f"{options.seed}:{number}")
+  command = commands.choose(commands.LIGHT if number % 2 else commands.HEAVY, rng, options.only)
+  commands.clear(folder)
+  case = commands.prepare(command, made, folder, rng)
+  return case, sandbox.run(case, folder, patience=options.patience)
+
+
+def _work(options, first: int, made: pathlib.Path, place: pathlib.Path, until: float, results) -> None:
+  """Runs cases `first`, `first + 2 * jobs`, ... in one folder."""
+  _import(heavy=first % 2 == 0)
+  folder = place / str(first) / "case"
+  number = first
+  while time.monotonic() < until and (not options.cases or number < options.cases):
+    case, outcome = _case(options, number, made, folder)
+    if outcome.wrong and options.keep:
+      shutil.copytree(
+        folder, options.keep / str(number), symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True
+      )
+    results.put((number, case, outcome))
+    number += 2 * options.jobs
+  results.put(None)
+
+
+def main(argv=None) -> int:
+  """Returns 1 if a case was wrong."""
+  options = _arguments(argv)
+  os.environ.setdefault("JAX_PLATFORMS", "cpu")
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  kinds = [
+    kind for kind in (0, 1)
+    if any(command.name.startswith(options.only) for command in (commands.HEAVY, commands.LIGHT)[kind])
+  ]  # fmt: skip
+  if options.case is not None:
+    kinds = [options.case % 2]
+  if not kinds:
+    print(f"python -m tests.fuzz: --only={options.only}: no command's name begins so", file=sys.stderr)
+    return 2
+  with tempfile.TemporaryDirectory(prefix="xmcap-fuzz-") as temporary:
+    place = pathlib.Path(temporary).resolve()
+    context = multiprocessing.get_context("spawn")
+    maker = context.Process(target=materials.make, args=(place / "materials", 0 in kinds))
+    maker.start()
+    maker.join()
+    if maker.exitcode:
+      return 1
+    if options.case is not None:
+      _import(heavy=options.case % 2 == 0)
+      case, outcome = _case(options, options.case, place / "materials", options.keep)
+      print(
+        f"xmcap {' '.join(map(repr, case.arguments))}\n{case.damage}\n{outcome.output}\n{outcome.code} {outcome.wrong}"
+      )
+      return int(bool(outcome.wrong))
+    results = context.Queue()
+    until = time.monotonic() + 60 * options.minutes
+    firsts = [kind + 2 * job for kind in kinds for job in range(options.jobs)]
+    workers = [
+      context.Process(target=_work, args=(options, first, place / "materials", place, until, results))
+      for first in firsts
+    ]
+    for worker in workers:
+      worker.start()
+    counts = _collect(results, workers)
+  _report(counts, options)
+  return int(any(count["wrong"] for count in counts.values()))
+
+
+def _collect(results, workers: Sequence) -> dict[str, collections.Counter]:
+  counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+  ended = 0
+  while ended < len(workers):
+    try:
+      said = results.get(timeout=5)
+    except queue.Empty:
+      if any(worker.exitcode for worker in workers):
+        raise RuntimeError("a process that calls the commands has died") from None
+      continue
+    if said is None:
+      ended += 1
+      continue
+    number, case, outcome = said
+    kind = {0: "done", 1: "failed", 2: "refused"}.get(outcome.code, "other")
+    counts[case.command].update({"cases": 1, kind: 1, "wrong": bool(outcome.wrong)})
+    counts[case.command]["slowest"] = max(counts[case.command]["slowest"], round(outcome.seconds, 1))
+    for line in outcome.wrong:
+      print(f"case {number}: {case.command} ({case.damage!a}): {line!a}", flush=True)
+  return counts
+
+
+def _report(counts, options) -> None:
+  headings = ("cases", "done", "failed", "refused", "other", "wrong", "slowest")
+  print(
+    "| command | cases | exit 0 | exit 1 | exit 2 | other | wrong | slowest, s |\n|---|"
+    + "---:|" * len(headings)
+  )
+  total = collections.Counter()
+  for name, count in sorted(counts.items()):
+    print(f"| {name} | " + " | ".join(str(count[heading]) for heading in headings) + " |")
+    total.update({heading: count[heading] for heading in headings[:-1]})
+  print("| all | " + " | ".join(str(total[heading]) for heading in headings[:-1]) + " | |")
+  if options.json:
+    options.json.write_text(
+      json.dumps({name: dict(count) for name, count in sorted(counts.items())}, indent=1)
+    )

@@ -1,0 +1,30 @@
+"""Some hundred cases over all commands; `python -m tests.fuzz --minutes=20` is the whole."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.fuzz import commands
+
+pytestmark = pytest.mark.slow
+
+_CASES = 240
+
+
+def test_no_command_falls_over_damaged_inputs(tmp_path):
+  counts = tmp_path / "counts.json"
+  # A process of its own: its forks must not have the threads that jax has started in this one.
+  done = subprocess.run(
+    [sys.executable, "-m", "tests.fuzz", f"--cases={_CASES}", "--minutes=30", "--seed=1", "--patience=10",
+     f"--json={counts}"],
+    cwd=pathlib.Path(__file__).parents[2], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True,
+  )  # fmt: skip
+  wrong = [line for line in done.stdout.splitlines() if line.startswith("case ")]
+  assert done.returncode == 0, "\n".join(wrong) or done.stderr[-2000:]
+  found = json.loads(counts.read_text())
+  assert sum(of["cases"] for of in found.values()) == _CASES
+  assert found.keys() == {command.name for command in (*commands.LIGHT, *commands.HEAVY)}
