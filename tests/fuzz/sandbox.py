@@ -11,11 +11,12 @@ import pathlib
 import re
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
-from xmcap import cli
+from xmcap import cli, terminal
 
 _EXIT_CODES = (0, 1, 2, 75, 130)
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -171,7 +172,9 @@ def _child(case: Case, folder: pathlib.Path, streams: Sequence[pathlib.Path], ca
     os.environ.update(
       HOME=str(folder / "home"), XDG_CACHE_HOME=str(folder / "home"), TMPDIR=str(folder / "tmp")
     )
+    tempfile.tempdir = None  # what it was before the environment said otherwise
     sys.addaudithook(_Auditor(folder))
+    terminal.guard()  # as the installed command begins
     try:
       code = call(list(case.arguments))
     except SystemExit as left:
