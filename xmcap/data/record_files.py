@@ -10,7 +10,8 @@ from xmcap.terminal import shown
 
 T = TypeVar("T")
 
-_READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
+# Of one record by itself; to read one after the other it is the fastest too.
+READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
 
 
 class RecordFiles:
@@ -51,7 +52,7 @@ class RecordFiles:
     # Two threads may both open a file at first; one reader is kept and the other closes with its last use.
     if self._readers[file] is None:
       reader = array_record_module.ArrayRecordReader(
-        self._files[file], _READER_OPTIONS, file_reader_buffer_size=32768
+        self._files[file], READER_OPTIONS, file_reader_buffer_size=32768
       )
       reader.read([])  # says what is wrong with a file, which the reading of a range does not
       self._readers[file] = reader

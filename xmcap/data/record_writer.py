@@ -15,7 +15,8 @@ import tensorflow_datasets as tfds
 from array_record.python import array_record_module
 
 from xmcap.data import files, workers
-from xmcap.data.records import FEATURES, Record, check, serialize
+from xmcap.data.record_files import READER_OPTIONS, first_line
+from xmcap.data.records import FEATURES, Record, RecordSource, check, serialize
 from xmcap.errors import XmcapError
 
 # Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts
@@ -45,13 +46,14 @@ def _shard_name(dataset: str, split: str, index: int, count: int) -> str:
 def _write_shard(
   path: pathlib.Path, records: Callable[[T], Iterable[Record]], shard: T, finished: pathlib.Path | None
 ) -> tuple[int, int]:
-  """Writes one shard under a temporary name, then renames it; returns its records and bytes.
+  """Writes one shard under a temporary name, renames it, and reads it back; returns its records and bytes.
 
   `finished`, if given, says that the shard is whole, and holds what is returned.
   """
   if finished is not None and finished.exists() and path.exists():
     held = json.loads(finished.read_text(encoding="utf-8"))
-    return held["records"], held["bytes"]
+    if _read_back(path)[0] == (held["records"], held["bytes"]):
+      return held["records"], held["bytes"]
   count = num_bytes = 0
   try:
     with files.replacing(path) as temporary:
@@ -68,9 +70,29 @@ def _write_shard(
     raise XmcapError(
       f"cannot write records to {path}: {reason}; is the disk full or the folder locked?"
     ) from None
+  found, reason = _read_back(path)
+  if found != (count, num_bytes):
+    raise XmcapError(
+      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but {found[0]:,} ({found[1]:,} bytes) are read "
+      f"back ({reason or 'another file'}): check the disk, and that nobody else writes there; then build again"
+    )
   if finished is not None:
     files.write_text(finished, json.dumps({"records": count, "bytes": num_bytes}))
   return count, num_bytes
+
+
+def _read_back(path: pathlib.Path) -> tuple[tuple[int, int], str]:
+  """Reads every record of a file, whose hashes are verified; returns records and bytes, and why there are no more."""
+  count = num_bytes = 0
+  try:
+    reader = array_record_module.ArrayRecordReader(str(path), READER_OPTIONS)
+    for _ in range(reader.num_records()):
+      num_bytes += len(reader.read())
+      count += 1
+    reader.close()
+  except (RuntimeError, IndexError, ValueError) as error:
+    return (count, num_bytes), first_line(error)
+  return (count, num_bytes), ""
 
 
 def write_split(
@@ -87,7 +109,8 @@ def write_split(
   """Writes a split, one ArrayRecord file for each of `shards`, in several processes.
 
   Memory is constant: a record is written as it is made. The bytes depend on `shards` and `records` alone, not
-  on the number of processes. A file appears under its own name only when it is whole.
+  on the number of processes. A file appears under its own name only when it is whole, and is then read back, every
+  record of it.
 
   Args:
     out: folder of the corpus; made if absent.
@@ -140,7 +163,11 @@ def write_metadata(
   version: str = "1.0.0",
   description: str = "",
 ) -> None:
-  """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works."""
+  """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works.
+
+  Raises:
+    XmcapError: the folder cannot be written, or does not hold the records that the metadata count.
+  """
   out = pathlib.Path(out)
   infos = []
   for split in splits:
@@ -167,6 +194,21 @@ def write_metadata(
     )
   except OSError as error:
     raise XmcapError(f"cannot write {out}/dataset_info.json: {error.strerror}") from None
+  for split, info in zip(splits, infos, strict=True):
+    held = RecordSource(out, split.name).sizes[split.name]["shard_lengths"]
+    _check_count(out / "dataset_info.json", sum(split.shard_lengths), sum(held))
+    for path, count in zip(info.filepaths, held, strict=True):
+      reader = array_record_module.ArrayRecordReader(os.fspath(path), READER_OPTIONS)
+      _check_count(path, count, reader.num_records())
+      reader.close()
+
+
+def _check_count(path: str | os.PathLike, wanted: int, found: int) -> None:
+  if found != wanted:
+    raise XmcapError(
+      f"{path}: {wanted:,} records were written, but it has {found:,}: see that nobody else writes there; then build "
+      "again"
+    )
 
 
 def write_tags(out: str | os.PathLike, tags: Sequence[str]) -> None:

@@ -1,0 +1,94 @@
+"""A file of records counts as written when all of it was read back."""
+
+import functools
+import os
+import pathlib
+
+import pytest
+
+from tests.data import test_records
+from xmcap.data import record_writer, records
+from xmcap.errors import XmcapError
+
+
+def _records(count, shard):
+  image = test_records.png(7)
+  return [
+    records.Record(f"{shard}-{number}", image, [records.Caption("en", "a dog")]) for number in range(count)
+  ]
+
+
+def _write(out, count=5, **options):
+  return record_writer.write_split(
+    out, "train", [0, 1], functools.partial(_records, count), dataset="some", processes=1, **options
+  )
+
+
+def _spoiling(monkeypatch, spoil):
+  """Lets a file be spoiled between its renaming and its reading."""
+  replace = os.replace
+
+  def replaced(source, target):
+    replace(source, target)
+    if str(target).endswith("00001-of-00002"):
+      spoil(pathlib.Path(target))
+
+  monkeypatch.setattr(os, "replace", replaced)
+
+
+def _flip(path):
+  data = bytearray(path.read_bytes())
+  data[len(data) // 3] ^= 1
+  path.write_bytes(data)
+
+
+def _lose(path):
+  """Another writer's file, which lacks records."""
+  writer = record_writer.array_record_module.ArrayRecordWriter(str(path), "group_size:1,uncompressed")
+  writer.write(b"one")
+  writer.close()
+
+
+@pytest.mark.parametrize(
+  ("spoil", "words"),
+  [
+    (_flip, "hash mismatch"),
+    (_lose, r"but 1 \(3 bytes\) are read back \(another file\)"),
+    (lambda path: path.write_bytes(path.read_bytes()[:70_000]), "read back"),
+  ],
+)
+def test_a_file_that_is_not_what_was_written_is_named(tmp_path, monkeypatch, spoil, words):
+  _spoiling(monkeypatch, spoil)
+  with pytest.raises(XmcapError, match=words) as raised:
+    _write(tmp_path / "out", 500)
+  assert "some-train.array_record-00001-of-00002: 500 records (" in str(raised.value)
+  assert "then build again" in str(raised.value)
+
+
+def test_a_file_of_a_killed_build_is_written_again_if_it_cannot_be_read_back(tmp_path):
+  marks = tmp_path / "marks"
+  marks.mkdir()
+  _write(tmp_path / "out", 500, finished=marks)
+  paths = sorted((tmp_path / "out").glob("some-*"))
+  whole = [path.read_bytes() for path in paths]
+  kept = paths[0].stat().st_mtime_ns
+  _flip(paths[1])
+  assert _write(tmp_path / "out", 500, finished=marks).shard_lengths == (500, 500)
+  assert [path.read_bytes() for path in paths] == whole
+  assert paths[0].stat().st_mtime_ns == kept
+
+
+def test_metadata_are_of_the_records_that_are_there(tmp_path):
+  written = _write(tmp_path / "out")
+  record_writer.write_metadata(tmp_path / "out", [written], dataset="some")
+  _lose(tmp_path / "out" / "some-train.array_record-00001-of-00002")
+  with pytest.raises(XmcapError, match="5 records were written, but it has 1"):
+    record_writer.write_metadata(tmp_path / "out", [written], dataset="some")
+
+
+def test_an_empty_file_among_others_is_fine(tmp_path):
+  written = record_writer.write_split(
+    tmp_path, "train", [0, 1], lambda shard: _records(3 * shard, shard), dataset="some", processes=1
+  )
+  record_writer.write_metadata(tmp_path, [written], dataset="some")
+  assert written.shard_lengths == (0, 3)
