@@ -18,14 +18,15 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from xmcap import baselines as baselines_lib
+from xmcap import outputs
 from xmcap.data import addresses, images
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.loss_evaluator import LossEvaluator
 from xmcap.predictor import Predictor, with_progress
 from xmcap.record_references import RecordReferences
+from xmcap.scoring import files, output, subsets, tables
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
@@ -34,6 +35,7 @@ __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
 
 Row = tuple[str, str, float]
 
+_DECODED = "decoded.jsonl"
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
@@ -81,6 +83,9 @@ class CaptionEvaluator:
     self.records = RecordReferences(references, split, languages) if _is_records(references) else None
     self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
     self.out_dir = out_dir
+    if out_dir:
+      written = [*output.files_of(out_dir, ""), pathlib.Path(out_dir, _DECODED)]
+      outputs.keep_apart({"CaptionEvaluator.out_dir": written}, {"CaptionEvaluator.references": references})
     self.title = title
     self.baselines = baselines
     # What was chosen of the images goes on to the scores, whose signature names it.
@@ -165,8 +170,16 @@ class CaptionEvaluator:
 
   def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
     out = pathlib.Path(self.out_dir)
-    # First of all, so that what took long to decode is not lost.
-    predictions_lib.write_predictions(out / "predictions.jsonl", _rows(predictions))
+    # First of all, so that what took long to decode is not lost. Under this name: beside it may lie older results.
+    predictions_lib.write_predictions(out / _DECODED, _rows(predictions))
+    with outputs.together(out):
+      table = self._write_results(predictions, out)
+      files.remove(out / _DECODED)
+    print(table.terminal(), flush=True)
+    _say(f"tables and report are in {out}: open {out / 'report.html'}")
+    return table
+
+  def _write_results(self, predictions: predictions_lib.Predictions, out: pathlib.Path) -> tables.Table:
     baselines = {}
     if self.baselines is not None:
       for name, guesses in self.baselines.predict(self.references, self._bytes).items():
@@ -183,10 +196,7 @@ class CaptionEvaluator:
     local = not self.records and not addresses.is_remote(self.images_dir)
     images_dir, read = (self.images_dir, None) if local else (None, self._bytes)
     output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
-    table = result.table
-    print(table.terminal(), flush=True)
-    _say(f"tables and report are in {out}: open {out / 'report.html'}")
-    return table
+    return result.table
 
   def _bytes(self, key: str) -> bytes:
     if self.records:

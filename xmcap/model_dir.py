@@ -14,7 +14,7 @@ import gin
 import jax
 from etils import epath
 
-from xmcap import configuration, languages, terminal
+from xmcap import configuration, languages, outputs, terminal
 from xmcap import predictor as predictor_lib
 from xmcap.data import checks, images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
@@ -100,11 +100,14 @@ def evaluate(
     evaluators: what to run, in this order.
     step: see `load_params`.
   """
-  params = load_params(model_dir, step)
-  for evaluator in evaluators:
-    for language, name, value in evaluator.run(params, step):
-      if language in ("", "mean") and jax.process_index() == 0:
-        print(f"{name}  {value:.4f}")
+  first = jax.process_index() == 0
+  places = [("out_dir", evaluator.out_dir, True) for evaluator in evaluators if hasattr(evaluator, "out_dir")]
+  with outputs.held_all([place for place in places if place[1] and first], "xmcap eval"):
+    params = load_params(model_dir, step)
+    for evaluator in evaluators:
+      for language, name, value in evaluator.run(params, step):
+        if language in ("", "mean") and first:
+          print(f"{name}  {value:.4f}")
 
 
 def caption_files(

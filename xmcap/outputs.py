@@ -1,13 +1,15 @@
-"""What a command writes: by one process at a time, and never over what it reads.
+"""What a command writes: by one process at a time, all of it together, and never over what it reads.
 
 A lock is `flock` on a small file: `.xmcap.lock` in an output folder, `.NAME.lock` beside an output file. It says who
 writes, goes with its holder however that ends, and works over NFS. Where a file is left behind it locks nothing.
+Whoever takes a lock first puts right what a killed holder left (whole_files.py).
 """
 
 import contextlib
 import errno
 import fcntl
 import os
+import pathlib
 import socket
 import stat
 import sys
@@ -15,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from xmcap import terminal, whole_files
 from xmcap.errors import UsageError, XmcapError
 
 FOLDER_LOCK = ".xmcap.lock"
@@ -60,7 +63,7 @@ def _say(line: str) -> None:
 @contextlib.contextmanager
 def held(
   path: str | os.PathLike,
-  command: str,
+  command: str = "xmcap",
   option: str = "--out",
   *,
   folder: bool = True,
@@ -95,8 +98,8 @@ def held(
       say(
         f"xmcap: {path}: nobody notices two writers at once here ({lock}: {error.strerror}): start one alone"
       )
-    yield
-    return
+      with contextlib.suppress(OSError):
+        _put_right(lock)
   try:
     yield
   finally:
@@ -113,6 +116,63 @@ def held_all(
     for option, path, folder in order:
       stack.enter_context(held(path, command, option, folder=folder, say=say))
     yield
+
+
+@contextlib.contextmanager
+def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
+  """Within it files are written that appear all at once at its end, or not at all; however the process ends.
+
+  It is about what `whole_files.replacing` writes, and `whole_files.remove` removes, in one folder.
+
+  Args:
+    path: the folder; made if need be, and held meanwhile.
+    folder: False: `path` is the file among them by which the others are known, and it is held.
+
+  Raises:
+    XmcapError: the folder cannot be written; or as `held`.
+  """
+  place = pathlib.Path(path)
+  parent = place if folder else place.parent
+  if (outer := whole_files.current.get()) is not None and outer.folder == os.path.realpath(parent):
+    yield
+    return
+  with held(path, folder=folder):
+    batch = whole_files.Batch(parent)
+    token = whole_files.current.set(batch)
+    try:
+      yield
+      batch.commit(_journal_of(place, folder))
+    except OSError as error:
+      batch.discard()
+      raise XmcapError(
+        f"{place}: cannot be written ({error.strerror or error}); free space or choose another folder"
+      ) from error
+    except BaseException:
+      batch.discard()
+      raise
+    finally:
+      whole_files.current.reset(token)
+
+
+def settle(path: str | os.PathLike, folder: bool = True) -> None:
+  """Puts files that were written `together` right where a kill came between; before they are read.
+
+  Args:
+    path, folder: as of `together`.
+
+  Raises:
+    XmcapError: they are being written, or cannot be put right; says what to do.
+  """
+  journal = _journal_of(pathlib.Path(path), folder)
+  if not os.path.lexists(journal):
+    return
+  with held(path, folder=folder):
+    pass
+  if os.path.lexists(journal):
+    raise XmcapError(
+      f"{path}: its writer was killed when all was written but not all had its name, and it cannot be put right here: "
+      "make the folder writable, or copy it"
+    )
 
 
 def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> None:
@@ -175,6 +235,19 @@ def _lock_of(path: str | os.PathLike, folder: bool) -> str | None:
   return os.path.join(parent, f".{name}.lock")
 
 
+def _journal_of(path: pathlib.Path, folder: bool) -> pathlib.Path:
+  return path / whole_files.FOLDER_JOURNAL if folder else path.with_name(f".{path.name}.results")
+
+
+def _put_right(lock: str) -> None:
+  """What a killed holder left: results that wait for their names, and incomplete files."""
+  folder, name = os.path.split(lock)
+  name = "" if name == FOLDER_LOCK else name[1 : -len(".lock")]
+  place = pathlib.Path(folder, name)
+  whole_files.carry_out(_journal_of(place, not name))
+  whole_files.clear(pathlib.Path(folder), name)
+
+
 def _take(lock: str, path: str, command: str, option: str) -> None:
   """Takes a lock, or raises XmcapError; OSError where there can be none."""
   with _mutex:
@@ -182,6 +255,7 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
       _held[lock].count += 1
       return
     made: list[str] = []
+    holder = ""
     try:
       for _ in range(_TRIES):
         made += _make(os.path.dirname(lock))
@@ -190,25 +264,26 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
         except FileNotFoundError:
           continue  # who made the folder has removed it, empty as it was
         try:
-          fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-          if _is_at(descriptor, lock):
-            _write_holder(descriptor, command)
-            _held[lock] = _Hold(descriptor, made)
-            return
-        except BlockingIOError:
-          if holder := _read_holder(descriptor):
-            raise XmcapError(
-              f"{path}: is being written by {holder}: wait until it ends, or give another {option}"
-            ) from None
-          time.sleep(_PAUSE)
-        except OSError:
+          if _locked(descriptor):
+            if _is_at(descriptor, lock):
+              _write_holder(descriptor, command)
+              _put_right(lock)
+              _held[lock] = _Hold(descriptor, made)
+              return
+          else:
+            holder = _read_holder(descriptor)
+        except (OSError, XmcapError):
           with contextlib.suppress(OSError):
             os.unlink(lock)
           raise
         finally:
           if lock not in _held:
             os.close(descriptor)
-      raise XmcapError(f"{path}: is being written by another process: wait, or give another {option}")
+        if holder:
+          break
+        time.sleep(_PAUSE)
+      holder = holder or "another process"
+      raise XmcapError(f"{path}: is being written by {holder}: wait until it ends, or give another {option}")
     except BaseException:
       _remove_folders(made)
       raise
@@ -251,6 +326,14 @@ def _remove_folders(made: list[str]) -> None:
       os.rmdir(folder)
 
 
+def _locked(descriptor: int) -> bool:
+  try:
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return False
+  return True
+
+
 def _is_at(descriptor: int, lock: str) -> bool:
   try:
     return os.path.samestat(os.fstat(descriptor), os.stat(lock, follow_symlinks=False))
@@ -260,12 +343,11 @@ def _is_at(descriptor: int, lock: str) -> bool:
 
 def _write_holder(descriptor: int, command: str) -> None:
   since = time.strftime("%Y-%m-%d %H:%M")
-  holder = f"process {os.getpid()} on {socket.gethostname()} ({command}, since {since})\n"
+  text = f"process {os.getpid()} on {socket.gethostname()} ({command}, since {since})\n"
   with contextlib.suppress(OSError):  # a full disk; the lock holds without it
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, holder.encode("utf-8", "replace"), 0)
+    os.pwrite(descriptor, text.encode("utf-8", "replace"), 0)
 
 
 def _read_holder(descriptor: int) -> str:
-  text = os.pread(descriptor, _HOLDER, 0).decode("utf-8", "replace").strip()
-  return "".join(character if character.isprintable() else "?" for character in text)
+  return terminal.shown(os.pread(descriptor, _HOLDER, 0).decode("utf-8", "replace").strip())

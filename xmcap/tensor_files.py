@@ -17,6 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from xmcap import whole_files
 from xmcap.errors import UsageError, XmcapError
 
 _DTYPES = {
@@ -211,22 +212,17 @@ def write_safetensors(
     offsets[name], at = at, at + size
   text = json.dumps(header, separators=(",", ":")).encode()
   text += b" " * (-len(text) % 8)
-  temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-  try:
-    with open(temporary, "wb") as file:
-      file.write(struct.pack("<Q", len(text)) + text)
-      start = file.tell()
-      file.truncate(start + at)
-      for name, array in _with_progress(_made(outputs), at, say):
-        _check(path, name, array, entries[name])
-        file.seek(start + offsets[name])
-        for rows in _blocks(array):
-          file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
-      file.flush()
-      os.fsync(file.fileno())
-    os.replace(temporary, path)
-  finally:
-    temporary.unlink(missing_ok=True)
+  with whole_files.replacing(path) as temporary, open(temporary, "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text)
+    start = file.tell()
+    file.truncate(start + at)
+    for name, array in _with_progress(_made(outputs), at, say):
+      _check(path, name, array, entries[name])
+      file.seek(start + offsets[name])
+      for rows in _blocks(array):
+        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+    file.flush()
+    os.fsync(file.fileno())
   return start + at
 
 

@@ -33,7 +33,7 @@ def add_command(commands, name: str, run, summary: str, details: str = "") -> ar
     allow_abbrev=False,
     formatter_class=_Formatter,
   )
-  command.set_defaults(run=run, options=command._option_string_actions)
+  command.set_defaults(run=run, options=command._option_string_actions, prog=command.prog)
   return command
 
 

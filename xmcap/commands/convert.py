@@ -2,6 +2,7 @@
 
 import os
 
+from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -42,11 +43,13 @@ def _convert(arguments) -> None:
     raise UsageError("--from and --pool are for weights that come in: leave them out with --to=hf")
   # Only shapes are asked of jax: no accelerator is to be taken for that.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
-  if arguments.to == "hf":
-    from xmcap.convert import exporting
+  outputs.keep_apart({"--out": arguments.out}, {"--input": arguments.input})
+  with outputs.held(arguments.out, arguments.prog):
+    if arguments.to == "hf":
+      from xmcap.convert import exporting
 
-    exporting.export(arguments.input, arguments.out, arguments.part)
-  else:
-    from xmcap.convert import importing
+      exporting.export(arguments.input, arguments.out, arguments.part)
+    else:
+      from xmcap.convert import importing
 
-    importing.convert(arguments.input, arguments.out, arguments.format, arguments.pool)
+      importing.convert(arguments.input, arguments.out, arguments.format, arguments.pool)

@@ -2,6 +2,7 @@
 
 import sys
 
+from xmcap import outputs
 from xmcap.commands import base, data_build, data_check, data_index, data_stats
 
 
@@ -68,15 +69,17 @@ def _build_emoji36(arguments) -> None:
   options = {
     name: value
     for name, value in vars(arguments).items()
-    if name not in ("run", "options", "overrides", "vocabulary_size")
+    if name not in ("run", "options", "overrides", "prog", "vocabulary_size")
   }
-  out = emoji36.build(**options, progress=base.say)
-  model = pathlib.Path(out, "vocabulary.model")
-  if not model.exists():
-    # Pieces may span words: the names of emoji recur whole, and targets become half as long.
-    trained = vocabulary.train_vocabulary(
-      out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
-    )
-    print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
-  data_index.write_absent(out, vocabulary.Vocabulary(model), ("train", "validation"), arguments.processes)
+  outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
+  with outputs.held(arguments.out, arguments.prog):
+    out = emoji36.build(**options, progress=base.say)
+    model = pathlib.Path(out, "vocabulary.model")
+    if not model.exists():
+      # Pieces may span words: the names of emoji recur whole, and targets become half as long.
+      trained = vocabulary.train_vocabulary(
+        out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
+      )
+      print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
+    data_index.write_absent(out, vocabulary.Vocabulary(model), ("train", "validation"), arguments.processes)
   print(f"{out}: emoji36 is ready")

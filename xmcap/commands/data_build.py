@@ -1,9 +1,11 @@
 """The commands that build corpora from what their authors published."""
 
 import argparse
+import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from xmcap import outputs
 from xmcap.commands import base, data_index
 from xmcap.data.corpora.release_files import CC3M35L, COCO35L, XM3600, Part
 from xmcap.errors import UsageError
@@ -27,7 +29,7 @@ def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> ar
   command = base.add_command(
     corpora,
     name,
-    run,
+    functools.partial(_alone, run, parts),
     summary,
     "Reads the files as published, in place; a build that was killed goes on when it is started again. "
     "docs/corpora.md says what is needed.",
@@ -55,6 +57,26 @@ def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> ar
   command.add_argument("--quality", type=int, default=90, metavar="N", help="of those JPEGs, 1 to 95")
   command.add_argument("--processes", type=int, metavar="N", help="default: one a core")
   return command
+
+
+def _alone(
+  run: Callable[[argparse.Namespace], None], parts: Mapping[str, Part], arguments: argparse.Namespace
+) -> None:
+  """Builds, while no other process writes where this one does."""
+  for option in ("release", "out", *parts):
+    given = getattr(arguments, option) or ""
+    if "://" in given:
+      raise UsageError(
+        f"--{option}={given}: a build reads and writes folders of this machine: copy the release here "
+        "(gcloud storage cp, aws s3 cp), and the records to the bucket when they are built"
+      )
+  read = {f"--{option}": getattr(arguments, option) for option in ("release", *parts)}
+  outputs.keep_apart({"--out": arguments.out}, read)
+  places = [("--out", arguments.out, True)]
+  if arguments.download and arguments.release:
+    places.append(("--release", arguments.release, True))
+  with outputs.held_all(places, arguments.prog):
+    run(arguments)
 
 
 def _coco(arguments) -> None:
@@ -116,13 +138,6 @@ def _paths(
   """
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: the least is 1")
-  for option in ("release", "out", *parts):
-    given = getattr(arguments, option) or ""
-    if "://" in given:
-      raise UsageError(
-        f"--{option}={given}: a build reads and writes folders of this machine: copy the release here "
-        "(gcloud storage cp, aws s3 cp), and the records to the bucket when they are built"
-      )
   from xmcap.data.corpora import downloads
 
   if arguments.download:

@@ -1,7 +1,9 @@
 """The commands that look at a built corpus: data check, data show."""
 
+import contextlib
 import os
 
+from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 
@@ -58,14 +60,17 @@ def _check(arguments) -> None:
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: give at least 1")
 
-  report = checking.check(
-    arguments.dir,
-    out=arguments.out,
-    splits=arguments.split,
-    max_characters=arguments.max_characters,
-    processes=arguments.processes,
-    progress=progress.by_split(base.say, "records checked"),
-  )
+  with contextlib.ExitStack() as stack:
+    if arguments.out or os.path.isdir(arguments.dir):
+      stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
+    report = checking.check(
+      arguments.dir,
+      out=arguments.out,
+      splits=arguments.split,
+      max_characters=arguments.max_characters,
+      processes=arguments.processes,
+      progress=progress.by_split(base.say, "records checked"),
+    )
   listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
   print(f"{report}\n\n{report.pictures:,} records checked; what was found is in {listed}")
   if report.bad:
@@ -126,13 +131,23 @@ def _show(arguments) -> None:
       return
   from xmcap.data import show, show_page
 
+  outputs.keep_apart(
+    {"--out": arguments.out}, {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
+  )
   if arguments.gin_file:
     stream = show.configured_stream()
   else:
     stream = show.stream_of(arguments.dir, count=arguments.count, **{**_DEFAULTS, **given})
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": _files_of(stream.source.directory)})
   shown = show.examples(stream, arguments.step, arguments.count)
   title = f"{os.path.basename(os.path.abspath(stream.source.directory))}, split {stream.source.split}"
-  show_page.write_sheet(
-    arguments.out, shown, title, show.facts(stream, arguments.step), stream.target_lengths[-1]
-  )
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    show_page.write_sheet(
+      arguments.out, shown, title, show.facts(stream, arguments.step), stream.target_lengths[-1]
+    )
   print(f"{arguments.out}: {len(shown):,} pictures")
+
+
+def _files_of(directory: str) -> list[str]:
+  """The files of a corpus on this machine."""
+  return [entry.path for entry in os.scandir(directory)] if os.path.isdir(directory) else []

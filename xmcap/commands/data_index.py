@@ -1,7 +1,10 @@
 """`xmcap data index`: counts the pieces of every caption, which batches of several target lengths need."""
 
+import contextlib
+import os
 import time
 
+from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -41,9 +44,12 @@ def _index(arguments) -> None:
   if not splits:
     raise UsageError(f"{arguments.dir} is no corpus (dataset_info.json is absent): build one")
   began = time.monotonic()
-  captions = length_writer.index(
-    arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()
-  )
+  with contextlib.ExitStack() as stack:
+    if os.path.isdir(arguments.dir):
+      stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
+    captions = length_writer.index(
+      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()
+    )
   rate = sum(captions.values()) / (time.monotonic() - began)
   said = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
   print(f"{arguments.dir}/lengths: pieces of the captions, {said} ({rate:,.0f} a second), for {path}")

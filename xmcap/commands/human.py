@@ -1,7 +1,9 @@
 """The commands that hold scores against people: human sxs, human thumb, human rate."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
+from xmcap import outputs
 from xmcap.commands import base, rate
 from xmcap.errors import UsageError
 
@@ -113,7 +115,8 @@ def _sxs(arguments) -> None:
       if paper
       else comparisons.read(_named(arguments.comparisons, "comparisons"))
     )
-    _show([comparisons.correlate(pairs, paper=paper, **bootstrap)], arguments.out)
+    read = {} if paper else {"--comparisons": _named(arguments.comparisons, "comparisons").values()}
+    _show([comparisons.correlate(pairs, paper=paper, **bootstrap)], arguments, read)
     return
 
   scores = score_tables.read(_named(arguments.scores, "scores"), arguments.metric)
@@ -122,7 +125,8 @@ def _sxs(arguments) -> None:
   if scores:
     pairs = sxs.compare(results[0].tallies, scores, arguments.metric)
     results.append(comparisons.correlate(pairs, **bootstrap))
-  _show(results, arguments.out)
+  tables = [os.path.join(folder, "table.json") for folder in _named(arguments.scores, "scores").values()]
+  _show(results, arguments, {"--ratings": arguments.ratings, "--scores": tables})
 
 
 def _thumb(arguments) -> None:
@@ -149,7 +153,8 @@ def _thumb(arguments) -> None:
       drop_identical_references=arguments.drop_identical_references,
       **bootstrap,
     )
-  _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments.out)
+  read = {"--ratings": arguments.ratings, "--references": arguments.references}
+  _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments, read)
 
 
 def _human(systems: Sequence[str]) -> str | None:
@@ -177,9 +182,14 @@ def _named(options: Sequence[str], name: str) -> dict[str, str]:
   return named
 
 
-def _show(results: Sequence, out: str | None) -> None:
+def _show(results: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:
+  """Prints results, and writes them to --out; UsageError if that would be over what was read."""
+  out = arguments.out
+  if out:
+    outputs.keep_apart({"--out": [file for result in results for file in result.files(out)]}, read)
   print("\n\n".join(result.terminal() for result in results))
   if out:
-    for result in results:
-      result.write(out)
+    with outputs.held(out, arguments.prog), outputs.together(out):
+      for result in results:
+        result.write(out)
     print(f"\n{out}: written")

@@ -1,6 +1,8 @@
 """The commands that run a model: train, eval, caption."""
 
-from xmcap import platforms
+import contextlib
+
+from xmcap import outputs, platforms
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError
 
@@ -57,10 +59,15 @@ def _train(arguments) -> None:
 
     dry_run.dry_run()
     return
+  import jax
+
   from xmcap import model_dir
   from xmcap.training import loop
 
-  with _joined(arguments, training=True):
+  with _joined(arguments, training=True), contextlib.ExitStack() as stack:
+    # The processes of a run share its folder, and the first holds it for them.
+    if jax.process_index() == 0:
+      stack.enter_context(outputs.held(configuration.macro("MODEL_DIR"), arguments.prog, "MODEL_DIR"))
     model_dir.prepare_model_dir()
     result = loop.train()
   if not result.finished:

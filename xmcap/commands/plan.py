@@ -1,8 +1,9 @@
 """The command that says what a run comes to before it is paid for."""
 
+import contextlib
 import json
-import pathlib
 
+from xmcap import outputs, whole_files
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -78,11 +79,20 @@ def _plan(arguments) -> None:
   if arguments.params:
     _print_parameters()
   if node or topology:
-    documents = (
-      _gpus(node) if node else _search(arguments, topology) if arguments.search else _one(arguments, topology)
-    )
-    if arguments.json:
-      pathlib.Path(arguments.json).write_text(json.dumps(documents, indent=2) + "\n")
+    with contextlib.ExitStack() as stack:
+      if arguments.json:
+        outputs.keep_apart({"--json": arguments.json}, {"--gin_file": arguments.gin_file})
+        stack.enter_context(outputs.held(arguments.json, arguments.prog, "--json", folder=False))
+      documents = (
+        _gpus(node)
+        if node
+        else _search(arguments, topology)
+        if arguments.search
+        else _one(arguments, topology)
+      )
+      if arguments.json:
+        with whole_files.replacing(arguments.json) as temporary:
+          temporary.write_text(json.dumps(documents, indent=2) + "\n")
 
 
 def _print_parameters() -> None:

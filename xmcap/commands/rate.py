@@ -1,6 +1,6 @@
 """The command by which people rate captions: makes the page, and joins what they saved with its key."""
 
-from xmcap import terminal
+from xmcap import outputs, terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -60,12 +60,12 @@ def _join(arguments) -> None:
     raise UsageError("--join takes a key and ratings; leave --predictions and --protocol out")
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
-  if arguments.out in (arguments.join, *arguments.ratings):
-    raise UsageError(f"--out={arguments.out}: this file is read too; give the joined ratings another name")
+  outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
   from xmcap.scoring.human import rating_join
 
-  joined = rating_join.join(arguments.join, arguments.ratings)
-  rating_join.write_rows(arguments.out, joined.rows)
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    joined = rating_join.join(arguments.join, arguments.ratings)
+    rating_join.write_rows(arguments.out, joined.rows)
   for rater, count in joined.rated.items():
     print(f"{terminal.shown(rater)}: {count:,} of {joined.items:,} items rated")
   if joined.unrated:
@@ -90,20 +90,29 @@ def _make_page(arguments) -> None:
   from xmcap.scoring.references import read_references
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
-  systems = _read_systems(arguments.predictions)
-  references = read_references(arguments.references) if arguments.references else None
-  items = rating_page.write_rating_page(
-    arguments.out,
-    arguments.protocol,
-    systems,
-    images_dir=arguments.images,
-    references=references,
-    languages=codes,
-    limit=arguments.limit,
-    seed=arguments.seed,
-    rater=arguments.rater,
-    link=arguments.pictures == "link",
+  key = rating_page.key_path(arguments.out)
+  outputs.keep_apart(
+    {"--out": [arguments.out, key]},
+    {
+      "--predictions": [option.partition("=")[2] for option in arguments.predictions],
+      "--references": arguments.references,
+    },
   )
+  with outputs.held_all([("--out", arguments.out, False), ("--out", key, False)], arguments.prog):
+    systems = _read_systems(arguments.predictions)
+    references = read_references(arguments.references) if arguments.references else None
+    items = rating_page.write_rating_page(
+      arguments.out,
+      arguments.protocol,
+      systems,
+      images_dir=arguments.images,
+      references=references,
+      languages=codes,
+      limit=arguments.limit,
+      seed=arguments.seed,
+      rater=arguments.rater,
+      link=arguments.pictures == "link",
+    )
   noun = "comparison" if arguments.protocol == "sxs" else "caption"
   print(
     f"{arguments.out}: {_count(len(items), noun)}, {_count(len(systems), 'system')}, "
@@ -115,7 +124,6 @@ def _make_page(arguments) -> None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
       print(f"{lacking:,} of {len(items):,} items have no reference in {arguments.references}")
-  key = rating_page.key_path(arguments.out)
   print(f"{key}: what system wrote what; keep it from the raters")
   print(f"when they have rated: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")
 

@@ -1,6 +1,8 @@
 """The command that shows what runs have written about themselves."""
 
-from xmcap import terminal
+import os
+
+from xmcap import outputs, terminal
 from xmcap.commands import base
 
 
@@ -27,6 +29,9 @@ def _runs(arguments) -> None:
   from xmcap.runs import history, summary
 
   runs, left_out = history.read_runs(arguments.dirs)
+  if arguments.out:
+    read = [os.path.join(run.folder, history.FILE) for run in runs]
+    outputs.keep_apart({"--out": arguments.out}, {"DIR": read})
   wanted = [name for name in arguments.metrics.split(",") if name]
   metrics = summary.metrics_of(runs, wanted)
   for line in left_out:
@@ -43,5 +48,6 @@ def _runs(arguments) -> None:
   if arguments.out:
     from xmcap.runs import page
 
-    page.write(arguments.out, runs, metrics, left_out)
+    with outputs.held(arguments.out, arguments.prog, folder=False):
+      page.write(arguments.out, runs, metrics, left_out)
     base.say(f"xmcap: wrote {arguments.out}")

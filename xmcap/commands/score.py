@@ -1,5 +1,9 @@
 """The commands that score captions and compare scores."""
 
+import contextlib
+import os
+
+from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -97,28 +101,42 @@ def _score(arguments) -> object:
   from xmcap.scoring import metrics, options, output, workers
 
   options.check_count("processes", arguments.processes)
-  result = output.score_files(
-    arguments.references,
-    arguments.predictions,
-    arguments.out,
-    languages.parse(arguments.languages) if arguments.languages else None,
-    language=arguments.language,
-    document_frequencies=arguments.df,
-    save_document_frequencies=arguments.save_df,
-    baseline=arguments.baseline,
-    only_tables=arguments.only_tables,
-    images_dir=arguments.images or None,
-    pictures=arguments.pictures,
-    processes=arguments.processes or workers.available(),
-    title=arguments.title,
-    metrics=metrics.parse(arguments.metrics),
-    tokenizer=arguments.tokenizer,
-    subset=arguments.subset,
-    missing=arguments.missing,
-    bootstrap=arguments.bootstrap,
-    seed=arguments.seed,
-    health=not arguments.no_health,
+  outputs.keep_apart(
+    {"--out": output.files_of(arguments.out, arguments.predictions), "--save_df": arguments.save_df},
+    {
+      "--references": arguments.references,
+      "--predictions": arguments.predictions,
+      "--df": arguments.df,
+      "--subset": arguments.subset,
+      "--baseline": os.path.join(arguments.baseline, "table.json") if arguments.baseline else "",
+    },
   )
+  places = [("--out", arguments.out, True)]
+  if arguments.save_df:
+    places.append(("--save_df", arguments.save_df, False))
+  with outputs.held_all(places, arguments.prog):
+    result = output.score_files(
+      arguments.references,
+      arguments.predictions,
+      arguments.out,
+      languages.parse(arguments.languages) if arguments.languages else None,
+      language=arguments.language,
+      document_frequencies=arguments.df,
+      save_document_frequencies=arguments.save_df,
+      baseline=arguments.baseline,
+      only_tables=arguments.only_tables,
+      images_dir=arguments.images or None,
+      pictures=arguments.pictures,
+      processes=arguments.processes or workers.available(),
+      title=arguments.title,
+      metrics=metrics.parse(arguments.metrics),
+      tokenizer=arguments.tokenizer,
+      subset=arguments.subset,
+      missing=arguments.missing,
+      bootstrap=arguments.bootstrap,
+      seed=arguments.seed,
+      health=not arguments.no_health,
+    )
   if not arguments.only_tables:
     _say_pictures(arguments, result.scores)
   print(result.table.terminal())
@@ -171,8 +189,6 @@ def _add_compare(commands) -> None:
 
 
 def _compare(arguments) -> None:
-  import os
-
   from xmcap.scoring import metrics, side_by_side, significance
 
   folders: dict[str, str] = {}
@@ -187,25 +203,35 @@ def _compare(arguments) -> None:
     raise UsageError("--references adds a report, which needs a place: give --out=DIR")
   if arguments.images and not arguments.references:
     raise UsageError("--images is for the report, which needs captions too: give --references=FILE")
-  systems = {name: significance.read_system(folder) for name, folder in folders.items()}
-  comparison = significance.compare(
-    systems,
-    metrics.parse(arguments.metrics) if arguments.metrics else None,
-    arguments.resamples,
-    arguments.seed,
-  )
-  if arguments.out:
-    comparison.write(arguments.out)
-  if arguments.references:
-    side_by_side.write(
-      arguments.out,
+  with contextlib.ExitStack() as stack:
+    if arguments.out:
+      names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
+      outputs.keep_apart(
+        {"--out": [os.path.join(arguments.out, name) for name in names]},
+        {"--references": arguments.references},
+      )
+      stack.enter_context(outputs.held(arguments.out, arguments.prog))
+    systems = {name: significance.read_system(folder) for name, folder in folders.items()}
+    comparison = significance.compare(
       systems,
-      folders,
-      arguments.references,
-      comparison,
-      language=arguments.language,
-      images_dir=arguments.images or None,
-      pictures=arguments.pictures,
+      metrics.parse(arguments.metrics) if arguments.metrics else None,
+      arguments.resamples,
+      arguments.seed,
     )
+    if arguments.out:
+      stack.enter_context(outputs.together(arguments.out))
+      comparison.write(arguments.out)
+    if arguments.references:
+      side_by_side.write(
+        arguments.out,
+        systems,
+        folders,
+        arguments.references,
+        comparison,
+        language=arguments.language,
+        images_dir=arguments.images or None,
+        pictures=arguments.pictures,
+      )
+  if arguments.references:
     _say_pictures(arguments, next(iter(systems.values())).scores)
   print(comparison.terminal())

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from PIL import Image
 
-from xmcap import languages
+from xmcap import languages, outputs
 from xmcap.data import addresses, files, images, records, workers
 from xmcap.data.check_report import ERRORS, Find, Report, SplitReport
 from xmcap.data.records import Record, RecordSource
@@ -73,19 +73,21 @@ def check(
     else None
   )
   files.make_folder(out)
-  listed = out / ".check.jsonl.incomplete"
   reports = []
-  try:
-    with open(listed, "w", encoding="utf-8", newline="\n") as lines:
-      for source in sources:
-        reports.append(_check_split(source, tags, max_characters, processes, progress, lines))
-    os.replace(listed, out / "check.jsonl")
-  except OSError as error:
-    raise XmcapError(f"cannot write {out / 'check.jsonl'}: {error.strerror}; choose another --out") from None
-  finally:
-    listed.unlink(missing_ok=True)
-  report = Report(str(directory), tuple(reports))
-  files.write_text(out / "check.json", json.dumps(report.as_json(), ensure_ascii=False, indent=1) + "\n")
+  with outputs.together(out):
+    try:
+      with (
+        files.replacing(out / "check.jsonl") as listed,
+        open(listed, "w", encoding="utf-8", newline="\n") as lines,
+      ):
+        for source in sources:
+          reports.append(_check_split(source, tags, max_characters, processes, progress, lines))
+    except OSError as error:
+      raise XmcapError(
+        f"cannot write {out / 'check.jsonl'}: {error.strerror}; choose another --out"
+      ) from None
+    report = Report(str(directory), tuple(reports))
+    files.write_text(out / "check.json", json.dumps(report.as_json(), ensure_ascii=False, indent=1) + "\n")
   return report
 
 

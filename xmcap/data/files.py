@@ -1,11 +1,12 @@
 """Folders and text files, written whole or not at all; and the cores to write them with."""
 
-import contextlib
 import os
 import pathlib
-from collections.abc import Iterator
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.whole_files import replacing
+
+__all__ = ["available_cores", "make_folder", "remove_incomplete", "replacing", "write_text"]
 
 
 def make_folder(path: pathlib.Path) -> None:
@@ -23,21 +24,6 @@ def write_text(path: pathlib.Path, text: str) -> None:
       temporary.write_text(text, encoding="utf-8", newline="\n")
   except OSError as error:
     raise XmcapError(f"cannot write {path}: {error.strerror}") from None
-
-
-@contextlib.contextmanager
-def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A temporary name to write a file under; it is renamed to `path` if all went well, and removed if not.
-
-  The name is this process's own: one that was orphaned by a kill may still write when the next one has begun.
-  """
-  temporary = path.with_name(f".{path.name}.{os.getpid()}.incomplete")
-  try:
-    yield temporary
-    os.replace(temporary, path)
-  except BaseException:
-    temporary.unlink(missing_ok=True)
-    raise
 
 
 def remove_incomplete(folder: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
-from xmcap import languages
+from xmcap import languages, outputs, whole_files
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import inputs
 from xmcap.terminal import shown
@@ -41,6 +41,8 @@ def read_jsonl(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
 def write_text(path: str | os.PathLike, text: str) -> None:
   """Writes a text file in UTF-8 so that a reader sees the old one or the whole new one.
 
+  Within `outputs.together` the file appears with the others.
+
   Raises:
     XmcapError: the folder cannot be made or written, or the disk is full.
   """
@@ -48,9 +50,10 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 
 def write_forms(folder: str | os.PathLike, stem: str, **texts: str) -> None:
-  """Writes a text in several forms, `STEM.csv` for `csv=...` and so on, into a folder; else as `write_text`."""
-  for suffix, text in texts.items():
-    write_text(pathlib.Path(folder, f"{stem}.{suffix}"), text)
+  """Writes a text in several forms together, `STEM.csv` for `csv=...` and so on; else as `write_text`."""
+  with outputs.together(folder):
+    for suffix, text in texts.items():
+      write_text(pathlib.Path(folder, f"{stem}.{suffix}"), text)
 
 
 def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
@@ -66,13 +69,13 @@ def write_binary(path: str | os.PathLike, write: Callable[[BinaryIO], object]) -
 
 
 def remove(path: str | os.PathLike) -> None:
-  """Removes a file, if there is one.
+  """Removes a file, if there is one; within `outputs.together` at its end.
 
   Raises:
     XmcapError: it cannot be removed.
   """
   try:
-    pathlib.Path(path).unlink(missing_ok=True)
+    whole_files.remove(path)
   except OSError as error:
     raise XmcapError(
       f"{path}: cannot be removed ({error.strerror or error}); remove it or choose another folder"
@@ -83,14 +86,10 @@ def remove(path: str | os.PathLike) -> None:
 def _replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Gives the name of a file that takes the place of `path` once it is whole."""
   path = pathlib.Path(path)
-  temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with whole_files.replacing(path) as temporary:
       yield temporary
-      os.replace(temporary, path)
-    finally:
-      temporary.unlink(missing_ok=True)
   except OSError as error:
     raise XmcapError(
       f"{path}: cannot be written ({error.strerror or error}); free space or choose another folder"

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 from xmcap import languages as languages_lib
+from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import document_frequency_files, files, grid, health, inputs, tables
 from xmcap.scoring import language as language_lib
@@ -19,6 +20,7 @@ from xmcap.scoring.workers import Workers
 
 PREDICTIONS_FILE = "predictions.jsonl"
 
+_TABLES = ("table.csv", "table.json", "table.md", "table.tex")
 _OF_HEALTH = ("health.csv", "health.md")
 _BESIDE_TABLES = (SCORES_FILE, "slices.csv", *_OF_HEALTH, "report.html")
 
@@ -94,9 +96,12 @@ def score_files(
     except predictions_lib.Unmatched as error:
       raise UsageError(f"{predictions}, scored against {references}: {error}") from None
     result = with_beside(result, beside)
-    write(result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures, scored=predictions)
-    if save_document_frequencies:
-      document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
+    with outputs.together(out):
+      if save_document_frequencies:
+        document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
+      write(
+        result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures, scored=predictions
+      )
   return result
 
 
@@ -120,7 +125,7 @@ def write(
   baselines: Mapping[str, tables.Table] | None = None,
   scored: str | os.PathLike | None = None,
 ) -> None:
-  """Writes a result into a folder, made if need be.
+  """Writes a result into a folder, made if need be; the files appear together (see `outputs.together`).
 
   `table.csv`, `.json`, `.md` and `.tex`; and unless `only_tables`: `scores.npz` (every image), `slices.csv`,
   `health.csv` and `health.md` (if asked for), `predictions.jsonl` (what was scored) and `report.html`. Those of an
@@ -138,13 +143,35 @@ def write(
     XmcapError: the folder cannot be written.
   """
   out = pathlib.Path(out)
-  if (out / "table.json").exists():  # else they are of no earlier run, but of somebody else
-    for name in _BESIDE_TABLES:
-      if only_tables or (name in _OF_HEALTH and not result.health):
-        files.remove(out / name)
-  result.table.write(out)
-  if only_tables:
-    return
+  with outputs.together(out):
+    if (out / "table.json").exists():  # else they are of no earlier run, but of somebody else
+      for name in _BESIDE_TABLES:
+        if only_tables or (name in _OF_HEALTH and not result.health):
+          files.remove(out / name)
+    result.table.write(out)
+    if not only_tables:
+      _write_beside(result, out, images_dir, pictures, read_picture, baselines, scored)
+
+
+def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.Path]:
+  """The files that `write` may write; without the predictions where those were scored in their place."""
+  out = pathlib.Path(out)
+  names = [*_TABLES, *_BESIDE_TABLES]
+  if not _is_same(scored, out / PREDICTIONS_FILE):
+    names.append(PREDICTIONS_FILE)
+  return [out / name for name in names]
+
+
+def _write_beside(
+  result: Result,
+  out: pathlib.Path,
+  images_dir: str | os.PathLike | None,
+  pictures: str,
+  read_picture: Callable[[str], bytes] | None,
+  baselines: Mapping[str, tables.Table] | None,
+  scored: str | os.PathLike | None,
+) -> None:
+  """Writes all that stands beside the tables."""
   from xmcap.scoring import report
 
   write_scores(out / SCORES_FILE, result.scores)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xmcap import languages
+from xmcap import languages, outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics, strict_json, tables
 from xmcap.scoring import slices as slices_lib
@@ -209,6 +209,7 @@ def _is_number(value: object) -> bool:
 
 
 def _read_object(path: str | os.PathLike) -> dict:
+  outputs.settle(pathlib.Path(path).parent)
   try:
     content = pathlib.Path(path).read_bytes()
   except OSError as error:

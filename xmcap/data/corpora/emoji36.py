@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow_datasets as tfds
 
-from xmcap import languages
+from xmcap import languages, outputs
 from xmcap.data import files, record_writer, records
 from xmcap.data.corpora import emoji_choice, emoji_sources, release, scenes
 from xmcap.data.corpora.cldr import ListPattern
@@ -290,6 +290,7 @@ def _is_built(out: pathlib.Path, wanted: dict) -> bool:
   if not out.is_dir():
     raise UsageError(f"{out} is a file: choose a folder to build in")
   ours = ("test", "validation", "tags.txt", "vocabulary_text.txt", "dataset_info.json", "features.json")
+  ours += (outputs.FOLDER_LOCK,)
   for path in sorted(out.iterdir()):
     if path.name.startswith((f"{NAME}-", f".{NAME}-")):
       path.unlink()

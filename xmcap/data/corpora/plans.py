@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from xmcap import outputs
 from xmcap.data import files
 from xmcap.data.corpora import lines, pictures
 from xmcap.data.corpora.problems import ON_BAD, Problems
@@ -113,7 +114,8 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, name: str, wanted: Mapping[
       raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
     compare(held, wanted, out, "has begun")
   elif out.exists():
-    others = sorted(path.name for path in out.iterdir() if path != work_dir)
+    ours = (work_dir.name, outputs.FOLDER_LOCK)
+    others = sorted(path.name for path in out.iterdir() if path.name not in ours)
     if others:
       raise UsageError(f"{out} holds {others[0]}, which is not of {name}: choose a new or empty folder")
   files.make_folder(work_dir)

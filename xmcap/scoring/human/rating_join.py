@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields
@@ -59,6 +60,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
     UsageError: a file cannot be read, a line of it is malformed, an item is not in the key, a rating is none that
       the page offers, a rater rated an item twice, or no rating is in any file; the message names file and line.
   """
+  outputs.settle(key, folder=False)
   protocol, hidden = _read_key(key)
   places: dict[tuple[str, str], str] = {}
   rows: list[dict[str, Any]] = []

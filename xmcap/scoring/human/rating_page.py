@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
+from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
@@ -70,8 +71,9 @@ def write_rating_page(
   keys = list(dict.fromkeys(item.key for item in items))
   pictures = _pictures(keys, images_dir, pathlib.Path(path).parent if link else None)
   page = _page(PROTOCOLS[protocol], _data(protocol, items, keys, pictures, references or {}, rater), link)
-  rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
-  files.write_text(path, page)
+  with outputs.together(key_path(path), folder=False):
+    rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
+    files.write_text(path, page)
   return items
 
 

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xmcap import outputs
 from xmcap.scoring import files, grid
 
 Cell = str | int | float | None
@@ -110,7 +111,13 @@ class Result:
       f"- {grid.markdown_text(note)}" for note in self.notes
     ]
     value = json.dumps(self.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-    files.write_text(out / f"{self.stem}.json", value + "\n")
-    files.write_text(out / f"{self.stem}.md", "\n".join(markdown) + "\n")
-    for sheet in self.tables():
-      files.write_text(out / f"{sheet.name}.csv", sheet.csv())
+    with outputs.together(out):
+      files.write_text(out / f"{self.stem}.json", value + "\n")
+      files.write_text(out / f"{self.stem}.md", "\n".join(markdown) + "\n")
+      for sheet in self.tables():
+        files.write_text(out / f"{sheet.name}.csv", sheet.csv())
+
+  def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
+    """The files that `write` writes."""
+    names = [f"{self.stem}.json", f"{self.stem}.md", *(f"{sheet.name}.csv" for sheet in self.tables())]
+    return [pathlib.Path(out, name) for name in names]

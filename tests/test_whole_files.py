@@ -1,0 +1,223 @@
+"""Files that appear together: wherever a process is killed, the old ones hold or the new ones."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from xmcap import outputs, whole_files
+from xmcap.errors import XmcapError
+from xmcap.scoring import files
+
+NAMES = ("table.csv", "table.json", "health.csv")
+
+
+def _write(folder, words):
+  """Results of the words' own; the second kind has no health."""
+  with outputs.together(folder):
+    files.write_text(folder / "table.csv", words)
+    files.write_lines(folder / "table.json", [words, words])
+    if words == "old":
+      files.write_text(folder / "health.csv", words)
+    else:
+      files.remove(folder / "health.csv")
+
+
+def _contents(folder):
+  return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def folders(tmp_path):
+  """A folder of the user's with old results, and what it is to hold with new ones."""
+  for name in ("out", "new"):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").write_text("mine")
+  _write(tmp_path / "out", "old")
+  _write(tmp_path / "new", "new")
+  return tmp_path / "out", _contents(tmp_path / "out"), _contents(tmp_path / "new")
+
+
+def _killed_at(moment, folder):
+  """Writes new results in a child that ends, without a word, at its so-manyth call to the file system."""
+  child = os.fork()
+  if child == 0:
+    calls = iter(range(moment))
+
+    def dying(call):
+      def called(*arguments, **options):
+        if next(calls, None) is None:
+          os._exit(9)
+        return call(*arguments, **options)
+
+      return called
+
+    for name in ("open", "replace", "unlink", "mkdir", "ftruncate"):
+      setattr(os, name, dying(getattr(os, name)))
+    import builtins
+    import io
+
+    io.open = builtins.open = dying(builtins.open)
+    try:
+      _write(folder, "new")
+    finally:
+      os._exit(0)
+  return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new(folders):
+  folder, old, new = folders
+  seen = []
+  for moment in range(1, 100):
+    _write(folder, "old")
+    assert _contents(folder) == old
+    code = _killed_at(moment, folder)
+    outputs.settle(folder)
+    found = {name: text for name, text in _contents(folder).items() if not name.startswith(".")}
+    assert found in (old, new)
+    seen.append("old" if found == old else "new")
+    if code == 0:
+      break
+  # All moments were tried, and once they are the new ones it stays so.
+  assert code == 0 and seen == sorted(seen, reverse=True)
+  assert seen.count("old") > 5 and seen.count("new") > 4
+
+
+def test_nothing_of_a_killed_process_stays_when_it_is_written_again(folders):
+  folder, old, new = folders
+  for moment in range(1, 30):
+    _killed_at(moment, folder)
+    _write(folder, "new")
+    assert _contents(folder) == new
+    _write(folder, "old")
+
+
+_LOOP = """
+import itertools, pathlib, sys
+from tests.test_whole_files import _write
+print("ready", flush=True)
+for words in itertools.cycle(["new", "old"]):
+  _write(pathlib.Path(sys.argv[1]), words)
+"""
+
+
+def test_real_kills(folders):
+  folder, old, new = folders
+  root = pathlib.Path(__file__).parents[1]
+  for turn in range(8):
+    process = subprocess.Popen(
+      [sys.executable, "-c", _LOOP, str(folder)], stdout=subprocess.PIPE, text=True, cwd=root
+    )
+    process.stdout.readline()
+    time.sleep(0.01 + 0.007 * turn)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    outputs.settle(folder)
+    found = {name: text for name, text in _contents(folder).items() if not name.startswith(".")}
+    assert found in (old, new)
+
+
+def test_an_error_leaves_the_old(folders, monkeypatch):
+  folder, old, _ = folders
+  with pytest.raises(ZeroDivisionError), outputs.together(folder):
+    files.write_text(folder / "table.csv", "new")
+    files.remove(folder / "health.csv")
+    _ = 1 / 0
+  assert _contents(folder) == old
+  (folder / "table.md").mkdir()
+  with (
+    pytest.raises(XmcapError, match="table.md: cannot be written .Is a directory"),
+    outputs.together(folder),
+  ):
+    files.write_text(folder / "table.csv", "new")
+    files.write_text(folder / "table.md", "new")
+  (folder / "table.md").rmdir()
+  assert _contents(folder) == old
+
+
+def test_a_reader_waits_for_nobody_but_says_who_writes(folders):
+  folder, _, _ = folders
+  journal = folder / whole_files.FOLDER_JOURNAL
+  journal.write_text('{"renamed": {}, "removed": []}')
+  command = [
+    sys.executable, "-c", "import sys, time; from xmcap import outputs\n"
+    "with outputs.held(sys.argv[1], 'xmcap score'):\n"
+    "  open(sys.argv[2], 'w').write('{}'); print('held', flush=True); time.sleep(60)", str(folder), str(journal),
+  ]  # fmt: skip
+  process = subprocess.Popen(command, stdout=subprocess.PIPE)
+  try:
+    process.stdout.readline()
+    with pytest.raises(XmcapError, match=rf"is being written by process {process.pid} on .*xmcap score"):
+      outputs.settle(folder)
+  finally:
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+  "content",
+  [
+    "",
+    "[]",
+    "[" * 100_000,
+    '{"renamed": {"../victim": "..victim.1.incomplete"}, "removed": []}',
+    '{"renamed": {"victim": "../.victim.1.incomplete"}, "removed": []}',
+    '{"renamed": {"table.csv": "table.json"}, "removed": []}',
+    '{"renamed": {}, "removed": ["../victim"]}',
+    '{"renamed": {}, "removed": [".."]}',
+    '{"renamed": {}, "removed": "victim"}',
+    '{"renamed": [], "removed": []}',
+  ],
+)
+def test_a_journal_of_somebody_else_touches_nothing(folders, content):
+  folder, old, _ = folders
+  victim = folder.parent / "victim"
+  victim.write_text("mine")
+  (folder / whole_files.FOLDER_JOURNAL).write_text(content)
+  with pytest.raises(XmcapError, match="no list of results of xmcap: remove it"):
+    outputs.settle(folder)
+  (folder / whole_files.FOLDER_JOURNAL).unlink()
+  assert victim.read_text() == "mine"
+  assert {**_contents(folder), ".xmcap.lock": ""} == {**old, ".xmcap.lock": ""}
+
+
+def test_a_journal_that_is_no_file_is_not_waited_for(folders):
+  os.mkfifo(folders[0] / whole_files.FOLDER_JOURNAL)
+  with pytest.raises(XmcapError, match="no list of results"):
+    outputs.settle(folders[0])
+
+
+def test_the_incomplete_files_of_the_living_stay(tmp_path):
+  living, dead = tmp_path / f".a.{os.getpid()}.incomplete", tmp_path / f".a.{2**22 + 1}.incomplete"
+  for path in (living, dead, tmp_path / ".a.incomplete", tmp_path / "a.7.incomplete"):
+    path.write_text("")
+  with outputs.held(tmp_path):
+    pass
+  assert not dead.exists() and len(list(tmp_path.iterdir())) == 3
+
+
+def test_devices_are_written_themselves(tmp_path):
+  reading, writing = os.pipe()
+  files.write_text(f"/dev/fd/{writing}", "words")
+  os.close(writing)
+  assert os.read(reading, 100) == b"words"
+  os.close(reading)
+
+
+def test_a_page_and_its_key_appear_together(tmp_path):
+  page, key = tmp_path / "page.html", tmp_path / "page.key.jsonl"
+  with outputs.together(key, folder=False):
+    files.write_text(key, "key")
+    files.write_text(page, "page")
+    assert not key.exists() and not page.exists()
+  assert _contents(tmp_path) == {"page.html": "page", "page.key.jsonl": "key"}
+  (tmp_path / f".page.html.{2**22 + 1}.incomplete").write_text("new page")
+  content = {"renamed": {"page.html": f".page.html.{2**22 + 1}.incomplete"}, "removed": []}
+  (tmp_path / ".page.key.jsonl.results").write_text(json.dumps(content))
+  outputs.settle(key, folder=False)
+  assert _contents(tmp_path) == {"page.html": "new page", "page.key.jsonl": "key"}

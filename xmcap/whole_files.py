@@ -1,0 +1,166 @@
+"""Files that appear whole or not at all, one by one or several together; and what a kill leaves of them.
+
+A file is written as `.NAME.PID.incomplete` beside its place and then renamed. Several that belong together wait under
+those names until all are written; then a journal is renamed to its place, which settles that they are what holds.
+Whoever finds a journal does what is left of it, so that a kill leaves the files as they were, or all of them new.
+"""
+
+import contextlib
+import contextvars
+import errno
+import json
+import os
+import pathlib
+import re
+import stat
+from collections.abc import Iterator
+
+from xmcap.errors import XmcapError
+
+FOLDER_JOURNAL = ".xmcap.results"
+"""The journal of a folder's files."""
+
+_MAX_JOURNAL = 1 << 20
+_DEVICES = ("/dev/fd", "/proc/")
+_INCOMPLETE = re.compile(r"\.(.+)\.(\d+)\.incomplete", re.DOTALL)
+
+
+class Batch:
+  """Files of a folder that wait for each other, and files that go when they appear."""
+
+  def __init__(self, folder: pathlib.Path):
+    self.folder = os.path.realpath(folder)
+    self.renamed: dict[str, str] = {}  # name -> name of the incomplete file
+    self.removed: set[str] = set()
+
+  def takes(self, path: pathlib.Path) -> bool:
+    """Whether a file lies in the folder."""
+    return os.path.realpath(path.parent) == self.folder
+
+  def commit(self, journal: pathlib.Path) -> None:
+    """Lets all the files appear."""
+    content = {"renamed": self.renamed, "removed": sorted(self.removed - self.renamed.keys())}
+    temporary = _temporary(journal)
+    temporary.write_text(json.dumps(content), encoding="utf-8")
+    os.replace(temporary, journal)
+    self.renamed.clear()  # from here on they are the journal's
+    carry_out(journal)
+
+  def discard(self) -> None:
+    """Removes the incomplete files."""
+    for name in self.renamed.values():
+      with contextlib.suppress(OSError):
+        os.unlink(os.path.join(self.folder, name))
+
+
+current: contextvars.ContextVar[Batch | None] = contextvars.ContextVar("batch", default=None)
+"""The batch that files which are written now belong to."""
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+  """A temporary name to write a file under; it is renamed to `path` if all went well, and removed if not.
+
+  The name is this process's own: one that was orphaned by a kill may still write when the next one has begun.
+  `/dev/null`, `/dev/stdout` and the like are written themselves.
+  """
+  path = pathlib.Path(path)
+  if os.path.dirname(os.path.abspath(path)).startswith(_DEVICES) or os.path.dirname(path) == "/dev":
+    yield path
+    return
+  temporary = _temporary(path)
+  batch = current.get()
+  try:
+    yield temporary
+    if batch is not None and batch.takes(path):
+      if path.is_dir():  # said now, for a batch must not break in the middle
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+      batch.renamed[path.name] = temporary.name
+    else:
+      os.replace(temporary, path)
+  except BaseException:
+    temporary.unlink(missing_ok=True)
+    raise
+
+
+def remove(path: str | os.PathLike) -> None:
+  """Removes a file if there is one; that of a batch goes when the batch appears."""
+  path = pathlib.Path(path)
+  batch = current.get()
+  if batch is not None and batch.takes(path):
+    batch.removed.add(path.name)
+  else:
+    path.unlink(missing_ok=True)
+
+
+def carry_out(journal: pathlib.Path) -> None:
+  """Does what is left of a journal, if there is one. It is nobody's word but its own that the names are harmless.
+
+  Raises:
+    XmcapError: it is no journal of ours.
+    OSError: the folder cannot be written.
+  """
+  content = _read(journal)
+  if content is None:
+    return
+  for name, temporary in content["renamed"].items():
+    with contextlib.suppress(FileNotFoundError):  # done before the kill
+      os.replace(journal.parent / temporary, journal.parent / name)
+  for name in content["removed"]:
+    (journal.parent / name).unlink(missing_ok=True)
+  journal.unlink(missing_ok=True)
+
+
+def clear(folder: pathlib.Path, name: str = "") -> None:
+  """Removes the incomplete files of processes that are no more: of one file, or of all in a folder."""
+  with contextlib.suppress(OSError), os.scandir(folder) as entries:
+    for entry in entries:
+      found = _INCOMPLETE.fullmatch(entry.name)
+      if (
+        found
+        and name in ("", found[1])
+        and entry.is_file(follow_symlinks=False)
+        and not _alive(int(found[2]))
+      ):
+        with contextlib.suppress(OSError):
+          os.unlink(entry)
+
+
+def _temporary(path: pathlib.Path) -> pathlib.Path:
+  return path.with_name(f".{path.name}.{os.getpid()}.incomplete")
+
+
+def _alive(process: int) -> bool:
+  try:
+    os.kill(process, 0)
+  except (ProcessLookupError, OverflowError):
+    return False
+  except OSError:
+    return True
+  return True
+
+
+def _read(journal: pathlib.Path) -> dict | None:
+  try:
+    if not stat.S_ISREG(os.lstat(journal).st_mode):
+      raise ValueError("no file")
+    with open(journal, "rb") as file:
+      content = json.loads(file.read(_MAX_JOURNAL))
+    renamed, removed = content["renamed"], content["removed"]
+    for name, temporary in renamed.items():
+      found = _INCOMPLETE.fullmatch(temporary)
+      if not _is_name(name) or not _is_name(temporary) or not found or found[1] != name:
+        raise ValueError("names")
+    if not isinstance(removed, list) or not all(map(_is_name, removed)):
+      raise ValueError("names")
+    return content
+  except FileNotFoundError:
+    return None
+  except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    raise XmcapError(
+      f"{journal}: no list of results of xmcap: remove it, and make the results again"
+    ) from None
+
+
+def _is_name(name: object) -> bool:
+  return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name and "\0" not in name
