@@ -1,0 +1,172 @@
+"""Every command that writes: refused while another process writes there, and never over what it reads."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.data import conftest, releases
+from tests.runs import synthetic
+from xmcap import cli
+
+_HOLDER = "process 7 on elsewhere (xmcap score, since 2020-01-01 12:01)"
+
+
+@contextlib.contextmanager
+def _locked(path):
+  """As another process would lock it."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with open(path, "w") as file:
+    file.write(_HOLDER)
+    file.flush()
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+  """A folder with small inputs for all commands."""
+  folder = tmp_path_factory.mktemp("place")
+  for name in ("predictions.jsonl", "other.jsonl"):
+    rows = [{"image/key": key, "language": "en", "caption": f"a {key}"} for key in ("dog", "cat")]
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+  (folder / "references.jsonl").write_text(
+    "".join(
+      json.dumps({"image/key": key, "image/locale": "en", "en": {"caption": [f"a {key}"]}}) + "\n"
+      for key in ("dog", "cat")
+    )
+  )
+  (folder / "core.csv").write_text("m1,m2,lang,delta_sxs,delta_x\nA,B,en,1,2\nA,C,en,3,1\nB,C,en,-3,1\n")
+  synthetic.captioner(folder / "run", 0, 400, 400, ends="finished")
+  (folder / "corpus").mkdir()
+  conftest.write_corpus(
+    folder / "corpus", [conftest.tiny_record(index) for index in range(conftest.NUM_PICTURES)]
+  )
+  return folder
+
+
+@pytest.fixture
+def here(place, tmp_path, monkeypatch):
+  """The inputs, in a folder of the test's own that is the working folder."""
+  subprocess.run(["cp", "-r", f"{place}/.", str(tmp_path)], check=True)
+  monkeypatch.chdir(tmp_path)
+  return tmp_path
+
+
+_SCORE = "score --references=references.jsonl --predictions=predictions.jsonl --only_tables"
+_RATE = "human rate --protocol=sxs --predictions A=predictions.jsonl B=other.jsonl"
+_SHOW = "data show corpus --image_size=16 --target_length=16 --count=2"
+
+
+@pytest.mark.parametrize(
+  ("command", "lock"),
+  [
+    ("data build emoji36 --out=new", "new/.xmcap.lock"),
+    ("data build xm3600 --release=run --out=new", "new/.xmcap.lock"),
+    ("data build coco35l --release=run --out=new", "new/.xmcap.lock"),
+    ("data build cc3m35l --release=run --out=new", "new/.xmcap.lock"),
+    ("data build xm3600 --release=fetched --download --out=new", "fetched/.xmcap.lock"),
+    ("data index corpus", "corpus/.xmcap.lock"),
+    ("data check corpus", "corpus/.xmcap.lock"),
+    ("data check corpus --out=new", "new/.xmcap.lock"),
+    (f"{_SHOW} --out=new.html", ".new.html.lock"),
+    (f"{_SCORE} --out=new", "new/.xmcap.lock"),
+    (f"{_SCORE} --out=new --save_df=new.df", ".new.df.lock"),
+    ("compare scored A=scored --out=new", "new/.xmcap.lock"),
+    ("human sxs --comparisons=core=core.csv --resamples=2 --out=new", "new/.xmcap.lock"),
+    (f"{_RATE} --out=new.html", ".new.html.lock"),
+    (f"{_RATE} --out=new.html", ".new.key.jsonl.lock"),
+    ("human rate --join=key.jsonl ratings.jsonl --out=new.jsonl", ".new.jsonl.lock"),
+    ("runs run --out=new.html", ".new.html.lock"),
+    ("convert --input=weights --out=new", "new/.xmcap.lock"),
+  ],
+)
+def test_a_second_writer_is_refused_by_name(here, capsys, command, lock):
+  if command.startswith("compare"):
+    assert cli.main([*_SCORE.split(), "--out=scored"]) == 0
+    capsys.readouterr()
+  with _locked(here / lock):
+    before = sorted(path for path in here.rglob("*") if not path.name.endswith(".lock"))
+    assert cli.main(command.split()) == 1
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("xmcap: ")]
+    assert sorted(path for path in here.rglob("*") if not path.name.endswith(".lock")) == before
+  assert len(errors) == 1
+  assert f"is being written by {_HOLDER}: wait until it ends, or give another " in errors[0]
+
+
+def test_a_second_run_in_a_model_folder_is_refused(here, capsys):
+  pytest.importorskip("jax")
+  train = ["train", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
+  with _locked(here / "model" / ".xmcap.lock"):
+    assert cli.main([*train, "--gin.MODEL_DIR=model", "--gin.DATA_DIR=corpus"]) == 1
+    error = capsys.readouterr().err
+    assert f"model: is being written by {_HOLDER}" in error and "or give another MODEL_DIR" in error
+    assert [path.name for path in (here / "model").iterdir()] == [".xmcap.lock"]
+
+
+@pytest.mark.parametrize(
+  ("command", "words"),
+  [
+    ("data build xm3600 --release=corpus --out=corpus", "--out=corpus: would be written over --release"),
+    ("data build xm3600 --captions=x --images=corpus --out=link", "--out=link: .* over --images=corpus"),
+    (f"{_SHOW} --out=corpus/vocabulary.model", "written over DIR"),
+    (f"{_SHOW} --out=corpus/../corpus/dataset_info.json", "written over DIR"),
+    (f"{_SCORE} --out=new --save_df=predictions.jsonl", "--save_df=.* over --predictions"),
+    (f"{_SCORE} --out=new --save_df=references.jsonl", "--save_df=.* over --references"),
+    (f"{_SCORE} --out=new --save_df=new/table.csv", "--save_df=new/table.csv: --out is written there too"),
+    (f"{_SCORE} --out=new --save_df=link/tags.txt --df=corpus/tags.txt", "--save_df=.* over --df"),
+    (f"{_SCORE} --out=scored --baseline=scored", "--out=scored/table.json: .* over --baseline"),
+    ("compare scored A=scored --out=new --references=new/report.html", "--out=new/report.html"),
+    (
+      "human sxs --comparisons=core=correlations.csv --out=.",
+      "--out=.*csv: would be written over --comparisons",
+    ),
+    (f"{_RATE} --out=predictions.jsonl", "--out=predictions.jsonl: .* over --predictions"),
+    (f"{_RATE} --references=references.jsonl --out=references.jsonl", "--out=.* over --references"),
+    ("human rate --join=a.key.jsonl predictions.jsonl --out=predictions.jsonl", "over RATINGS"),
+    ("human rate --join=predictions.jsonl other.jsonl --out=predictions.jsonl", "over --join"),
+    ("runs run --out=run/metrics.jsonl", "--out=run/metrics.jsonl: would be written over DIR"),
+    ("convert --input=run --out=link/../run", "--out=link/../run: would be written over --input=run"),
+  ],
+)
+def test_an_output_that_is_an_input_is_refused(here, capsys, command, words):
+  (here / "link").symlink_to("corpus")
+  os.makedirs("scored")
+  if command.startswith("human sxs"):
+    os.rename("core.csv", "correlations.csv")
+  before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+  code = cli.main(command.split())
+  error = capsys.readouterr().err.splitlines()[-1]
+  assert code == 2 and re.search(words, error) and error.endswith(": name another"), error
+  assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+def test_the_predictions_of_a_folder_can_be_scored_into_it_again(here, capsys):
+  command = "score --references=references.jsonl --out=scored --processes=1 --pictures=none"
+  assert cli.main([*command.split(), "--predictions=predictions.jsonl"]) == 0
+  before = (here / "scored" / "predictions.jsonl").read_bytes()
+  assert cli.main([*command.split(), "--predictions=scored/predictions.jsonl"]) == 0
+  assert (here / "scored" / "predictions.jsonl").read_bytes() == before
+
+
+def test_of_two_builds_at_once_one_works_and_one_is_refused(tmp_path):
+  release = releases.write_xm3600(tmp_path / "release", images=30)
+  command = [sys.executable, "-m", "xmcap.cli", "data", "build", "xm3600", f"--out={tmp_path / 'out'}"]
+  command += [f"--{role}={path}" for role, path in release.paths.items()]
+  root = pathlib.Path(cli.__file__).parents[1]
+  both = [subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+  errors = [process.communicate()[1] for process in both]
+  codes = [process.returncode for process in both]
+  # The second may also come when the first is done already.
+  assert sorted(codes) in ([0, 1], [0, 0]), errors
+  for code, error in zip(codes, errors, strict=True):
+    if code:
+      assert "is being written by process" in error and "(xmcap data build xm3600, since" in error
+  assert release.differences(tmp_path / "out") == []
+  assert not list((tmp_path / "out").glob(".*"))
