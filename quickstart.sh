@@ -21,7 +21,7 @@ echo "== 3/4 the captioner learns captions from that ViT"
 "$xmcap" train "${common[@]}" --gin_file=runs/quickstart.gin --gin.MODEL_DIR="$runs/model" --gin.TAGS_DIR="$runs/tags"
 echo "== 4/4 captions for 3,600 unseen pictures in 36 languages, scored"
 "$xmcap" eval --model_dir="$runs/model" --gin_file=runs/eval_emoji36.gin \
-  --gin.REFERENCES="$runs/data/test/captions.jsonl" --gin.EVAL_DIR="$runs/eval"
+  --gin.DATA_DIR="$runs/data" --gin.REFERENCES="$runs/data/test/captions.jsonl" --gin.EVAL_DIR="$runs/eval"
 
 pictures=("$runs"/data/test/images/*.png)
 echo "Caption a picture of your own:  $xmcap caption --model_dir=$runs/model --languages=en,th,ar ${pictures[0]}"

@@ -67,7 +67,7 @@ def _model(folder):
   from xmcap.models.t5 import T5Config
   from xmcap.models.vit import ViTConfig
 
-  configuration.parse(["models/bb.gin", f"{folder}/xmcap-mt5/model.gin", f"{folder}/xmcap-vit/model.gin"])
+  configuration.parse(["models/bb.gin", f"{folder}/xmcap-mt5/model.json", f"{folder}/xmcap-vit/model.json"])
   return ViTConfig(), T5Config()
 
 

@@ -41,6 +41,7 @@ def place(tmp_path_factory):
 
 def evaluate(place, out, *extra):
   run("eval", f"--model_dir={place / 'model'}", "--gin_file=runs/eval_emoji36.gin", f"--gin.EVAL_DIR={out}",
+      f"--gin.DATA_DIR={place / 'data'}",
       f"--gin.REFERENCES={place / 'data/test/captions.jsonl'}", "--gin.Predictor.max_length=6", *extra)  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import difflib
 import inspect
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -33,8 +33,12 @@ def parse(
   overrides: Sequence[str] = (),
   search_paths: Sequence[str] = (),
   macros: Mapping[str, str] | None = None,
+  bind: Callable[[], None] | None = None,
 ) -> None:
   """Parses gin files, then the overrides, into gin's global configuration, and checks it.
+
+  A gin file can import any module, and so can run anything: each is one that the user named. A `model.json` may stand
+  among them; it is read as values (see `xmcap.model_json`).
 
   Args:
     files: gin files, the last one wins.
@@ -42,11 +46,14 @@ def parse(
       A VALUE that is no gin expression is taken as a string, so a path needs no second quotes.
     search_paths: folders to look the files up in, after the working folder.
     macros: set after the files and before the overrides.
+    bind: binds what comes before the files.
 
   Raises:
     UsageError: a file is missing or cannot be parsed, or a name is unknown (with the nearest one).
   """
   gin.clear_config()
+  if bind is not None:
+    bind()
   places = ["", *search_paths, str(gin_folder())]
   for file in files:
     _parse_file(file, places)
@@ -93,6 +100,12 @@ def _parse_file(file: str, places: Sequence[str]) -> None:
     known = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
     looked = ", ".join(str(place) or "." for place in places)
     raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, known)}")
+  if found.suffix == ".json":
+    # Not above: it brings the models along, which `--explain` of other files does not need.
+    from xmcap import model_json
+
+    model_json.bind(model_json.read(found))
+    return
   with _Explained(str(found)):
     # Includes inside a gin file are looked up in the same places.
     for place in reversed(places):
@@ -151,7 +164,8 @@ class _Explained:
       raise UsageError(f"{where}: gin cannot read this: {(error.text or error.msg).strip()}") from None
     if isinstance(error, ImportError):
       raise UsageError(f"{self._one_line(str(error))}: install what it needs, or mend the import") from None
-    if isinstance(error, ValueError):
+    # Names and attributes: with dynamic registration, of what a file imports.
+    if isinstance(error, ValueError | NameError | AttributeError):
       raise UsageError(self._one_line(str(error))) from None
     return False
 

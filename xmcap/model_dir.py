@@ -1,9 +1,11 @@
 """The folder of a trained model, and what can be done with it: evaluate, and caption pictures.
 
-It holds `config.gin` (the resolved configuration), `vocabulary.model` and `checkpoints/`: all that is needed to
-caption, wherever the folder is moved to.
+It holds `model.json` (the model's sizes), `vocabulary.model` and `checkpoints/`: all that is needed to caption,
+wherever the folder is moved to. Besides, `config.gin` is the resolved configuration of the run, for people and for
+those who name it themselves: gin can run code, so nothing of a folder is parsed by gin because it lies there.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -12,9 +14,10 @@ from typing import Any
 
 import gin
 import jax
+from absl import logging
 from etils import epath
 
-from xmcap import configuration, languages, outputs, terminal
+from xmcap import configuration, languages, model_json, outputs, terminal
 from xmcap import predictor as predictor_lib
 from xmcap.data import checks, images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
@@ -26,7 +29,7 @@ VOCABULARY = "vocabulary.model"
 
 
 def prepare_model_dir() -> None:
-  """Writes `config.gin` and the vocabulary into the folder that the configuration names as MODEL_DIR.
+  """Writes `config.gin`, `model.json` and the vocabulary into the folder that the configuration names as MODEL_DIR.
 
   Raises:
     UsageError: the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
@@ -34,9 +37,8 @@ def prepare_model_dir() -> None:
   """
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
-  rows = text_rows(
-    configuration.resolve(gin.get_bindings("train", resolve_references=False).get("objective"))
-  )
+  objective = configuration.resolve(gin.get_bindings("train", resolve_references=False).get("objective"))
+  rows = text_rows(objective)
   if rows is not None:
     checks.check_rows(vocabulary, rows)
   if jax.process_index():
@@ -44,6 +46,7 @@ def prepare_model_dir() -> None:
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     (model_dir / CONFIG).write_bytes(configuration.explain().encode())
+    (model_dir / model_json.NAME).write_bytes(model_json.as_text(_model(objective)).encode())
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The vocabulary may be this very file, which other processes are reading.
@@ -59,24 +62,70 @@ def text_rows(objective: Any) -> int | None:
   return None if t5 is None else t5.vocab_size
 
 
+def _model(objective: Any) -> model_json.Model:
+  """What `model.json` says of a run: the model that it trains, and how gin says that captions are made."""
+  module = getattr(objective, "module", None)
+  parts = {
+    part: model_json.of_config(config)
+    for part in ("vit", "t5")
+    if (config := getattr(module, part, None)) is not None
+  }
+  # A run that decodes nothing may not even have imported Predictor.
+  bound = gin.get_bindings("xmcap.predictor.Predictor")
+  search = model_json.of_search(bound["search"]) if "search" in bound else None
+  if "search" in bound and search is None:
+    logging.warning("Predictor.search is no search of xmcap: %s does not say it", model_json.NAME)
+  decoding = {name: bound[name] for name in ("max_length", "cache_dtype") if name in bound}
+  return model_json.Model(**parts, mixture=configuration.macro("MIXTURE"), decoding=decoding, search=search)
+
+
 def parse(
   model_dir: str, files: Sequence[str] = (), overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
 ) -> None:
-  """Parses the configuration of a model folder, with gin files and overrides on top, and its own vocabulary.
+  """Binds what a model folder's `model.json` says and its vocabulary, with gin files and overrides on top.
+
+  Args:
+    model_dir: the folder.
+    files, overrides, search_paths: see `configuration.parse`; the user named them. Where the folder's own `config.gin`
+      is among them, it may be without a `model.json`.
 
   Raises:
-    UsageError: the folder is no model folder, or see `configuration.parse`.
+    UsageError: the folder is no model folder, or see `configuration.parse` and `model_json.read`.
   """
+  folder = epath.Path(model_dir)
+  model = None
+  if (folder / model_json.NAME).exists():
+    model = model_json.read(folder / model_json.NAME)
+  elif not any(_same(file, folder / CONFIG) for file in files):
+    raise no_model_json(model_dir)
+  own = {"MODEL_DIR": model_dir, "VOCABULARY": os.fspath(folder / VOCABULARY)}
+  configuration.parse(files, overrides, search_paths, macros=own, bind=functools.partial(_bind, model))
+
+
+def _bind(model: model_json.Model | None) -> None:
+  if model is not None:
+    model_json.bind(model)
+  gin.parse_config("Predictor.vocabulary = %VOCABULARY")
+
+
+def _same(file: str, other: epath.Path) -> bool:
+  try:
+    return os.path.samefile(file, other)
+  except OSError:
+    return False
+
+
+def no_model_json(model_dir: str | os.PathLike) -> UsageError:
+  """What to say of a folder that has none."""
   config = epath.Path(model_dir) / CONFIG
-  if not config.is_file():
-    raise UsageError(
-      f"{model_dir} is no model folder ({CONFIG} is absent): give the MODEL_DIR of a training run"
+  if not config.exists():
+    return UsageError(
+      f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a training run"
     )
-  own = {"MODEL_DIR": model_dir}
-  vocabulary = epath.Path(model_dir) / VOCABULARY
-  if vocabulary.is_file():
-    own["VOCABULARY"] = os.fspath(vocabulary)
-  configuration.parse([str(config.resolve()), *files], overrides, search_paths, macros=own)
+  return UsageError(
+    f"{model_dir}: no {model_json.NAME}; an earlier xmcap wrote this folder. The command that trained it, given again,"
+    f" writes one; if you trust who wrote {CONFIG}, which can run code, eval and caption take --gin_file={config}"
+  )
 
 
 def load_params(model_dir: str, step: int | None = None) -> Any:
@@ -111,25 +160,27 @@ def evaluate(
 
 
 def caption_files(
-  model_dir: str, files: Sequence[str], codes: Sequence[str], as_json: bool = False, step: int | None = None
+  model_dir: str,
+  contents: Sequence[tuple[str, bytes]],
+  codes: Sequence[str],
+  as_json: bool = False,
+  step: int | None = None,
 ) -> None:
-  """`xmcap caption`: prints the captions of picture files.
+  """`xmcap caption`: prints the captions of picture files, by the `Predictor` that gin is configured for.
 
   Args:
     model_dir: folder of a training run.
-    files: JPEG or PNG files.
+    contents: from `read_pictures`.
     codes: languages.
     as_json: prints predictions as JSONL, the file's name as the key.
     step: of the checkpoint; None: the best by the run's metric if it kept one, else the newest.
 
   Raises:
-    UsageError: no model there, or a file that is not there.
+    UsageError: no model there.
     XmcapError: a file that is no picture, or a checkpoint that does not fit.
   """
-  # Pictures first: they are checked in a moment, and loading a model takes seconds.
-  contents = [(file, _read_file(file)) for file in files]
-  parse(model_dir)
-  predictor = predictor_lib.Predictor(configuration.macro("MIXTURE"))
+  files = [file for file, _ in contents]
+  predictor = predictor_lib.Predictor()
   pictures = {file: images.load(data, file, predictor.image_size) for file, data in contents}
   params = load_params(model_dir, step)
   for file, captions in predictor(params, files, pictures.__getitem__, codes):
@@ -142,8 +193,12 @@ def caption_files(
         print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(caption, limit=None)}")
 
 
-def _read_file(file: str) -> bytes:
-  try:
-    return pathlib.Path(file).read_bytes()
-  except OSError as error:
-    raise UsageError(f"{file}: cannot be read ({error.strerror}): name a JPEG or PNG file") from None
+def read_pictures(files: Sequence[str]) -> list[tuple[str, bytes]]:
+  """The contents of JPEG or PNG files, by name; UsageError where one cannot be read."""
+  contents = []
+  for file in files:
+    try:
+      contents.append((file, pathlib.Path(file).read_bytes()))
+    except OSError as error:
+      raise UsageError(f"{file}: cannot be read ({error.strerror}): name a JPEG or PNG file") from None
+  return contents

@@ -13,9 +13,10 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from xmcap.data import files, tasks
+from xmcap.data import checks, files, tasks
 from xmcap.data.prefetch import Job, prefetch
-from xmcap.errors import UsageError
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError, one_line
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy
@@ -34,6 +35,7 @@ class Predictor:
 
   Args:
     mixture: name of the seqio mixture whose vocabulary the model was trained with.
+    vocabulary: the file of that vocabulary, where a model folder holds it: the mixture is not asked then.
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
     max_length: the most pieces of a caption, its end counted.
     batch_size: pictures decoded at once, times the number of languages; the next multiple of it that the devices
@@ -41,17 +43,20 @@ class Predictor:
     cache_dtype: of the decoder's keys and values; see `Generator`.
 
   Raises:
-    UsageError: for a length or batch size below 1, or an unknown dtype.
+    UsageError: for a length or batch size below 1, an unknown dtype, neither mixture nor vocabulary, a vocabulary of
+      another size than the model's, or no configuration of a captioner.
   """
 
   def __init__(
-    self, mixture: str = gin.REQUIRED, search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
-    cache_dtype: str = "auto",
+    self, mixture: str = "", search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
+    cache_dtype: str = "auto", vocabulary: str = "",
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
-    self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
-    self.captioner = Captioner(ViTConfig(), T5Config()).unrolled()
+    self.captioner = _captioner().unrolled()
+    self.vocabulary = _vocabulary(mixture, vocabulary)
+    if vocabulary:
+      checks.check_rows(self.vocabulary, self.captioner.t5.vocab_size)
     self.batch_size = batch_size
     self._generate = Generator(self.captioner, search, max_length, None, cache_dtype)
 
@@ -132,6 +137,25 @@ class Predictor:
           yield done
       if begun is not None:
         yield begun[0], np.asarray(begun[1])
+
+
+def _captioner() -> Captioner:
+  """The model that gin's bindings describe."""
+  try:
+    return Captioner(ViTConfig(), T5Config())
+  except (TypeError, RuntimeError) as error:
+    # Gin says so of parameters that nothing gives.
+    raise UsageError(
+      f"no captioner is configured ({one_line(error)}): give the folder of a captioner, or a gin file of its model"
+    ) from None
+
+
+def _vocabulary(mixture: str, path: str) -> Vocabulary:
+  if path:
+    return Vocabulary(path)
+  if not mixture:
+    raise UsageError("Predictor has neither mixture nor vocabulary: set one of them")
+  return tasks.registration(mixture).corpus.vocabulary()
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ from flax import traverse_util
 from safetensors.numpy import load_file, save_file
 
 from tests.convert.conftest import convert, write_mt5, write_tower  # noqa: F401
+from xmcap import model_json
 from xmcap.convert.source import parameter_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -39,7 +40,6 @@ def captioner(vit, stacked=False):
 
 def write_run(folder, vit, stacked=False):
   """A run's folder: a checkpoint as the training loop writes it, and its configuration."""
-  from xmcap.convert.model_gin import model_gin
   from xmcap.training import checkpoints
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.step import create_state
@@ -48,7 +48,8 @@ def write_run(folder, vit, stacked=False):
   run = checkpoints.Checkpoints(folder)
   run.save(3, create_state(params, Optimizer(adam)))
   run.close()
-  (folder / "config.gin").write_text(model_gin(T5, "a test") + model_gin(vit, "a test"))
+  model = model_json.Model(vit=model_json.of_config(vit), t5=model_json.of_config(T5), mixture="emoji36")
+  (folder / "model.json").write_text(model_json.as_text(model))
   return folder
 
 
@@ -93,16 +94,16 @@ def test_a_vit_that_transformers_has_not(tmp_path, convert):  # noqa: F811
 
 def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):  # noqa: F811
   run = write_run(tmp_path / "run", VITS["ViTModel"])
-  config = (run / "config.gin").read_text()
-  (run / "config.gin").write_text(config.replace("mlp_dim = 20", "mlp_dim = 28"))
+  config = (run / "model.json").read_text()
+  (run / "model.json").write_text(config.replace('"mlp_dim": 20', '"mlp_dim": 28'))
   line = convert(run, "--to=hf", code=2)
   assert (
     "encoder/layers_0/mlp/wi_0/kernel has shape (16, 20), and its configuration asks for (16, 28)" in line
   )
-  (run / "config.gin").write_text(config.replace("num_encoder_layers = 2", "num_encoder_layers = 1"))
+  (run / "model.json").write_text(config.replace('"num_encoder_layers": 2', '"num_encoder_layers": 1'))
   assert "encoder/layers_1/" in convert(run, "--to=hf", code=2)
-  (run / "config.gin").unlink()
-  assert "no config.gin in the run's folder" in convert(run, "--to=hf", code=2)
+  (run / "model.json").unlink()
+  assert "no model.json with it" in convert(run, "--to=hf", code=2)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +155,8 @@ def test_what_is_there_is_not_overwritten(tmp_path, convert):  # noqa: F811
 
 def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
   out = convert(write_mt5(tmp_path / "mt5"))
-  assert sorted(path.name for path in out.iterdir()) == ["model.gin", "params.safetensors"]
-  assert f"--gin_file={out}/model.gin" in convert.printed
+  assert sorted(path.name for path in out.iterdir()) == ["model.json", "params.safetensors"]
+  assert f"--gin_file={out}/model.json" in convert.printed
   assert f"--gin.INITIAL_CHECKPOINT=\"['{out}']\"" in convert.printed
 
 
@@ -169,7 +170,7 @@ def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypa
   monkeypatch.setattr(tensor_files.os, "fsync", full)
   out = tmp_path / "out"
   assert cli.main(["convert", f"--input={source}", f"--out={out}"]) == 1
-  assert [path.name for path in out.iterdir()] == ["model.gin"]
+  assert [path.name for path in out.iterdir()] == ["model.json"]
 
 
 def test_neither_torch_nor_transformers_nor_tensorflow_is_imported(tmp_path):

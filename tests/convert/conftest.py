@@ -85,10 +85,10 @@ def params_of(folder):
 
 
 def config_of(folder, config):
-  """`T5Config` or `ViTConfig` as the folder's model.gin binds it, in float32."""
+  """`T5Config` or `ViTConfig` as the folder's model.json says it, in float32."""
   from xmcap import configuration
 
-  configuration.parse([str(pathlib.Path(folder, "model.gin"))], [f"{config.__name__}.dtype=float32"])
+  configuration.parse([str(pathlib.Path(folder, "model.json"))], [f"{config.__name__}.dtype=float32"])
   return config()
 
 

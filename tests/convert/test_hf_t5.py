@@ -91,7 +91,7 @@ def test_out_and_back_is_bit_equal_both_ways(tmp_path, convert):
   same_trees(before, after)
   back = convert(theirs)
   assert (back / "params.safetensors").read_bytes() == (ours / "params.safetensors").read_bytes()
-  assert (back / "model.gin").read_text() == (ours / "model.gin").read_text()
+  assert (back / "model.json").read_text() == (ours / "model.json").read_text()
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -145,11 +145,11 @@ def test_another_variant_or_size_is_named(tmp_path, convert, change, message):
   assert message in convert(source, code=2)
 
 
-def test_model_gin_may_follow_a_model_file(tmp_path, convert):
+def test_model_json_may_follow_a_model_file(tmp_path, convert):
   from xmcap import configuration
 
   out = convert(write_mt5(tmp_path / "mt5"))
-  configuration.parse(["models/bb.gin", str(out / "model.gin")])
+  configuration.parse(["models/bb.gin", str(out / "model.json")])
   config = T5Config()
   assert (config.vocab_size, config.num_decoder_layers, config.mlp_dim, config.dropout_rate) == (
     37,

@@ -146,7 +146,7 @@ def test_out_and_back(tmp_path, convert, kind):
   np.testing.assert_allclose(their_features(theirs, kind), their_features(source, kind), rtol=0, atol=1e-5)
   back = convert(theirs)
   assert (back / "params.safetensors").read_bytes() == (ours / "params.safetensors").read_bytes()
-  assert (back / "model.gin").read_text() == (ours / "model.gin").read_text()
+  assert (back / "model.json").read_text() == (ours / "model.json").read_text()
 
 
 @pytest.mark.parametrize(

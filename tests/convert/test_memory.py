@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 
+from xmcap import model_json
 from xmcap.convert.source import parameter_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.tensor_files import Output, write_safetensors
@@ -18,6 +19,7 @@ import resource, sys
 from xmcap import cli
 from xmcap.convert import exporting, importing  # imported before memory is first looked at
 from xmcap.convert.source import parameter_shapes
+from xmcap import model_json
 from xmcap.models.t5 import T5Config
 parameter_shapes(T5Config(9, 8, 2, 4, 1, 1, 8))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -48,17 +50,8 @@ def test_converting_holds_a_few_tensors(tmp_path):
   ours = tmp_path / "ours"
   ours.mkdir()
   size = write_safetensors(ours / "params.safetensors", outputs, {}) / 2**20
-  fields = (
-    "vocab_size",
-    "emb_dim",
-    "num_heads",
-    "head_dim",
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "mlp_dim",
-  )
-  lines = [f"T5Config.{field} = {getattr(CONFIG, field)}" for field in fields]
-  (ours / "model.gin").write_text("\n".join(["import xmcap.models.captioner", *lines]))
+  model = model_json.Model(t5=model_json.of_config(CONFIG))
+  (ours / model_json.NAME).write_text(model_json.as_text(model))
   assert size > 280
   # The two largest tensors are 59 MB each, and one is held twice while it is transposed.
   limit = 150

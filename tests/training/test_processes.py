@@ -163,7 +163,8 @@ def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_p
 
 def test_hosts_share_an_evaluation(corpus, runs, tmp_path):
   flags = (
-    f"--model_dir={runs(1)}", "--gin_file=runs/eval.gin", f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
+    f"--model_dir={runs(1)}", f"--gin_file={runs(1)}/config.gin", "--gin_file=runs/eval.gin",
+    f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
     "--gin.evaluate.evaluators=[@LossEvaluator(), @CaptionEvaluator()]", "--gin.CaptionEvaluator.languages=['en','de']",
     "--gin.Predictor.max_length=6", "--gin.Predictor.batch_size=4",
   )  # fmt: skip

@@ -112,6 +112,7 @@ def _add_caption(commands) -> None:
     "--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest"
   )
   command.add_argument("images", nargs="+", metavar="IMAGE", help="JPEG or PNG files")
+  base.add_gin(command)
 
 
 def _caption(arguments) -> None:
@@ -121,4 +122,10 @@ def _caption(arguments) -> None:
   platforms.take_gpu()
   from xmcap import model_dir
 
-  model_dir.caption_files(arguments.model_dir, arguments.images, codes, arguments.json, arguments.step)
+  # Pictures first: they are checked in a moment, and loading a model takes seconds.
+  contents = model_dir.read_pictures(arguments.images)
+  files, search_paths = arguments.gin_file, base.search_paths(arguments)
+  model_dir.parse(arguments.model_dir, files, arguments.overrides, search_paths)
+  if base.explained(arguments):
+    return
+  model_dir.caption_files(arguments.model_dir, contents, codes, arguments.json, arguments.step)

@@ -5,15 +5,13 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xmcap import configuration
+from xmcap import model_json
 from xmcap.convert import hf, hf_t5, hf_vit
 from xmcap.convert.detect import is_xmcap
 from xmcap.convert.importing import check_free, make_folder
 from xmcap.convert.pairs import SAME, TRANSPOSED, Pair, export_outputs
 from xmcap.convert.source import T5_PARTS, parameter_shapes
 from xmcap.errors import UsageError
-from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.tensor_files import Output, Tensor, write_safetensors
 from xmcap.training import weights
 
@@ -59,13 +57,13 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
   for name, tensors in (("t5", t5), ("vit", vit)):
     if part == name and not tensors:
       raise UsageError(f"--part={part}: {given.where} has no {name}; it has {', '.join(given.parts())}")
-  _configure(place, given.where)
+  model = _read_model(place, given.where)
   # All is checked before anything is written.
   jobs = []
   if wanted["t5"]:
-    jobs.append(_t5(t5, folder / "t5" if whole else folder, given.where))
+    jobs.append(_t5(model, t5, folder / "t5" if whole else folder, given.where))
   if wanted["vit"]:
-    jobs.append(_vit(vit, folder / "vit" if whole else folder, given.where))
+    jobs.append(_vit(model, vit, folder / "vit" if whole else folder, given.where))
   for target, *_ in jobs:
     check_free(target, hf.WEIGHTS, hf.CONFIG)
   if whole:
@@ -97,31 +95,27 @@ def _parts_of(part: str) -> tuple[str, ...]:
   return T5_PARTS if part == "t5" else ("vit",)
 
 
-def _configure(place: pathlib.Path, where: str) -> None:
-  """Reads the configuration that belongs to the weights, for `T5Config()` and `ViTConfig()`."""
-  if (place / weights.GIN).is_file() and (place / weights.PARAMS).is_file():
-    configuration.parse([str((place / weights.GIN).resolve())])
-    return
-  # Not above: it brings TensorFlow along, which only the configuration of a run asks for.
-  from xmcap import model_dir
-
-  run = next((up for up in (place, *place.resolve().parents[:2]) if (up / model_dir.CONFIG).is_file()), None)
-  if run is None:
-    raise UsageError(
-      f"{where}: no {model_dir.CONFIG} in the run's folder, which says what the weights are: copy it too"
-    )
-  model_dir.parse(str(run))
+def _read_model(place: pathlib.Path, where: str) -> model_json.Model:
+  """The `model.json` that belongs to the weights: beside them, or in the folder of their run."""
+  converted = (place / weights.PARAMS).is_file()
+  for folder in (place,) if converted else (place, *place.resolve().parents[:2]):
+    if (folder / model_json.NAME).is_file():
+      return model_json.read(folder / model_json.NAME)
+  raise UsageError(
+    f"{where}: no {model_json.NAME} with it, which says what the weights are: copy it too, or have it written anew by"
+    " the command that made the weights"
+  )
 
 
-def _bound(config: type, where: str) -> Any:
-  try:
-    return config()
-  except (TypeError, RuntimeError):
-    raise UsageError(f"{where}: its configuration does not say all of {config.__name__}") from None
+def _config(model: model_json.Model, part: str, where: str) -> Any:
+  config = model.config(part)
+  if config is None:
+    raise UsageError(f"{where}: its {model_json.NAME} says nothing of a {part}")
+  return config
 
 
-def _t5(tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
-  config = _bound(T5Config, where)
+def _t5(model: model_json.Model, tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
+  config = _config(model, "t5", where)
   pairs = hf_t5.t5_pairs(config)
   outputs = export_outputs(pairs, tensors, parameter_shapes(config), where)
   files = {
@@ -131,8 +125,8 @@ def _t5(tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
   return folder, "MT5ForConditionalGeneration", files, outputs, f"the T5, {len(tensors)} parameters"
 
 
-def _vit(tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
-  config = _bound(ViTConfig, where)
+def _vit(model: model_json.Model, tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
+  config = _config(model, "vit", where)
   family = hf_vit.family_of(config)
   if family is None or ("vit/map_head/probe" in tensors) != (config.pool == "map"):
     raise UsageError(

@@ -5,14 +5,17 @@ import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from xmcap import model_json
 from xmcap.convert.detect import open_source
-from xmcap.convert.model_gin import model_gin
 from xmcap.convert.pairs import Dropped, count, import_outputs
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
 from xmcap.tensor_files import write_safetensors
-from xmcap.training.weights import GIN, PARAMS
+from xmcap.training.weights import PARAMS
+
+# Fields of a run, not of the weights.
+_OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype")
 
 
 def convert(
@@ -56,13 +59,15 @@ def convert(
   for prefix in source.absent:
     say(f"not there: {prefix}: begins fresh in training")
   make_folder(folder)
-  (folder / GIN).write_text(model_gin(source.config, source.what), encoding="utf-8")
+  part = "t5" if isinstance(source.config, T5Config) else "vit"
+  model = model_json.Model(**{part: model_json.of_config(source.config, leave_out=_OF_A_RUN)})
+  (folder / model_json.NAME).write_text(model_json.as_text(model), encoding="utf-8")
   size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.what}, say)
   say(
     f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
   )
   model = "the T5 of bb, bg or lg" if isinstance(source.config, T5Config) else "the ViT of bb, bg or lg"
-  say(f"next, {model}: xmcap train --gin_file=models/bb.gin --gin_file={folder / GIN} ...")
+  say(f"next, {model}: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ...")
   say(f"  and --gin.INITIAL_CHECKPOINT=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
 
 

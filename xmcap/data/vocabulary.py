@@ -29,6 +29,8 @@ UNK_ID = 2
 ROW_MULTIPLE = 128
 MT5_SIZE = 250_100
 """Pieces of mT5's model, whose prompt is a language's code as text."""
+LARGEST = 2**28
+"""Bytes of a model's file; mT5's has 4.3 million."""
 
 _TRAINER_THREADS = 2  # the trainer sums per thread: a fixed number gives the same model on every machine
 
@@ -155,7 +157,16 @@ def _write_whole(path: str, data: bytes) -> None:
 def read_model(path: str) -> bytes:
   """Reads the bytes of a model from this machine or from a bucket; UsageError if it cannot be read."""
   try:
-    return addresses.read_bytes(path)
+    # A file of this machine is not even read.
+    size = 0 if addresses.is_remote(path) else os.path.getsize(path)
+    model = addresses.read_bytes(path) if size <= LARGEST else b""
+    if max(size, len(model)) > LARGEST:
+      raise UsageError(
+        f"{path}: {max(size, len(model)):,} bytes; a SentencePiece model has {LARGEST:,} at most: give another"
+      )
+    return model
+  except UsageError:
+    raise
   except OSError as error:
     reason = error.strerror or "it is absent"
   except XmcapError as error:

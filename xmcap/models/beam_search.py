@@ -14,6 +14,7 @@ from flax import struct
 from jax import lax
 
 from xmcap.errors import UsageError
+from xmcap.models import limits
 from xmcap.models.search import run_in_stages, top_tokens
 from xmcap.models.t5 import EOS_ID, PAD_ID, SelfCache
 
@@ -72,14 +73,15 @@ class Beam:
   early_stopping: bool | str = "never"
 
   def __post_init__(self):
-    if self.beams < 1:
-      raise UsageError(f"Beam.beams is {self.beams}: it must be at least 1")
-    if self.length_penalty < 0:
-      raise UsageError(f"Beam.length_penalty is {self.length_penalty}: it must be 0 or more")
+    limits.check(self, {"beams": (1, 1024), "length_penalty": (0, 1000)})
     if self.convention not in CONVENTIONS:
-      raise UsageError(f"unknown Beam.convention '{self.convention}': use one of {', '.join(CONVENTIONS)}")
-    if self.early_stopping not in EARLY_STOPPING:
-      raise UsageError(f"unknown Beam.early_stopping {self.early_stopping!r}: use 'never', False or True")
+      raise UsageError(
+        f"unknown Beam.convention {self.convention[:40]!r}: use one of {', '.join(CONVENTIONS)}"
+      )
+    if not isinstance(self.early_stopping, bool | str) or self.early_stopping not in EARLY_STOPPING:
+      raise UsageError(
+        f"unknown Beam.early_stopping {str(self.early_stopping)[:40]!r}: use 'never', False or True"
+      )
 
   def penalty(self, length: jax.Array | int) -> jax.Array:
     """What a hypothesis of `length` tokens has its log-probability divided by."""

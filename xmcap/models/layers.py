@@ -45,7 +45,9 @@ def resolve_dtype(name: str) -> jnp.dtype:
   if name == "auto":
     return jnp.dtype(jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16)
   if name not in _DTYPES:
-    raise UsageError(f"unknown dtype '{name}' in a model's configuration: use auto, {', '.join(_DTYPES)}")
+    raise UsageError(
+      f"unknown dtype {name[:40]!r} in a model's configuration: use auto, {', '.join(_DTYPES)}"
+    )
   return jnp.dtype(_DTYPES[name])
 
 

@@ -15,6 +15,7 @@ from flax import struct
 from jax import lax
 
 from xmcap.errors import UsageError
+from xmcap.models import limits
 from xmcap.models.t5 import EOS_ID, PAD_ID, CrossCache, SelfCache
 
 Step = Callable[[jax.Array, jax.Array, CrossCache, SelfCache], tuple[jax.Array, SelfCache]]
@@ -184,11 +185,10 @@ class Sample:
   beams = 1
 
   def __post_init__(self):
-    if self.temperature <= 0:
+    limits.check(self, {"temperature": (0, 1e6), "top_k": (0, 2**24), "top_p": (0, 1)})
+    if not self.temperature:
       raise UsageError(f"Sample.temperature is {self.temperature}: it must be above 0 (use Greedy for 0)")
-    if self.top_k < 0:
-      raise UsageError(f"Sample.top_k is {self.top_k}: it must be 0 (all tokens) or more")
-    if not 0 < self.top_p <= 1:
+    if not self.top_p:
       raise UsageError(f"Sample.top_p is {self.top_p}: it must be above 0 and at most 1")
 
   def run(self, step, cross, cache, max_length, keys):

@@ -18,7 +18,7 @@ from flax import struct
 from jax import lax
 
 from xmcap.errors import UsageError
-from xmcap.models import packing, stacking
+from xmcap.models import limits, packing, stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.layers import (
   ACTIVATIONS,
@@ -35,6 +35,21 @@ PAD_ID = 0
 """Fills prompts and targets, and starts the decoder."""
 EOS_ID = 1
 """Ends a target."""
+
+_LIMITS = {
+  "vocab_size": (1, 2**24),
+  "emb_dim": (1, 2**16),
+  "num_heads": (1, 2**12),
+  "head_dim": (1, 2**12),
+  "num_encoder_layers": (0, limits.MOST_LAYERS),
+  "num_decoder_layers": (1, limits.MOST_LAYERS),
+  "mlp_dim": (1, 2**20),
+  "dropout_rate": (0, 1),
+  # The encoder halves them twice: for keys before and after, and for exact and logarithmic ones.
+  "relpos_buckets": (4, 2**16),
+  "relpos_max_distance": (3, 2**24),
+  "pack_length": (0, 2**16),
+}
 
 
 @gin.configurable
@@ -56,7 +71,7 @@ class T5Config:
     dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
   Raises:
-    UsageError: for a size that is not positive, or an unknown dtype.
+    UsageError: for a field of another type or out of its limits, or an unknown dtype.
   """
 
   vocab_size: int
@@ -75,11 +90,20 @@ class T5Config:
   dtype: str = "auto"
 
   def __post_init__(self):
-    for name in ("vocab_size", "emb_dim", "num_heads", "head_dim", "num_decoder_layers", "mlp_dim"):
-      if getattr(self, name) < 1:
-        raise UsageError(f"T5Config.{name} is {getattr(self, name)}: it must be at least 1")
-    if self.pack_length < 0:
-      raise UsageError(f"T5Config.pack_length is {self.pack_length}: give a number of positions, or 0")
+    limits.check(self, _LIMITS)
+    if self.relpos_max_distance <= self.relpos_buckets // 2:
+      raise UsageError(
+        f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"
+        f" {self.relpos_buckets // 2} positions that have buckets of their own (relpos_buckets)"
+      )
+    attention = 4 * self.emb_dim * self.num_heads * self.head_dim
+    mlp = 3 * self.emb_dim * self.mlp_dim
+    limits.check_parameters(
+      self,
+      2 * self.vocab_size * self.emb_dim
+      + self.num_encoder_layers * (attention + mlp)
+      + self.num_decoder_layers * (2 * attention + mlp),
+    )
     resolve_dtype(self.dtype)
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from xmcap.errors import UsageError
-from xmcap.models import stacking
+from xmcap.models import limits, stacking
 from xmcap.models.attention import MultiHeadAttention
 from xmcap.models.layers import (
   ACTIVATIONS,
@@ -29,6 +29,21 @@ from xmcap.models.layers import (
 )  # fmt: skip
 
 POOLS = ("gap", "map", "tok", "none")
+
+_LIMITS = {
+  "width": (1, 2**16),
+  "depth": (1, limits.MOST_LAYERS),
+  "mlp_dim": (1, 2**20),
+  "num_heads": (1, 2**12),
+  "patch_size": (1, 2**12),
+  "image_size": (1, 2**14),
+  "dropout_rate": (0, 1),
+  # Below it a float32 is no normal number any more.
+  "norm_epsilon": (1e-30, 1),
+  "image_mean": (-1e3, 1e3),
+  "image_std": (1e-6, 1e3),
+}
+_MOST_PATCHES = 2**20
 
 
 @gin.configurable
@@ -52,7 +67,7 @@ class ViTConfig:
     dtype: of the activations: `auto`, `float32`, `bfloat16`.
 
   Raises:
-    UsageError: where sizes do not divide or a name is unknown.
+    UsageError: where a field is of another type or out of its limits, sizes do not divide, or a name is unknown.
   """
 
   width: int
@@ -74,23 +89,28 @@ class ViTConfig:
   dtype: str = "auto"
 
   def __post_init__(self):
+    limits.check(self, _LIMITS)
     # Gin hands over lists; the configuration has to be hashable.
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
-      if len(getattr(self, name)) != 3:
-        value = getattr(self, name)
-        raise UsageError(f"ViTConfig.{name} needs three numbers (red, green, blue), not {value}")
     if self.pool not in POOLS:
-      raise UsageError(f"unknown ViTConfig.pool '{self.pool}': use one of {', '.join(POOLS)}")
+      raise UsageError(f"unknown ViTConfig.pool {self.pool[:40]!r}: use one of {', '.join(POOLS)}")
     if self.activation not in ACTIVATIONS:
       known = ", ".join(ACTIVATIONS)
-      raise UsageError(f"unknown ViTConfig.activation '{self.activation}': use one of {known}")
+      raise UsageError(f"unknown ViTConfig.activation {self.activation[:40]!r}: use one of {known}")
     if self.image_size % self.patch_size:
       raise UsageError(
         f"ViTConfig.image_size {self.image_size} is not divisible by patch_size {self.patch_size}"
       )
     if self.width % self.num_heads:
       raise UsageError(f"ViTConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
+    if self.num_patches > _MOST_PATCHES:
+      raise UsageError(
+        f"ViTConfig: pictures of {self.image_size} pixels in patches of {self.patch_size} are {self.num_patches:,}"
+        f" patches: {_MOST_PATCHES:,} at most"
+      )
+    layers = self.depth * (4 * self.width**2 + 2 * self.width * self.mlp_dim)
+    limits.check_parameters(self, layers + (3 * self.patch_size**2 + self.num_patches) * self.width)
     resolve_dtype(self.dtype)
 
   @property

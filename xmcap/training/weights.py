@@ -8,13 +8,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from xmcap import model_json
 from xmcap.errors import UsageError, XmcapError
 from xmcap.orbax_tensors import read_orbax
 from xmcap.tensor_files import FLOATS, LastRead, Tensor, read_safetensors
 from xmcap.training import saved
 
-PARAMS, GIN = "params.safetensors", "model.gin"
-"""What a folder of converted weights holds: the parameters, and the gin bindings of their model."""
+PARAMS = "params.safetensors"
+"""What a folder of converted weights holds, beside its `model.json`."""
 
 STACKED = "layers"
 
@@ -53,7 +54,7 @@ def open_weights(folder: str | os.PathLike) -> Weights:
         raise UsageError(
           f"{file}: {path} {tensor.shape} is {tensor.dtype}, no parameter: convert the source again"
         )
-    return Weights(str(file), one_by_one(tensors), f"give --gin_file={pathlib.Path(folder, GIN)}")
+    return Weights(str(file), one_by_one(tensors), f"give --gin_file={pathlib.Path(folder, model_json.NAME)}")
 
   def read(path):
     try:

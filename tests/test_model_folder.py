@@ -1,0 +1,146 @@
+"""Nothing of a model folder that the user did not name can run code; what is wrong with a folder is one line."""
+
+import json
+import shutil
+import sys
+
+import gin
+import pytest
+
+from tests import model_folders
+from xmcap import cli, model_json
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+  return model_folders.write(tmp_path_factory.mktemp("made") / "model")
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+  yield shutil.copytree(made, tmp_path / "model")
+  gin.clear_config()
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+  """A file that hostile gin makes; and `hostile_module` can be imported, should anything import it."""
+  monkeypatch.syspath_prepend(str(tmp_path))
+  yield tmp_path / "ran"
+  sys.modules.pop("hostile_module", None)
+
+
+def failed(capsys, *arguments):
+  """The one line of a command that exits 1 or 2."""
+  capsys.readouterr()
+  assert cli.main([str(argument) for argument in arguments]) in (1, 2)
+  error = capsys.readouterr().err.splitlines()
+  said = [line for line in error if line.startswith("xmcap: error: ")]
+  assert len(said) == 1 and not any("Traceback" in line for line in error), error
+  return said[0]
+
+
+def references(folder):
+  """Captions of the picture, in the layout of XM3600's release."""
+  (folder / "images").mkdir()
+  model_folders.picture(folder / "images")
+  row = {"image/key": "picture", "image/locale": "", "en": {"caption": ["a wall"]}}
+  (folder / "captions.jsonl").write_text(json.dumps(row) + "\n")
+  return folder / "captions.jsonl"
+
+
+KINDS = ("a program for an argument", "a module", "an include")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path, capsys, kind):
+  text = model_folders.hostile_gin(ran, tmp_path)[kind]
+  for name in ("config.gin", "model.gin"):
+    (folder / name).write_text(text)
+  picture = model_folders.picture(tmp_path)
+  if kind == KINDS[0]:
+    assert cli.main(["caption", f"--model_dir={folder}", "--json", str(picture)]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["language"] == "en"
+    given = [f"--gin.REFERENCES={references(tmp_path)}", f"--gin.EVAL_DIR={tmp_path / 'eval'}"]
+    assert cli.main(["eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", *given]) == 0
+    assert (tmp_path / "eval/table.json").exists()
+  else:
+    assert cli.main(["caption", f"--model_dir={folder}", "--explain", str(picture)]) == 0
+    assert cli.main(["eval", f"--model_dir={folder}", "--explain"]) == 0
+  for source in (folder, folder / "checkpoints/3"):
+    out = tmp_path / f"hf-{source.name}"
+    assert cli.main(["convert", "--to=hf", f"--input={source}", f"--out={out}"]) == 0
+  assert not ran.exists() and "hostile_module" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_gin_runs_where_the_user_names_it(folder, ran, tmp_path, kind):
+  """Or the test above would prove nothing."""
+  (folder / "config.gin").write_text(model_folders.hostile_gin(ran, tmp_path)[kind])
+  picture = model_folders.picture(tmp_path)
+  cli.main(["caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", str(picture)])
+  assert ran.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path, kind):
+  theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+  assert cli.main(["convert", "--to=hf", f"--input={folder}", f"--out={theirs}"]) == 0
+  assert cli.main(["convert", f"--input={theirs}/t5", f"--out={ours}"]) == 0
+  assert sorted(path.name for path in ours.iterdir()) == ["model.json", "params.safetensors"]
+  for name in ("config.gin", "model.gin"):
+    (ours / name).write_text(model_folders.hostile_gin(ran, tmp_path)[kind])
+  assert cli.main(["convert", "--to=hf", f"--input={ours}", f"--out={tmp_path / 'back'}"]) == 0
+  assert (tmp_path / "back/model.safetensors").read_bytes() == (theirs / "t5/model.safetensors").read_bytes()
+  assert not ran.exists()
+
+
+def test_a_gin_file_wins_over_the_folder(folder, tmp_path, capsys):
+  (tmp_path / "mine.gin").write_text("Predictor.max_length = 2\n")
+  picture = model_folders.picture(tmp_path)
+  options = [f"--gin_file={tmp_path}/mine.gin", "--gin.Predictor.search=@Beam()", "--explain"]
+  assert cli.main(["caption", f"--model_dir={folder}", *options, str(picture)]) == 0
+  out = capsys.readouterr().out
+  assert "Predictor.max_length = 2\n" in out and "Predictor.search = @Beam()\n" in out
+
+
+def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
+  lines = ["import xmcap.models.captioner"]
+  model = model_json.read(folder / "model.json")
+  (folder / "model.json").unlink()
+  for name, given in (("ViTConfig", model.vit), ("T5Config", model.t5)):
+    lines += [f"{name}.{field} = {value!r}" for field, value in given.items()]
+  (folder / "config.gin").write_text("\n".join(lines))
+  picture = model_folders.picture(tmp_path)
+  line = failed(capsys, "caption", f"--model_dir={folder}", picture)
+  assert "no model.json; an earlier xmcap wrote" in line and f"--gin_file={folder}/config.gin" in line
+  line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
+  assert "no model.json with it" in line
+  # As that line says.
+  assert cli.main(["caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", str(picture)]) == 0
+
+
+def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
+  model = json.loads((folder / "model.json").read_text())
+  del model["t5"]
+  (folder / "model.json").write_text(json.dumps(model))
+  line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  assert "no captioner is configured" in line
+  line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
+  assert "its model.json says nothing of a t5" in line
+
+
+@pytest.mark.parametrize(
+  "change, says",
+  [
+    (lambda path: path.unlink(), "cannot be read"),
+    (lambda path: path.write_bytes(b""), "not a SentencePiece model"),
+    (lambda path: path.write_bytes(b"\xff" * 100_000), "not a SentencePiece model"),
+    (lambda path: path.write_bytes(path.read_bytes()[:-2000]), "model.vocabulary.model: "),
+    (lambda path: path.open("r+b").truncate(2**30), "bytes; a SentencePiece model"),
+  ],
+)
+def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
+  change(folder / "vocabulary.model")
+  line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+  assert says.replace("model.v", "model/v") in line

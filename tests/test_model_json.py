@@ -1,0 +1,190 @@
+"""`model.json`: what is written is read; whatever else is refused in one line that names the field."""
+
+import dataclasses
+import json
+import random
+import time
+
+import gin
+import pytest
+
+from xmcap import configuration, model_json
+from xmcap.errors import UsageError
+from xmcap.models.beam_search import Beam
+from xmcap.models.search import Sample
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+
+VIT = ViTConfig(16, 2, 24, 2, 4, 12, "tok", image_mean=(0.1, 0.2, 0.3), scan=True)
+T5 = T5Config(384, 16, 2, 12, 2, 3, 20, dropout_rate=0.1, dtype="float32")
+MODEL = model_json.Model(
+  model_json.of_config(VIT), model_json.of_config(T5), "coco_35l", {"max_length": 24},
+  model_json.of_search(Beam(beams=2)),
+)  # fmt: skip
+TEXT = model_json.as_text(MODEL)
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+def changed(path, value):
+  """The file with one field changed; `path` is such as `vit.width`, and a value of `...` takes the field out."""
+  values = json.loads(TEXT)
+  *parents, name = path.split(".")
+  place = values
+  for parent in parents:
+    place = place[parent]
+  if value is ...:
+    del place[name]
+  else:
+    place[name] = value
+  return json.dumps(values).encode()
+
+
+def refused(raw, where="DIR/model.json"):
+  began = time.monotonic()
+  with pytest.raises(UsageError) as error:
+    model_json.parse(raw, where)
+  assert time.monotonic() - began < 2
+  text = str(error.value)
+  assert text.startswith(where) and "\n" not in text and text.isprintable() and len(text) < 500, text
+  return text
+
+
+def test_what_is_written_is_read():
+  assert model_json.parse(TEXT.encode(), "x") == MODEL
+  assert MODEL.config("vit") == VIT and MODEL.config("t5") == T5
+  assert model_json.of_search(Sample(temperature=0.5))[1]["temperature"] == 0.5
+  assert model_json.of_search(type("Greedy", (), {})()) is None
+
+
+def test_gin_gets_what_it_says_and_files_win(tmp_path):
+  (tmp_path / "model.json").write_text(TEXT)
+  (tmp_path / "mine.gin").write_text("ViTConfig.depth = 5\n")
+  configuration.parse([str(tmp_path / "model.json"), str(tmp_path / "mine.gin")], ["IMAGE_SIZE=24"])
+  assert ViTConfig() == dataclasses.replace(VIT, depth=5, image_size=24) and T5Config() == T5
+  assert configuration.macro("MIXTURE") == "coco_35l"
+  assert configuration.resolve(gin.get_bindings("Predictor")) == {"max_length": 24, "search": Beam(beams=2)}
+
+
+@pytest.mark.parametrize(
+  "path, value, says",
+  [
+    ("vit.width", "768", "vit.width is '768': give a whole number from 1 to 65,536"),
+    ("vit.width", 16.0, "vit.width is 16.0"),
+    ("vit.width", True, "vit.width is True"),
+    ("vit.width", None, "vit.width is None"),
+    ("vit.width", [16], "vit.width is [16]"),
+    ("vit.width", ..., "vit.width is missing"),
+    ("vit.depth", 10**9, "vit.depth is 1000000000: give a whole number from 1 to 1,024"),
+    ("vit.depth", 10**60, "vit.depth is a number of some 61 digits"),
+    ("vit.image_size", -1, "vit.image_size is -1"),
+    ("vit.image_size", 2**40, "vit.image_size is 1099511627776"),
+    ("vit.image_size", 2**14 - 4, "patches: 1,048,576 at most"),
+    ("vit.patch_size", 0, "vit.patch_size is 0"),
+    ("vit.num_heads", 0, "vit.num_heads is 0"),
+    ("vit.num_heads", 3, "width 16 is not divisible by num_heads 3"),
+    ("vit.norm_epsilon", "1e-6", "vit.norm_epsilon is '1e-6'"),
+    ("vit.norm_epsilon", float("nan"), "NaN"),
+    ("vit.norm_epsilon", 0, "vit.norm_epsilon is 0"),
+    ("vit.image_mean", [0, 0], "vit.image_mean is [0, 0]: give three numbers"),
+    ("vit.image_std", [1, 1, 0], "vit.image_std is [1, 1, 0]"),
+    ("vit.image_std", "abc", "vit.image_std is 'abc'"),
+    ("vit.scan", 1, "vit.scan is 1: give true or false"),
+    ("vit.pool", {}, "vit.pool is {}: give a text"),
+    ("vit.pool", "mean\nxmcap: \x1b[31m", "unknown ViTConfig.pool 'mean\\nxmcap: \\x1b[31m'"),
+    ("vit.dtype", "x" * 1000, "unknown dtype 'xxx"),
+    ("vit.__class__", 1, "vit.__class__ is no field"),
+    ("vit", [], "vit is no object"),
+    ("vit", None, "vit is no object"),
+    ("t5.vocab_size", 2**60, "t5.vocab_size is 1152921504606846976"),
+    ("t5.relpos_buckets", 1, "t5.relpos_buckets is 1"),
+    ("t5.relpos_max_distance", 16, "relpos_max_distance is 16: give more than the 16"),
+    ("t5.num_decoder_layers", 0, "t5.num_decoder_layers is 0"),
+    ("mixture", "../../etc/passwd", "mixture is ../../etc/passwd: give the name"),
+    ("mixture", "os;import", "mixture is os;import"),
+    ("mixture", "", "mixture is : give"),
+    ("mixture", ["a"], "mixture is ['a']"),
+    ("module", "hostile", "module is no field of a model.json"),
+    ("gin\x1b[31m", "import os", "'gin\\x1b[31m' is no field"),
+    ("decoding.max_length", 10**6, "decoding.max_length is 1000000"),
+    ("decoding.cache_dtype", "int8", "unknown dtype 'int8'"),
+    ("decoding.search.name", "subprocess.Popen", "decoding.search.name is subprocess.Popen: give one of Greedy"),
+    ("decoding.search.name", ["Greedy"], "decoding.search.name is ['Greedy']"),
+    ("decoding.search.beams", 10**9, "decoding.search.beams is 1000000000"),
+    ("decoding.search.length_penalty", "0.6", "decoding.search.length_penalty is '0.6'"),
+    ("decoding.search.convention", "mine", "unknown Beam.convention 'mine'"),
+    ("decoding.search.early_stopping", [1], "unknown Beam.early_stopping"),
+    ("decoding.search", "Beam", "decoding.search is no object"),
+    ("version", 2, "version 2; this xmcap reads 1"),
+    ("version", True, "version True"),
+    ("format", "other", "no model.json of xmcap"),
+  ],
+)  # fmt: skip
+def test_a_field_that_is_wrong_is_named(path, value, says):
+  assert says in refused(changed(path, value))
+
+
+def test_the_whole_model_has_a_limit():
+  values = json.loads(TEXT)
+  values["t5"] |= {"emb_dim": 2**16, "mlp_dim": 2**20, "num_decoder_layers": 1024}
+  assert "parameters; xmcap takes models of 100,000,000,000 at most" in refused(json.dumps(values).encode())
+
+
+@pytest.mark.parametrize(
+  "raw",
+  [b"", b"{", b"[]", b'"x"', b"\xff\xfe", b"[" * 60_000, b'{"a":' * 10_000, b" " * 10**7, b"null",
+   b'{"format": "xmcap.model", "format": "xmcap.model", "version": 1}', b"9" * 10_000],
+)  # fmt: skip
+def test_no_such_file_at_all(raw):
+  refused(raw)
+
+
+def test_random_changes_are_read_or_refused():
+  """Structure-aware: any value in the place of any other, and bytes changed here and there."""
+  draw = random.Random(0)
+  odd = (
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    10**300,
+    0.5,
+    -0.0,
+    1e308,
+    True,
+    None,
+    "",
+    "x",
+    "\x00",
+    [],
+    [1] * 3,
+    {},
+    {"a": []},
+  )
+  paths = ["format", "version", "mixture", "vit", "t5", "decoding", "decoding.max_length", "decoding.search"]
+  for part in ("vit", "t5", "decoding.search"):
+    place = json.loads(TEXT)
+    for name in part.split("."):
+      place = place[name]
+    paths += [f"{part}.{name}" for name in place]
+  refusals = 0
+  for _ in range(1500):
+    raw = changed(draw.choice(paths), draw.choice((*odd, ...)))
+    if draw.random() < 0.3:
+      data = bytearray(raw)
+      for _ in range(draw.randint(1, 3)):
+        data[draw.randrange(len(data))] = draw.choice(b'{}[]",:0919eE.-\\n\x00\xff')
+      raw = bytes(data)
+    try:
+      model = model_json.parse(raw, "x")
+      for part in ("vit", "t5"):
+        assert (model.config(part) is None) == (getattr(model, part) is None)
+    except UsageError as error:
+      refusals += 1
+      assert "\n" not in str(error)
+  assert refusals > 1000
