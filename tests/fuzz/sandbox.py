@@ -9,6 +9,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -62,7 +63,7 @@ def run(
 ) -> Outcome:
   """Runs a case in its folder, which holds its inputs; waits for its end, by force after `patience` times its limit."""
   before = _files(folder, case.writes)
-  streams = [folder / f".{name}" for name in ("stdout", "stderr", "audit")]
+  streams = [folder / f".{name}" for name in ("stdout", "stderr", "audit", "began")]
   for stream in streams:
     stream.touch()
   begun = time.monotonic()
@@ -78,21 +79,17 @@ def run(
     _, status, usage = os.wait4(process, 0)
   seconds = time.monotonic() - begun
   code = os.waitstatus_to_exitcode(status)
-  out, err, audit = (stream.read_bytes().decode("utf-8", "replace") for stream in streams)
+  out, err, audit, began = (stream.read_bytes().decode("utf-8", "replace") for stream in streams)
   if not wrong:
     wrong += _of_texts(code, out, err)
     wrong += _left_behind(process)
-  if usage.ru_maxrss * 1024 > case.memory + _resident():
-    wrong.append(f"held {usage.ru_maxrss >> 10} MiB")
+  if (took := usage.ru_maxrss - int(began or 0)) * 1024 > case.memory:
+    wrong.append(f"took {took >> 10} MiB of memory")
   wrong += sorted({line for line in audit.splitlines() if line})[:5]
   after = _files(folder, case.writes)
   changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
   wrong += [f"wrote outside its output: {name}" for name in changed[:5]]
   return Outcome(code, seconds, wrong, (out[-_SHOWN:] + err[-_SHOWN:]))
-
-
-def _resident() -> int:
-  return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _wait(process: int, limit: float):
@@ -141,7 +138,7 @@ def _files(folder: pathlib.Path, writes: Sequence[str]) -> dict[str, tuple]:
       path = pathlib.Path(parent, name)
       relative = path.relative_to(folder).as_posix()
       first = relative.split("/")[0]
-      if relative.startswith((".stdout", ".stderr", ".audit", "tmp", "home")) or any(
+      if relative.startswith((".stdout", ".stderr", ".audit", ".began", "tmp", "home")) or any(
         relative == allowed
         or relative.startswith(f"{allowed}/")
         or first == f".{allowed}"
@@ -161,7 +158,8 @@ def _child(case: Case, folder: pathlib.Path, streams: Sequence[pathlib.Path], ca
   code = 70
   try:
     os.chdir(folder)
-    for number, stream in zip((1, 2, _AUDIT_FD), streams, strict=True):
+    streams[-1].write_text(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+    for number, stream in zip((1, 2, _AUDIT_FD), streams[:-1], strict=True):
       os.dup2(os.open(stream, os.O_WRONLY | os.O_APPEND), number, inheritable=number != _AUDIT_FD)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # As Python opens them, whatever they were here.

@@ -74,7 +74,7 @@ def _sends_control_characters(arguments):
     (_starts_a_program, "subprocess.Popen"),
     (_leaves_a_process, "left processes behind"),
     (_ends_by_a_signal, "died of SIGSEGV"),
-    (_takes_memory, "held"),
+    (_takes_memory, "of memory"),
     (_fails("oh"), "exit code 1 with 0 lines of error"),
     (_fails("xmcap: error: a\nxmcap: error: b"), "exit code 1 with 2 lines of error"),
     (_fails("xmcap: error: a", code=0), "exit code 0 with an error"),
