@@ -206,8 +206,8 @@ class _Auditor:
       self._note(f"{event}: {str(arguments)[:120]}")
 
   def _look(self, what: str, path) -> None:
-    if path is None:
-      return
+    if not isinstance(path, str | bytes | os.PathLike):
+      return  # a descriptor, whose file was looked at when it was opened
     full = os.path.abspath(os.fsdecode(path))
     if not (full + "/").startswith(self._allowed):
       self._note(f"{what} outside its folder: {full}")
