@@ -73,8 +73,7 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   try:
     yield temporary
     if batch is not None and batch.takes(path):
-      if path.is_dir():  # said now, for a batch must not break in the middle
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+      _refuse_folder(path)
       batch.renamed[path.name] = temporary.name
     else:
       os.replace(temporary, path)
@@ -88,9 +87,16 @@ def remove(path: str | os.PathLike) -> None:
   path = pathlib.Path(path)
   batch = current.get()
   if batch is not None and batch.takes(path):
+    _refuse_folder(path)
     batch.removed.add(path.name)
   else:
     path.unlink(missing_ok=True)
+
+
+def _refuse_folder(path: pathlib.Path) -> None:
+  """Said now, for a batch must not break in the middle."""
+  if path.is_dir() and not path.is_symlink():
+    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
 
 
 def carry_out(journal: pathlib.Path) -> None:

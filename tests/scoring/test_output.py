@@ -201,3 +201,36 @@ def test_same_bytes_whatever_the_hash_seed_and_the_processes(files, tmp_path, pr
     outputs.append({file.name: file.read_bytes() for file in out.iterdir()})
   assert outputs[0].keys() == {*_FILES, "df.gz"}
   assert outputs[0] == outputs[1]
+
+
+def test_where_the_report_cannot_be_made_the_old_results_stay_whole(files, tmp_path, monkeypatch):
+  out = tmp_path / "out"
+  score_files(*files, out, title="old", health=True)
+  (out / "thesis.tex").write_text("mine")
+  before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+  def failing(*arguments, **options):
+    raise XmcapError("no more")
+
+  monkeypatch.setattr("xmcap.scoring.report.write_report", failing)
+  with pytest.raises(XmcapError, match="no more"):
+    score_files(*files, out, title="new", save_document_frequencies=out / "df")
+  assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_results_whose_writer_was_killed_are_read_whole(files, tmp_path):
+  out = tmp_path / "out"
+  score_files(*files, tmp_path / "new", title="new")
+  score_files(*files, out, title="old", health=True)
+  new = sorted(path.name for path in (tmp_path / "new").iterdir())
+  # As a kill between two names leaves it: one file has its name, the others wait.
+  journal = {"renamed": {}, "removed": [name for name in _FILES if name not in new]}
+  for number, name in enumerate(new):
+    waiting = f".{name}.{2**22 + 1}.incomplete"
+    journal["renamed"][name] = waiting
+    (out / (waiting if number else name)).write_bytes((tmp_path / "new" / name).read_bytes())
+  (out / ".xmcap.results").write_text(json.dumps(journal))
+  assert read_system(out).table.title == "new"
+  assert {path.name: path.read_bytes() for path in out.iterdir()} == {
+    path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()
+  }
