@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import pictures
+from xmcap.errors import UsageError
 from xmcap.evaluators import CaptionEvaluator, LossEvaluator
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -44,6 +45,30 @@ def test_the_references_keep_their_regions(files):
 
 def test_a_limit_takes_the_first_images(files):
   assert list(_evaluator(files, limit=2).references) == ["a", "b"]
+
+
+def test_what_was_decoded_is_kept_beside_older_results_until_the_new_ones_are_there(files, monkeypatch):
+  (files / "images").mkdir()
+  out = files / "out"
+  evaluator = _evaluator(files, out_dir=str(out))
+  evaluator._write({key: {"en": "a dog"} for key in _KEYS})
+  before = {path.name: path.read_bytes() for path in out.iterdir()}
+  assert "decoded.jsonl" not in before
+  with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+    patch.setattr("xmcap.scoring.report.write_report", lambda *_, **__: 1 / 0)
+    evaluator._write({key: {"en": "a cat"} for key in _KEYS})
+  decoded = (out / "decoded.jsonl").read_text()
+  assert decoded.count("a cat") == 3
+  assert {path.name: path.read_bytes() for path in out.iterdir() if path.name != "decoded.jsonl"} == before
+  evaluator._write({key: {"en": "a cat"} for key in _KEYS})
+  assert (out / "predictions.jsonl").read_text() == decoded
+  assert {path.name for path in out.iterdir()} == before.keys()
+
+
+def test_an_evaluation_does_not_write_over_its_references(files):
+  (files / "captions.jsonl").rename(files / "predictions.jsonl")
+  with pytest.raises(UsageError, match="out_dir=.*predictions.jsonl: would be written over .*references"):
+    CaptionEvaluator(None, references=str(files / "predictions.jsonl"), out_dir=str(files))
 
 
 VIT = ViTConfig(16, 1, 32, 2, 8, pictures.SIDE, pool="map", dtype="float32")

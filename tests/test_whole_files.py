@@ -196,6 +196,7 @@ def test_the_incomplete_files_of_the_living_stay(tmp_path):
   living, dead = tmp_path / f".a.{os.getpid()}.incomplete", tmp_path / f".a.{2**22 + 1}.incomplete"
   for path in (living, dead, tmp_path / ".a.incomplete", tmp_path / "a.7.incomplete"):
     path.write_text("")
+  (tmp_path / f".folder.{2**22 + 1}.incomplete").mkdir()
   with outputs.held(tmp_path):
     pass
   assert not dead.exists() and len(list(tmp_path.iterdir())) == 3

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 
@@ -118,16 +119,15 @@ def carry_out(journal: pathlib.Path) -> None:
 
 
 def clear(folder: pathlib.Path, name: str = "") -> None:
-  """Removes the incomplete files of processes that are no more: of one file, or of all in a folder."""
+  """Removes the incomplete files and folders of processes that are no more: under one name, or all in a folder."""
   with contextlib.suppress(OSError), os.scandir(folder) as entries:
     for entry in entries:
       found = _INCOMPLETE.fullmatch(entry.name)
-      if (
-        found
-        and name in ("", found[1])
-        and entry.is_file(follow_symlinks=False)
-        and not _alive(int(found[2]))
-      ):
+      if not found or name not in ("", found[1]) or _alive(int(found[2])):
+        continue
+      if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry, ignore_errors=True)
+      else:
         with contextlib.suppress(OSError):
           os.unlink(entry)
 

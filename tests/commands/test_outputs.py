@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import gin
 import pytest
 
 from tests.data import conftest, releases
@@ -100,8 +101,14 @@ def test_a_second_writer_is_refused_by_name(here, capsys, command, lock):
   assert f"is being written by {_HOLDER}: wait until it ends, or give another " in errors[0]
 
 
-def test_a_second_run_in_a_model_folder_is_refused(here, capsys):
-  pytest.importorskip("jax")
+@pytest.fixture
+def no_configuration():
+  gin.clear_config()
+  yield
+  gin.clear_config()
+
+
+def test_a_second_run_in_a_model_folder_is_refused(here, capsys, no_configuration):
   train = ["train", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
   with _locked(here / "model" / ".xmcap.lock"):
     assert cli.main([*train, "--gin.MODEL_DIR=model", "--gin.DATA_DIR=corpus"]) == 1
@@ -153,6 +160,24 @@ def test_the_predictions_of_a_folder_can_be_scored_into_it_again(here, capsys):
   before = (here / "scored" / "predictions.jsonl").read_bytes()
   assert cli.main([*command.split(), "--predictions=scored/predictions.jsonl"]) == 0
   assert (here / "scored" / "predictions.jsonl").read_bytes() == before
+
+
+def test_where_a_report_cannot_be_made_the_older_comparison_stays(here, capsys):
+  score = "score --references=references.jsonl --processes=1 --pictures=none"
+  for name in ("predictions", "other"):
+    assert cli.main([*score.split(), f"--predictions={name}.jsonl", f"--out={name}"]) == 0
+  compare = ["compare", "predictions", "other", "--out=both", "--resamples=9"]
+  assert cli.main(compare) == 0
+  before = {path.name: path.read_bytes() for path in (here / "both").iterdir()}
+  assert cli.main([*compare, "--seed=1", "--references=absent.jsonl"]) == 2
+  assert {path.name: path.read_bytes() for path in (here / "both").iterdir()} == before
+
+
+def test_there_is_no_key_without_its_page(here, capsys):
+  (here / "new.html").mkdir()
+  assert cli.main([*_RATE.split(), "--out=new.html"]) == 1
+  assert "new.html: cannot be written" in capsys.readouterr().err
+  assert not (here / "new.key.jsonl").exists()
 
 
 def test_of_two_builds_at_once_one_works_and_one_is_refused(tmp_path):

@@ -70,9 +70,9 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     check_free(folder, PROJECTION)
   for target, what, files, outputs, note in jobs:
     make_folder(target)
+    size = write_safetensors(target / hf.WEIGHTS, outputs, {"format": "pt"}, say)
     for name, content in files.items():
       (target / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    size = write_safetensors(target / hf.WEIGHTS, outputs, {"format": "pt"}, say)
     say(f"{target}: {size / 1e6:,.1f} MB, {note}")
     # A ViTModel's pooler is none of the captioner's.
     option = ", add_pooling_layer=False" if what == "ViTModel" else ""

@@ -5,7 +5,7 @@ import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from xmcap import model_json
+from xmcap import model_json, whole_files
 from xmcap.convert.detect import open_source
 from xmcap.convert.pairs import Dropped, count, import_outputs
 from xmcap.convert.source import parameter_shapes
@@ -93,8 +93,9 @@ def check_free(folder: pathlib.Path, *files: str) -> None:
 
 
 def make_folder(folder: pathlib.Path) -> None:
-  """Makes it, with its parents; UsageError if that is impossible."""
+  """Makes it, with its parents, and clears what a kill left in it; UsageError if that is impossible."""
   try:
     os.makedirs(folder, exist_ok=True)
   except OSError as error:
     raise UsageError(f"--out={folder}: cannot be made ({error.strerror})") from None
+  whole_files.clear(folder)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from xmcap import whole_files
 from xmcap.data import addresses, files, lengths, workers
 from xmcap.data.corpus import PartSource
 from xmcap.data.lengths import LengthIndex
@@ -209,6 +210,7 @@ def _write(source: RecordSource, split: str, vocabulary: Vocabulary, parts: Iter
   folder = pathlib.Path(lengths.folder_of(source.directory, split, vocabulary))
   try:
     folder.parent.mkdir(exist_ok=True)
+    whole_files.clear(folder.parent)
     with _replacing_folder(folder) as temporary:
       raw = temporary / "pieces"
       captions, layouts, layout_of = 0, {}, []
