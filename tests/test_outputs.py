@@ -1,6 +1,7 @@
 """Outputs: one process writes each, and none is an input."""
 
 import concurrent.futures
+import contextlib
 import errno
 import fcntl
 import os
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -165,6 +167,36 @@ def test_the_name_of_a_holder_is_shown_without_control_characters(tmp_path):
     with pytest.raises(XmcapError) as refused, outputs.held(tmp_path, "xmcap score"):
       pass
   assert "process 1\\u001b[2J\\nxmcap" in str(refused.value)
+
+
+@contextlib.contextmanager
+def _locked(folder, host):
+  """As a process of another host would lock it; gives the open file."""
+  with open(folder / ".xmcap.lock", "w+") as other:
+    other.write(f"process 1 on {host} (xmcap train, since 2020-01-01 12:01)")
+    other.flush()
+    fcntl.flock(other, fcntl.LOCK_EX)
+    yield other
+
+
+def test_a_holder_on_another_host_is_waited_for_where_that_may_have_died(tmp_path):
+  said = []
+  with _locked(tmp_path, "elsewhere") as other:
+    with pytest.raises(XmcapError, match="process 1 on elsewhere"), outputs.held(tmp_path, say=said.append):
+      pass
+    assert not said
+    threading.Timer(0.3, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
+    with outputs.held(tmp_path, lease=60, say=said.append):
+      assert len(said) == 1 and "held by process 1 on elsewhere" in said[0]
+
+
+def test_a_holder_on_this_host_is_alive_and_not_waited_for(tmp_path):
+  with (
+    _locked(tmp_path, socket.gethostname()),
+    pytest.raises(XmcapError),
+    outputs.held(tmp_path, lease=60, say=pytest.fail),
+  ):
+    pass
 
 
 def _take_turns(folder):

@@ -38,6 +38,14 @@ _mutex = threading.Lock()
 _held: dict[str, "_Hold"] = {}  # lock file -> what this process holds
 
 
+class _Busy(XmcapError):
+  """Another process holds the output; `holder` says which."""
+
+  def __init__(self, holder: str, path: str, option: str):
+    super().__init__(f"{path}: is being written by {holder}: wait until it ends, or give another {option}")
+    self.holder = holder
+
+
 class _Hold:
   """A lock of this process: its open file, how often it was taken, and the folders that were made for it."""
 
@@ -67,6 +75,7 @@ def held(
   option: str = "--out",
   *,
   folder: bool = True,
+  lease: float = 0,
   say: Callable[[str], None] = _say,
 ) -> Iterator[None]:
   """Within it no other process writes this output; this process may hold it again.
@@ -78,6 +87,7 @@ def held(
     command: what writes, for the process that is refused.
     option: by which another output can be given.
     folder: whether it is a folder; else a file.
+    lease: seconds to wait for a holder on another host; a network disk notices late that a host has died.
     say: prints that line.
 
   Raises:
@@ -92,7 +102,7 @@ def held(
     yield
     return
   try:
-    _take(lock, os.fspath(path), command, option)
+    _take_patiently(lock, os.fspath(path), command, option, lease, say)
   except OSError as error:
     if error.errno not in _UNWRITABLE or os.path.lexists(lock):
       say(
@@ -141,12 +151,12 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
     token = whole_files.current.set(batch)
     try:
       yield
-      batch.commit(_journal_of(place, folder))
-    except OSError as error:
-      batch.discard()
-      raise XmcapError(
-        f"{place}: cannot be written ({error.strerror or error}); free space or choose another folder"
-      ) from error
+      try:
+        batch.commit(_journal_of(place, folder))
+      except OSError as error:
+        raise XmcapError(
+          f"{place}: cannot be written ({error.strerror or error}); free space or choose another folder"
+        ) from error
     except BaseException:
       batch.discard()
       raise
@@ -248,6 +258,24 @@ def _put_right(lock: str) -> None:
   whole_files.clear(pathlib.Path(folder), name)
 
 
+def _take_patiently(
+  lock: str, path: str, command: str, option: str, lease: float, say: Callable[[str], None]
+) -> None:
+  until = time.monotonic() + lease
+  waited = False
+  while True:
+    try:
+      return _take(lock, path, command, option)
+    except _Busy as busy:
+      # The locks of this host's processes end with them.
+      if time.monotonic() >= until or f" on {socket.gethostname()} (" in busy.holder:
+        raise
+      if not waited:
+        say(f"xmcap: {path}: held by {busy.holder}: waiting {lease:g} s, as that host may have died")
+      waited = True
+    time.sleep(1)
+
+
 def _take(lock: str, path: str, command: str, option: str) -> None:
   """Takes a lock, or raises XmcapError; OSError where there can be none."""
   with _mutex:
@@ -282,8 +310,7 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
         if holder:
           break
         time.sleep(_PAUSE)
-      holder = holder or "another process"
-      raise XmcapError(f"{path}: is being written by {holder}: wait until it ends, or give another {option}")
+      raise _Busy(holder or "another process", path, option)
     except BaseException:
       _remove_folders(made)
       raise

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from tests.data import conftest, releases
 from tests.runs import synthetic
 from xmcap import cli
 
-_HOLDER = "process 7 on elsewhere (xmcap score, since 2020-01-01 12:01)"
+_HOLDER = f"process 7 on {socket.gethostname()} (xmcap score, since 2020-01-01 12:01)"
 
 
 @contextlib.contextmanager

@@ -67,7 +67,9 @@ def _train(arguments) -> None:
   with _joined(arguments, training=True), contextlib.ExitStack() as stack:
     # The processes of a run share its folder, and the first holds it for them.
     if jax.process_index() == 0:
-      stack.enter_context(outputs.held(configuration.macro("MODEL_DIR"), arguments.prog, "MODEL_DIR"))
+      folder = configuration.macro("MODEL_DIR")
+      # Started again elsewhere after a host has died, it finds that host's lock for as long as NFS keeps it (90 s).
+      stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=120))
     model_dir.prepare_model_dir()
     result = loop.train()
   if not result.finished:
