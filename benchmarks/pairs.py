@@ -219,11 +219,15 @@ def main() -> None:
   parser.add_argument("--json", default="")
   options = parser.parse_args()
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
+  os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "xmcap-benchmark-programs")
+  )
+  os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
   # Libraries are imported once; no side initialises jax in the process that the others come from.
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
     ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.xm3600", "xmcap.model_dir",
-     "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.training.loop"]
+     "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36", "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}
   with tempfile.TemporaryDirectory() as place:
