@@ -1,17 +1,35 @@
 """Trees that Orbax wrote, read one array at a time."""
 
+import json
+import logging
+import math
 import os
+import pathlib
 from typing import Any
 
 import numpy as np
 
-from xmcap.errors import UsageError
-from xmcap.tensor_files import Tensor
+from xmcap.errors import UsageError, one_line
+from xmcap.tensor_files import Tensor, check_claim
+
+_METADATA = "_METADATA"
+_LARGEST_METADATA = 2**26
+"""Bytes. A parameter takes some 300."""
+
+
+class _Once(logging.Filter):
+  """Of hundreds of arrays that fail together, asyncio would print each that nobody waited for; one is raised."""
+
+  def filter(self, record: logging.LogRecord) -> bool:
+    return "exception was never retrieved" not in record.getMessage()
+
+
+logging.getLogger("asyncio").addFilter(_Once())
 
 
 def is_orbax(path: str | os.PathLike) -> bool:
   """Whether a folder holds a tree that Orbax wrote."""
-  return os.path.isfile(os.path.join(path, "_METADATA"))
+  return os.path.isfile(os.path.join(path, _METADATA))
 
 
 def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
@@ -28,7 +46,11 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   folder = folder if "://" in str(folder) else epath.Path(os.path.abspath(folder))
   handler = ocp.PyTreeCheckpointHandler()
   try:
+    check_metadata(folder)
     tree = handler.metadata(folder).tree
+    check_claim_of(folder, tree)
+  except UsageError:
+    raise
   # Orbax, TensorStore and JSON each have their own errors for files that are short or missing.
   except Exception as error:
     raise _damaged(folder, error) from None
@@ -54,8 +76,55 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   return tensors
 
 
+def check_metadata(folder: Any) -> None:
+  """Checks what a folder says of its tree, before Orbax reads it: that it is not too large, and names lead nowhere else.
+
+  Raises:
+    UsageError: it is, or one does.
+  """
+  file = folder / _METADATA
+  if not file.exists():
+    return
+  if file.stat().length > _LARGEST_METADATA:
+    raise UsageError(f"{file}: {file.stat().length:,} bytes; a checkpoint has {_LARGEST_METADATA:,} at most")
+  try:
+    entries = json.loads(file.read_text())["tree_metadata"].values()
+    # As Orbax makes the name of an array's folder.
+    names = [".".join(str(key["key"]) for key in entry["key_metadata"]) for entry in entries]
+  except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    return  # Orbax says what is wrong
+  for name in names:
+    if any(part in ("", ".", "..") for part in name.split("/")):
+      raise UsageError(f"{file}: {ascii(name)[:80]} is no name of a parameter: fetch it again")
+
+
+def check_claim_of(folder: Any, tree: Any) -> None:
+  """Refuses a tree whose arrays claim far more numbers than the folder has bytes; files in a bucket are not counted.
+
+  Args:
+    folder: an `epath.Path`.
+    tree: with shapes, dtypes and chunks, as Orbax tells them.
+
+  Raises:
+    UsageError: see `check_claim`.
+  """
+  import jax
+
+  claimed = 0
+  for leaf in jax.tree.leaves(tree):
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    if shape is None or dtype is None:
+      continue
+    # Whole chunks are made in memory, however little of one belongs to the array.
+    chunk = getattr(getattr(leaf, "storage", None), "chunk_shape", None) or ()
+    claimed += max(math.prod(shape), math.prod(chunk)) * np.dtype(dtype).itemsize
+  if "://" not in str(folder):
+    held = sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
+    check_claim(claimed, held, str(folder))
+
+
 def _damaged(folder: Any, error: BaseException) -> UsageError:
-  reason = " ".join(str(error).split())[:160] or type(error).__name__
+  reason = one_line(error)[:160]
   return UsageError(
     f"{folder}: cannot be read, it was cut short or files are missing ({reason}): copy it again"
   )

@@ -24,7 +24,7 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.orbax_tensors import read_orbax
-from xmcap.tensor_files import FLOATS, Output, Tensor, write_safetensors
+from xmcap.tensor_files import FLOATS, Output, Tensor, check_finite, write_safetensors
 from xmcap.training import saved, start, weights
 
 _PREFIX = "target/"
@@ -119,7 +119,13 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
 def _output(name: str, tensor: Tensor, where: pathlib.Path) -> Output:
   if tensor.dtype not in FLOATS:
     raise UsageError(f"{where}: {name} {tensor.shape} is {tensor.dtype}, no parameter: copy it again")
-  return Output((name,), (tensor.shape,), (tensor.dtype,), lambda: (tensor.read(),))
+
+  def make():
+    array = tensor.read()
+    check_finite(name, array, str(where))
+    return (array,)
+
+  return Output((name,), (tensor.shape,), (tensor.dtype,), make)
 
 
 def variable_shapes(module: Captioner) -> Any:

@@ -37,6 +37,11 @@ FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
 """What weights may be; integers are buffers, and quantised weights mean something else."""
 
 _BLOCK = 2**25
+_LONGEST_HEADER = 2**24
+"""Bytes of a safetensors header; one has some 100 a tensor. The library alone would parse 100 MB."""
+_MOST_LAYERS = 1024
+_LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
+"""How many times the bytes of its files numbers may take; and so many bytes beside, for constants compress well."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
@@ -64,6 +69,37 @@ class Tensor:
     return math.prod(self.shape) * self.dtype.itemsize
 
 
+def check_claim(claimed: int, held: int, where: str) -> None:
+  """Refuses what says that it holds far more numbers than its files could: a few bytes would fill the memory.
+
+  Args:
+    claimed: bytes of the numbers.
+    held: bytes of the files that they are in, which may be compressed.
+    where: begins the message.
+
+  Raises:
+    UsageError: it claims more than a hundred times as much, and 64 MB.
+  """
+  if claimed > _LARGEST_RATIO * held + _ALWAYS_FINE:
+    raise UsageError(
+      f"{where}: claims {claimed:,} bytes of numbers and its files have {held:,}: no real weights are so; fetch or copy"
+      " it again"
+    )
+
+
+def check_finite(name: str, array: np.ndarray, where: str) -> None:
+  """Raises UsageError where a tensor of floats holds NaN or infinity."""
+  flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
+  if array.dtype not in FLOATS:
+    return
+  step = _BLOCK // max(array.itemsize, 1)
+  for start in range(0, flat.size, step):
+    if not np.isfinite(flat[start : start + step]).all():
+      raise UsageError(
+        f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before a run went wrong"
+      )
+
+
 class LastRead:
   """Keeps the array that was read last, so that its slices are cut from one reading."""
 
@@ -71,7 +107,15 @@ class LastRead:
     self._name, self._array = None, None
 
   def slices(self, name: str, stacked: Tensor) -> list[Tensor]:
-    """The parts of a tensor along its first axis; `name` tells it from the others that share this memory."""
+    """The parts of a tensor along its first axis; `name` tells it from the others that share this memory.
+
+    Raises:
+      UsageError: it has no axis, or more parts than a model has layers.
+    """
+    if not stacked.shape or stacked.shape[0] > _MOST_LAYERS:
+      raise UsageError(
+        f"{stacked.where}: {name} has shape {stacked.shape}: its first axis is to be {_MOST_LAYERS:,} layers at most"
+      )
 
     def read(index: int) -> np.ndarray:
       if self._name != name:
@@ -105,7 +149,8 @@ def _holds_pickle(path: pathlib.Path) -> bool:
   try:
     with zipfile.ZipFile(path) as file:
       return any(name.endswith((".pkl", ".pickle")) for name in file.namelist())
-  except (zipfile.BadZipFile, OSError):
+  # A broken archive fails in many ways; whoever reads it says so.
+  except Exception:
     return False
 
 
@@ -125,13 +170,15 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
     raise UsageError(f"{path}: no such file")
   refuse_pickle(path)
   try:
-    # The library checks the header: its length, dtypes, shapes, and offsets that neither overlap nor leave the file.
+    with open(path, "rb") as file:
+      (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
+      if length > _LONGEST_HEADER:
+        raise ValueError(f"a header of {length:,} bytes; {_LONGEST_HEADER:,} at most")
+      header = json.loads(file.read(length), object_pairs_hook=_members)
+    # The library checks the header: dtypes, shapes, and offsets that neither overlap nor leave the file.
     with safe_open(path, "np"):
       pass
-    with open(path, "rb") as file:
-      (length,) = struct.unpack("<Q", file.read(8))
-      header = json.loads(file.read(length))
-  except (SafetensorError, ValueError, OSError) as error:
+  except (SafetensorError, ValueError, RecursionError, OSError) as error:
     reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")[:160]
     raise UsageError(f"{path}: not a whole safetensors file ({reason}): fetch or copy it again") from None
   header.pop("__metadata__", None)
@@ -145,6 +192,14 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
     offset = 8 + length + entry["data_offsets"][0]
     tensors[name] = Tensor(shape, dtype, _reader(path, offset, shape, dtype), str(path))
   return tensors
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  members = dict(pairs)
+  if len(members) < len(pairs):
+    # Readers differ in which of the two they take.
+    raise ValueError("a name that is given twice")
+  return members
 
 
 def _reader(path: pathlib.Path, offset: int, shape: tuple[int, ...], dtype: np.dtype):

@@ -149,10 +149,20 @@ def test_an_index_that_lies(mt5, convert, change, message):
   assert message in convert(mt5, code=2)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '"x"', "\x00", "[" * 100_000])
-def test_a_config_that_is_none(mt5, convert, text):
+@pytest.mark.parametrize(
+  "text, says",
+  [
+    ("{", "broken JSON"), ("[]", "no JSON object"), ('"x"', "no JSON object"), ("\x00", "broken JSON"),
+    ("[" * 100_000, "nested too deeply"), (" " * (2**24 + 1), "more than 16,777,216 bytes"), ('{"a": 1, "a": 2}', "twice"),
+    ('{"layer_norm_eps": NaN}', "NaN"), ('{"architectures": 5, "model_type": "mt5"}', "architectures is no list"),
+    ('{"architectures": [[]], "model_type": "mt5"}', "architectures is no list"),
+    ('{"architectures": ["\\u001b[31m"], "model_type": []}', "is not among what xmcap converts"),
+  ],
+)  # fmt: skip
+def test_a_config_that_is_none(mt5, convert, text, says):
   (mt5 / "config.json").write_text(text)
-  assert "config.json: no" in convert(mt5, code=2)
+  line = convert(mt5, code=2)
+  assert "config.json: " in line and says in line and line.isprintable()
 
 
 def test_no_config(mt5, convert):

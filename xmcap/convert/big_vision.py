@@ -21,11 +21,13 @@ from xmcap.convert.pairs import (
   reshaped,
   token_and_positions,
 )
-from xmcap.convert.source import Source
-from xmcap.errors import UsageError
+from xmcap.convert.source import Source, make_config
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.vit import ViTConfig
-from xmcap.tensor_files import LastRead, Tensor, refuse_pickle
+from xmcap.npy_header import read_header
+from xmcap.tensor_files import LastRead, Tensor, check_claim, refuse_pickle
 
+_MOST_ARRAYS = 20_000
 _ANCHOR = "embedding/kernel"
 _STACKED = "Transformer/encoderblock/"
 _INLINE_HEAD = ("probe", "MultiHeadDotProductAttention_0/", "LayerNorm_0/", "MlpBlock_0/")
@@ -148,7 +150,7 @@ def _model(tensors: Mapping[str, Tensor], pool: str, where: str):
   )  # fmt: skip
   patch, _, _, width = shape(_ANCHOR, 4)
   _, rows, _ = shape(positions, 3)
-  numbers = [re.match(r"Transformer/encoderblock_(\d+)/", name) for name in tensors]
+  numbers = [re.match(r"Transformer/encoderblock_(\d{1,9})/", name) for name in tensors]
   depth = 1 + max((int(match[1]) for match in numbers if match), default=-1)
   block = "Transformer/encoderblock_0"
   names = next((n for n in _NUMBERINGS if f"{block}/{n['mlp']}/Dense_0/kernel" in tensors), _NUMBERINGS[0])
@@ -156,13 +158,15 @@ def _model(tensors: Mapping[str, Tensor], pool: str, where: str):
   _, heads, _ = shape(f"{block}/{names['attention']}/query/kernel", 3)
 
   side = math.isqrt(rows)
-  with_token = side * side != rows and math.isqrt(rows - 1) ** 2 == rows - 1
+  with_token = side * side != rows and rows > 1 and math.isqrt(rows - 1) ** 2 == rows - 1
   side = math.isqrt(rows - 1) if with_token else side
   if side * side + with_token != rows:
     raise UsageError(f"{where}: tensor {positions} has {rows} positions: no square of patches")
-  config = ViTConfig(
-    width, depth, mlp_dim, heads, patch, side * patch, pool, activation="gelu_tanh", norm_epsilon=1e-6
-  )
+  fields = dict(
+    width=width, depth=depth, mlp_dim=mlp_dim, num_heads=heads, patch_size=patch, image_size=side * patch, pool=pool,
+    activation="gelu_tanh", norm_epsilon=1e-6,
+  )  # fmt: skip
+  config = make_config(ViTConfig, where, fields)
 
   may_drop = {
     r"head/(kernel|bias)": "the classifier",
@@ -221,39 +225,35 @@ def read_npz(path: pathlib.Path) -> dict[str, Tensor]:
   tensors = {}
   try:
     with zipfile.ZipFile(path) as file:
-      for info in file.infolist():
-        if not info.filename.endswith(".npy"):
-          raise UsageError(f"{path}: {info.filename} is no array: not an .npz")
-        name = info.filename.removesuffix(".npy")
-        with file.open(info) as member:
-          shape, dtype, header = _header(member)
-        if dtype.hasobject:
-          raise UsageError(
-            f"{path}: {name} holds Python objects, a pickle, which can run code when it is read, so xmcap never does:"
-            " save it as numbers (np.savez of plain arrays)"
-          )
-        # numpy does not know bfloat16 and writes its bytes as they are.
-        plain = np.dtype(ml_dtypes.bfloat16) if dtype.str == "|V2" else dtype
-        if info.file_size != header + math.prod(shape) * dtype.itemsize:
-          raise UsageError(
-            f"{path}: {name} holds {info.file_size:,} bytes, and its shape {shape} asks for others"
-          )
-        tensors[name] = Tensor(shape, plain, _reader(path, info.filename, plain), str(path))
-  except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError) as error:
-    reason = " ".join(str(error).split())[:120]
-    raise UsageError(f"{path}: not a whole .npz ({reason}): fetch or copy it again") from None
+      members = file.infolist()
+      if len(members) > _MOST_ARRAYS:
+        raise UsageError(f"{path}: {len(members):,} arrays; xmcap reads {_MOST_ARRAYS:,} at most")
+      check_claim(sum(info.file_size for info in members), path.stat().st_size, str(path))
+      for info in members:
+        _add(tensors, path, file, info)
+  except XmcapError:
+    raise
+  # zipfile, zlib and struct each have their own errors for bytes that are short or wrong.
+  except Exception as error:
+    raise UsageError(f"{path}: not a whole .npz ({one_line(error)[:120]}): fetch or copy it again") from None
   return tensors
 
 
-def _header(member) -> tuple[tuple[int, ...], np.dtype, int]:
-  version = np.lib.format.read_magic(member)
-  read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(
-    version
-  )
-  if read is None:
-    raise ValueError(f"array format {version}")
-  shape, _, dtype = read(member)
-  return shape, dtype, member.tell()
+def _add(
+  tensors: dict[str, Tensor], path: pathlib.Path, file: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> None:
+  if not info.filename.endswith(".npy"):
+    raise UsageError(f"{path}: {info.filename} is no array: not an .npz")
+  name = info.filename.removesuffix(".npy")
+  if name in tensors:
+    raise UsageError(f"{path}: {name} is there twice: fetch or copy it again")
+  if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    raise UsageError(f"{path}: {name} is compressed in another way than numpy does it: save it with np.savez")
+  with file.open(info) as member:
+    header = read_header(member, info.file_size, f"{path}: {name}")
+  # numpy does not know bfloat16 and writes its bytes as they are.
+  plain = np.dtype(ml_dtypes.bfloat16) if header.dtype.str == "|V2" else header.dtype
+  tensors[name] = Tensor(header.shape, plain, _reader(path, info.filename, plain), str(path))
 
 
 def _reader(path: pathlib.Path, member: str, dtype: np.dtype):
@@ -263,9 +263,7 @@ def _reader(path: pathlib.Path, member: str, dtype: np.dtype):
         array = np.lib.format.read_array(stream, allow_pickle=False)
     # zlib has its own error for numbers that were damaged.
     except Exception as error:
-      raise UsageError(
-        f"{path}: {member} cannot be read ({' '.join(str(error).split())[:120]}): fetch it again"
-      ) from None
+      raise UsageError(f"{path}: {member} cannot be read ({one_line(error)[:120]}): fetch it again") from None
     return array.view(dtype)
 
   return read

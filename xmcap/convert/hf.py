@@ -1,6 +1,5 @@
 """A Hugging Face folder: config.json, model.safetensors or its shards."""
 
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +8,15 @@ import numpy as np
 
 from xmcap.convert import hf_t5, hf_vit
 from xmcap.convert.source import Source
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
+from xmcap.scoring import strict_json
 from xmcap.tensor_files import PICKLES, Tensor, read_safetensors
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-PROCESSOR = "preprocessor_config.json"
+PROCESSOR = hf_vit.PROCESSOR
+_LARGEST_JSON = 2**24
+"""Bytes. An index has some 100 a tensor."""
 _ASKS = f"{CONFIG} asks"
 
 
@@ -35,11 +37,13 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
   """
   config = read_json(path / CONFIG)
   classes = config.get("architectures") or []
+  if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+    raise UsageError(f"{path / CONFIG}: architectures is no list of names")
   name = next((name for name in classes if name in (*hf_t5.CLASSES, *hf_vit.CLASSES)), None)
   model_type = config.get("model_type")
   if classes and name is None or model_type not in (*hf_t5.DEFAULTS, *hf_vit.MODEL_TYPES):
     known = ", ".join((*hf_t5.CLASSES, *hf_vit.CLASSES))
-    found = ", ".join(map(str, classes)) or f"model_type {model_type!r}"
+    found = strict_json.shown(", ".join(classes)) if classes else f"model_type {ascii(model_type)[:60]}"
     raise UsageError(f"{path / CONFIG}: {found} is not among what xmcap converts: {known}")
   tensors = read_tensors(path)
   try:
@@ -47,8 +51,8 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
       return _open_t5(path, config, name or "MT5ForConditionalGeneration", tensors)
     return _open_vit(path, config, name, tensors, pool)
   except (KeyError, TypeError, ValueError, AttributeError) as error:
-    reason = f"{type(error).__name__}: {error}"
-    raise UsageError(f"{path / CONFIG}: a size is missing or no number ({reason})") from None
+    reason = f"{type(error).__name__}: {one_line(error)}"
+    raise UsageError(f"{path / CONFIG}: a field is missing or of another type ({reason})") from None
 
 
 def _open_t5(
@@ -152,9 +156,13 @@ def _shard(file: pathlib.Path, names: list[str]) -> dict[str, Tensor]:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
   """A JSON object from a file; UsageError if it is none."""
   try:
-    value = json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError, RecursionError) as error:
-    raise UsageError(f"{path}: not JSON ({' '.join(str(error).split())[:120]}): fetch it again") from None
+    with open(path, "rb") as file:
+      raw = file.read(_LARGEST_JSON + 1)
+  except OSError as error:
+    raise UsageError(f"{path}: cannot be read ({error.strerror}): fetch it again") from None
+  if len(raw) > _LARGEST_JSON:
+    raise UsageError(f"{path}: more than {_LARGEST_JSON:,} bytes of JSON: fetch it again")
+  value = strict_json.parse(raw, str(path))
   if not isinstance(value, dict):
     raise UsageError(f"{path}: no JSON object: fetch it again")
   return value

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from xmcap.convert.pairs import SAME, TIED, TRANSPOSED, Pair, expand
+from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
 
@@ -22,6 +23,19 @@ DEFAULTS = {
     feed_forward_proj="relu",
   ),
 }  # fmt: skip
+
+FIELDS = {
+  "vocab_size": "vocab_size",
+  "emb_dim": "d_model",
+  "num_heads": "num_heads",
+  "head_dim": "d_kv",
+  "num_encoder_layers": "num_layers",
+  "num_decoder_layers": "num_decoder_layers",
+  "mlp_dim": "d_ff",
+  "relpos_buckets": "relative_attention_num_buckets",
+  "relpos_max_distance": "relative_attention_max_distance",
+}
+"""Fields of T5Config, and what config.json calls them."""
 
 MAY_DROP = {
   r"(encoder|decoder)\.embed_tokens\.weight": "the shared embedding once more",
@@ -86,20 +100,13 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
     raise UsageError(
       f"{where}: feed_forward_proj is {values['feed_forward_proj']!r}; xmcap's T5 is T5.1.1 and mT5 ('gated-gelu')"
     )
-  if abs(values["layer_norm_epsilon"] - 1e-6) > 1e-12:
-    raise UsageError(f"{where}: layer_norm_epsilon is {values['layer_norm_epsilon']}; xmcap's T5 has 1e-6")
-  decoder_layers = values["num_decoder_layers"]
-  return T5Config(
-    vocab_size=values["vocab_size"],
-    emb_dim=values["d_model"],
-    num_heads=values["num_heads"],
-    head_dim=values["d_kv"],
-    num_encoder_layers=values["num_layers"],
-    num_decoder_layers=values["num_layers"] if decoder_layers is None else decoder_layers,
-    mlp_dim=values["d_ff"],
-    relpos_buckets=values["relative_attention_num_buckets"],
-    relpos_max_distance=values["relative_attention_max_distance"],
-  )
+  epsilon = values["layer_norm_epsilon"]
+  # Not the other way round: of a NaN every comparison is false.
+  if not isinstance(epsilon, int | float) or not abs(epsilon - 1e-6) <= 1e-12:
+    raise UsageError(f"{where}: layer_norm_epsilon is {ascii(epsilon)[:60]}; xmcap's T5 has 1e-6")
+  if values["num_decoder_layers"] is None:
+    values["num_decoder_layers"] = values["num_layers"]
+  return make_config(T5Config, where, {ours: values[theirs] for ours, theirs in FIELDS.items()}, FIELDS)
 
 
 def pairs_of_file(given: Mapping[str, Any], names: Collection[str], pairs: list[Pair], where: str):

@@ -17,6 +17,7 @@ from xmcap.convert.pairs import (
   later_positions,
   token_and_positions,
 )
+from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
 
@@ -28,6 +29,17 @@ ACTIVATIONS = {
   "gelu_fast": "gelu_tanh",
   "quick_gelu": "quick_gelu",
 }
+FIELDS = {
+  "width": "hidden_size",
+  "depth": "num_hidden_layers",
+  "mlp_dim": "intermediate_size",
+  "num_heads": "num_attention_heads",
+  "patch_size": "patch_size",
+  "image_size": "image_size",
+  "norm_epsilon": "layer_norm_eps",
+}
+"""Fields of ViTConfig, and what config.json calls them."""
+PROCESSOR = "preprocessor_config.json"
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 HALF = (0.5, 0.5, 0.5)
@@ -228,32 +240,30 @@ def read_config(
     **(given.get("vision_config") or {}),
     **(given.get("vision_config_dict") or {}),
   }
-  if values["hidden_act"] not in ACTIVATIONS:
-    raise UsageError(f"{where}: hidden_act is {values['hidden_act']!r}; xmcap has {', '.join(ACTIVATIONS)}")
+  if not isinstance(values["hidden_act"], str) or values["hidden_act"] not in ACTIVATIONS:
+    raise UsageError(
+      f"{where}: hidden_act is {ascii(values['hidden_act'])[:60]}; xmcap has {', '.join(ACTIVATIONS)}"
+    )
   if not values.get("qkv_bias", True) or values["num_channels"] != 3:
     raise UsageError(f"{where}: qkv_bias {values.get('qkv_bias')}, num_channels {values['num_channels']}: xmcap's ViT "
                      "has biases and three channels")  # fmt: skip
   for name in ("image_size", "patch_size"):
-    if not isinstance(values[name], int):
+    if isinstance(values[name], list | dict):
       raise UsageError(
-        f"{where}: {name} is {values[name]!r}; xmcap's pictures and patches are square: one number"
+        f"{where}: {name} is {ascii(values[name])[:60]}; xmcap's pictures and patches are square: one number"
       )
   own = family.pool if values.get("vision_use_head", True) else "none"
-  return ViTConfig(
-    width=values["hidden_size"],
-    depth=values["num_hidden_layers"],
-    mlp_dim=values["intermediate_size"],
-    num_heads=values["num_attention_heads"],
-    patch_size=values["patch_size"],
-    image_size=values["image_size"],
-    pool=pool or own,
-    activation=ACTIVATIONS[values["hidden_act"]],
-    norm_epsilon=values["layer_norm_eps"],
-    pre_norm=family.pre_norm,
-    patch_bias=family.patch_bias,
-    image_mean=tuple(processor.get("image_mean") or family.mean),
-    image_std=tuple(processor.get("image_std") or family.std),
-  )
+  fields = {ours: values[theirs] for ours, theirs in FIELDS.items()}
+  fields |= {
+    "pool": pool or own,
+    "activation": ACTIVATIONS[values["hidden_act"]],
+    "pre_norm": family.pre_norm,
+    "patch_bias": family.patch_bias,
+    "image_mean": processor.get("image_mean") or family.mean,
+    "image_std": processor.get("image_std") or family.std,
+  }
+  beside = {name: f"{name} (of {PROCESSOR})" for name in ("image_mean", "image_std")}
+  return make_config(ViTConfig, where, fields, FIELDS | beside)
 
 
 def family_of(config: ViTConfig) -> Family | None:

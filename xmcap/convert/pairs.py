@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.tensor_files import FLOATS, Output, Tensor
+from xmcap.tensor_files import FLOATS, Output, Tensor, check_finite
 
 Shape = tuple[int, ...]
 Arrays = Sequence[np.ndarray]
@@ -173,7 +173,7 @@ def import_outputs(
       used[name] = pair
     dtype = tensors[0].dtype
     dtypes = [np.dtype(np.float32) if i in pair.kind.added else dtype for i in range(len(pair.ours))]
-    outputs.append(_output(pair.ours, our_shapes, dtypes, tensors, pair.kind.to_ours))
+    outputs.append(_output(pair.ours, our_shapes, dtypes, pair.theirs, tensors, pair.kind.to_ours))
   dropped = []
   for name in source:
     if name not in used:
@@ -216,7 +216,7 @@ def export_outputs(
     ]
     their_shapes = pair.kind.their_shapes([tensor.shape for tensor in tensors])
     dtypes = [tensors[min(i, len(tensors) - 1)].dtype for i in range(len(pair.theirs))]
-    outputs.append(_output(pair.theirs, their_shapes, dtypes, tensors, pair.kind.to_theirs))
+    outputs.append(_output(pair.theirs, their_shapes, dtypes, pair.ours, tensors, pair.kind.to_theirs))
   return outputs
 
 
@@ -248,9 +248,13 @@ def _check_once(made: Sequence[str], shapes: Mapping[str, Shape], model: str, wh
       )
 
 
-def _output(names, shapes, dtypes, tensors: Sequence[Tensor], change) -> Output:
+def _output(names, shapes, dtypes, read: Sequence[str], tensors: Sequence[Tensor], change) -> Output:
   def make():
-    arrays = change([tensor.read() for tensor in tensors], shapes)
+    given = []
+    for name, tensor in zip(read, tensors, strict=True):
+      given.append(tensor.read())
+      check_finite(name, given[-1], tensor.where)
+    arrays = change(given, shapes)
     return [np.asarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
 
   return Output(names, [tuple(shape) for shape in shapes], dtypes, make, tensors[0].group)

@@ -2,11 +2,15 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from xmcap.convert.pairs import Pair, Shape
+from xmcap.errors import UsageError
+from xmcap.models.limits import FieldError
+from xmcap.models.stacking import STACKED
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViT, ViTConfig
 from xmcap.tensor_files import Tensor
@@ -41,15 +45,57 @@ class Source:
   notes: Sequence[str] = ()
 
 
+def make_config(
+  kind: type[T5Config] | type[ViTConfig],
+  where: str,
+  values: Mapping[str, Any],
+  names: Mapping[str, str] | None = None,
+) -> Any:
+  """A configuration with somebody else's numbers.
+
+  Args:
+    kind: the class.
+    where: begins the messages: the file that the numbers are from.
+    values: the fields.
+    names: what that file calls them, where it does otherwise.
+
+  Raises:
+    UsageError: one is of another type, or out of its limits; names it.
+  """
+  try:
+    return kind(**values)
+  except FieldError as error:
+    raise UsageError(f"{where}: {(names or {}).get(error.field, error.field)} {error.reason}") from None
+  except UsageError as error:
+    # Gin adds the chain of configurables that called, on lines of its own.
+    raise UsageError(f"{where}: {str(error).splitlines()[0]}") from None
+
+
 def parameter_shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
   """{path: shape} of every parameter of a T5 or a ViT, layers one by one, as the model itself makes them."""
-  config = dataclasses.replace(
-    config, dtype="float32", **({"scan": False} if hasattr(config, "scan") else {})
+  vit = isinstance(config, ViTConfig)
+  depths = (
+    {"": config.depth}
+    if vit
+    else {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
   )
+  # The layers of a stack are all alike: one is asked, however many there are.
+  one = {"depth": 1} if vit else {"num_encoder_layers": min(depths["encoder"], 1), "num_decoder_layers": 1}
+  shapes = {}
+  for path, shape in _shapes(dataclasses.replace(config, dtype="float32", scan=False, **one)).items():
+    first = f"{STACKED}_0"
+    if first in path.split("/"):
+      depth = depths["" if vit else path.split("/")[0]]
+      shapes |= {path.replace(f"/{first}/", f"/{STACKED}_{n}/"): shape for n in range(depth)}
+    else:
+      shapes[path] = shape
+  return shapes
+
+
+def _shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
   if isinstance(config, ViTConfig):
-    size = config.image_size
-    image = np.zeros((1, size, size, 3), np.uint8)
-    trees = {"vit": jax.eval_shape(lambda: ViT(config).init(jax.random.key(0), image))}
+    image = jax.ShapeDtypeStruct((1, config.image_size, config.image_size, 3), np.uint8)
+    trees = {"vit": jax.eval_shape(lambda image: ViT(config).init(jax.random.key(0), image), image)}
   else:
     tokens, mask = np.zeros((1, 1), np.int32), np.ones((1, 1), bool)
     vectors = np.zeros((1, 1, config.emb_dim), np.float32)

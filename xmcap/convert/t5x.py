@@ -3,6 +3,7 @@
 Ours keeps t5x's names, so the table is empty; sizes are read off the shapes.
 """
 
+import math
 import pathlib
 import re
 from collections.abc import Mapping
@@ -11,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from xmcap.convert.pairs import SAME, Pair
-from xmcap.convert.source import Source, parameter_shapes
+from xmcap.convert.source import Source, make_config, parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
 from xmcap.orbax_tensors import is_orbax, read_orbax
-from xmcap.tensor_files import Tensor
+from xmcap.tensor_files import Tensor, check_claim
 
 LEGACY, TODAY = "checkpoint", "state"
 _TARGET = "target/"
 # A spec is small and a public checkpoint's inline arrays are norms and biases; weights themselves are zarr.
-_LARGEST_MSGPACK = 2**32
+_LARGEST_MSGPACK = 2**28
+_LONGEST_LIST = 4096
+"""Items of a list in it: shapes and chunks. msgpack makes room for as many as a list claims, also in lists of lists."""
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
@@ -73,7 +76,7 @@ def _config(tensors: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
     return tensors[name].shape
 
   def layers(stack: str) -> int:
-    numbers = [re.match(rf"{stack}/layers_(\d+)/", name) for name in tensors]
+    numbers = [re.match(rf"{stack}/layers_(\d{{1,9}})/", name) for name in tensors]
     return 1 + max((int(match[1]) for match in numbers if match), default=-1)
 
   vocab, width = shape("token_embedder/embedding", 2)
@@ -85,10 +88,11 @@ def _config(tensors: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
     raise UsageError(
       f"{path}: {heads} heads in encoder/relpos_bias/rel_embedding do not divide the query's {joined}"
     )
-  return T5Config(
+  fields = dict(
     vocab_size=vocab, emb_dim=width, num_heads=heads, head_dim=joined // heads,
     num_encoder_layers=layers("encoder"), num_decoder_layers=layers("decoder"), mlp_dim=mlp, relpos_buckets=buckets,
   )  # fmt: skip
+  return make_config(T5Config, str(path), fields)
 
 
 # ---- the legacy layout ---------------------------------------------------------------------------
@@ -100,14 +104,17 @@ def read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   Raises:
     UsageError: it is no msgpack of that form, or a spec points out of the folder or to nothing.
   """
+  import msgpack
   from flax import serialization
 
   file = path / LEGACY
   if file.stat().st_size > _LARGEST_MSGPACK:
-    raise UsageError(f"{file}: {file.stat().st_size / 1e9:.0f} GB in one msgpack: not a checkpoint of t5x")
+    raise UsageError(f"{file}: {file.stat().st_size / 1e9:.1f} GB in one msgpack: not a checkpoint of t5x")
   try:
     # Arrays come as bytes with a shape and a dtype's name; nothing in it can be code.
-    tree = serialization.msgpack_restore(file.read_bytes())
+    raw = file.read_bytes()
+    msgpack.unpackb(raw, raw=False, strict_map_key=False, max_array_len=_LONGEST_LIST)
+    tree = serialization.msgpack_restore(raw)
   except Exception as error:
     # msgpack and flax each have their own errors for bytes that are short or wrong.
     reason = " ".join(str(error).split())[:120] or type(error).__name__
@@ -156,6 +163,7 @@ def _zarr(folder: pathlib.Path, name: str) -> Tensor:
     raise UsageError(f"{folder}: absent, and {name} lies there: copy the whole checkpoint")
   try:
     array = tensorstore.open(spec, open=True, read=True).result()
+    _check_claim(folder, array)
     missing = _missing_chunks(folder, array)
   except (ValueError, OSError, TypeError) as error:
     raise UsageError(f"{folder}: cannot be read ({_short(error)}): copy it again") from None
@@ -171,10 +179,16 @@ def _zarr(folder: pathlib.Path, name: str) -> Tensor:
   return Tensor(tuple(array.shape), np.dtype(array.dtype.numpy_dtype), read, str(folder))
 
 
+def _check_claim(folder: pathlib.Path, array: Any) -> None:
+  """Whole chunks are made in memory, however little of one belongs to the array."""
+  chunk = array.chunk_layout.read_chunk.shape
+  wanted = math.prod(-(-size // part) * part for size, part in zip(array.shape, chunk, strict=True))
+  held = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+  check_claim(max(wanted, math.prod(chunk)) * array.dtype.numpy_dtype.itemsize, held, str(folder))
+
+
 def _missing_chunks(folder: pathlib.Path, array: Any) -> int:
   """An absent chunk would be read as zeros, in silence."""
-  import math
-
   chunk = array.chunk_layout.read_chunk.shape
   wanted = math.prod(-(-size // part) for size, part in zip(array.shape, chunk, strict=True))
   held = sum(1 for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))

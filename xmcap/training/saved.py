@@ -12,6 +12,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
+from xmcap import orbax_tensors
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training import hosts, manifest, retention, scores
 from xmcap.training import optimizer as optimizer_lib
@@ -167,6 +168,7 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
   whole = _check_whole(path, (PARAMS,), shared=False)
   shapes = _shapes(path, PARAMS, whole)
   with _damage(path, whole):
+    orbax_tensors.check_claim_of(path / PARAMS, shapes)
     as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     return ocp.PyTreeCheckpointHandler().restore(
       path / PARAMS, args=ocp.args.PyTreeRestore(restore_args=as_numpy)
@@ -176,6 +178,7 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
 def _shapes(path: epath.Path, item: str, whole: bool) -> Any:
   """The tree of an item, with what Orbax notes of each array (its shape) in the array's place."""
   with _damage(path, whole):
+    orbax_tensors.check_metadata(path / item)
     return ocp.PyTreeCheckpointHandler().metadata(path / item).tree
 
 

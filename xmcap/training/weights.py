@@ -76,7 +76,10 @@ def one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
       continue
     at = parts.index(STACKED)
     for n, layer in enumerate(last.slices(path, tensor)):
-      single["/".join([*parts[:at], f"{STACKED}_{n}", *parts[at + 1 :]])] = layer
+      name = "/".join([*parts[:at], f"{STACKED}_{n}", *parts[at + 1 :]])
+      if name in tensors or name in single:
+        raise UsageError(f"{tensor.where}: {name} is there twice, by itself and stacked: copy it again")
+      single[name] = layer
   return single
 
 
