@@ -144,3 +144,81 @@ def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
   change(folder / "vocabulary.model")
   line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
   assert says.replace("model.v", "model/v") in line
+
+
+@pytest.mark.parametrize(
+  "part, field, value, says",
+  [
+    ("vit", "width", 32, "has shape"),
+    ("vit", "depth", 2, "no vit/layers_1/"),
+    ("t5", "mlp_dim", 24, "has shape"),
+    ("t5", "vocab_size", 2**24, "leave many of 16,777,216 rows unused"),
+    ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), and this model's has (16, 16)"),
+  ],
+)
+def test_sizes_that_are_not_those_of_the_weights(folder, tmp_path, capsys, part, field, value, says):
+  model = json.loads((folder / "model.json").read_text())
+  model[part][field] = value
+  (folder / "model.json").write_text(json.dumps(model))
+  assert says in failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+
+
+def changed_metadata(change):
+  def mutate(params):
+    text = json.loads((params / "_METADATA").read_text())
+    change(text)
+    (params / "_METADATA").write_text(json.dumps(text))
+
+  return mutate
+
+
+def outside(metadata):
+  """An array whose name leads out of the folder, kept as a folder of its own."""
+  metadata["use_ocdbt"] = False
+  _, entry = metadata["tree_metadata"].popitem()
+  entry["key_metadata"][-1]["key"] = "../../../../other"
+  metadata["tree_metadata"]["other"] = entry
+
+
+def claim(shape, chunks):
+  """An array that claims so many numbers, of which none is there."""
+
+  def mutate(params):
+    import tensorstore
+
+    spec = {
+      "driver": "zarr",
+      "kvstore": {"driver": "ocdbt", "base": f"file://{params}/", "path": "vit.patch_embedding.bias/"},
+      "metadata": {
+        "shape": shape,
+        "chunks": chunks,
+        "dtype": "<f4",
+        "compressor": {"id": "zstd", "level": 1},
+      },
+      "create": True,
+      "delete_existing": True,
+    }
+    tensorstore.open(spec).result()
+
+  return mutate
+
+
+@pytest.mark.parametrize(
+  "mutate, says",
+  [
+    (changed_metadata(outside), "is no name of a parameter"),
+    (claim([10**12], [10**6]), "claims 4,000,000,105,376 bytes of numbers"),
+    (claim([16], [10**12]), "claims 4,000,000,105,376 bytes of numbers"),
+    (lambda params: (params / "_METADATA").open("r+b").truncate(2**28), "_METADATA: 268,435,456 bytes"),
+    (lambda params: (params / "_METADATA").write_text("[" * 100_000), "cannot be read"),
+    (lambda params: (params / "manifest.ocdbt").write_bytes(bytes(100)), "cannot be read"),
+  ],
+  ids=["outside", "shape", "chunk", "large", "deep", "manifest"],
+)
+def test_a_checkpoint_that_lies(folder, tmp_path, capsys, mutate, says):
+  params = folder / "checkpoints/3/params"
+  (params / "crc32.json").unlink()  # made anew by whoever lies
+  mutate(params)
+  line = failed(capsys, "convert", "--to=hf", f"--input={params.parent}", f"--out={tmp_path / 'x'}")
+  assert says in line
+  failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))

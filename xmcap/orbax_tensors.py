@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError, one_line
-from xmcap.tensor_files import Tensor, check_claim
+from xmcap.tensor_files import Tensor, check_claim, check_name
 
 _METADATA = "_METADATA"
 _LARGEST_METADATA = 2**26
@@ -77,10 +77,10 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
 
 
 def check_metadata(folder: Any) -> None:
-  """Checks what a folder says of its tree, before Orbax reads it: that it is not too large, and names lead nowhere else.
+  """Checks what a folder says of its tree, before Orbax reads it.
 
   Raises:
-    UsageError: it is, or one does.
+    UsageError: it is too large, or a name leads elsewhere.
   """
   file = folder / _METADATA
   if not file.exists():
@@ -94,6 +94,7 @@ def check_metadata(folder: Any) -> None:
   except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
     return  # Orbax says what is wrong
   for name in names:
+    check_name(name, str(file))
     if any(part in ("", ".", "..") for part in name.split("/")):
       raise UsageError(f"{file}: {ascii(name)[:80]} is no name of a parameter: fetch it again")
 

@@ -1,28 +1,31 @@
 """Pictures in, captions in the languages asked for out."""
 
 import contextlib
+import dataclasses
 import functools
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gin
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
 from xmcap.data import checks, files, tasks
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import UsageError, one_line
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training import placement, sharding, stopping
+from xmcap.training import placement, saved, sharding, stopping
+from xmcap.training import start as start_lib
 
 _GREEDY = Greedy()
 
@@ -95,12 +98,31 @@ class Predictor:
         None: 0, 1, ...
 
     Raises:
+      XmcapError: parameters of another model; names the first that differs.
       XmcapError, UsageError: what `load` raises.
     """
+    self._check(params)
     numbers = np.arange(len(keys)) if numbers is None else np.asarray(numbers)
     for start, tokens in self._decoded(params, keys, load, self.prompts(codes), numbers.astype(np.int32)):
       for key, rows in zip(keys[start : start + len(tokens)], tokens, strict=False):
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
+
+  def _check(self, params: Any) -> None:
+    found = saved.flat(params)
+    for path, leaf in found.items():
+      if not jnp.issubdtype(getattr(leaf, "dtype", None), jnp.floating):
+        raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
+    given = {path: _Shaped(shape) for path, shape in start_lib.unrolled_shapes(params).items()}
+    saved.check_same(self._shapes, given, "the parameters", allow_extra=True)
+
+  @functools.cached_property
+  def _shapes(self) -> dict[str, "_Shaped"]:
+    """{path: shape} of the model's parameters, layers one by one."""
+    vit, t5 = (dataclasses.replace(config, scan=True) for config in (self.captioner.vit, self.captioner.t5))
+    image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), np.uint8)
+    tokens = jax.ShapeDtypeStruct((1, 1, 1), np.int32)
+    made = jax.eval_shape(Captioner(vit, t5).init, jax.random.key(0), image, tokens, tokens)
+    return {path: _Shaped(shape) for path, shape in start_lib.unrolled_shapes(made["params"]).items()}
 
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, numbers: np.ndarray
@@ -137,6 +159,10 @@ class Predictor:
           yield done
       if begun is not None:
         yield begun[0], np.asarray(begun[1])
+
+
+class _Shaped(NamedTuple):
+  shape: tuple[int, ...]
 
 
 def _captioner() -> Captioner:

@@ -39,6 +39,7 @@ FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
 _BLOCK = 2**25
 _LONGEST_HEADER = 2**24
 """Bytes of a safetensors header; one has some 100 a tensor. The library alone would parse 100 MB."""
+_LONGEST_NAME = 500
 _MOST_LAYERS = 1024
 _LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
 """How many times the bytes of its files numbers may take; and so many bytes beside, for constants compress well."""
@@ -67,6 +68,13 @@ class Tensor:
   def nbytes(self) -> int:
     """Bytes of its numbers."""
     return math.prod(self.shape) * self.dtype.itemsize
+
+
+def check_name(name: str, where: str) -> str:
+  """A tensor's name, which goes into messages and files; UsageError where it holds what cannot be shown."""
+  if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
+    raise UsageError(f"{where}: {ascii(name)[:80]} is no name of a tensor: fetch or copy it again")
+  return name
 
 
 def check_claim(claimed: int, held: int, where: str) -> None:
@@ -184,6 +192,7 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
   header.pop("__metadata__", None)
   tensors = {}
   for name, entry in header.items():
+    check_name(name, str(path))
     if entry["dtype"] not in _DTYPES:
       raise UsageError(
         f"{path}: tensor {name} has dtype {entry['dtype']}: xmcap takes weights in F32, F16 or BF16, not quantised"

@@ -153,7 +153,8 @@ def test_an_index_that_lies(mt5, convert, change, message):
   "text, says",
   [
     ("{", "broken JSON"), ("[]", "no JSON object"), ('"x"', "no JSON object"), ("\x00", "broken JSON"),
-    ("[" * 100_000, "nested too deeply"), (" " * (2**24 + 1), "more than 16,777,216 bytes"), ('{"a": 1, "a": 2}', "twice"),
+    ("[" * 100_000, "nested too deeply"), (" " * (2**24 + 1), "more than 16,777,216 bytes"),
+    ('{"a": 1, "a": 2}', "twice"),
     ('{"layer_norm_eps": NaN}', "NaN"), ('{"architectures": 5, "model_type": "mt5"}', "architectures is no list"),
     ('{"architectures": [[]], "model_type": "mt5"}', "architectures is no list"),
     ('{"architectures": ["\\u001b[31m"], "model_type": []}', "is not among what xmcap converts"),

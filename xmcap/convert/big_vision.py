@@ -25,7 +25,7 @@ from xmcap.convert.source import Source, make_config
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.vit import ViTConfig
 from xmcap.npy_header import read_header
-from xmcap.tensor_files import LastRead, Tensor, check_claim, refuse_pickle
+from xmcap.tensor_files import LastRead, Tensor, check_claim, check_name, refuse_pickle
 
 _MOST_ARRAYS = 20_000
 _ANCHOR = "embedding/kernel"
@@ -243,8 +243,8 @@ def _add(
   tensors: dict[str, Tensor], path: pathlib.Path, file: zipfile.ZipFile, info: zipfile.ZipInfo
 ) -> None:
   if not info.filename.endswith(".npy"):
-    raise UsageError(f"{path}: {info.filename} is no array: not an .npz")
-  name = info.filename.removesuffix(".npy")
+    raise UsageError(f"{path}: {ascii(info.filename)[:80]} is no array: not an .npz")
+  name = check_name(info.filename.removesuffix(".npy"), str(path))
   if name in tensors:
     raise UsageError(f"{path}: {name} is there twice: fetch or copy it again")
   if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

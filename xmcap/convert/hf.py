@@ -11,7 +11,7 @@ from xmcap.convert.source import Source
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
 from xmcap.scoring import strict_json
-from xmcap.tensor_files import PICKLES, Tensor, read_safetensors
+from xmcap.tensor_files import PICKLES, Tensor, check_name, read_safetensors
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PROCESSOR = hf_vit.PROCESSOR
@@ -130,10 +130,15 @@ def read_tensors(path: pathlib.Path) -> dict[str, Tensor]:
   places = read_json(path / INDEX).get("weight_map")
   if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
     raise UsageError(f"{path / INDEX}: no weight_map from names to files")
+  for name in places:
+    check_name(name, str(path / INDEX))
   files = sorted(set(places.values()))
   for file in files:
-    if file in ("", ".", "..") or pathlib.PurePath(file).name != file or "\\" in file:
-      raise UsageError(f"{path / INDEX}: {file!r} is no file of this folder: shards lie beside their index")
+    plain = file.isprintable() and "\\" not in file and len(file) < 256
+    if file in ("", ".", "..") or pathlib.PurePath(file).name != file or not plain:
+      raise UsageError(
+        f"{path / INDEX}: {file[:80]!r} is no file of this folder: shards lie beside their index"
+      )
     if not (path / file).is_file():
       raise UsageError(f"{path / INDEX}: the shard {file} is absent: fetch it too")
   tensors = {}

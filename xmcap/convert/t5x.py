@@ -16,7 +16,7 @@ from xmcap.convert.source import Source, make_config, parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
 from xmcap.orbax_tensors import is_orbax, read_orbax
-from xmcap.tensor_files import Tensor, check_claim
+from xmcap.tensor_files import Tensor, check_claim, check_name
 
 LEGACY, TODAY = "checkpoint", "state"
 _TARGET = "target/"
@@ -122,12 +122,15 @@ def read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   tree = tree.get("optimizer") if isinstance(tree, dict) else None
   if not isinstance(tree, dict) or not isinstance(tree.get("target"), dict):
     raise UsageError(f"{file}: no optimizer/target in it: not a checkpoint of t5x")
-  return {name: _leaf(name, leaf, path) for name, leaf in _leaves(tree) if name.startswith(_TARGET)} | {
-    # Not opened: the optimizer's state is never read.
-    name: Tensor((), np.dtype(np.float32), lambda: np.zeros((), np.float32), str(path))
-    for name, _ in _leaves(tree)
-    if not name.startswith(_TARGET)
-  }
+  tensors = {}
+  for name, leaf in _leaves(tree):
+    check_name(name, str(file))
+    if name.startswith(_TARGET):
+      tensors[name] = _leaf(name, leaf, path)
+    else:
+      # Not opened: the optimizer's state is never read.
+      tensors[name] = Tensor((), np.dtype(np.float32), lambda: np.zeros((), np.float32), str(path))
+  return tensors
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = ""):
@@ -147,10 +150,13 @@ def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
   kvstore = leaf.get("kvstore") if isinstance(leaf.get("kvstore"), dict) else {}
   # Written by tensorstore before 0.1.14, the path stands beside the kvstore.
   folder = str(kvstore.get("path", leaf.get("path", ""))).rstrip("/")
-  if folder in ("", ".", "..") or pathlib.PurePath(folder).name != folder or "\\" in folder:
-    raise UsageError(f"{path / LEGACY}: {name} lies at {folder!r}, which is no folder beside it")
+  inside = folder.isprintable() and len(folder) < 256 and "\\" not in folder
+  if folder in ("", ".", "..") or pathlib.PurePath(folder).name != folder or not inside:
+    raise UsageError(f"{path / LEGACY}: {name} lies at {ascii(folder)[:80]}, which is no folder beside it")
   if leaf.get("driver") != "zarr":
-    raise UsageError(f"{path / LEGACY}: {name} is kept by the driver {leaf.get('driver')!r}, not zarr")
+    raise UsageError(
+      f"{path / LEGACY}: {name} is kept by the driver {ascii(leaf.get('driver'))[:80]}, not zarr"
+    )
   return _zarr(path / folder, name)
 
 
