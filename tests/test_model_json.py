@@ -109,7 +109,7 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("mixture", "", "mixture is : give"),
     ("mixture", ["a"], "mixture is ['a']"),
     ("module", "hostile", "module is no field of a model.json"),
-    ("gin\x1b[31m", "import os", "'gin\\x1b[31m' is no field"),
+    ("gin\x1b[31m", "import os", "is no field of a model.json"),
     ("decoding.max_length", 10**6, "decoding.max_length is 1000000"),
     ("decoding.cache_dtype", "int8", "unknown dtype 'int8'"),
     ("decoding.search.name", "subprocess.Popen", "decoding.search.name is subprocess.Popen: give one of Greedy"),

@@ -32,6 +32,7 @@ from xmcap.models.search import Greedy, Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring import strict_json
+from xmcap.terminal import shown
 
 NAME = "model.json"
 LARGEST = 2**16
@@ -138,7 +139,7 @@ def parse(raw: bytes, where: str) -> Model:
   if not isinstance(values, dict) or values.get("format") != _FORMAT:
     raise UsageError(f'{where}: no {NAME} of xmcap, which has "format": "{_FORMAT}"')
   if type(values.get("version")) is not int or values["version"] != _VERSION:
-    version = strict_json.shown(str(values.get("version")))
+    version = shown(values.get("version"), 60)
     raise UsageError(f"{where}: version {version}; this xmcap reads {_VERSION}: take a release that reads it")
   _check_names(values, ("format", "version", *_CONFIGS, "mixture", "decoding"), where, "")
   parts = {
@@ -149,7 +150,7 @@ def parse(raw: bytes, where: str) -> Model:
   mixture = values.get("mixture", "")
   if "mixture" in values and (not isinstance(mixture, str) or not _MIXTURE.fullmatch(mixture)):
     raise UsageError(
-      f"{where}: mixture is {strict_json.shown(str(mixture))}: give the name of a mixture (letters, digits, _ . :)"
+      f"{where}: mixture is {shown(mixture, 60)}: give the name of a mixture (letters, digits, _ . :)"
     )
   given = dict(_object(values, "decoding", where)) if "decoding" in values else {}
   search = None
@@ -158,7 +159,7 @@ def parse(raw: bytes, where: str) -> Model:
     name = arguments.pop("name", None)
     if not isinstance(name, str) or name not in _SEARCHES:
       raise UsageError(
-        f"{where}: decoding.search.name is {strict_json.shown(str(name))}: give one of {', '.join(_SEARCHES)}"
+        f"{where}: decoding.search.name is {shown(name, 60)}: give one of {', '.join(_SEARCHES)}"
       )
     search = name, _checked(_SEARCHES[name], arguments, where, "decoding.search")
     del given["search"]
@@ -227,5 +228,5 @@ def _check_names(values: Mapping[str, Any], known: Any, where: str, prefix: str)
   unknown = [name for name in values if name not in known]
   if unknown:
     raise UsageError(
-      f"{where}: {prefix}{strict_json.shown(unknown[0])} is no field of a {NAME}; there are {', '.join(known)}"
+      f"{where}: {prefix}{shown(unknown[0], 60)} is no field of a {NAME}; there are {', '.join(known)}"
     )

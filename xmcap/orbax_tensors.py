@@ -11,6 +11,7 @@ import numpy as np
 
 from xmcap.errors import UsageError, one_line
 from xmcap.tensor_files import Tensor, check_claim, check_name
+from xmcap.terminal import shown
 
 _METADATA = "_METADATA"
 _LARGEST_METADATA = 2**26
@@ -96,7 +97,7 @@ def check_metadata(folder: Any) -> None:
   for name in names:
     check_name(name, str(file))
     if any(part in ("", ".", "..") for part in name.split("/")):
-      raise UsageError(f"{file}: {ascii(name)[:80]} is no name of a parameter: fetch it again")
+      raise UsageError(f"{file}: {shown(repr(name), 80)} is no name of a parameter: fetch it again")
 
 
 def check_claim_of(folder: Any, tree: Any) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from xmcap import whole_files
 from xmcap.errors import UsageError, XmcapError
+from xmcap.terminal import shown
 
 _DTYPES = {
   "F64": np.dtype(np.float64),
@@ -73,7 +74,7 @@ class Tensor:
 def check_name(name: str, where: str) -> str:
   """A tensor's name, which goes into messages and files; UsageError where it holds what cannot be shown."""
   if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
-    raise UsageError(f"{where}: {ascii(name)[:80]} is no name of a tensor: fetch or copy it again")
+    raise UsageError(f"{where}: {shown(repr(name), 80)} is no name of a tensor: fetch or copy it again")
   return name
 
 

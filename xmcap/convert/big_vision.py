@@ -26,6 +26,7 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.vit import ViTConfig
 from xmcap.npy_header import read_header
 from xmcap.tensor_files import LastRead, Tensor, check_claim, check_name, refuse_pickle
+from xmcap.terminal import shown
 
 _MOST_ARRAYS = 20_000
 _ANCHOR = "embedding/kernel"
@@ -243,7 +244,7 @@ def _add(
   tensors: dict[str, Tensor], path: pathlib.Path, file: zipfile.ZipFile, info: zipfile.ZipInfo
 ) -> None:
   if not info.filename.endswith(".npy"):
-    raise UsageError(f"{path}: {ascii(info.filename)[:80]} is no array: not an .npz")
+    raise UsageError(f"{path}: {shown(repr(info.filename), 80)} is no array: not an .npz")
   name = check_name(info.filename.removesuffix(".npy"), str(path))
   if name in tensors:
     raise UsageError(f"{path}: {name} is there twice: fetch or copy it again")

@@ -12,6 +12,7 @@ from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
 from xmcap.scoring import strict_json
 from xmcap.tensor_files import PICKLES, Tensor, check_name, read_safetensors
+from xmcap.terminal import shown
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PROCESSOR = hf_vit.PROCESSOR
@@ -43,7 +44,7 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
   model_type = config.get("model_type")
   if classes and name is None or model_type not in (*hf_t5.DEFAULTS, *hf_vit.MODEL_TYPES):
     known = ", ".join((*hf_t5.CLASSES, *hf_vit.CLASSES))
-    found = strict_json.shown(", ".join(classes)) if classes else f"model_type {ascii(model_type)[:60]}"
+    found = shown(", ".join(classes), 60) if classes else f"model_type {shown(repr(model_type), 60)}"
     raise UsageError(f"{path / CONFIG}: {found} is not among what xmcap converts: {known}")
   tensors = read_tensors(path)
   try:

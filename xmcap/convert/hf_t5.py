@@ -7,6 +7,7 @@ from xmcap.convert.pairs import SAME, TIED, TRANSPOSED, Pair, expand
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
+from xmcap.terminal import shown
 
 CLASSES = {"MT5ForConditionalGeneration": "mt5", "T5ForConditionalGeneration": "t5"}
 
@@ -103,7 +104,7 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
   epsilon = values["layer_norm_epsilon"]
   # Not the other way round: of a NaN every comparison is false.
   if not isinstance(epsilon, int | float) or not abs(epsilon - 1e-6) <= 1e-12:
-    raise UsageError(f"{where}: layer_norm_epsilon is {ascii(epsilon)[:60]}; xmcap's T5 has 1e-6")
+    raise UsageError(f"{where}: layer_norm_epsilon is {shown(repr(epsilon), 60)}; xmcap's T5 has 1e-6")
   if values["num_decoder_layers"] is None:
     values["num_decoder_layers"] = values["num_layers"]
   return make_config(T5Config, where, {ours: values[theirs] for ours, theirs in FIELDS.items()}, FIELDS)

@@ -20,6 +20,7 @@ from xmcap.convert.pairs import (
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
+from xmcap.terminal import shown
 
 # gelu_new, gelu_pytorch_tanh and gelu_fast are the same function.
 ACTIVATIONS = {
@@ -242,7 +243,7 @@ def read_config(
   }
   if not isinstance(values["hidden_act"], str) or values["hidden_act"] not in ACTIVATIONS:
     raise UsageError(
-      f"{where}: hidden_act is {ascii(values['hidden_act'])[:60]}; xmcap has {', '.join(ACTIVATIONS)}"
+      f"{where}: hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has {', '.join(ACTIVATIONS)}"
     )
   if not values.get("qkv_bias", True) or values["num_channels"] != 3:
     raise UsageError(f"{where}: qkv_bias {values.get('qkv_bias')}, num_channels {values['num_channels']}: xmcap's ViT "
@@ -250,7 +251,7 @@ def read_config(
   for name in ("image_size", "patch_size"):
     if isinstance(values[name], list | dict):
       raise UsageError(
-        f"{where}: {name} is {ascii(values[name])[:60]}; xmcap's pictures and patches are square: one number"
+        f"{where}: {name} is {shown(repr(values[name]), 60)}; xmcap's pictures and patches are square: one number"
       )
   own = family.pool if values.get("vision_use_head", True) else "none"
   fields = {ours: values[theirs] for ours, theirs in FIELDS.items()}

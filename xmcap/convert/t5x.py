@@ -17,6 +17,7 @@ from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
 from xmcap.orbax_tensors import is_orbax, read_orbax
 from xmcap.tensor_files import Tensor, check_claim, check_name
+from xmcap.terminal import shown
 
 LEGACY, TODAY = "checkpoint", "state"
 _TARGET = "target/"
@@ -152,10 +153,12 @@ def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
   folder = str(kvstore.get("path", leaf.get("path", ""))).rstrip("/")
   inside = folder.isprintable() and len(folder) < 256 and "\\" not in folder
   if folder in ("", ".", "..") or pathlib.PurePath(folder).name != folder or not inside:
-    raise UsageError(f"{path / LEGACY}: {name} lies at {ascii(folder)[:80]}, which is no folder beside it")
+    raise UsageError(
+      f"{path / LEGACY}: {name} lies at {shown(repr(folder), 80)}, which is no folder beside it"
+    )
   if leaf.get("driver") != "zarr":
     raise UsageError(
-      f"{path / LEGACY}: {name} is kept by the driver {ascii(leaf.get('driver'))[:80]}, not zarr"
+      f"{path / LEGACY}: {name} is kept by the driver {shown(repr(leaf.get('driver')), 80)}, not zarr"
     )
   return _zarr(path / folder, name)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap.errors import UsageError
+from xmcap.terminal import shown
 
 MOST_LAYERS = 1024
 MOST_PARAMETERS = 10**11
@@ -87,5 +88,4 @@ def _shown(value: Any) -> str:
   """A value as a message can hold it; a number of a million digits is not written out."""
   if isinstance(value, int) and abs(value) >= 10**30:
     return f"a number of some {int(value.bit_length() * 0.30103) + 1:,} digits"
-  text = ascii(value)
-  return text if len(text) <= 60 else f"{text[:60]}..."
+  return shown(repr(value), 60)
