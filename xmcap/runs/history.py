@@ -1,8 +1,6 @@
 """The numbers of a run, out of its `metrics.jsonl`."""
 
 import dataclasses
-import json
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -12,12 +10,16 @@ from etils import epath
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring import strict_json
 from xmcap.training.metrics_file import FILE
 
 _QUIET = (
   600.0  # seconds without a line, until a run that has not ended counts as silent; or five reports' time
 )
 _OTHERS = ("step", "time", "event")
+_EVENTS = ("started", "finished", "stopped", "failed")
+_MOST_BYTES = 1 << 30  # of a file; a report takes about 2 kB
+_MOST = 1e30  # of a number: sums and squares of it are finite
 
 
 @dataclasses.dataclass
@@ -146,14 +148,19 @@ def _short_names(folders: Sequence[str]) -> list[str]:
 
 
 def _read(name: str, folder: str, now: float) -> History:
+  file = epath.Path(folder) / FILE
   try:
-    text = (epath.Path(folder) / FILE).read_text()
-  except (OSError, UnicodeDecodeError) as error:
-    raise XmcapError(f"{folder}/{FILE}: cannot be read ({error}); remove it from the list") from None
+    if file.stat().length > _MOST_BYTES:
+      raise XmcapError(
+        f"{file}: larger than {_MOST_BYTES:,} bytes, which no run writes; remove it from the list"
+      )
+    lines = file.read_bytes().split(b"\n")
+  except OSError as error:
+    raise XmcapError(f"{file}: cannot be read ({error}); remove it from the list") from None
   history = History(name, folder, {}, "running", "", [], 0.0, 0)
   clock = _Clock()
   rows: dict[int, tuple[float, dict[str, float | None]]] = {}
-  for line in text.splitlines():
+  for line in lines:
     row = _parse(line)
     if row is None:
       history.torn += bool(line.strip())
@@ -164,12 +171,16 @@ def _read(name: str, folder: str, now: float) -> History:
     if event == "started":
       # What a killed run did after its last checkpoint is done again from there.
       rows = {at: values for at, values in rows.items() if at <= step}
-      history.facts = {fact: value for fact, value in row.items() if fact not in _OTHERS}
+      history.facts = {fact: value for fact, value in row.items() if fact not in _OTHERS and _is_fact(value)}
     if event is not None:
-      history.state = "running" if event == "started" else str(event)
+      history.state = "running" if event == "started" else event
       history.reason = str(row.get("error", ""))
       continue
-    values = {name: value for name, value in row.items() if name not in _OTHERS and _is_value(value)}
+    values = {
+      name: value
+      for name, value in row.items()
+      if name not in _OTHERS and (value is None or _is_number(value))
+    }
     rows[step] = (ran, {**rows.get(step, (0, {}))[1], **values})
   history.rows = [(step, *rows[step]) for step in sorted(rows)]
   if history.state == "running" and now - history.last_time > max(_QUIET, 5 * clock.longest):
@@ -177,21 +188,25 @@ def _read(name: str, folder: str, now: float) -> History:
   return history
 
 
-def _parse(line: str) -> dict[str, Any] | None:
+def _parse(line: bytes) -> dict[str, Any] | None:
   try:
-    row = json.loads(line)
-  except ValueError:
+    row = strict_json.parse_object(line, FILE)
+  except UsageError:
     return None
-  if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+  if type(row.get("step")) is not int or not 0 <= row["step"] <= _MOST:
     return None
-  seconds = row.get("time")
-  return row if isinstance(seconds, int | float) and math.isfinite(seconds) else None
+  if row.get("event", "started") not in _EVENTS:
+    return None
+  return row if _is_number(row.get("time")) and row["time"] >= 0 else None
 
 
-def _is_value(value: Any) -> bool:
-  return value is None or (
-    isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-  )
+def _is_number(value: Any) -> bool:
+  """Finite, no bool, and no integer that no float holds."""
+  return type(value) in (int, float) and abs(value) <= _MOST
+
+
+def _is_fact(value: Any) -> bool:
+  return isinstance(value, str) or _is_number(value)
 
 
 class _Clock:

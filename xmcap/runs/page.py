@@ -122,7 +122,9 @@ def _lede(runs: Sequence[History]) -> str:
     counts[run.state] = counts.get(run.state, 0) + 1
   states = ", ".join(f"{count} {state}" for state, count in counts.items())
   machines = dict.fromkeys(
-    f"{run.facts['devices']} × {run.facts['device_kind']}" for run in runs if "device_kind" in run.facts
+    f"{run.facts['devices']} × {run.facts['device_kind']}"
+    for run in runs
+    if {"devices", "device_kind"} <= run.facts.keys()
   )
   return elements.escape("; ".join(filter(None, [states, ", ".join(machines)])))
 
