@@ -176,6 +176,8 @@ def test_other_records_are_noticed(corpus, model):
   [
     ("index.json", lambda data: data[:30]),
     ("index.json", lambda data: b"[]"),
+    ("index.json", lambda data: b"[" * 100_000),
+    ("index.json", lambda data: data.replace(b'"layouts": [', b'"layouts": {}, "other": [')),
     ("index.json", lambda data: data.replace(b"en de en", b"en de")),
     ("lengths.npy", lambda data: data[:90]),
     ("lengths.npy", lambda data: b"nothing"),

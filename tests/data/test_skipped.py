@@ -102,8 +102,9 @@ def test_a_record_that_was_mended_counts_again(tmp_path):
     later.add("b", XmcapError("picture 'b': cannot be decoded"))
 
 
-def test_a_list_that_is_none(tmp_path):
-  (tmp_path / "list").write_text("[1]\n")
+@pytest.mark.parametrize("text", ["[1]", "{", "[" * 100_000, '{"key": "a"}'])
+def test_a_list_that_is_none(tmp_path, text):
+  (tmp_path / "list").write_text(f"{text}\n")
   with pytest.raises(XmcapError, match="not the list of skipped pictures"):
     SkippedPictures("skip").list_in(tmp_path / "list")
 

@@ -67,14 +67,18 @@ def test_another_number_of_processes_is_refused():
   )
 
 
-def test_a_stranger_on_the_port_changes_nothing():
+WORDS = (b"GET / HTTP/1.1", b"[" * 100_000, b"7", b'{"process": 1e999, "host": "a", "processes": 2}')
+
+
+@pytest.mark.parametrize("words", WORDS, ids=["http", "nested", "a number", "infinite"])
+def test_a_stranger_on_the_port_changes_nothing(words):
   port = free_port()
 
   def knock():
     for _ in range(50):
       try:
         with socket.create_connection(("localhost", port), 1) as line:
-          line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+          line.sendall(words + b"\r\n")
         return
       except OSError:
         pass

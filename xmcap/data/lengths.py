@@ -155,6 +155,8 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthInde
     about = json.loads(addresses.read_text(addresses.join(folder, _INDEX)))
     layouts = about.pop("layouts")
     captions = about.pop("captions")
+    if not isinstance(layouts, list):
+      raise ValueError("layouts are no list")
     expected = facts(source, split, vocabulary)
     different = [name for name in expected if about.get(name) != expected[name]]
     if different:
@@ -168,7 +170,16 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthInde
       raise ValueError(f"{ends[-1]} captions in layouts, not {captions}")
   except FileNotFoundError:
     return None
-  except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+  except (
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+  ) as error:
     raise UsageError(f"{folder} is damaged ({one_line(error)}): {again}") from None
   return LengthIndex(layouts, layout_of, ends - sizes[layout_of], lengths)
 

@@ -52,7 +52,7 @@ class SkippedPictures:
         try:
           lines = [json.loads(line) for line in self._file.read_text().splitlines()]
           self._reasons = {str(line["key"]): str(line["reason"]) for line in lines} | self._reasons
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
           raise XmcapError(
             f"{file}: not the list of skipped pictures that a run writes: move it away"
           ) from None

@@ -64,9 +64,9 @@ def _call(host: str, port: int, count: int, seconds: float, me: str) -> list[str
       try:
         line, _ = server.accept()
         line.settimeout(5)
-        said = json.loads(_read_line(line))
+        said = _read(line)
         number, named, total = int(said["process"]), str(said["host"]), int(said["processes"])
-      except (OSError, ValueError, KeyError, TypeError):
+      except (OSError, ValueError, KeyError, TypeError, OverflowError):
         continue  # somebody else's connection, or time is up
       if total != count or not 0 <= number < count:
         problem = (
@@ -117,9 +117,9 @@ def _answer(host: str, port: int, count: int, index: int, seconds: float, me: st
         said = {"process": index, "host": me, "processes": count}
         line.sendall(json.dumps(said).encode() + b"\n")
         line.settimeout(left)
-        answer = json.loads(_read_line(line))
+        answer = _read(line)
       return _result(answer, seconds)
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError, TypeError):
       time.sleep(_RETRY)
   raise RestartError(
     f"process {index} on {me}: process 0 at {host}:{port} did not answer for {seconds:g} s: is it running, and can"
@@ -139,6 +139,17 @@ def _result(answer: dict, seconds: float) -> list[str]:
       f"after {seconds:g} s process {missing} of {len(answer['hosts'])} had not come; there are {there}"
     )
   return answer["hosts"]
+
+
+def _read(line: socket.socket) -> dict:
+  """The object that the other end says; ValueError: somebody else's words."""
+  try:
+    said = json.loads(_read_line(line))
+  except RecursionError:
+    raise ValueError("nested too deeply") from None
+  if not isinstance(said, dict):
+    raise ValueError("no object")
+  return said
 
 
 def _read_line(line: socket.socket) -> bytes:
