@@ -94,6 +94,22 @@ def explain() -> str:
   return gin.config_str(max_line_length=100)
 
 
+def bindings() -> dict[str, str]:
+  """Returns what is bound, each value as gin writes it: `BATCH_SIZE` -> `128`, `train.seed` -> `0`.
+
+  Objects that no gin file could hold are left out, as by `explain`.
+  """
+  found = {}
+  for (scope, selector), parameters in gin_config._CONFIG.items():
+    short = gin_config._REGISTRY.minimal_selector(selector)
+    for parameter, value in parameters.items():
+      name = scope if selector == "gin.macro" else f"{scope}/{short}.{parameter}".lstrip("/")
+      text = gin_config._format_value(value)
+      if text is not None:
+        found[name] = text
+  return found
+
+
 def _parse_file(file: str, places: Sequence[str]) -> None:
   found = next((path for place in places if (path := pathlib.Path(place, file)).is_file()), None)
   if found is None:

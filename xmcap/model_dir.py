@@ -22,38 +22,53 @@ from xmcap import predictor as predictor_lib
 from xmcap.data import checks, images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import saved
+from xmcap.training import kept_config, saved
 
-CONFIG = "config.gin"
+CONFIG = kept_config.NEWEST
 VOCABULARY = "vocabulary.model"
 
 
-def prepare_model_dir() -> None:
-  """Writes `config.gin`, `model.json` and the vocabulary into the folder that the configuration names as MODEL_DIR.
+def check_model_dir() -> None:
+  """Checks what `write_model_dir` will write.
 
   Raises:
     UsageError: the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
-    XmcapError: the folder cannot be written.
   """
-  model_dir = epath.Path(configuration.macro("MODEL_DIR"))
+  configuration.macro("MODEL_DIR")
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
-  objective = configuration.resolve(gin.get_bindings("train", resolve_references=False).get("objective"))
-  rows = text_rows(objective)
+  rows = text_rows(_objective())
   if rows is not None:
     checks.check_rows(vocabulary, rows)
+
+
+def write_model_dir(step: int) -> None:
+  """Writes `config.gin`, `model.json` and the vocabulary into the folder that the configuration names as MODEL_DIR.
+
+  Args:
+    step: that the run goes on from; a run that is refused leaves the folder as it is.
+
+  Raises:
+    XmcapError: the folder cannot be written.
+  """
   if jax.process_index():
     return  # one process writes
+  model_dir = epath.Path(configuration.macro("MODEL_DIR"))
+  vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
-    (model_dir / CONFIG).write_bytes(configuration.explain().encode())
-    (model_dir / model_json.NAME).write_bytes(model_json.as_text(_model(objective)).encode())
+    kept_config.keep(model_dir, step, configuration.explain())
+    kept_config.write(model_dir / model_json.NAME, model_json.as_text(_model(_objective())).encode())
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The vocabulary may be this very file, which other processes are reading.
     if not own.exists() or own.read_bytes() != contents:
-      own.write_bytes(contents)
+      kept_config.write(own, contents)
   except OSError as error:
     raise XmcapError(f"{model_dir}: cannot be written ({error.strerror}): give a folder that can") from None
+
+
+def _objective() -> Any:
+  return configuration.resolve(gin.get_bindings("train", resolve_references=False).get("objective"))
 
 
 def text_rows(objective: Any) -> int | None:

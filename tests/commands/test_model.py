@@ -7,7 +7,7 @@ import pytest
 
 from xmcap import cli, model_dir
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.training import loop
+from xmcap.training import dry_run, loop
 
 
 @pytest.fixture(autouse=True)
@@ -70,12 +70,12 @@ TRAIN = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.g
   ],
 )
 def test_exit_codes(monkeypatch, capsys, result, code, line):
-  def train():
+  def train(**_):
     if isinstance(result, Exception):
       raise result
     return result
 
-  monkeypatch.setattr(model_dir, "prepare_model_dir", lambda: None)
+  monkeypatch.setattr(model_dir, "check_model_dir", lambda: None)
   monkeypatch.setattr(loop, "train", train)
   assert cli.main(TRAIN) == code
   assert capsys.readouterr().err.startswith(line)
@@ -85,3 +85,30 @@ def test_exit_codes(monkeypatch, capsys, result, code, line):
 def test_the_three_options_of_processes_go_together(capsys, options):
   assert cli.main([*TRAIN, *options]) == 2
   assert "all three or none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  "given", [[], ["--from_scratch"], ["--other_data"], ["--from_scratch", "--other_data"]]
+)
+def test_what_a_start_is_allowed_reaches_the_run_the_dry_run_and_every_process(monkeypatch, capsys, given):
+  asked = []
+
+  def noted(**arguments):
+    asked.append({name: arguments[name] for name in ("from_scratch", "other_data")})
+    return types.SimpleNamespace(finished=True, message="")
+
+  monkeypatch.setattr(model_dir, "check_model_dir", lambda: None)
+  monkeypatch.setattr(loop, "train", noted)
+  monkeypatch.setattr(dry_run, "dry_run", noted)
+  assert cli.main([*TRAIN, *given]) == 0 and cli.main([*TRAIN, *given, "--dry_run"]) == 0
+  wanted = {"from_scratch": "--from_scratch" in given, "other_data": "--other_data" in given}
+  assert asked == [wanted] * 2
+  capsys.readouterr()
+  assert cli.main(["launch", "local", "--processes=2", "--dry_run", "--", *TRAIN, *given]) == 0
+  commands = [line for line in capsys.readouterr().out.splitlines() if " train " in line]
+  assert len(commands) == 2 and all(option in line for line in commands for option in given)
+
+
+def test_no_gin_file_can_hold_what_a_start_is_allowed(capsys):
+  assert cli.main([*TRAIN, "--gin.train.from_scratch=True"]) == 2
+  assert "from_scratch" in capsys.readouterr().err

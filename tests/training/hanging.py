@@ -1,7 +1,8 @@
 """A small run, as one of several processes or alone, that hangs where it is told to; for tests.
 
 python -m tests.training.hanging MODEL_DIR WHERE WHO [PORT INDEX]: WHERE is `evaluator`, `data` or `step`, where the
-process of number WHO hangs; `nowhere`; or `slow`: the evaluation of step 4 takes longer than any test.
+process of number WHO hangs; `nowhere`; `scratch`, the same with that asked for; or `slow`: the evaluation of step 4
+takes longer than any test.
 """
 
 import os
@@ -60,12 +61,13 @@ def run(model_dir, where, hangs):
   optimizer = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
   seconds = LIMIT if where == "data" else 600
   return train(model_dir, ToyObjective(), stream, STEPS, optimizer, evaluators=[Evaluator(where, hangs)], eval_every=4,
-               log_every=1, checkpoint=CheckpointPolicy(every=3), data_timeout=seconds, tensorboard=False)  # fmt: skip
+               log_every=1, checkpoint=CheckpointPolicy(every=3), data_timeout=seconds, tensorboard=False,
+               from_scratch=where == "scratch")  # fmt: skip
 
 
 def main(model_dir, where, who, port="", index="0"):
   # A run in which nothing hangs has the limits of any run.
-  hangs = where not in ("nowhere", "slow")
+  hangs = where not in ("nowhere", "scratch", "slow")
   limits = watch.HangLimits(step=LIMIT, evaluation=LIMIT) if hangs else watch.HangLimits()
   place = (f"localhost:{port}", 2, int(index)) if port else (None, 1, None)
   try:

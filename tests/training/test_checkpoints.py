@@ -1,8 +1,10 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import jax
@@ -10,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.training.test_manifest import HOSTILE
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints as lib
@@ -223,8 +226,6 @@ def test_all_cut_short(tmp_path):
     cut_short(tmp_path / "checkpoints" / step)
   with pytest.raises(saved.CheckpointDamaged, match=r"none of the checkpoints \[1, 2\] can be read"):
     saved.load_params(tmp_path)
-  with pytest.raises(XmcapError, match=r"none of the checkpoints \[1, 2\] can be read"):
-    begin(tmp_path)
 
 
 def test_one_still_being_written_when_the_process_died_does_not_count(tmp_path):
@@ -232,6 +233,46 @@ def test_one_still_being_written_when_the_process_died_does_not_count(tmp_path):
   (tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp").mkdir()
   assert int(begin(tmp_path)[0].step) == 1
   assert_same(saved.load_params(tmp_path), fresh(seed=1).params)
+
+
+def test_one_left_by_a_kill_is_gone_when_the_folder_is_open_and_no_thread_is_at_it(tmp_path, monkeypatch):
+  # A run that ends at once, by an error, would end under the thread: "cannot schedule new futures after shutdown".
+  left = tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp"
+  (left / "params").mkdir(parents=True)
+  slow, real = threading.Event(), os.rmdir
+
+  def rmdir(*args, **kwargs):
+    slow.wait(1.0)
+    return real(*args, **kwargs)
+
+  monkeypatch.setattr(os, "rmdir", rmdir)
+  before = set(threading.enumerate())
+  lib.Checkpoints(tmp_path)
+  assert set(threading.enumerate()) == before and not left.exists()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+  """A run with the checkpoints 1 and 2."""
+  folder = tmp_path_factory.mktemp("two")
+  write(folder, [1, 2])
+  return folder
+
+
+WRONG_TYPES = (
+  '{"item_handlers": 5, "metrics": [], "value": "1", "score": true, "performance_metrics": {"a": []}}'
+)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), WRONG_TYPES], ids=[*HOSTILE, "wrong types"])
+@pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "metrics/metrics", "params/crc32.json"])
+def test_whatever_a_small_file_holds_one_of_the_two_is_taken(tmp_path, two, name, text):
+  shutil.copytree(two, tmp_path / "run")
+  file = tmp_path / "run/checkpoints/2" / name
+  file.parent.mkdir(exist_ok=True)
+  file.write_bytes(text.encode(errors="surrogateescape"))
+  state, _ = begin(tmp_path / "run")
+  assert int(state.step) in ((1,) if name == "params/crc32.json" else (1, 2))
 
 
 # ---- other models --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tests.training.toy import ToyObjective, ToyStream
 from xmcap import cli, configuration, evaluators
 from xmcap.data.vocabulary import train_vocabulary
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import checkpoints, dry_checks, dry_run, dry_step, saved
+from xmcap.training import checkpoints, dry_checks, dry_run, dry_step, saved, settings
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state
@@ -119,7 +119,7 @@ def trained(corpus, tmp_path, quick):
   mesh = Partitioning().mesh()
   arrays = dry_run.dry_step.shapes(objective, None)
   plan = plan_state(objective, arguments["optimizer"](), arrays, mesh, Partitioning().logical_rules())
-  save(folder, plan.create().replace(step=np.ones((), np.int32)))
+  save(folder, plan.create().replace(step=np.ones((), np.int32)), settings.of_run(arguments["stream"]()))
   shutil.copy(corpus / "vocabulary.model", folder)
   return folder
 
@@ -130,8 +130,8 @@ def parse(corpus, model_dir, *bindings):
   configuration.parse(files, [*overrides, f"DATA_DIR={corpus}", f"MODEL_DIR={model_dir}"])
 
 
-def save(folder, state):
-  written = checkpoints.Checkpoints(folder, checkpoints.CheckpointPolicy(asynchronous=False))
+def save(folder, state, of_run=None):
+  written = checkpoints.Checkpoints(folder, checkpoints.CheckpointPolicy(asynchronous=False), of_run)
   written.save(1, state)
   written.close()
 
@@ -178,6 +178,14 @@ def test_a_run_that_was_begun_is_resumed_and_stays_as_it_is(corpus, trained, run
   assert any(line.startswith("weights: resuming from step 1") for line in lines["ok"])
   after = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
   assert set(before) == set(after) and {path for path in before if before[path] != after[path]} <= {trained}
+
+
+def test_other_data_are_refused_as_by_the_run(corpus, trained, run):
+  changed = (NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.BATCH_SIZE=8")
+  found = run(corpus, *changed)
+  assert_one_failure(found, "weights", "was trained on other data (batch_size: 4 -> 8)", code=2)
+  code, lines, _ = run(corpus, *changed, "--other_data")
+  assert code == 0 and any(line.startswith("weights: resuming from step 1") for line in lines["ok"])
 
 
 # ---- data ----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What breaks a run, each kind once: the run ends with the bits of one that nothing happened to, or says which file.
 
-Fifty of them at random times are `benchmarks/faults.py`.
+A hundred of them at random times are `benchmarks/faults.py`.
 """
 
 import json
@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.training.test_hang import end, start
 from tests.training.test_loop import run
 from tests.training.toy import ToyStream
 from xmcap.errors import RestartError, XmcapError
@@ -80,13 +81,31 @@ def test_a_file_cut_short_is_named(folder, undisturbed, pattern, caplog):
   assert str(file) in caplog.text
 
 
-def test_all_damaged_is_a_refusal(folder):
+def test_all_damaged_is_a_refusal(folder, undisturbed):
   for step in (7, 14):
     flip(one_file(folder / f"checkpoints/{step}", "params/d/*"), 77)
   with pytest.raises(
     XmcapError, match=r"none of the checkpoints \[7, 14\] can be read; they are in .*damaged"
   ):
     run(folder)
+  assert not list((folder / "checkpoints").iterdir())
+  with pytest.raises(XmcapError, match=r"none of the checkpoints \[7, 14\] .*--from_scratch"):
+    run(folder)
+  assert same_end(folder, undisturbed, from_scratch=True)[0].endswith("starting from scratch")
+
+
+@pytest.mark.slow
+def test_two_processes_refuse_together_and_begin_anew_together(tmp_path):
+  def started(where, code):
+    return end(start(tmp_path / "run", where, 2), code)
+
+  run(tmp_path / "run", 6, checkpoint=lib.CheckpointPolicy(every=3))
+  for step in (3, 6):
+    flip(one_file(tmp_path / f"run/checkpoints/{step}", "params/d/*"), 77)
+  for _, log in started("nowhere", 1):
+    assert "none of the checkpoints [3, 6] can be read" in log and "--from_scratch" in log
+  (out, _), _ = started("scratch", 0)
+  assert "starting from scratch" in out and "finished at step 6" in out
 
 
 def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undisturbed, monkeypatch):

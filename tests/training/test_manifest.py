@@ -12,6 +12,14 @@ FILES = {
 }  # fmt: skip
 
 
+HOSTILE = {
+  "nested": "[" * 100_000, "an array": "[]", "a number": "7", "empty": "", "not UTF-8": "\udcff",
+  "NaN": '{"a": [NaN, 1]}', "infinite": '{"a": [1e999, 1]}', "a text": '{"a": "12"}',
+  "long": f'{{"a": [{"9" * 5000}, 1]}}', "outside": '{"../../../../../../../../dev/zero": [0, 0]}',
+  "absolute": '{"/dev/zero": [0, 0]}',
+}  # fmt: skip
+
+
 @pytest.fixture
 def folder(tmp_path):
   for name, content in FILES.items():
@@ -87,3 +95,13 @@ def test_one_file_for_all_as_written_by_older_versions_is_read(folder):
   assert manifest.difference(folder) is None
   (folder / "ocdbt.process_1/d/bb").write_bytes(b"1" * 6999)
   assert "6,999 bytes, and had 7,000" in manifest.difference(folder)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
+@pytest.mark.parametrize("name", ["crc32.json", "crc32-0.json"])
+def test_sums_that_are_none_of_ours_are_damage(folder, name, text):
+  # What the other sums are compared with is itself as it was written.
+  (folder / name).write_bytes(text.encode(errors="surrogateescape"))
+  if name != manifest.NAME:
+    (folder / manifest.NAME).write_text(json.dumps({name: manifest._sum(folder / name)}))
+  assert manifest.difference(folder) == f"{folder / name} cannot be read as what was written"

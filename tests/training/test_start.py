@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.training.test_checkpoints import OPTIMIZER, assert_same, begin, fresh, lib, write
+from tests.training.test_checkpoints import OPTIMIZER, assert_same, begin, cut_short, fresh, lib, write
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training.sharding import Partitioning
@@ -20,14 +20,63 @@ def test_starts_1_from_its_own_checkpoint(tmp_path):
   assert int(state.step) == 4 and origin.startswith("resuming from step 4")
 
 
-def test_starts_2_from_a_given_checkpoint_with_its_step_and_optimizer(tmp_path):
+def damaged(folder):
+  """A run none of whose checkpoints can be read: moved aside, and refused."""
+  write(folder, [4, 9])
+  for step in "49":
+    cut_short(folder / "checkpoints" / step)
+  with pytest.raises(XmcapError, match=refusal(folder)) as error:
+    begin(folder)
+  assert "\n" not in str(error.value)
+  return folder
+
+
+def refusal(folder):
+  return rf"none of the checkpoints \[4, 9\] can be read; they are in {folder}/damaged: .*--from_scratch"
+
+
+@pytest.mark.parametrize("given", ["nothing", "initial_checkpoint", "pretrained"])
+def test_starts_2_not_at_all_where_what_was_trained_is_damaged(tmp_path, given):
+  own = damaged(tmp_path / "own")
+  write(tmp_path / "other", [2])
+  arguments = {} if given == "nothing" else {given: str(tmp_path / "other")}
+  for _ in range(2):  # again and again
+    with pytest.raises(XmcapError, match=refusal(own)):
+      begin(own, **arguments)
+  assert int(begin(own, **arguments, from_scratch=True)[0].step) == (
+    2 if given == "initial_checkpoint" else 0
+  )
+  # Asked for once, it is not given up for ever: until a checkpoint is written, the next start asks again.
+  with pytest.raises(XmcapError, match=refusal(own)):
+    begin(own, **arguments)
+  (own / "damaged").rename(tmp_path / "seen")
+  begin(own, **arguments)
+
+
+def test_starts_2_also_where_orbax_could_not_list_them(tmp_path):
+  write(tmp_path, [4, 9])
+  for step in "49":
+    (tmp_path / "checkpoints" / step / "_CHECKPOINT_METADATA").write_text("[" * 100_000)
+  with pytest.raises(XmcapError, match=refusal(tmp_path)):
+    begin(tmp_path)
+  assert begin(tmp_path, from_scratch=True)[1] == "starting from scratch"
+
+
+def test_starts_1_with_what_was_put_back_or_trained_since(tmp_path):
+  own = damaged(tmp_path / "own")
+  write(own, [5])
+  assert begin(own)[1].startswith("resuming from step 5")
+  assert begin(own, from_scratch=True)[1].startswith("resuming from step 5")
+
+
+def test_starts_3_from_a_given_checkpoint_with_its_step_and_optimizer(tmp_path):
   write(tmp_path / "other", [8, 9])
   state, origin = begin(tmp_path / "own", initial_checkpoint=str(tmp_path / "other"))
   assert_same(state, fresh(seed=9, step=9))
   assert "going on from" in origin and "checkpoints/9" in origin
 
 
-def test_starts_3_from_pretrained_parts_and_leaves_the_rest(tmp_path):
+def test_starts_4_from_pretrained_parts_and_leaves_the_rest(tmp_path):
   def tower(seed):
     return {"kernel": jnp.full((2, 3), float(seed)), "bias": jnp.full(3, float(seed))}
 
@@ -42,14 +91,14 @@ def test_starts_3_from_pretrained_parts_and_leaves_the_rest(tmp_path):
   assert "vit from" in origin
 
 
-def test_starts_3_with_all_parameters_of_another_run(tmp_path):
+def test_starts_4_with_all_parameters_of_another_run(tmp_path):
   write(tmp_path / "other", [9])
   state, _ = begin(tmp_path / "own", pretrained=[(str(tmp_path / "other"), "")])
   assert int(state.step) == 0
   assert_same(state.params, fresh(seed=9).params)
 
 
-def test_starts_4_from_scratch(tmp_path):
+def test_starts_5_from_scratch(tmp_path):
   state, origin = begin(tmp_path)
   assert_same(state, fresh())
   assert origin == "starting from scratch"

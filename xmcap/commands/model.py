@@ -23,6 +23,16 @@ def _add_train(commands) -> None:
     action="store_true",
     help="check data, vocabulary, weights, folder, one step and the evaluators; train nothing",
   )
+  command.add_argument(
+    "--from_scratch",
+    action="store_true",
+    help="begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)",
+  )
+  command.add_argument(
+    "--other_data",
+    action="store_true",
+    help="go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ...",
+  )
   _add_hosts(command)
   base.add_gin(command)
 
@@ -54,10 +64,11 @@ def _train(arguments) -> None:
   configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
+  begins = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
   if arguments.dry_run:
     from xmcap.training import dry_run
 
-    dry_run.dry_run()
+    dry_run.dry_run(**begins)
     return
   import jax
 
@@ -70,8 +81,8 @@ def _train(arguments) -> None:
       folder = configuration.macro("MODEL_DIR")
       # Started again elsewhere after a host has died, it finds that host's lock for as long as NFS keeps it (90 s).
       stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=120))
-    model_dir.prepare_model_dir()
-    result = loop.train()
+    model_dir.check_model_dir()
+    result = loop.train(begun=model_dir.write_model_dir, **begins)
   if not result.finished:
     if "SIGINT" in result.message:
       raise KeyboardInterrupt

@@ -111,6 +111,24 @@ class PictureStream:
     stream._end = count
     return stream, -(-count // stream.pictures)
 
+  def signature(self) -> dict[str, Any]:
+    """What decides which example lies at a position, name -> value of JSON: a run that goes on keeps it.
+
+    Records are known by their number and bytes, so a corpus may be moved, and built again.
+    """
+    whole = self.source.whole if isinstance(self.source, PartSource) else self.source
+    records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in whole.sizes.items()}
+    return {
+      "stream": type(self).__name__,
+      "split": self.source.split,
+      "records": records,
+      "pictures": len(self.source),
+      "batch_size": self.pictures,
+      "image_size": self.image_size,
+      "seed": self.seed,
+      "augment": repr(self.augment),
+    }
+
   @property
   def images_per_epoch(self) -> int:
     """Pictures in the split: every one comes up once in as many positions."""

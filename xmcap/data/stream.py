@@ -13,7 +13,7 @@ positions of a few batches out anew among those batches; this too depends on not
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gin
 import numpy as np
@@ -133,15 +133,22 @@ class CaptionStream(PictureStream):
     self.languages: tuple[str, ...] = tuple(weights)
     checks.check_prompts(self.vocabulary, self.languages)
     self.captions_per_image = captions_per_image
+    self._mixture = mixture
+    self._weights = weights
+    self._count_power = 1 / temperature if language_weights == "count" else None
     if list(target_lengths) != sorted(set(target_lengths)):
       raise UsageError(f"target_lengths {tuple(target_lengths)}: give rising lengths")
     self.target_lengths = (*(size for size in target_lengths if size < target_length), target_length)
     if self.target_lengths[0] < 2 or bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
     self.bucket_window = bucket_window if len(self.target_lengths) > 1 else 1
-    count_power = 1 / temperature if language_weights == "count" else None
     self._drawing = Drawing(
-      seed, self.languages, np.array(list(weights.values())), count_power, captions_per_image, len(source)
+      seed,
+      self.languages,
+      np.array(list(weights.values())),
+      self._count_power,
+      captions_per_image,
+      len(source),
     )
     several = len(self.target_lengths) > 1
     self._index = lengths.index_of(source, self.vocabulary) if several else None
@@ -155,6 +162,21 @@ class CaptionStream(PictureStream):
           f"the prompt of '{language}' has {len(prompt)} pieces: raise prompt_length, now {prompt_length}"
         )
       row[: len(prompt)] = prompt
+
+  def signature(self) -> dict[str, Any]:
+    """As in every stream."""
+    return {
+      **super().signature(),
+      "mixture": self._mixture,
+      "batch_size": self.pictures * self.captions_per_image,
+      "captions_per_image": self.captions_per_image,
+      "prompt_length": self._prompts.shape[1],
+      "target_lengths": self.target_lengths,
+      "bucket_window": self.bucket_window,
+      "language_weights": self._weights,
+      "count_power": self._count_power,
+      "vocabulary": self.vocabulary.sha256,
+    }
 
   def resized(self, pictures: int) -> "CaptionStream":
     """As in every stream; with one length of targets, the largest, and pictures in drawn order."""
@@ -307,9 +329,19 @@ class TagStream(PictureStream):
     if num_slots < 1:
       raise UsageError(f"num_slots is {num_slots}: a picture needs at least one slot for its tags")
     self.skipped = SkippedPictures(on_bad, bad_limit)
+    self._mixture = mixture
     self.num_slots = num_slots
     self.tags: tuple[str, ...] = tuple(read_tags(corpus.location().data_dir))
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
+
+  def signature(self) -> dict[str, Any]:
+    """As in every stream."""
+    return {
+      **super().signature(),
+      "mixture": self._mixture,
+      "num_slots": self.num_slots,
+      "tags": len(self.tags),
+    }
 
   @property
   def num_classes(self) -> int:

@@ -8,10 +8,9 @@ afterwards (see `scores.py`).
 """
 
 import contextlib
-import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import jax
 import orbax.checkpoint as ocp
@@ -19,7 +18,8 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.training import hosts, manifest, run_folder, saved, scores, watch
+from xmcap.training import hosts, manifest, run_folder, saved, scores, small_json, watch
+from xmcap.training import settings as settings_lib
 from xmcap.training.retention import CheckpointPolicy, Retention
 from xmcap.training.step import TrainState
 
@@ -32,16 +32,27 @@ class Checkpoints:
   Args:
     model_dir: the run's folder; made if absent.
     policy: what to keep.
+    settings: of the run, kept in each checkpoint and compared with that of the one it goes on from; None: neither.
 
   Raises:
     XmcapError: the folder cannot be written, or is not the same for all processes.
   """
 
-  def __init__(self, model_dir: str | os.PathLike, policy: CheckpointPolicy | None = None):
+  def __init__(
+    self,
+    model_dir: str | os.PathLike,
+    policy: CheckpointPolicy | None = None,
+    settings: settings_lib.Settings | None = None,
+  ):
     self.policy = policy = policy or CheckpointPolicy()
+    self.settings = settings
     self.directory = saved.checkpoints_dir(model_dir)
     run_folder.check(self.directory)
-    self._clear_unreadable()
+    if jax.process_index() == 0:
+      with _readable_errors(f"checkpoints of {self.directory}"):
+        self._remove_unfinished()
+        self._clear_unreadable()
+    hosts.barrier("folder of checkpoints read")
     self._evaluated, self._scores = self._read_scores()
     self._pending: set[int] = set()
     self._retention = Retention(policy, self._scores, self._pending)
@@ -49,7 +60,6 @@ class Checkpoints:
       preservation_policy=self._retention.orbax,
       save_decision_policy=_SaveWhenAsked(),
       enable_async_checkpointing=policy.asynchronous,
-      cleanup_tmp_directories=True,
     )
     handlers = {item: manifest.SummedHandler() for item in (saved.PARAMS, saved.TRAINING)}
     with _readable_errors(f"checkpoints of {self.directory}"):
@@ -75,8 +85,12 @@ class Checkpoints:
     if pending:
       self._pending.add(step)
     params, training = saved.items(state)
+    note = None if self.settings is None else self.settings.encode()
     items = ocp.args.Composite(
-      **{saved.PARAMS: manifest.SummedSave(params), saved.TRAINING: manifest.SummedSave(training)}
+      **{
+        saved.PARAMS: manifest.SummedSave(params),
+        saved.TRAINING: manifest.SummedSave(training, settings=note),
+      }
     )
     what = f"checkpoint {step}"
     with watch.during("checkpoint", what), _readable_errors(f"{what} in {self.directory}"):
@@ -152,33 +166,29 @@ class Checkpoints:
     ):
       self._manager.close()
 
-  def restore_latest(self, target: TrainState) -> TrainState | None:
-    """The newest checkpoint that can be read, or None where there is none at all.
+  def restore_latest(
+    self, target: TrainState, other_data: bool = False, say: Callable[[str], None] = print
+  ) -> TrainState | None:
+    """The newest checkpoint that can be read, or None where there is none.
 
     A damaged one is said, moved aside to `MODEL_DIR/damaged/`, and the one before it is taken.
 
     Args:
       target: `jax.ShapeDtypeStruct`s with shardings, of any mesh.
+      other_data: it may have been trained on other data than the run's.
+      say: prints a line about each setting that has changed since.
 
     Raises:
-      XmcapError: checkpoints are there, but none can be read; or parameters of other names or shapes.
+      UsageError: see `settings.check`.
+      XmcapError: parameters of other names or shapes.
     """
-    steps = self.steps()
-    for step in reversed(steps):
+    for step in reversed(self.steps()):
       try:
-        return saved.restore(self.directory / str(step), target)
+        return saved.restore(self.directory / str(step), target, self.settings, other_data, say)
       except saved.CheckpointDamaged as error:
         logging.error("%s; taking the one before it", error)
         self._set_aside(step)
-    if steps:
-      raise XmcapError(
-        f"{self.directory}: none of the checkpoints {steps} can be read; they are in {self._damaged_dir}"
-      )
     return None
-
-  @property
-  def _damaged_dir(self) -> epath.Path:
-    return self.directory.parent / "damaged"
 
   def _set_aside(self, step: int) -> None:
     # Its step will be reached again, and Orbax does not write over a checkpoint.
@@ -190,28 +200,37 @@ class Checkpoints:
 
   def _move_aside(self, step: int) -> None:
     with _readable_errors(f"damaged checkpoint {step} in {self.directory}"):
-      self._damaged_dir.mkdir(exist_ok=True)
-      place, number = self._damaged_dir / str(step), 1
+      damaged = saved.damaged_dir(self.directory)
+      damaged.mkdir(exist_ok=True)
+      place, number = damaged / str(step), 1
       while place.exists():
-        place, number = self._damaged_dir / f"{step}.{number}", number + 1
+        place, number = damaged / f"{step}.{number}", number + 1
       (self.directory / str(step)).rename(place)
+
+  def _remove_unfinished(self) -> None:
+    """Removes the checkpoint that a killed run was writing.
+
+    Orbax would do so on a thread that nothing waits for. Where the run ends at once, by an error, that thread fails on
+    the way: "cannot schedule new futures after shutdown".
+    """
+    for path in self.directory.iterdir():
+      if path.name.split(".")[0].isdigit() and not ocp.utils.is_checkpoint_finalized(path):
+        path.rmtree()
 
   def _clear_unreadable(self) -> None:
     """Moves aside what Orbax could not even list: its own note on a checkpoint is of no other use."""
-    if jax.process_index() == 0:
-      for step in saved.steps_in(self.directory):
-        file = self.directory / str(step) / "_CHECKPOINT_METADATA"
-        if file.exists() and not _is_json_object(file):
-          logging.error("%s: cut short or changed; taking the one before it", file)
-          self._move_aside(step)
-          continue
-        try:
-          scores.read(self.directory / str(step))
-        except (ValueError, TypeError):
-          file = self.directory / str(step) / scores.NAME
-          logging.error("%s: cut short or changed; removed, the checkpoint counts as not evaluated", file)
-          file.unlink()
-    hosts.barrier("folder of checkpoints read")
+    for step in saved.steps_in(self.directory):
+      file = self.directory / str(step) / "_CHECKPOINT_METADATA"
+      if file.exists() and not _is_orbax_note(file):
+        logging.error("%s: cut short or changed; taking the one before it", file)
+        self._move_aside(step)
+        continue
+      try:
+        scores.read(self.directory / str(step))
+      except ValueError:
+        file = self.directory / str(step) / scores.NAME
+        logging.error("%s: cut short or changed; removed, the checkpoint counts as not evaluated", file)
+        file.unlink()
 
   def _read_scores(self) -> tuple[set[int], dict[int, float]]:
     """The steps that were evaluated, and the scores by the policy's metric."""
@@ -226,11 +245,15 @@ class Checkpoints:
     return set(notes), known if self.policy.best_metric is not None else {}
 
 
-def _is_json_object(file: epath.Path) -> bool:
+def _is_orbax_note(file: epath.Path) -> bool:
   try:
-    return isinstance(json.loads(file.read_text()), dict)
-  except ValueError:
+    small_json.read(file)
+    ocp.metadata.get_step_metadata(file.parent)
+  except OSError:
+    raise
+  except Exception:  # Orbax's words for a wrong type are a ValueError, a TypeError, a KeyError
     return False
+  return True
 
 
 class _SaveWhenAsked(_policies.SaveDecisionPolicy):

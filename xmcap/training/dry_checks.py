@@ -7,6 +7,7 @@ import dataclasses
 import os
 import pathlib
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from xmcap.data.vocabulary import ROW_MULTIPLE
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import checkpoints as checkpoints_lib
 from xmcap.training import saved, sharding
+from xmcap.training import settings as settings_lib
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training import weights as weights_lib
@@ -134,18 +136,24 @@ def _remove(scratch: epath.Path, made: list[epath.Path]) -> None:
 
 
 def weights(
-  plan: StatePlan, run_dir: str, initial_checkpoint: Any, pretrained: Any, vocabulary: Any
+  plan: StatePlan, own: "ReadOnly", vocabulary: Any, **begins: Any
 ) -> tuple[str, step_lib.TrainState]:
   """The state that the run would begin with, made as the run makes it; every parameter of it is finite.
+
+  Args:
+    plan: of the state.
+    own: the run's checkpoints.
+    vocabulary: of the run; None: not known.
+    begins: as for `start.starting_state`.
 
   Raises:
     UsageError: a checkpoint is not there, or is of a model with another vocabulary.
     XmcapError: a name or a shape does not fit, or a parameter holds NaN or infinity.
   """
-  own = _ReadOnly(run_dir)
   if not own.begun():
-    _check_same_vocabulary(pretrained or ([initial_checkpoint] if initial_checkpoint else ()), vocabulary)
-  state, origin = start_lib.starting_state(own, plan.create, plan.target, initial_checkpoint, pretrained)
+    given = begins["pretrained"] or ([begins["initial_checkpoint"]] if begins["initial_checkpoint"] else ())
+    _check_same_vocabulary(given, vocabulary)
+  state, origin = start_lib.starting_state(own, plan.create, plan.target, **begins)
   finite = jax.jit(lambda params: jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), params))(
     state.params
   )
@@ -156,19 +164,38 @@ def weights(
   return origin, state
 
 
-class _ReadOnly:
-  """The checkpoints of a run as `starting_state` asks for them; a damaged one is not moved aside."""
+class ReadOnly:
+  """The checkpoints of a run as `starting_state` asks for them; a damaged one is not moved aside.
 
-  def __init__(self, run_dir: str):
+  Args:
+    run_dir: of the run; need not be there.
+    settings: of the run; None: its data are not there.
+    from_scratch: damaged ones may be given up.
+  """
+
+  def __init__(self, run_dir: str, settings: settings_lib.Settings | None, from_scratch: bool):
     self.directory = saved.checkpoints_dir(run_dir)
+    self.settings = settings
+    self._from_scratch = from_scratch
 
   def begun(self) -> bool:
     return self.directory.exists() and any(place.name.isdigit() for place in self.directory.iterdir())
 
-  def restore_latest(self, target: step_lib.TrainState) -> step_lib.TrainState | None:
+  def restore_latest(
+    self, target: step_lib.TrainState, other_data: bool, say: Callable[[str], None]
+  ) -> step_lib.TrainState | None:
     if not self.begun():
       return None
-    return saved.first_readable(self.directory, lambda path: saved.restore(path, target))[1]
+
+    def read(path: epath.Path) -> step_lib.TrainState:
+      return saved.restore(path, target, self.settings, other_data, say)
+
+    try:
+      return saved.first_readable(self.directory, read)[1]
+    except saved.CheckpointDamaged:
+      if not self._from_scratch:
+        raise
+      return None
 
 
 def _check_same_vocabulary(pretrained: Any, vocabulary: Any) -> None:

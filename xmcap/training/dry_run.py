@@ -14,6 +14,7 @@ from xmcap import predictor as predictor_lib  # noqa: F401  registers Predictor,
 from xmcap.data import checks, epochs, tasks
 from xmcap.errors import UsageError
 from xmcap.training import dry_checks, dry_step, sharding
+from xmcap.training import settings as settings_lib
 from xmcap.training.dry_report import Arguments, Once, Report
 from xmcap.training.state import plan_state
 
@@ -21,11 +22,12 @@ _PICTURES = 2  # that an evaluator gets
 _LENGTHS_OF = 128  # steps
 
 
-def dry_run(say: Callable[[str], None] = print) -> None:
+def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, other_data: bool = False) -> None:
   """Checks the run that gin is configured for; at the end says what the run comes to.
 
   Args:
     say: prints a line.
+    from_scratch, other_data: of the run, see `start.starting_state`.
 
   Raises:
     UsageError: a check failed for something in the command, its gin files or its data.
@@ -67,7 +69,16 @@ def dry_run(say: Callable[[str], None] = print) -> None:
   state = report.check(
     "weights",
     lambda: dry_checks.weights(
-      planned, run["model_dir"](), run["initial_checkpoint"](), run["pretrained"](), vocabulary.peek()
+      planned,
+      dry_checks.ReadOnly(
+        run["model_dir"](), None if stream is None else settings_lib.of_run(stream), from_scratch
+      ),
+      vocabulary.peek(),
+      initial_checkpoint=run["initial_checkpoint"](),
+      pretrained=run["pretrained"](),
+      from_scratch=from_scratch,
+      other_data=other_data,
+      say=say,
     ),
     model=planned,
   )

@@ -18,6 +18,7 @@ from xmcap.training import checkpoints as checkpoints_lib
 from xmcap.training import flops, hosts, sharding, stall, watch
 from xmcap.training import hooks as hooks_lib
 from xmcap.training import profiler as profiler_lib
+from xmcap.training import settings as settings_lib
 from xmcap.training import start as start_lib
 from xmcap.training import step as step_lib
 from xmcap.training import writers as writers_lib
@@ -46,7 +47,8 @@ class TrainResult:
   state: step_lib.TrainState
 
 
-@gin.configurable
+# Said at a start, and not kept with the run.
+@gin.configurable(denylist=["from_scratch", "other_data", "begun", "say"])
 def train(
   model_dir: str = gin.REQUIRED,
   objective: Any = gin.REQUIRED,
@@ -68,6 +70,9 @@ def train(
   profiler: profiler_lib.Profiler | None = None,
   rng_impl: str | None = None,
   data_timeout: float = 600,
+  from_scratch: bool = False,
+  other_data: bool = False,
+  begun: Callable[[int], None] | None = None,
   say: Callable[[str], None] | None = None,
 ) -> TrainResult:
   """Trains, and resumes by itself: the same call after any kind of end goes on from the newest checkpoint.
@@ -79,6 +84,7 @@ def train(
     stream: `pictures` a batch, `batch(step, rows)` and `batches(start_step, rows)`; each batch is a dict of numpy
       arrays [N, ...], of the N rows asked for. What lies at a step is a function of the step. `lost`, if it has it:
       reason -> count of what it left out, said at the end. `skipped`, if it has it: see `SkippedPictures`.
+      `signature()`, if it has it: what decides which example lies at a position, name -> value of JSON.
     total_steps: of the run, from its very beginning.
     optimizer: see there; this, `checkpoint`, `partitioning`, `writers` and `profiler` are made, with what gin binds for
       them, where None is given.
@@ -97,6 +103,8 @@ def train(
     profiler: which steps are traced.
     rng_impl: see `step.make_train_step`.
     data_timeout: seconds to wait for a batch before the run ends, to be started again; 0: for ever.
+    from_scratch, other_data: see `start.starting_state`.
+    begun: called with the step that the run begins at, once it is sure that it does.
     say: prints a line of progress; by default on the standard output of the first process.
 
   Raises:
@@ -121,7 +129,7 @@ def train(
   if say is None:
     say = _say if jax.process_index() == 0 else lambda line: None
   watch.progress("start")
-  checkpoints = checkpoints_lib.Checkpoints(model_dir, checkpoint)
+  checkpoints = checkpoints_lib.Checkpoints(model_dir, checkpoint, settings_lib.of_run(stream))
 
   # ---- mesh --------------------------------------------------------------------------------------
 
@@ -142,9 +150,11 @@ def train(
   plan = plan_state(objective, optimizer, numeric, mesh, rules, seed, rng_impl)
   watch.progress("restore", "the state that the run begins with")
   state, origin = start_lib.starting_state(
-    checkpoints, plan.create, plan.target, initial_checkpoint, pretrained
+    checkpoints, plan.create, plan.target, initial_checkpoint, pretrained, from_scratch, other_data, say
   )
   start = int(state.step)
+  if begun:
+    begun(start)
   say(f"{plan.num_parameters:,} parameters on {mesh.size} device(s); {origin}")
   reads = patience.call(lambda: reading_rate(stream, len(rows), start), "start") if start < total_steps else 0
   if reads:

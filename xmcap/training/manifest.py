@@ -19,6 +19,8 @@ import jax
 import orbax.checkpoint as ocp
 from etils import epath
 
+from xmcap.training import settings, small_json
+
 NAME = "crc32.json"
 _OF_PROCESS = re.compile(r"crc32-\d+\.json")
 _CHUNK = 16 << 20
@@ -60,7 +62,7 @@ def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None
       if problem := _compare(file, *sums.pop(name)):
         return problem
       sums |= _read(file)
-  except (ValueError, TypeError, AttributeError):
+  except ValueError:
     return f"{file} cannot be read as what was written"
   share = sorted(sums.items())[index::count]
   with futures.ThreadPoolExecutor(_READERS) as readers:
@@ -71,7 +73,18 @@ def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None
 
 
 def _read(file: epath.Path) -> Sums:
-  return {str(name): (int(size), int(crc)) for name, (size, crc) in json.loads(file.read_text()).items()}
+  """The sums in a file.
+
+  Raises:
+    ValueError: it holds none, or of a file outside its folder.
+  """
+  sums = {}
+  for name, pair in small_json.read(file).items():
+    whole = isinstance(pair, list) and len(pair) == 2 and all(type(number) is int for number in pair)
+    if not whole or name.startswith("/") or ".." in name.split("/"):
+      raise ValueError(f"{file}: no sum of a file: {name!r}")
+    sums[name] = tuple(pair)
+  return sums
 
 
 def _as_text(sums: Sums) -> str:
@@ -123,7 +136,15 @@ class SummedHandler(ocp.StandardCheckpointHandler):
   async def async_save(self, directory: epath.Path, *args, **kwargs) -> list[ocp.future.Future]:
     """Orbax waits for what this returns, in its thread, before it lets process 0 finalize."""
     written = await super().async_save(directory, *args, **kwargs) or []
-    return [ocp.future.ChainedFuture(written, lambda: write_share(directory, jax.process_index()))]
+    text = kwargs["args"].settings
+
+    def finish() -> None:
+      process = jax.process_index()
+      if text is not None and process == 0:
+        (directory / settings.NAME).write_text(text)  # `write` sums it
+      write_share(directory, process)
+
+    return [ocp.future.ChainedFuture(written, finish)]
 
   def finalize(self, directory: epath.Path) -> None:
     """Called in process 0 alone, when all processes have written their share."""
@@ -134,7 +155,13 @@ class SummedHandler(ocp.StandardCheckpointHandler):
 @ocp.args.register_with_handler(SummedHandler, for_save=True)
 @dataclasses.dataclass
 class SummedSave(ocp.args.StandardSave):
-  """Orbax finds the handler by the type of what it is given."""
+  """Orbax finds the handler by the type of what it is given.
+
+  Attributes:
+    settings: of the run as text, to be written beside the item; None: nothing is.
+  """
+
+  settings: str | None = None
 
 
 @ocp.args.register_with_handler(SummedHandler, for_restore=True)

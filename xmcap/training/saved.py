@@ -16,6 +16,7 @@ from xmcap import orbax_tensors
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training import hosts, manifest, retention, scores
 from xmcap.training import optimizer as optimizer_lib
+from xmcap.training import settings as settings_lib
 from xmcap.training.step import TrainState
 
 PARAMS, TRAINING = "params", "training"
@@ -25,17 +26,36 @@ class CheckpointDamaged(XmcapError):
   """A checkpoint whose files are not what was written: cut short, changed or missing."""
 
 
-def restore(path: str | os.PathLike, target: TrainState) -> TrainState:
+def restore(
+  path: str | os.PathLike,
+  target: TrainState,
+  settings: settings_lib.Settings | None = None,
+  other_data: bool = False,
+  say: Callable[[str], None] = print,
+) -> TrainState:
   """The state in one checkpoint, with the shardings of `target`, whatever mesh wrote it.
+
+  Args:
+    path: of the checkpoint.
+    target: `jax.ShapeDtypeStruct`s with shardings.
+    settings: of the run that goes on from it, to be compared with its own before anything is read; None: of no run.
+    other_data, say: see `settings.check`.
 
   Raises:
     CheckpointDamaged: its files are not what was written.
+    UsageError: see `settings.check`.
     XmcapError: its files cannot be read now, or its parameters or optimizer state have other names or shapes than
       `target`'s.
   """
   path = epath.Path(os.path.abspath(path)) if "://" not in str(path) else epath.Path(path)
   params, training = items(target)
   whole = _check_whole(path, (PARAMS, TRAINING))
+  if settings is not None:
+    try:
+      before = settings_lib.read(path / TRAINING)
+    except ValueError as error:
+      raise CheckpointDamaged(str(error)) from None
+    settings_lib.check(path, before, settings, other_data, say)
   for item, tree in ((PARAMS, params), (TRAINING, training)):
     check_same(flat(tree), flat(_shapes(path, item, whole)), str(path))
   restored = {}
@@ -136,6 +156,18 @@ def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:
   path = epath.Path(os.fspath(model_dir))
   path = path if "://" in str(path) else epath.Path(os.path.abspath(path))
   return path if path.name == "checkpoints" else path / "checkpoints"
+
+
+def damaged_dir(checkpoints: epath.Path) -> epath.Path:
+  """Where a run's checkpoints go that cannot be read."""
+  return checkpoints.parent / "damaged"
+
+
+def damaged_steps(checkpoints: epath.Path) -> list[int]:
+  """The steps of the checkpoints of a run that could not be read, and are still there."""
+  folder = damaged_dir(checkpoints)
+  names = [path.name.split(".")[0] for path in folder.iterdir()] if folder.exists() else []
+  return sorted({int(name) for name in names if name.isdigit()})
 
 
 def steps_in(root: epath.Path) -> list[int]:

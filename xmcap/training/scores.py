@@ -8,8 +8,11 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from etils import epath
+
+from xmcap.training import small_json
 
 NAME = "metrics/metrics"  # where Orbax would write metrics, and looks for them
 
@@ -54,13 +57,17 @@ def read(checkpoint: epath.Path) -> Note | None:
   file = checkpoint / NAME
   if not file.exists():
     return None
-  content = json.loads(file.read_text())
-  if not isinstance(content, dict):
-    raise ValueError(f"{file}: not a JSON object")
-  note = Note(content.get("metric"), content.get("value"), content.get("score"))
-  if (note.value is None) != (note.score is None) or abs(note.value or 0) != abs(note.score or 0):
-    raise ValueError(f"{file}: score {note.score} is not value {note.value}")
-  return note
+  content = small_json.read(file)
+  metric, value, score = (content.get(name) for name in ("metric", "value", "score"))
+  if not isinstance(metric, str | None) or not all(_is_number(number) for number in (value, score)):
+    raise ValueError(f"{file}: no note of an evaluation")
+  if (value is None) != (score is None) or abs(value or 0) != abs(score or 0):
+    raise ValueError(f"{file}: score {score} is not value {value}")
+  return Note(metric, value, score)
+
+
+def _is_number(value: Any) -> bool:
+  return value is None or (type(value) in (int, float) and abs(value) < math.inf)
 
 
 def _finite(value: float) -> float | None:

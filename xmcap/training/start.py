@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 from absl import logging
+from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.tensor_files import Tensor
 from xmcap.training import checkpoints as checkpoints_lib
-from xmcap.training import saved
+from xmcap.training import hosts, saved
 from xmcap.training import weights as weights_lib
 from xmcap.training.step import TrainState
 
@@ -24,13 +25,19 @@ def starting_state(
   target: TrainState,
   initial_checkpoint: str | None = None,
   pretrained: Pretrained = (),
+  from_scratch: bool = False,
+  other_data: bool = False,
+  say: Callable[[str], None] = print,
 ) -> tuple[TrainState, str]:
   """The state that a run begins with, and a line that says where it came from. In this order:
 
-  1. the run's own newest checkpoint that can be read: it resumes;
-  2. `initial_checkpoint`, a whole one (parameters, optimizer state, step): it goes on with another run;
-  3. `pretrained` parts put over fresh parameters; the optimizer begins anew, at step 0;
-  4. scratch.
+  1. the run's own newest checkpoint that can be read: it resumes; refused where that was trained on other data, unless
+     `other_data`;
+  2. refused where the run has none, but `damaged/` holds those that could not be read, unless `from_scratch`: what was
+     trained is not given up unasked;
+  3. `initial_checkpoint`, a whole one (parameters, optimizer state, step): it goes on with another run;
+  4. `pretrained` parts put over fresh parameters; the optimizer begins anew, at step 0;
+  5. scratch.
 
   Args:
     checkpoints: the run's.
@@ -42,19 +49,24 @@ def starting_state(
       weights that `xmcap convert` wrote. Alone: everything in it is taken, and must have a place in the model; what
       it has not begins fresh. With a prefix (a path such as `vit`; "" is all): every parameter of the model below it
       is taken, and must be there; what else is there is left. Position embeddings of another grid are resized.
+    from_scratch: what is damaged may be given up.
+    other_data: the run goes on with other data than it was trained on.
+    say: prints a line about each setting that has changed since the checkpoint.
 
   Raises:
-    UsageError: 2 and 3 are both given, folders give the same parameter, or nothing is there.
-    XmcapError: parameters are missing there, have no place here, or are of another shape (naming the first, with both
-      shapes).
+    UsageError: 3 and 4 are both given, folders give the same parameter, nothing is there, or 1 refuses.
+    XmcapError: 2 refuses; parameters are missing, have no place here, or are of another shape (naming the first, with
+      both shapes).
   """
   if initial_checkpoint and pretrained:
     raise UsageError(
       "train: give initial_checkpoint (a whole state) or pretrained (parts of the parameters), not both"
     )
-  state = checkpoints.restore_latest(target)
+  state = checkpoints.restore_latest(target, other_data, say)
   if state is not None:
     return state, f"resuming from step {int(state.step)} in {checkpoints.directory}"
+  if refusal := _given_up(checkpoints.directory, from_scratch):
+    raise XmcapError(refusal)
   if initial_checkpoint:
     path, state = saved.first_readable(initial_checkpoint, lambda path: saved.restore(path, target))
     return state, f"going on from {path} (step {int(state.step)})"
@@ -70,6 +82,18 @@ def starting_state(
     _overlay(leaves, paths, parts)
     return state.replace(params=jax.tree.unflatten(structure, leaves)), origin
   return create(()), "starting from scratch"
+
+
+def _given_up(directory: epath.Path, from_scratch: bool) -> str:
+  """Why a run with no checkpoint that can be read must not begin anew; "" where it may."""
+  steps = [] if from_scratch else saved.damaged_steps(directory)
+  damaged = saved.damaged_dir(directory)
+  refusal = (
+    f"{directory}: none of the checkpoints {steps} can be read; they are in {damaged}: put a whole one back, begin anew"
+    " by --from_scratch, or remove that folder"
+  )
+  # All processes must come to the same end, also where the folder changes under their eyes.
+  return hosts.agree("whether to begin anew", refusal if steps else "")[0]
 
 
 def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Tensor], str]:
