@@ -12,7 +12,7 @@ from tests.training.toy import ToyStream
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError
-from xmcap.training import checkpoints, kept_config, settings
+from xmcap.training import checkpoints, hosts, kept_config, settings
 
 NOW = settings.Settings({"BATCH_SIZE": "8", "train.seed": "0"}, {"batch_size": 8, "weights": {"en": 1.0}})
 
@@ -83,6 +83,19 @@ def test_other_data_are_refused_until_they_are_asked_for(tmp_path, stream, chang
   assert "resuming from step 14" in run(tmp_path, 20, stream)[1][0]
   with pytest.raises(UsageError, match="other data"):
     run(tmp_path, 21, SignedStream())
+
+
+def test_a_process_with_other_data_is_named(tmp_path, monkeypatch):
+  class Hosts:
+    def agree(self, what, mine):
+      return [mine, "f" * 64, mine]
+
+    def describe(self, numbers):
+      return ", ".join(f"process {number} (w-{number})" for number in numbers)
+
+  monkeypatch.setattr(hosts, "_current", Hosts())
+  with pytest.raises(UsageError, match=r"^process 1 \(w-1\) has other data than process 0"):
+    settings.of_run(SignedStream())
 
 
 def test_the_checkpoint_before_a_damaged_one_has_its_own_settings(tmp_path):

@@ -117,7 +117,9 @@ class PictureStream:
     Records are known by their number and bytes, so a corpus may be moved, and built again.
     """
     whole = self.source.whole if isinstance(self.source, PartSource) else self.source
-    records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in whole.sizes.items()}
+    # A source of your own need not have them.
+    sizes = getattr(whole, "sizes", {})
+    records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes.items()}
     return {
       "stream": type(self).__name__,
       "split": self.source.split,

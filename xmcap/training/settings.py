@@ -6,6 +6,7 @@ trained with, whatever became of the files beside it.
 """
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from etils import epath
 
 from xmcap import configuration
 from xmcap.errors import UsageError
-from xmcap.training import small_json
+from xmcap.training import hosts, small_json
 
 NAME = "settings.json"
 _NOT_SET = "not set"
@@ -40,15 +41,26 @@ class Settings:
 
 
 def of_run(stream: Any) -> Settings:
-  """The settings of this process's run.
+  """The settings of this process's run; all its processes must ask.
 
   Args:
     stream: of `loop.train`; without `signature()`, of which nothing but its kind and its batch is known.
+
+  Raises:
+    UsageError: a process has other data than process 0: its command, or its copy of the corpus.
   """
   known = {"stream": type(stream).__name__, "pictures": stream.pictures}
   data = stream.signature() if hasattr(stream, "signature") else known
+  text = json.dumps(data, sort_keys=True)
+  said = hosts.agree("data of the run", hashlib.sha256(text.encode()).hexdigest())
+  others = [number for number, one in enumerate(said) if one != said[0]]
+  if others:
+    raise UsageError(
+      f"{hosts.current().describe(others)} has other data than process 0: start all with the same command, on copies of"
+      " the same corpus and vocabulary"
+    )
   # As it comes back from a file: lists for tuples.
-  return Settings(configuration.bindings(), json.loads(json.dumps(data)))
+  return Settings(configuration.bindings(), json.loads(text))
 
 
 def read(item: epath.Path) -> Settings | None:
