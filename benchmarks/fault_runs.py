@@ -34,17 +34,11 @@ class Plan:
   """What happens to a start.
 
   Attributes:
-    full_after: seconds after the state is there until the disk is full; None: never.
-    stall_at: step whose batch never comes.
-    hang_after: seconds until no checkpoint's write ends any more.
-    signals: (seconds, name) of each that is sent.
+    events: name -> (step, seconds): it comes so long after the batch of that step is asked for.
     from_scratch: the user asks for that.
   """
 
-  full_after: float | None = None
-  stall_at: int | None = None
-  hang_after: float | None = None
-  signals: tuple[tuple[float, str], ...] = ()
+  events: dict[str, tuple[int, float]] = dataclasses.field(default_factory=dict)
   from_scratch: bool = False
 
 
@@ -81,35 +75,36 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   hanging, write = threading.Event(), manifest.write
   watch.BEAT = 0.3
 
+  def happen(kind):
+    if kind == "full disk":
+      resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, FULL))
+    elif kind == "hanging write":
+      hanging.set()
+    else:
+      os.kill(os.getpid(), getattr(signal, kind))
+
   def on_batch(step):
     time.sleep(0.004)
-    if step == plan.stall_at:
-      threading.Event().wait()
+    for kind, (at, seconds) in plan.events.items():
+      if step == at and kind == "stalled source":
+        threading.Event().wait()
+      elif step == at:
+        threading.Timer(seconds, happen, [kind]).start()
 
   def write_or_hang(folder):
     if hanging.is_set():
       threading.Event().wait()
     write(folder)
 
-  def say(line):
-    print(line, flush=True)
-    if "parameters on" not in line:
-      return
-    if plan.full_after is not None:
-      full = (resource.RLIMIT_FSIZE, (FULL, FULL))
-      threading.Timer(plan.full_after, resource.setrlimit, full).start()
-    if plan.hang_after is not None:
-      threading.Timer(plan.hang_after, hanging.set).start()
-
   manifest.write = write_or_hang
-  limits = watch.HangLimits(checkpoint=PATIENCE) if plan.hang_after is not None else watch.HangLimits()
+  limits = watch.HangLimits(checkpoint=PATIENCE) if "hanging write" in plan.events else watch.HangLimits()
   try:
     with outputs.held(model_dir, "xmcap train", "MODEL_DIR"), watch.alone(limits):
       result = train(
         model_dir, ToyObjective(4096), ToyStream(bad_steps=BAD_STEPS, on_batch=on_batch), total_steps,
         Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), log_every=50,
-        checkpoint=CheckpointPolicy(every=EVERY), tensorboard=False, from_scratch=plan.from_scratch, say=say,
-        data_timeout=600 if plan.stall_at is None else PATIENCE,
+        checkpoint=CheckpointPolicy(every=EVERY), tensorboard=False, from_scratch=plan.from_scratch,
+        say=lambda line: print(line, flush=True), data_timeout=PATIENCE if "stalled source" in plan.events else 600,
       )  # fmt: skip
   except XmcapError as error:
     print("ERROR", str(error).split("\n  In call to configurable")[0], flush=True)
@@ -148,12 +143,11 @@ class Run:
   def plan(self, kinds: tuple[str, ...], rng: random.Random) -> Plan:
     """When these happen to a start; damage was done before it."""
     begins = self.whole()[-1] if self.whole() else 0
-    return Plan(
-      full_after=rng.uniform(0.01, 1.0) if "full disk" in kinds else None,
-      stall_at=min(begins + rng.randrange(1, 150), self.steps - 1) if "stalled source" in kinds else None,
-      hang_after=rng.uniform(0.01, 1.0) if "hanging write" in kinds else None,
-      signals=tuple(sorted((rng.uniform(0.0, 1.2), kind) for kind in kinds if kind in SIGNALS)),
-    )
+
+    def moment():
+      return min(begins + rng.randrange(1, 150), self.steps - 1), rng.uniform(0.0, 0.1)
+
+    return Plan({kind: moment() for kind in kinds if kind not in DAMAGE})
 
   def begin(self, plan: Plan, log: pathlib.Path | None = None):
     """The process of a start, and its log."""
@@ -169,22 +163,15 @@ class Run:
       time.sleep(0.01)
 
   def start(self, plan: Plan, damaged: tuple[pathlib.Path, ...] = ()) -> tuple[int, str]:
-    """Starts it, and sends the signals; returns the exit code and the log; checks where it resumed."""
+    """Starts it; returns the exit code and the log; checks where it resumed."""
     before = self.whole()
     process = self.begin(plan)
-    if plan.signals:
-      self.await_state(process)
-    began = time.monotonic()
-    for seconds, name in plan.signals:
-      process.join(max(0.0, began + seconds - time.monotonic()))
-      if process.is_alive():
-        os.kill(process.pid, getattr(signal, name))
     process.join(180)
     if process.is_alive():
       process.kill()
       raise SystemExit(f"hung: {plan}: {self.text()}")
     text = self.text()
-    assert "Traceback" not in text or "could not be written" in text or plan.full_after is not None, text
+    assert "Traceback" not in text or "full disk" in plan.events, text
     self._check_start(text, before, damaged)
     return process.exitcode, text
 

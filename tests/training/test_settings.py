@@ -143,7 +143,7 @@ def test_what_is_written_is_read(tmp_path):
 def test_changes_within_a_mapping_and_long_values():
   assert settings.changes({"a": {"en": 1.0, "de": 2}}, {"a": {"en": 1.5, "de": 2}, "b": "x" * 300}) == [
     "a.en: 1.0 -> 1.5",
-    f"b: not set -> {'x' * 97}...",
+    "b: not set -> " + "x" * 97 + "...",
   ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from absl import logging
 from etils import epath
 
-from xmcap import configuration
+from xmcap import configuration, terminal
 from xmcap.errors import UsageError
 from xmcap.training import hosts, small_json
 
@@ -83,7 +83,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
   """`NAME: OLD -> NEW` of each value that is not the same, by name."""
   before, now = _flat(before), _flat(now)
   return [
-    f"{name}: {_shown(before.get(name, _NOT_SET))} -> {_shown(now.get(name, _NOT_SET))}"
+    f"{_shown(name)}: {_shown(before.get(name, _NOT_SET))} -> {_shown(now.get(name, _NOT_SET))}"
     for name in sorted({*before, *now})
     if before.get(name, _NOT_SET) != now.get(name, _NOT_SET)
   ]
@@ -134,5 +134,4 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-  text = " ".join(str(value).split())
-  return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+  return terminal.shown(" ".join(str(value).split()), _SHOWN)
