@@ -5,6 +5,7 @@ Nothing heavy is imported here: each subcommand imports what it needs when it is
 Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a run that ended early and goes on when started again.
 """
 
+import contextlib
 import difflib
 import errno
 import os
@@ -15,6 +16,11 @@ from xmcap import __version__, terminal
 from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score
 from xmcap.errors import RestartError, UsageError, XmcapError
 
+# Errors of a place that can be read or written no more, and not of the command.
+_PLACES = (
+  *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
+  *(errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE),
+)
 _LINE = 4_000  # characters of an error at most: paths may have as many
 
 
@@ -42,15 +48,16 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
     return error.exit_code
   except BrokenPipeError:
     # The reader of the output (head, less) has gone; there is nobody left to tell.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _close_output()
     return 1
   except OSError as error:
-    if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
+    if error.errno not in _PLACES:
       raise
-    place = terminal.shown(error.filename or "the output folder", limit=_LINE)
+    place = terminal.shown(error.filename or "the output, or the folder of temporary files", limit=_LINE)
     print(
       f"xmcap: error: {place}: {error.strerror}: free or change the place and start again", file=sys.stderr
     )
+    _close_output()
     return 1
   except KeyboardInterrupt:
     print("xmcap: stopped by the keyboard", file=sys.stderr)
@@ -68,6 +75,15 @@ def console() -> None:
     sys.stderr.flush()
     os._exit(code)
   sys.exit(code)
+
+
+def _close_output() -> None:
+  """Lets what is left of the output go, where it cannot be written, or Python would complain of it at its end."""
+  try:
+    sys.stdout.flush()
+  except OSError:
+    with contextlib.suppress(OSError, ValueError):
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _has_other_hosts() -> bool:

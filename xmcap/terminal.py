@@ -9,6 +9,7 @@ What a message quotes goes through `shown`. Where text leaves the process, `guar
 that is printed or logged.
 """
 
+import contextlib
 import io
 import os
 import sys
@@ -63,7 +64,11 @@ def guard() -> None:
   for name in ("stdout", "stderr"):
     stream = getattr(sys, name)
     if stream is not None and not isinstance(stream, _Guarded):
-      setattr(sys, name, _Guarded(stream))
+      setattr(
+        sys,
+        name,
+        _Guarded(stream, "the standard output" if name == "stdout" else "the standard error output"),
+      )
   logging.setLogRecordFactory(_record_class(logging.LogRecord))
 
 
@@ -87,13 +92,14 @@ def _escape(character: str) -> str:
 class _Guarded(io.TextIOBase):
   """A text stream that writes to another, escaped."""
 
-  def __init__(self, stream: Any):
-    self._stream = stream
+  def __init__(self, stream: Any, name: str):
+    self._stream, self._name = stream, name
     if hasattr(stream, "reconfigure"):
       stream.reconfigure(errors="backslashreplace")
 
   def write(self, text: str) -> int:
-    self._stream.write(lines(text))
+    with self._named():
+      self._stream.write(lines(text))
     return len(text)
 
   def writelines(self, texts) -> None:
@@ -101,7 +107,16 @@ class _Guarded(io.TextIOBase):
       self.write(text)
 
   def flush(self) -> None:
-    self._stream.flush()
+    with self._named():
+      self._stream.flush()
+
+  @contextlib.contextmanager
+  def _named(self):
+    try:
+      yield
+    except OSError as error:
+      error.filename = error.filename or self._name
+      raise
 
   def fileno(self) -> int:
     return self._stream.fileno()

@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from xmcap.data import object_store
+from xmcap.data import files, object_store
 
 Address = str | os.PathLike
 
@@ -93,5 +93,5 @@ def local_copy(address: Address) -> Iterator[str]:
     return
   with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
     copy = pathlib.Path(folder, os.fspath(address).rstrip("/").rpartition("/")[2])
-    copy.write_bytes(read_bytes(address))
+    files.write_bytes(copy, read_bytes(address))
     yield str(copy)

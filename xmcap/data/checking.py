@@ -15,6 +15,7 @@ import os
 import pathlib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image
@@ -75,17 +76,9 @@ def check(
   files.make_folder(out)
   reports = []
   with outputs.together(out):
-    try:
-      with (
-        files.replacing(out / "check.jsonl") as listed,
-        open(listed, "w", encoding="utf-8", newline="\n") as lines,
-      ):
-        for source in sources:
-          reports.append(_check_split(source, tags, max_characters, processes, progress, lines))
-    except OSError as error:
-      raise XmcapError(
-        f"cannot write {out / 'check.jsonl'}: {error.strerror}; choose another --out"
-      ) from None
+    with files.whole(out / "check.jsonl") as lines:
+      for source in sources:
+        reports.append(_check_split(source, tags, max_characters, processes, progress, lines))
     report = Report(str(directory), tuple(reports))
     files.write_text(out / "check.json", json.dumps(report.as_json(), ensure_ascii=False, indent=1) + "\n")
   return report
@@ -219,7 +212,7 @@ def _check_split(
   max_characters: int,
   processes: int | None,
   progress: Callable[[str, int, int], None] | None,
-  lines: io.TextIOBase,
+  lines: BinaryIO,
 ) -> SplitReport:
   report = SplitReport(source.split)
   hashes = []
@@ -227,14 +220,18 @@ def _check_split(
   for part, finds, part_hashes in _results(checker, len(source), processes):
     _merge(report, part)
     hashes.append(part_hashes)
-    lines.writelines(json.dumps(dataclasses.asdict(find), ensure_ascii=False) + "\n" for find in finds)
+    lines.writelines(map(_line, finds))
     if progress is not None:
       progress(source.split, report.pictures, len(source))
   for find in _repeated(source, np.concatenate(hashes)):
     report.add(find)
     report.bad += 1
-    lines.write(json.dumps(dataclasses.asdict(find), ensure_ascii=False) + "\n")
+    lines.write(_line(find))
   return report
+
+
+def _line(find: Find) -> bytes:
+  return f"{json.dumps(dataclasses.asdict(find), ensure_ascii=False)}\n".encode()
 
 
 def _results(

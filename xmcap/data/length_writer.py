@@ -20,7 +20,7 @@ from xmcap.data.corpus import PartSource
 from xmcap.data.lengths import LengthIndex
 from xmcap.data.records import Record, RecordSource, parse_columns
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 
 _CHUNK = 1_024  # records counted at a time by one process
 _CHUNKS_EACH = 8  # that a process counts at least: it takes seconds to begin
@@ -119,7 +119,7 @@ class Counted:
     layouts, layout_of, pieces = tally.part()
     path = _part_path(self._folder, self._split, shard, self._vocabulary)
     # To a file, not a name: numpy would add .npz to that.
-    with files.replacing(path) as temporary, open(temporary, "wb") as file:
+    with files.whole(path) as file:
       np.savez(file, layouts=np.array(layouts, np.str_), layout_of=layout_of, pieces=pieces)
 
 
@@ -214,20 +214,18 @@ def _write(source: RecordSource, split: str, vocabulary: Vocabulary, parts: Iter
     with _replacing_folder(folder) as temporary:
       raw = temporary / "pieces"
       captions, layouts, layout_of = 0, {}, []
-      with open(raw, "wb") as file:
+      with files.output(raw) as file:
         for names, numbers, pieces in parts:
           new = np.array([layouts.setdefault(name, len(layouts)) for name in names], np.uint32)
           layout_of.append(new[numbers])
           captions += len(pieces)
-          pieces.tofile(file)
+          file.write(pieces.tobytes())
       about = lengths.facts(source, split, vocabulary)
       pieces = np.memmap(raw, np.uint16, "r", shape=(captions,)) if captions else np.zeros(0, np.uint16)
       lengths.write(temporary, about, list(layouts), np.concatenate(layout_of), pieces)
       raw.unlink()
   except OSError as error:
-    raise XmcapError(
-      f"cannot write the index of lengths {folder}: {error.strerror}; is the disk full or the folder locked?"
-    ) from None
+    raise files.cannot_write(folder, error) from None
   return captions
 
 

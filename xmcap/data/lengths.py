@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from xmcap.data import addresses
+from xmcap.data import addresses, files
 from xmcap.data.corpus import PartSource
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
@@ -104,16 +104,19 @@ def write(
     about: of `facts`.
     layouts, layout_of, lengths: as in `LengthIndex`; `lengths` may lie in a file.
   """
-  np.save(folder / _LAYOUTS, layout_of.astype(np.min_scalar_type(len(layouts) - 1)))
+  files.write_array(folder / _LAYOUTS, layout_of.astype(np.min_scalar_type(len(layouts) - 1)))
   chunk = 1 << 22
   starts = range(0, len(lengths), chunk)
   longest = max((int(lengths[start : start + chunk].max()) for start in starts), default=0)
-  out = np.lib.format.open_memmap(folder / _LENGTHS, "w+", np.min_scalar_type(longest), lengths.shape)
-  for start in starts:
-    out[start : start + chunk] = lengths[start : start + chunk]
-  out.flush()
+  kind = np.min_scalar_type(longest)
+  # Written, not mapped: a disk that is full would end the process with SIGBUS.
+  with files.output(folder / _LENGTHS) as out:
+    about_array = {"descr": kind.str, "fortran_order": False, "shape": lengths.shape}
+    np.lib.format.write_array_header_1_0(out, about_array)
+    for start in starts:
+      out.write(lengths[start : start + chunk].astype(kind).tobytes())
   text = json.dumps({**about, "captions": len(lengths), "layouts": list(layouts)}, indent=1)
-  (folder / _INDEX).write_text(text + "\n", encoding="utf-8")
+  files.write_text(folder / _INDEX, text + "\n")
 
 
 def facts(source: RecordSource, split: str, vocabulary: Vocabulary) -> dict[str, Any]:

@@ -4,11 +4,12 @@ records.py says what such a folder holds, and reads it.
 """
 
 import concurrent.futures.process
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import tensorflow_datasets as tfds
@@ -18,6 +19,7 @@ from xmcap.data import files, workers
 from xmcap.data.record_files import READER_OPTIONS, first_line
 from xmcap.data.records import FEATURES, Record, RecordSource, check, serialize
 from xmcap.errors import XmcapError
+from xmcap.terminal import shown
 
 # Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts
 # hardly can be; Snappy would save some 2% of the space and cost the stream as much (benchmarks/disk.py, stream.py).
@@ -43,6 +45,17 @@ def _shard_name(dataset: str, split: str, index: int, count: int) -> str:
   return f"{dataset}-{split}.array_record-{index:05d}-of-{count:05d}"
 
 
+@contextlib.contextmanager
+def _writing(path: pathlib.Path) -> Iterator[None]:
+  try:
+    yield
+  except (RuntimeError, OSError) as error:
+    reason = shown(str(error).split(";")[0])
+    raise XmcapError(
+      f"cannot write records to {path}: {reason}; is the disk full or the folder locked? Mend it, and start again"
+    ) from None
+
+
 def _write_shard(
   path: pathlib.Path, records: Callable[[T], Iterable[Record]], shard: T, finished: pathlib.Path | None
 ) -> tuple[int, int]:
@@ -55,21 +68,19 @@ def _write_shard(
     if _read_back(path)[0] == (held["records"], held["bytes"]):
       return held["records"], held["bytes"]
   count = num_bytes = 0
-  try:
-    with files.replacing(path) as temporary:
+  with files.replacing(path) as temporary:
+    # Only what the writer does is the disk's fault: the records are made of a release, which has faults of its own.
+    with _writing(path):
       writer = array_record_module.ArrayRecordWriter(str(temporary), _WRITER_OPTIONS)
-      for record in records(shard):
-        check(record)
-        serialized = serialize(record)
+    for record in records(shard):
+      check(record)
+      serialized = serialize(record)
+      with _writing(path):
         writer.write(serialized)
-        count += 1
-        num_bytes += len(serialized)
+      count += 1
+      num_bytes += len(serialized)
+    with _writing(path):
       writer.close()
-  except (RuntimeError, OSError) as error:
-    reason = str(error).split(";")[0]
-    raise XmcapError(
-      f"cannot write records to {path}: {reason}; is the disk full or the folder locked?"
-    ) from None
   found, reason = _read_back(path)
   if found != (count, num_bytes):
     raise XmcapError(
@@ -193,7 +204,7 @@ def write_metadata(
       description=description or f"The corpus {dataset}, one record an image.",
     )
   except OSError as error:
-    raise XmcapError(f"cannot write {out}/dataset_info.json: {error.strerror}") from None
+    raise files.cannot_write(out / "dataset_info.json", error) from None
   for split, info in zip(splits, infos, strict=True):
     held = RecordSource(out, split.name).sizes[split.name]["shard_lengths"]
     _check_count(out / "dataset_info.json", sum(split.shard_lengths), sum(held))

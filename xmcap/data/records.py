@@ -23,7 +23,7 @@ import tensorflow_datasets as tfds
 from google.protobuf import json_format
 
 from xmcap import languages
-from xmcap.data import addresses
+from xmcap.data import addresses, files
 from xmcap.data.example import Example
 from xmcap.data.record_files import RecordFiles, first_line
 from xmcap.errors import UsageError, XmcapError, one_line
@@ -348,7 +348,7 @@ def _info(directory: str) -> tfds.core.DatasetInfo | None:
       if addresses.is_remote(directory):
         folder = copied.enter_context(tempfile.TemporaryDirectory(prefix="xmcap-"))
         for name in _METADATA:
-          pathlib.Path(folder, name).write_bytes(addresses.read_bytes(addresses.join(directory, name)))
+          files.write_bytes(pathlib.Path(folder, name), addresses.read_bytes(addresses.join(directory, name)))
       elif not os.path.isfile(os.path.join(directory, _METADATA[0])):
         return None
       return tfds.builder_from_directory(folder).info

@@ -94,5 +94,5 @@ class SkippedPictures:
       json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
     ]
     part = self._file.parent / f"{self._file.name}.part"
-    part.write_text("\n".join(lines) + "\n")
+    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
     part.replace(self._file)

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import io
 import os
-import tempfile
+import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import gin
@@ -20,7 +20,7 @@ import numpy as np
 import sentencepiece
 
 from xmcap import languages as languages_lib
-from xmcap.data import addresses
+from xmcap.data import addresses, files
 from xmcap.errors import UsageError, XmcapError
 
 PAD_ID = 0
@@ -104,7 +104,9 @@ def train_vocabulary(
     ) from None
   if lines.error is not None:
     raise lines.error
-  _write_whole(out_model, model.getvalue())
+  path = pathlib.Path(out_model)
+  files.make_folder(path.parent)
+  files.write_bytes(path, model.getvalue())
   return Vocabulary(out_model)
 
 
@@ -133,25 +135,6 @@ class _Lines:
             yield text
     except OSError as error:
       self.error = UsageError(f"{self.path}: cannot be read ({error.strerror}): give a readable text file")
-
-
-def _write_whole(path: str, data: bytes) -> None:
-  folder = os.path.dirname(os.path.abspath(path))
-  try:
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".vocabulary-")
-    try:
-      with os.fdopen(handle, "wb") as file:
-        file.write(data)
-      os.chmod(temporary, 0o644)
-      os.replace(temporary, path)
-    except BaseException:
-      os.unlink(temporary)
-      raise
-  except OSError as error:
-    raise XmcapError(
-      f"{path}: the vocabulary cannot be written ({error.strerror}): free space or choose another folder"
-    ) from None
 
 
 def read_model(path: str) -> bytes:

@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 
 from xmcap.data import files
@@ -26,6 +27,7 @@ _CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"
 _TIMEOUT_SECONDS = 60
 _TRIES = 5
 _PIECE = 1 << 20
+_MAX_MEMBER = 2 << 30  # bytes of a file that is taken out of a .zip; Karpathy's has 0.14 GB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,10 +128,8 @@ def fetch(url: str, path: pathlib.Path, say: Say) -> None:
       if error.code < 500 and error.code not in (408, 429):
         raise UsageError(f"{url}: {error.code} {shown(error.reason)}; fetch {path.name} by hand") from None
       reason = f"{error.code} {shown(error.reason)}"
-    except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
-      reason = shown(getattr(error, "reason", error))
-    except OSError as error:
-      raise XmcapError(f"cannot write {part}: {error.strerror}; is the disk full?") from None
+    except (OSError, http.client.HTTPException) as error:  # of the connection: the file's are XmcapErrors
+      reason = shown(getattr(error, "reason", error) or type(error).__name__)
     if attempt < _TRIES:
       say(f"{path.name}: {reason}; goes on in {2**attempt} s")
       time.sleep(2**attempt)
@@ -147,12 +147,12 @@ def _fetch_from(url: str, part: pathlib.Path, have: int, say: Say, name: str) ->
   with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
     if have and answer.status != 206:
       have = 0  # the server sends it whole again
-    length = answer.headers.get("Content-Length")
-    total = have + int(length) if length is not None else None
+    length = answer.headers.get("Content-Length", "")
+    total = have + int(length) if length.isascii() and length.isdecimal() and len(length) < 16 else None
     say(f"{name}: {total:,} bytes from {url}" if total else f"{name}: from {url}")
     shown = Progress(say, name, total or 0, "bytes")
     shown(have)
-    with open(part, "ab" if have else "wb") as file:
+    with files.output(part, append=bool(have)) as file:
       while piece := answer.read(_PIECE):
         file.write(piece)
         have += len(piece)
@@ -166,13 +166,12 @@ def _extract(archive: pathlib.Path, member: str, path: pathlib.Path) -> None:
     with (
       zipfile.ZipFile(archive) as opened,
       opened.open(member) as source,
-      files.replacing(path) as temporary,
-      open(temporary, "wb") as target,
+      files.whole(path) as target,
     ):
+      if opened.getinfo(member).file_size > _MAX_MEMBER:
+        raise zipfile.BadZipFile(f"{member} would be larger than {_MAX_MEMBER >> 30} GB")
       shutil.copyfileobj(source, target)
-  except (zipfile.BadZipFile, KeyError, EOFError) as error:
+  except (OSError, zipfile.BadZipFile, zlib.error, KeyError, EOFError, ValueError, RuntimeError) as error:
     raise XmcapError(
       f"{archive}: damaged, or without {member} ({one_line(error)}): remove it and start again"
     ) from None
-  except OSError as error:
-    raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 
 from xmcap.data.corpora import cldr, emoji_pictures
@@ -128,7 +129,7 @@ def _extract(archive: pathlib.Path, folder: pathlib.Path) -> None:
         if member.isfile() and not inside.startswith("img/") or inside.startswith("img/google/64/"):
           member.name = inside
           tar.extract(member, folder, filter="data")
-  except (tarfile.TarError, OSError, EOFError) as error:
+  except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
     raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
 
 

@@ -5,8 +5,8 @@ fall. What of a file must be known for that (where the blocks of a bzip2 file li
 once by `open_lines` and kept in the working folder.
 """
 
-import contextlib
 import dataclasses
+import io
 import os
 import pathlib
 import sys
@@ -95,8 +95,7 @@ def open_lines(
         blocks = bzip2_blocks.find(
           path, lambda done: say(f"{path.name}: {100 * done // size}% searched for blocks")
         )
-        with _kept(table) as temporary, open(temporary, "wb") as file:
-          np.save(file, blocks)
+        files.write_array(table, blocks)
       _load_decoder(say)
       step = max(1, round(chunk_bytes / _BLOCK_BYTES))
       return LineFile(path, table, -(-len(np.load(table, mmap_mode="r")) // step), size, step)
@@ -111,16 +110,6 @@ def open_lines(
     return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
   except (OSError, ValueError, EOFError, RuntimeError) as error:
     raise XmcapError(f"{path}: damaged, or cannot be read ({one_line(error)}): download it again") from None
-
-
-@contextlib.contextmanager
-def _kept(table: pathlib.Path) -> Iterator[pathlib.Path]:
-  """As `files.replacing`; XmcapError where the disk is at fault, and not the file that is read."""
-  try:
-    with files.replacing(table) as temporary:
-      yield temporary
-  except OSError as error:
-    raise XmcapError(f"cannot write {table}: {error.strerror}; is the disk full?") from None
 
 
 def _whole_lines(
@@ -217,9 +206,36 @@ def _gzip(path: pathlib.Path, table: pathlib.Path):
   return opened
 
 
+class _IndexFile(io.FileIO):
+  """A file for rapidgzip, which would abort the process where a write fails: it is told nothing, and the error comes
+  when the file is closed.
+  """
+
+  def __init__(self, path: pathlib.Path, table: pathlib.Path):
+    self._table, self._error = table, None
+    try:
+      super().__init__(path, "wb")
+    except OSError as error:
+      raise files.cannot_write(table, error) from None
+
+  def write(self, data) -> int:
+    left = memoryview(data).cast("B")
+    try:
+      while left and self._error is None:
+        left = left[super().write(left) :]
+    except OSError as error:
+      self._error = error
+    return len(data)
+
+  def __exit__(self, *error) -> None:
+    super().__exit__(*error)
+    if self._error is not None:
+      raise files.cannot_write(self._table, self._error) from None
+
+
 def _index_gzip(path: pathlib.Path, table: pathlib.Path) -> None:
   with rapidgzip.open(str(path), parallelization=files.available_cores()) as opened:
     while opened.read(16 << 20):
       pass
-    with _kept(table) as temporary:
-      opened.export_index(str(temporary))
+    with files.replacing(table) as temporary, _IndexFile(temporary, table) as file:
+      opened.export_index(file)

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xmcap.data import files
+
 ROW = np.dtype(
   [("high", "<u8"), ("low", "<u8"), ("number", "<u4"), ("space", "u1"), ("more", "u1"), ("pad", "<u2")]
 )
@@ -25,7 +27,6 @@ _TAIL = struct.Struct("<IBBH")
 _IN_BUCKET = 128
 _MAX_BITS = 16
 _PIECE = 1 << 19  # rows in memory at a time: 12 MB, and as much again to sort them
-_BUFFER = 1 << 20
 
 
 def digest(space: int, name: str) -> bytes:
@@ -37,7 +38,7 @@ class RowWriter:
   """Writes rows to a file, one after another; a context manager."""
 
   def __init__(self, path: str | os.PathLike):
-    self._file = io.BufferedWriter(io.FileIO(path, "wb"), _BUFFER)
+    self._file = files.output(path)
 
   def __enter__(self) -> "RowWriter":
     return self
@@ -84,8 +85,7 @@ def build(
     kept = _sort(scattered, out, starts, first)
   finally:
     scattered.unlink(missing_ok=True)
-  with open(_starts_path(out), "wb") as file:
-    np.save(file, np.concatenate([[0], np.cumsum(kept)]), allow_pickle=False)
+  files.write_array(_starts_path(out), np.concatenate([[0], np.cumsum(kept)]))
 
 
 def _starts_path(table: pathlib.Path) -> pathlib.Path:
@@ -107,7 +107,7 @@ def _pieces(parts: Sequence[Part]) -> Iterator[np.ndarray]:
 def _scatter(parts: Sequence[Part], path: pathlib.Path, starts: np.ndarray, bits: int) -> None:
   """Writes rows into their buckets, in the order they come in."""
   free = starts[:-1].copy()
-  with open(path, "wb") as file:
+  with files.output(path) as file:
     for rows in _pieces(parts):
       buckets = _bucket(rows["high"], bits)
       order = np.argsort(buckets, kind="stable")
@@ -128,7 +128,7 @@ def _sort(
 ) -> np.ndarray:
   """Writes sorted rows, one a name; returns int64 [buckets], how many are in each."""
   kept = np.zeros(len(starts) - 1, np.int64)
-  with open(scattered, "rb") as file, open(out, "wb") as sorted_file:
+  with open(scattered, "rb") as file, files.output(out) as sorted_file:
     begin = 0
     while begin < len(kept):
       # As many buckets as fit, and one at least.

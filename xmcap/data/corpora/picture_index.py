@@ -190,7 +190,7 @@ def _merge(
 
 
 def _merge_entries(folder: pathlib.Path, units: Sequence[Unit]) -> None:
-  with open(folder / "entries", "wb") as entries, open(folder / "names", "wb") as names:
+  with files.output(folder / "entries") as entries, files.output(folder / "names") as names:
     for unit in units:
       shift = names.tell()
       with open(unit.of("entries"), "rb") as part:

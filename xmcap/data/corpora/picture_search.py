@@ -150,8 +150,6 @@ def search(units: Sequence[Unit], processes: int | None, progress: Callable[[str
     raise XmcapError(
       "a process that searched for pictures was killed, perhaps for memory: use fewer processes"
     ) from None
-  except OSError as error:
-    raise XmcapError(f"cannot search for pictures: {error}; is the disk full?") from None
 
 
 def _searched(units: Sequence[Unit], processes: int) -> Iterator[int]:
@@ -171,9 +169,9 @@ def _search(unit: Unit) -> int:
   pictures = addresses = written = 0
   problems: list[Trouble] = []
   with (
-    open(unit.of("entries"), "wb") as entries,
-    open(unit.of("names"), "wb") as names,
-    open(unit.of("addresses"), "wb") as address_file,
+    files.output(unit.of("entries")) as entries,
+    files.output(unit.of("names")) as names,
+    files.output(unit.of("addresses")) as address_file,
     name_table.RowWriter(unit.of("keys")) as keys,
     name_table.RowWriter(unit.of("bases")) as bases,
   ):

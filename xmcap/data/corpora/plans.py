@@ -126,9 +126,6 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, name: str, wanted: Mapping[
 
 def write_list(path: pathlib.Path, lists: Iterable[Callable[[], Problems]]) -> None:
   """Writes problems one by one, JSON lines, a part of them in memory at a time."""
-  try:
-    with files.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-      for read in lists:
-        file.write(read().take_listed())
-  except OSError as error:
-    raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None
+  with files.whole(path) as file:
+    for read in lists:
+      file.write(read().take_listed().encode())

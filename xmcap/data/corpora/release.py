@@ -7,8 +7,7 @@ import pathlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
-from xmcap.data.files import make_folder
-from xmcap.errors import XmcapError
+from xmcap.data import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,18 +34,18 @@ def write_release(directory: str | os.PathLike, images: Iterable[ReleaseImage]) 
   count = 0
   try:
     shutil.rmtree(partial, ignore_errors=True)
-    make_folder(partial / "images")
-    with open(partial / "captions.jsonl", "w", encoding="utf-8", newline="\n") as lines:
+    files.make_folder(partial / "images")
+    with files.output(partial / "captions.jsonl") as lines:
       for image in images:
-        (partial / "images" / f"{image.key}.png").write_bytes(image.image)
+        files.write_bytes(partial / "images" / f"{image.key}.png", image.image)
         line = {"image/key": image.key, "image/locale": image.locale}
         line.update({language: {"caption": list(texts)} for language, texts in image.references.items()})
-        lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+        lines.write(f"{json.dumps(line, ensure_ascii=False)}\n".encode())
         count += 1
     shutil.rmtree(directory, ignore_errors=True)
     os.replace(partial, directory)
   except OSError as error:
-    raise XmcapError(f"cannot write the release {directory}: {error.strerror}; is the disk full?") from None
+    raise files.cannot_write(directory, error) from None
   finally:
     shutil.rmtree(partial, ignore_errors=True)
   return count

@@ -23,7 +23,6 @@ from xmcap.data import files
 from xmcap.data.corpora.lines import LineFile
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.translations import HUMAN, Captions, Parser
-from xmcap.errors import XmcapError
 
 _MAGIC = b"xmcap-1\n"
 _HEADER_BYTES = len(_MAGIC) + 24
@@ -78,20 +77,15 @@ def write(
   # Rows are in the order of the pictures, so a shard is a range of them.
   ends = np.searchsorted(rows["picture"], np.cumsum(shards))
   text_ends = np.concatenate([[0], np.cumsum(rows["bytes"], dtype=np.int64)])
-  try:
-    with files.replacing(path) as temporary, open(temporary, "wb") as file:
-      found = json.dumps(problems.to_json()).encode()
-      file.write(_MAGIC + np.array([len(found), count, len(shards)], "<u8").tobytes())
-      begins = np.concatenate([[0], ends[:-1]])
-      file.write(
-        np.stack([ends - begins, text_ends[ends] - text_ends[begins]], axis=1).astype("<u8").tobytes()
-      )
-      for begin, end in zip(begins, ends, strict=True):
-        file.write(rows[begin:end].tobytes())
-        file.writelines(texts[begin:end])
-      file.write(found)
-  except OSError as error:
-    raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None
+  with files.whole(path) as file:
+    found = json.dumps(problems.to_json()).encode()
+    file.write(_MAGIC + np.array([len(found), count, len(shards)], "<u8").tobytes())
+    begins = np.concatenate([[0], ends[:-1]])
+    file.write(np.stack([ends - begins, text_ends[ends] - text_ends[begins]], axis=1).astype("<u8").tobytes())
+    for begin, end in zip(begins, ends, strict=True):
+      file.write(rows[begin:end].tobytes())
+      file.writelines(texts[begin:end])
+    file.write(found)
 
 
 def _rows(captions: Captions, texts: Sequence[bytes]) -> np.ndarray:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from xmcap.data import files
 from xmcap.data.corpora.archives import (
   MAX_ABOUT,
   MAX_BYTES,
@@ -47,25 +48,19 @@ def search_tar(path: str, alone: bool, unpacked: str = "") -> Iterator[Found | A
       with open(path, "rb") as file:
         yield from _members(path, file, os.path.getsize(path), None)
     else:
-      with open(path, "rb") as packed, open(unpacked, "wb", buffering=_COPY) as copy:
+      with open(path, "rb") as packed, files.output(unpacked) as copy:
         opener = bz2.open if packed.peek(3)[:3] == b"BZh" else gzip.open
         with opener(packed) as file:
           yield from _members(path, file, None, copy)
           # The checksum stands at the end of the stream, behind the marks that end the tar.
           while file.read(_COPY):
             pass
-  except _CannotWrite as error:
-    raise XmcapError(f"cannot unpack {path} to {unpacked}: {error}: is the disk full?") from None
   except _DAMAGE as error:
     if alone:
       raise XmcapError(f"{path}: no whole tar file ({reason_of(error)}): download it again") from None
     yield Trouble(
       "truncated", os.path.basename(path), f"what follows in the tar file is lost ({reason_of(error)})"
     )
-
-
-class _CannotWrite(Exception):
-  pass
 
 
 class _Bounded:
@@ -126,10 +121,7 @@ def _copy(file: BinaryIO, copy: BinaryIO, member: tarfile.TarInfo) -> None:
     if not block:
       raise tarfile.ReadError(f"{shown(member.name)} is cut off")
     left -= len(block)
-    try:
-      copy.write(block)
-    except OSError as error:
-      raise _CannotWrite(error.strerror) from None
+    copy.write(block)
 
 
 def _check_end(file: BinaryIO, offset: int) -> None:

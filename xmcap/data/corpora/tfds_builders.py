@@ -191,10 +191,10 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   def _report(self) -> None:
     """Writes the list of problems beside the records, says how many there were, and clears up."""
     total = Problems()
-    with open(pathlib.Path(self.data_dir, "problems.jsonl"), "w", encoding="utf-8", newline="\n") as file:
+    with files.output(pathlib.Path(self.data_dir, "problems.jsonl")) as file:
       for problems in itertools.chain.from_iterable(read() for read in self._problems):
         total.merge(problems)
-        file.write(total.take_listed())
+        file.write(total.take_listed().encode())
     print(total.summary() or "nothing was wrong with the release", file=sys.stderr)
     shutil.rmtree(self._work_dirs()[0], ignore_errors=True)
 

@@ -151,18 +151,14 @@ def read_lines(captions: pathlib.Path, work_dir: pathlib.Path, options: Options)
     return Lines(path, **json.loads(about.read_text(encoding="utf-8")))
   problems = Problems(options.on_bad)
   keys, offsets = [], []
-  try:
-    with xm3600_lines.open_captions(captions) as file, files.replacing(path) as temporary:
-      counted = _Counted(file)
-      with open(temporary, "wb") as copy:
-        for image in xm3600_lines.read_images(counted, captions.name, problems):
-          if len(keys) % options.shard_pictures == 0:
-            offsets.append(copy.tell())
-          keys.append(image.key)
-          copy.write(msgspec.json.encode(image) + b"\n")
+  with xm3600_lines.open_captions(captions) as file, files.whole(path) as copy:
+    counted = _Counted(file)
+    for image in xm3600_lines.read_images(counted, captions.name, problems):
+      if len(keys) % options.shard_pictures == 0:
         offsets.append(copy.tell())
-  except OSError as error:
-    raise XmcapError(f"cannot write {path}: {error.strerror}; is the disk full?") from None
+      keys.append(image.key)
+      copy.write(msgspec.json.encode(image) + b"\n")
+    offsets.append(copy.tell())
   if not keys:
     problems_seen = f" ({', '.join(problems.counts)})" if problems.counts else ""
     raise XmcapError(f"{captions}: no line of it can be used{problems_seen}: give the captions as published")
