@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import math
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -17,11 +18,16 @@ from xmcap.terminal import shown
 MAX_PIXELS = 89_478_485
 """Pictures that claim more are refused by their header; Pillow's own bound for a decompression bomb."""
 
+MAX_SCANS = 256
+"""Times that a JPEG may go over its pixels, each for a few bytes; progressive ones do so some ten times."""
+
 NUM_DRAWS = 5
 """How many uniform numbers one augmentation takes."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, as EPS does
 _ORIENTATION_TAG = 0x0112
+_JPEG, _SCAN, _END = b"\xff\xd8", b"\xff\xda", 0xD9
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # none of those within a scan
 
 # Pillow warns where `decode` refuses with an error of its own.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -68,6 +74,8 @@ def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
           f"picture '{key}': {width} x {height} pixels are more than the {max_pixels} allowed: "
           "make it smaller or remove it"
         )
+      if has_too_many_scans(data):
+        raise XmcapError(f"picture '{key}': a JPEG of more than {MAX_SCANS} scans: save it anew or remove it")
       yield image
   except (XmcapError, MemoryError):  # want of memory says nothing about the picture
     raise
@@ -83,6 +91,25 @@ def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
     raise XmcapError(
       f"picture '{key}': cannot be decoded ({one_line(error)}): replace or remove it"
     ) from None
+
+
+def has_too_many_scans(data: bytes) -> bool:
+  """Whether a file is a JPEG of more than `MAX_SCANS` scans. It would take a second for each hundred bytes."""
+  # What lies behind the picture, such as the film of a telephone, may look like any number of them.
+  if not data.startswith(_JPEG) or data.count(_SCAN) <= MAX_SCANS:
+    return False
+  scans, place = 0, 2
+  while found := _MARKER.search(data, place):
+    place = found.end()
+    kind = data[place - 1]
+    if kind == _END:
+      break
+    scans += kind == _SCAN[1]
+    if scans > MAX_SCANS:
+      return True
+    if kind >= 0xC0:
+      place += int.from_bytes(data[place : place + 2], "big")
+  return False
 
 
 def _orientation(image: Image.Image) -> int:

@@ -9,7 +9,6 @@ them by its index without TensorFlow. A folder of records holds
   DIR/tags.txt                                    the names of the classes seen in pictures, one a line
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -52,7 +51,8 @@ FEATURES = tfds.features.FeaturesDict(
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
-_METADATA = ("dataset_info.json", "features.json")
+_METADATA = "dataset_info.json"
+_MAX_METADATA = 64 << 20  # bytes; a shard takes some 10
 
 T = TypeVar("T")
 
@@ -340,21 +340,29 @@ def splits(directory: addresses.Address) -> list[str]:
 
 
 def _info(directory: str) -> tfds.core.DatasetInfo | None:
-  """TFDS's metadata of a folder; None if it has none."""
-  with contextlib.ExitStack() as copied:
+  """TFDS's metadata of a folder; None if it has none.
+
+  TFDS reads a copy, for it knows few kinds of addresses, and with our own features beside it: it would import the
+  modules that a `features.json` names.
+  """
+  address = addresses.join(directory, _METADATA)
+  if not addresses.is_file(address):
+    return None
+  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
     try:
-      folder = directory
-      # TFDS would read few kinds of addresses, and each in a way of its own.
-      if addresses.is_remote(directory):
-        folder = copied.enter_context(tempfile.TemporaryDirectory(prefix="xmcap-"))
-        for name in _METADATA:
-          files.write_bytes(pathlib.Path(folder, name), addresses.read_bytes(addresses.join(directory, name)))
-      elif not os.path.isfile(os.path.join(directory, _METADATA[0])):
-        return None
+      text = addresses.read_bytes(address)
+      if len(text) > _MAX_METADATA:
+        raise ValueError(f"over {_MAX_METADATA >> 20} MB")
+      files.write_bytes(pathlib.Path(folder, _METADATA), text)
+      FEATURES.save_config(folder)
       return tfds.builder_from_directory(folder).info
-    except FileNotFoundError as error:
-      if str(error).startswith(addresses.join(directory, _METADATA[0])):
-        return None
-      raise XmcapError(f"{first_line(error)}: build {directory} again") from None
-    except (ValueError, KeyError, OSError, json_format.ParseError) as error:
-      raise XmcapError(f"cannot read {directory}/dataset_info.json: {first_line(error)}") from None
+    except (
+      ValueError,
+      KeyError,
+      TypeError,
+      AttributeError,
+      OSError,
+      RecursionError,
+      json_format.ParseError,
+    ) as error:
+      raise XmcapError(f"cannot read {address}: {first_line(error)}") from None

@@ -72,7 +72,7 @@ class Input:
       UsageError: a line is longer than MAX_LINE or not UTF-8.
     """
     for before, block in self._blocks():
-      for number, raw in enumerate(block.split(b"\n"), before + 1):
+      for number, raw in strict_json.filled_lines(block, before):
         text = strict_json.decode(raw, f"{self.name}, line {number}").strip()
         if text:
           yield number, text

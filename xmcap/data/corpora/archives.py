@@ -36,6 +36,10 @@ _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
   *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log"),
 )
+MAX_DIRECTORY = 256 << 20
+"""Bytes of a zip file's directory, of about 3 million files; train2014.zip has 7 million bytes."""
+
+_ZIP_TAIL = 22 + 0xFFFF + 76 + 1024  # the records at the end, with the longest comment
 _OPEN_AT_ONCE = 256
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _ENCRYPTED = 1
@@ -206,6 +210,11 @@ def search_zip(path: str) -> Iterator[Found | Address | Trouble]:
     XmcapError: it is damaged, encrypted, or packed in a way that is not read in place.
   """
   try:
+    with open(path, "rb") as file:
+      if _directory_size(file) > MAX_DIRECTORY:
+        raise XmcapError(
+          f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and name those"
+        )
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
       for info in archive.infolist():
         inside = safe_path(info.filename)
@@ -228,6 +237,23 @@ def search_zip(path: str) -> Iterator[Found | Address | Trouble]:
     raise XmcapError(f"{path}: no whole zip file ({reason_of(error)}): download it again") from None
   except (NotImplementedError, RuntimeError) as error:
     raise XmcapError(f"{path}: {reason_of(error)}: unpack it into a folder, and name that") from None
+
+
+def _directory_size(file: BinaryIO) -> int:
+  """Bytes of the directory that a zip file says it has, which zipfile would read into memory; 0 where none is found."""
+  size = file.seek(0, os.SEEK_END)
+  start = max(0, size - _ZIP_TAIL)
+  file.seek(start)
+  tail = file.read()
+  place = tail.rfind(b"PK\x05\x06")
+  if place < 0 or place + 22 > len(tail):
+    return 0
+  held = int.from_bytes(tail[place + 12 : place + 16], "little")
+  # A large archive says so in a record of its own; the one at the end then holds a mark alone.
+  large = tail.rfind(b"PK\x06\x06", 0, place)
+  if large >= 0:
+    return max(held % 0xFFFFFFFF, int.from_bytes(tail[large + 40 : large + 48], "little"))
+  return min(held, size)
 
 
 def _place_in_zip(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int, int, int]:

@@ -85,6 +85,9 @@ def corpus(
   return build_lib.Corpus(NAME, VERSION, DESCRIPTION, inputs, splits)
 
 
+_MAX_KARPATHY = 1 << 30  # bytes; the published file has 0.14 GB
+
+
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   """The images of each of our splits in the order of dataset_coco.json.
 
@@ -92,6 +95,8 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
     UsageError: the file is absent or is something else, or names an image twice or a file outside its folder.
   """
   try:
+    if path.stat().st_size > _MAX_KARPATHY:
+      raise UsageError(f"{path}: over {_MAX_KARPATHY >> 20} MB: give dataset_coco.json as it was published")
     images = msgspec.json.decode(path.read_bytes(), type=_Karpathy).images
   except OSError as error:
     raise UsageError(f"cannot read {path}: {error.strerror}; give Karpathy's dataset_coco.json") from None

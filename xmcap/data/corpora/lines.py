@@ -22,6 +22,12 @@ from xmcap.errors import UsageError, XmcapError, one_line
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
 CHUNK_BYTES = 32 << 20
 MAX_LINE_BYTES = 16 << 20
+MAX_CHUNK_TEXT = 512 << 20
+"""Bytes of text in a chunk; one of bzip2 can unpack to 40 times what it should."""
+
+MAX_RATIO, MAX_SMALL = 100, 1 << 30
+"""A packed file may hold this many times its bytes, and a GiB more; JSON packs to a tenth, pictures not at all."""
+
 _PIECE = 1 << 20
 _BLOCK_BYTES = 900_000  # of bzip2's largest blocks
 
@@ -50,12 +56,18 @@ class LineFile:
     The last line of the file may have no end.
 
     Raises:
-      XmcapError: the file is damaged or cannot be read, or a line is longer than 16 MB.
+      XmcapError: the file is damaged or cannot be read, a line is longer than 16 MB, or the chunk holds far more text
+        than text packs to.
     """
     read = _read_bzip2 if self.path.suffix == ".bz2" else _read_gzip if self.table else _read_plain
     begin, end = chunk * self.step, (chunk + 1) * self.step
+    size = 0
     try:
-      yield from _whole_lines(read(self, begin, end), read(self, end, None), chunk == 0, self.path)
+      for batch in _whole_lines(read(self, begin, end), read(self, end, None), chunk == 0, self.path):
+        size += len(batch)
+        if size > MAX_CHUNK_TEXT:
+          raise too_large(self.path, self.size)
+        yield batch
     except (OSError, ValueError, EOFError, RuntimeError) as error:
       raise XmcapError(
         f"{self.path}: damaged, or cannot be read ({one_line(error)}): download it again"
@@ -110,6 +122,19 @@ def open_lines(
     return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
   except (OSError, ValueError, EOFError, RuntimeError) as error:
     raise XmcapError(f"{path}: damaged, or cannot be read ({one_line(error)}): download it again") from None
+
+
+def most_unpacked(size: int) -> int:
+  """Bytes that a packed file of `size` bytes may unpack to."""
+  return MAX_RATIO * size + MAX_SMALL
+
+
+def too_large(path: str | os.PathLike, size: int) -> XmcapError:
+  """What is said of a packed file of `size` bytes that holds more."""
+  return XmcapError(
+    f"{path}: unpacks to far more than its {size:,} bytes can hold of captions or pictures (at most {MAX_RATIO} times "
+    "as much, and 1 GiB): give the files as they were published"
+  )
 
 
 def _whole_lines(
@@ -234,8 +259,10 @@ class _IndexFile(io.FileIO):
 
 
 def _index_gzip(path: pathlib.Path, table: pathlib.Path) -> None:
+  size = path.stat().st_size
   with rapidgzip.open(str(path), parallelization=files.available_cores()) as opened:
     while opened.read(16 << 20):
-      pass
+      if opened.tell() > most_unpacked(size):
+        raise too_large(path, size)
     with files.replacing(table) as temporary, _IndexFile(temporary, table) as file:
       opened.export_index(file)

@@ -11,6 +11,9 @@ from xmcap.data import files
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
+MAX_PICTURES = 50_000_000
+"""Lines of a listing; CC12M would have 12 million."""
+
 _PIECE = 16 << 20
 
 
@@ -85,7 +88,7 @@ def write_named(path: pathlib.Path, pictures: list[tuple[str, str]], shard_pictu
 
 
 def read_addresses(path: pathlib.Path, shard_pictures: int) -> AddressListing:
-  """Lists a TSV; UsageError if it is absent or empty, or its first line has no address."""
+  """Lists a TSV; UsageError if it is absent or empty, too long, or its first line has no address."""
   try:
     with open(path, "rb") as file:
       first = file.readline(1 << 20)
@@ -106,6 +109,8 @@ def _offsets(path: pathlib.Path, shard_pictures: int) -> tuple[int, np.ndarray]:
       full = np.arange(-(count + 1) % shard_pictures, len(ends), shard_pictures)
       offsets += (read + 1 + ends[full]).tolist()
       count += len(ends)
+      if count > MAX_PICTURES:
+        raise UsageError(f"{path}: over {MAX_PICTURES:,} lines: give the TSV as it was published")
       read += len(piece)
       last = piece[-1:]
   if last not in (b"\n", b""):

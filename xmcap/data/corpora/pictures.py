@@ -178,6 +178,10 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
       scaled = image_size is not None and min(width, height) > image_size
       if scaled and max(width, height) * image_size > _JPEG_SIDE * min(width, height):
         return Picture(b"", {"too_many_pixels": f"{width} x {height} pixels: too long for a JPEG"})
+      if images.has_too_many_scans(data):
+        return Picture(
+          b"", {"too_many_pixels": f"{width} x {height} pixels in over {images.MAX_SCANS} scans"}
+        )
       if not scaled and kind in _AS_PUBLISHED:
         image.draft(None, (1, 1))  # a JPEG at an eighth: the whole file is read, at a third of the time
         image.load()

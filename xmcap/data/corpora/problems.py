@@ -54,6 +54,9 @@ KINDS: Mapping[str, Kind] = {
 """Every kind, with its rule."""
 
 MAX_CAPTION_BYTES = 10_000
+MAX_LISTED = 1_000_000
+"""Problems that a chunk of lines or a shard may have; each has some 100,000 captions."""
+
 _EXAMPLES = 3
 _WORDS = 1_000  # characters of each text at most: a place may be a long path
 
@@ -65,6 +68,7 @@ class Problems:
 
   Args:
     on_bad: `skip` or `stop`: whether a problem whose rule is `skip` ends the work.
+    most: that are listed before they are taken; more end the work.
 
   Attributes:
     counts: kind -> how many, in the order first met.
@@ -74,10 +78,10 @@ class Problems:
     UsageError: `on_bad` is something else.
   """
 
-  def __init__(self, on_bad: str = "skip"):
+  def __init__(self, on_bad: str = "skip", most: int = MAX_LISTED):
     if on_bad not in ON_BAD:
       raise UsageError(f"on_bad={on_bad}: choose {' or '.join(ON_BAD)}")
-    self.on_bad = on_bad
+    self.on_bad, self._most = on_bad, most
     self.counts: dict[str, int] = {}
     self.examples: dict[str, list[tuple[str, str]]] = {}
     self._listed: list[tuple[str, str, str]] = []
@@ -91,7 +95,8 @@ class Problems:
       what: what is wrong there, in a few words; the kind's text if empty.
 
     Raises:
-      XmcapError: the kind's rule is `stop`, or it is `skip` and `on_bad` is `stop`.
+      XmcapError: the kind's rule is `stop`, or it is `skip` and `on_bad` is `stop`; or there are more than can be
+        held.
     """
     where, what = shown(where, _WORDS), shown(what, _WORDS)
     rule = KINDS[kind].rule
@@ -103,6 +108,11 @@ class Problems:
     if len(examples) < _EXAMPLES:
       examples.append((where, what))
     self._listed.append((kind, where, what))
+    if len(self._listed) > self._most:
+      raise XmcapError(
+        f"{where}: more than {self._most:,} problems, the last of the kind {kind}: "
+        "give the files as they were published"
+      )
 
   def merge(self, other: "Problems") -> None:
     """Adds what another found after this one, its list included."""

@@ -21,6 +21,7 @@ from xmcap.data.corpora.archives import (
   safe_path,
   split_suffix,
 )
+from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
 from xmcap.terminal import shown
 
@@ -53,8 +54,10 @@ def search_tar(path: str, alone: bool, unpacked: str = "") -> Iterator[Found | A
         with opener(packed) as file:
           yield from _members(path, file, None, copy)
           # The checksum stands at the end of the stream, behind the marks that end the tar.
+          end = most_unpacked(os.path.getsize(path))
           while file.read(_COPY):
-            pass
+            if file.tell() > end:
+              raise tarfile.ReadError(f"it unpacks to over {end:,} bytes")
   except _DAMAGE as error:
     if alone:
       raise XmcapError(f"{path}: no whole tar file ({reason_of(error)}): download it again") from None
@@ -64,11 +67,22 @@ def search_tar(path: str, alone: bool, unpacked: str = "") -> Iterator[Found | A
 
 
 class _Bounded:
-  """A file for tarfile, which reads a header at once however large that says it is."""
+  """A file for tarfile, which reads a header at once however large that says it is, and a packed file to its end.
 
-  def __init__(self, file: BinaryIO):
-    self._file = file
-    self.seek, self.tell = file.seek, file.tell
+  Args:
+    file: what is read.
+    end: a place behind which nothing is read; None where the file is no packed one.
+  """
+
+  def __init__(self, file: BinaryIO, end: int | None):
+    self._file, self._end = file, end
+    self.tell = file.tell
+
+  def seek(self, place: int) -> int:
+    # A packed file is unpacked up to there.
+    if self._end is not None and place > self._end:
+      raise tarfile.ReadError(f"it unpacks to over {self._end:,} bytes")
+    return self._file.seek(place)
 
   def read(self, size: int) -> bytes:
     if not 0 <= size <= _MAX_HEADER:
@@ -79,7 +93,9 @@ class _Bounded:
 def _members(
   path: str, file: BinaryIO, length: int | None, copy: BinaryIO | None
 ) -> Iterator[Found | Address | Trouble]:
-  with tarfile.open(fileobj=_Bounded(file), mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
+  end = None if copy is None else most_unpacked(os.path.getsize(path))
+  file = _Bounded(file, end)
+  with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
     copied, last = 0, -1
     while (member := archive.next()) is not None:
       archive.members.clear()  # or all of them would be kept

@@ -14,6 +14,7 @@ import regex
 
 from xmcap import languages
 from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
+from xmcap.scoring import strict_json
 
 LANGUAGE_NUMBERS = {code: number for number, code in enumerate(languages.LANGUAGES)}
 ENGLISH = LANGUAGE_NUMBERS["en"]
@@ -23,6 +24,7 @@ HUMAN, MT = 0, 1  # as in records.SOURCES
 MAX_NUMBER = 255
 
 _CONTROLS = regex.compile(r"\p{Cc}")
+_CRLF = regex.compile(rb"\r(?=\n|\Z)")
 _SPACES = regex.compile(r"[\t\n\v\f\r\x85]")
 _FEW = MAX_CAPTION_BYTES // 4  # so many characters are never too many bytes
 _BOM = b"\xef\xbb\xbf"
@@ -171,19 +173,19 @@ class Parser:
     return self._captions(rows, lines, where, problems), count
 
   def _count_crlf(self, batch: bytes, first: int, where: Callable[[int], str], problems: Problems) -> None:
-    for number, line in enumerate(batch.split(b"\n"), first):
-      if line.endswith(b"\r"):
-        problems.add("crlf", where(number))
+    number, counted = first, 0
+    for found in _CRLF.finditer(batch):
+      number += batch.count(b"\n", counted, found.start())
+      counted = found.start()
+      problems.add("crlf", where(number))
 
   def _one_by_one(
     self, batch: bytes, first: int, where: Callable[[int], str], problems: Problems
   ) -> tuple[list, np.ndarray]:
     """Lines of a batch of which not all are right: the good ones and their numbers; the others are counted."""
     rows, lines = [], []
-    for number, line in enumerate(batch.split(b"\n"), first):
+    for number, line in strict_json.filled_lines(batch, first - 1):
       line = line.strip(b" \t\r")
-      if not line:
-        continue
       try:
         rows.append(self._decoder.decode(line))
         lines.append(number)

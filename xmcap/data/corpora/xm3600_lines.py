@@ -23,6 +23,12 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.translations import mended
 from xmcap.errors import UsageError, XmcapError
 
+MAX_BYTES = 1 << 30
+"""Of text in the file; the release has 60 million."""
+
+MAX_BLANK = 1_000_000
+"""Lines without anything in the file; the release has none."""
+
 _BOM = b"\xef\xbb\xbf"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SHORT = 2_500  # so many characters are never too many bytes
@@ -94,12 +100,19 @@ def read_images(file: BinaryIO, name: str, problems: Problems) -> Iterator[Image
     problems: takes what is wrong.
 
   Raises:
-    XmcapError: a line is longer than 16 MB.
+    XmcapError: a line is longer than 16 MB, or the text than `MAX_BYTES`, or more than `MAX_BLANK` lines are empty.
   """
   lines: dict[str, int] = {}
-  number = 0
+  number = size = blank = 0
   while line := file.readline(MAX_LINE_BYTES + 1):
     number += 1
+    size += len(line)
+    blank += len(line) <= 2
+    if size > MAX_BYTES or blank > MAX_BLANK:
+      raise XmcapError(
+        f"{name}: over {MAX_BYTES >> 20} MB of text, or {MAX_BLANK:,} empty lines: give the captions as they were "
+        "published"
+      )
     where = f"{name}, line {number:,}"
     if len(line) > MAX_LINE_BYTES:
       raise XmcapError(f"{where}: over {MAX_LINE_BYTES >> 20} MB: give the captions as they were published")
