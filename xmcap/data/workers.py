@@ -4,7 +4,9 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.context
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,14 +29,37 @@ def pool(
   """
   executor = concurrent.futures.ProcessPoolExecutor(
     processes,
-    mp_context=multiprocessing.get_context("spawn"),
+    mp_context=_Context(),
     initializer=_begin,
     initargs=(initializer, arguments),
   )
   try:
     yield executor
+  except Exception:
+    raise
+  except BaseException:
+    # Whoever stops a command does not wait for what is half done, and all that is written is whole or absent.
+    for process in list(executor._processes.values()):
+      process.kill()
+    raise
   finally:
     executor.shutdown(wait=True, cancel_futures=True)
+
+
+class _Process(multiprocessing.context.SpawnProcess):
+  """A process that the keyboard does not stop: it stops the caller, which ends its processes."""
+
+  def start(self):
+    # Held back from the first instruction on, or a process that is still importing would say so in many lines.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+      super().start()
+    finally:
+      signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Context(multiprocessing.context.SpawnContext):
+  Process = _Process
 
 
 def _begin(initializer: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:

@@ -1,0 +1,94 @@
+"""Commands on data that are stopped by the keyboard or a signal: one line, no process left, nothing called whole."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import small_corpus
+from tests.data import releases
+
+pytestmark = pytest.mark.slow
+
+
+def children(process):
+  found = []
+  for task in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
+    found += [int(child) for child in task.read_text().split()]
+  return [child for child in found if b"spawn_main" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def alive(process):
+  try:
+    state = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+  except OSError:
+    return False
+  return state != "Z"
+
+
+def stopped(arguments, number, after, log):
+  """Runs a command with worker processes, and sends a signal to all of its group when they have begun."""
+  with open(log, "wb") as said:
+    process = subprocess.Popen(
+      [sys.executable, "-m", "xmcap.cli", *arguments], stdout=said, stderr=said, start_new_session=True
+    )
+    workers = []
+    while process.poll() is None and len(workers) < 2:
+      try:
+        workers = children(process.pid)
+      except OSError:
+        break
+      time.sleep(0.05)
+    assert len(workers) == 2, log.read_text()
+    time.sleep(after)
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    code = process.wait(60)
+  end = time.monotonic() + 20
+  while any(map(alive, workers)) and time.monotonic() < end:
+    time.sleep(0.1)
+  assert not any(map(alive, workers))
+  return code, log.read_text()
+
+
+def judged(code, said, number):
+  assert "Traceback" not in said and "Error" not in said, said
+  if number == signal.SIGINT:
+    assert code == 130 and said.splitlines()[-1] == "xmcap: stopped by the keyboard", said
+  else:
+    assert code == -number
+
+
+@pytest.mark.parametrize(
+  "number, after", [(signal.SIGINT, 0.0), (signal.SIGINT, 1.5), (signal.SIGINT, 6.0), (signal.SIGTERM, 0.5)]
+)
+def test_build(number, after, tmp_path):
+  release = releases.write_coco35l(tmp_path / "release", images=300, dev=4, languages=("de", "th"))
+  arguments = [f"--{part}={path}" for part, path in release.paths.items()]
+  arguments = ["data", "build", "coco35l", f"--out={tmp_path}/out", *arguments, "--processes=2"]
+  code, said = stopped(arguments, number, after, tmp_path / "log")
+  if code:  # a quick machine may have been done
+    judged(code, said, number)
+    assert not (tmp_path / "out" / "coco_35l.json").exists()
+  done = subprocess.run([sys.executable, "-m", "xmcap.cli", *arguments], capture_output=True, text=True)
+  assert done.returncode == 0, done.stderr
+  assert release.differences(tmp_path / "out") == []
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  return small_corpus.write(tmp_path_factory.mktemp("corpus") / "c", train=600, languages=("de", "th"))
+
+
+@pytest.mark.parametrize("number, after", [(signal.SIGINT, 0.0), (signal.SIGINT, 3.0), (signal.SIGTERM, 0.5)])
+def test_check(number, after, corpus, tmp_path):
+  out = tmp_path / "out"
+  code, said = stopped(
+    ["data", "check", str(corpus), f"--out={out}", "--processes=2"], number, after, tmp_path / "log"
+  )
+  if code:
+    judged(code, said, number)
+    assert not (out / "check.json").exists() and not (out / "check.jsonl").exists()
