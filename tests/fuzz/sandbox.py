@@ -170,6 +170,7 @@ def _child(case: Case, folder: pathlib.Path, streams: Sequence[pathlib.Path], ca
     os.environ.update(
       HOME=str(folder / "home"), XDG_CACHE_HOME=str(folder / "home"), TMPDIR=str(folder / "tmp")
     )
+    sys.dont_write_bytecode = True
     tempfile.tempdir = None  # what it was before the environment said otherwise
     sys.addaudithook(_Auditor(folder))
     terminal.guard()  # as the installed command begins
@@ -217,6 +218,6 @@ class _Auditor:
 
 
 def _caches() -> tuple[str, ...]:
-  """What XLA and Python keep, wherever the environment says."""
-  places = (os.environ.get("JAX_COMPILATION_CACHE_DIR"), sys.pycache_prefix)
-  return tuple(f"{place}/" for place in places if place)
+  """What XLA keeps, wherever the environment says."""
+  place = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+  return (f"{place}/",) if place else ()
