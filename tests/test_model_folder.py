@@ -1,6 +1,7 @@
 """Nothing of a model folder that the user did not name can run code; what is wrong with a folder is one line."""
 
 import json
+import random
 import shutil
 import sys
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests import model_folders
 from xmcap import cli, model_json
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
     (lambda path: path.write_bytes(b"\xff" * 100_000), "not a SentencePiece model"),
     (lambda path: path.write_bytes(path.read_bytes()[:-2000]), "model.vocabulary.model: "),
     (lambda path: path.open("r+b").truncate(2**30), "bytes; a SentencePiece model"),
+    (lambda path: path.write_bytes(path.read_bytes().replace(b"<de>", b"<d\xff>")), "not UTF-8"),
   ],
 )
 def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
@@ -222,3 +226,24 @@ def test_a_checkpoint_that_lies(folder, tmp_path, capsys, mutate, says):
   line = failed(capsys, "convert", "--to=hf", f"--input={params.parent}", f"--out={tmp_path / 'x'}")
   assert says in line
   failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
+
+
+def test_random_changes_of_a_vocabulary(made, tmp_path):
+  """It is refused, or every piece of it can be written."""
+  draw, good = random.Random(2), (made / "vocabulary.model").read_bytes()
+  used = 0
+  for _ in range(300):
+    data = bytearray(good)
+    for _ in range(draw.randint(1, 6)):
+      data[draw.randrange(len(data))] = draw.randrange(256)
+    (tmp_path / "a.model").write_bytes(data)
+    try:
+      vocabulary = Vocabulary(tmp_path / "a.model")
+    except UsageError as error:
+      assert "\n" not in str(error)
+      continue
+    vocabulary.encode("hello ไทย")
+    for piece in range(vocabulary.size):
+      vocabulary.decode([piece])
+    used += 1
+  assert 10 < used < 290

@@ -188,10 +188,15 @@ class Vocabulary:
     try:
       # An empty file loads without complaint, as a model of nothing.
       loaded = bool(model) and self._processor.LoadFromSerializedProto(model)
-    except RuntimeError:
-      loaded = False
+    except (RuntimeError, ValueError, OSError):
+      loaded = False  # ValueError: what it would say is no UTF-8 itself
     if not loaded or not self._processor.get_piece_size():
       raise UsageError(f"{self.path}: not a SentencePiece model: give mT5's .model file or train one")
+    try:
+      self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+    except UnicodeDecodeError:
+      # Captions could not be put together of them.
+      raise UsageError(f"{self.path}: holds pieces that are not UTF-8: fetch or copy it again") from None
     ids = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
     if ids != (PAD_ID, EOS_ID, UNK_ID):
       raise UsageError(
