@@ -141,6 +141,36 @@ def test_a_zip_whose_directory_would_fill_the_memory(large, tmp_path):
     list(archives.search_zip(str(path)))
 
 
+def test_a_zip_entry_without_a_name(tmp_path):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("x", b"data")
+  raw = bytearray(path.read_bytes())
+  place = raw.rfind(b"PK\x01\x02")
+  raw[place + 28 : place + 30] = (
+    b"\0\0"  # the name has no bytes, and what was the name belongs to the comment
+  )
+  raw[place + 32 : place + 34] = b"\1\0"
+  path.write_bytes(raw)
+  assert list(archives.search_zip(str(path))) == []
+
+
+def test_a_zip_entry_beyond_all_files(tmp_path):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("x.jpg", b"data")
+  raw = bytearray(path.read_bytes())
+  directory, end = raw.rfind(b"PK\x01\x02"), raw.rfind(b"PK\x05\x06")
+  extra = struct.pack("<HHQ", 1, 8, 2**63 + 9)
+  raw[directory + 30 : directory + 32] = struct.pack("<H", len(extra))
+  raw[directory + 42 : directory + 46] = b"\xff" * 4
+  raw[end + 12 : end + 16] = struct.pack("<L", end - directory + len(extra))
+  raw[end:end] = extra
+  path.write_bytes(raw)
+  with pytest.raises(XmcapError, match="a.zip: no whole zip file"):
+    list(archives.search_zip(str(path)))
+
+
 def test_the_directory_of_an_honest_zip_is_measured(tmp_path):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:

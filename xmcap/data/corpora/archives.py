@@ -9,10 +9,12 @@ import collections
 import dataclasses
 import io
 import json
+import lzma
 import os
 import pathlib
 import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -44,7 +46,10 @@ _OPEN_AT_ONCE = 256
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _ENCRYPTED = 1
 _DRIVE = re.compile(r"[A-Za-z]:")
-_DAMAGE = (OSError, EOFError, zlib.error, ValueError, zipfile.BadZipFile)
+_DAMAGE = (
+  *(OSError, EOFError, ValueError, OverflowError),
+  *(zlib.error, lzma.LZMAError, struct.error, zipfile.BadZipFile),
+)
 
 
 class Found(NamedTuple):
@@ -142,7 +147,7 @@ def safe_path(name: str) -> str | None:
 def role_of(path: str) -> str:
   """`picture`, `about` (a .json), or "" for what is passed over."""
   name = path.rpartition("/")[2]
-  if name.startswith(".") or path.startswith("__MACOSX/"):
+  if not name or name.startswith(".") or path.startswith("__MACOSX/"):
     return ""
   suffix = split_suffix(name)[1]
   return "about" if suffix == ".json" else "" if suffix in _NOT_PICTURES else "picture"
@@ -226,7 +231,7 @@ def search_zip(path: str) -> Iterator[Found | Address | Trouble]:
             "a link, or a path out of the folder",
           )
           continue
-        role = "" if info.is_dir() else role_of(inside)
+        role = "" if info.filename.endswith("/") else role_of(inside)
         if role == "about" and info.file_size <= MAX_ABOUT:
           with archive.open(info) as entry:
             if url := address_in(entry.read(MAX_ABOUT)):
@@ -303,7 +308,7 @@ class OpenFiles:
       if file.kind == ZIP:
         data = _unpacked(data, found)
       return data
-    except (OSError, zlib.error) as error:
+    except (OSError, OverflowError, zlib.error) as error:
       raise XmcapError(
         f"{described(file, found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
         "download it again"
