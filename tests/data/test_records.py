@@ -253,6 +253,30 @@ def test_broken_metadata_is_one_line(tmp_path):
   assert "\n" not in str(caught.value)
 
 
+def test_a_corpus_cannot_have_a_module_imported(tmp_path, monkeypatch):
+  """TFDS imports the module of each class that a `features.json` names."""
+  write(tmp_path / "corpus")
+  (tmp_path / "a_trap.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')")
+  monkeypatch.syspath_prepend(str(tmp_path))
+  path = tmp_path / "corpus" / "features.json"
+  named = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
+  assert named in path.read_text()
+  path.write_text(path.read_text().replace(named, "a_trap.Features"))
+  assert RecordSource(tmp_path / "corpus")[0] == record(0)
+  assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+  "text", ["[" * 100_000, "[]", "null", '{"splits": 1}', '{"splits": [{"shardLengths": ["x"]}]}']
+)
+def test_metadata_of_another_kind_is_one_line(tmp_path, text):
+  write(tmp_path)
+  (tmp_path / "dataset_info.json").write_text(text)
+  with pytest.raises(XmcapError) as caught:
+    RecordSource(tmp_path)
+  assert "\n" not in str(caught.value)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit on file sizes here")
 def test_full_disk_is_one_line(tmp_path):
   """A limit on the size of files stands for a full disk: the write fails in the same place."""
