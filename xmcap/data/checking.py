@@ -6,7 +6,6 @@ millions of machine translations some are.
 """
 
 import collections
-import concurrent.futures.process
 import dataclasses
 import hashlib
 import io
@@ -25,6 +24,7 @@ from xmcap.data import addresses, files, images, records, workers
 from xmcap.data.check_report import ERRORS, Find, Report, SplitReport
 from xmcap.data.records import Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
+from xmcap.processes import Killed
 
 MAX_CHARACTERS = 500
 """A longer caption is over the limit; XM3600's longest has some 300."""
@@ -245,7 +245,7 @@ def _results(
   with workers.pool(processes, _begin, (checker,)) as pool:
     try:
       yield from pool.map(_check_range, tasks)
-    except concurrent.futures.process.BrokenProcessPool:
+    except Killed:
       raise XmcapError(
         "a process that checked records was killed, perhaps for memory: use fewer processes"
       ) from None

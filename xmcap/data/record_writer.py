@@ -3,7 +3,6 @@
 records.py says what such a folder holds, and reads it.
 """
 
-import concurrent.futures.process
 import contextlib
 import dataclasses
 import json
@@ -19,6 +18,7 @@ from xmcap.data import files, workers
 from xmcap.data.record_files import READER_OPTIONS, first_line
 from xmcap.data.records import FEATURES, Record, RecordSource, check, serialize
 from xmcap.errors import XmcapError
+from xmcap.processes import Killed
 from xmcap.terminal import shown
 
 # Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts
@@ -156,7 +156,7 @@ def write_split(
     with workers.pool(processes) as pool:
       try:
         collect(pool.map(_write_shard, paths, [records] * len(shards), shards, marks))
-      except concurrent.futures.process.BrokenProcessPool:
+      except Killed:
         raise XmcapError(
           f"a process that wrote the split '{split}' was killed, perhaps for memory: use fewer processes "
           "(a script that builds needs `if __name__ == '__main__':`)"

@@ -1,78 +1,85 @@
-"""Worker processes that end with the process that started them."""
+"""Worker processes that share the work on data, spawned: the caller may hold threads of JAX or TensorFlow."""
 
-import concurrent.futures
 import contextlib
+import itertools
 import multiprocessing
-import multiprocessing.connection
-import multiprocessing.context
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
+from xmcap import processes as processes_lib
 from xmcap import terminal
+
+_Out = TypeVar("_Out")
+
+
+class Pool:
+  """Processes that take calls in turn."""
+
+  def __init__(self, workers: list[processes_lib.Worker]):
+    self._workers = workers
+
+  def map(self, function: Callable[..., _Out], *iterables: Iterable[Any]) -> Iterator[_Out]:
+    """Yields what a function returns for the items of iterables, in their order, as `map` does.
+
+    Raises:
+      processes.Killed: a process ended in the middle of its work.
+    """
+
+    def pack(numbered: tuple[int, tuple[Any, ...]], slot: int) -> bytes:
+      del slot
+      return processes_lib.pack(function, *numbered[1])
+
+    done: dict[int, _Out] = {}
+    shared = processes_lib.share(self._workers, enumerate(zip(*iterables, strict=False)), pack)
+    for place in itertools.count():
+      while place not in done:
+        found = next(shared, None)
+        if found is None:
+          return
+        (number, _), result = found
+        done[number] = result
+      yield done.pop(place)
 
 
 @contextlib.contextmanager
 def pool(
   processes: int, initializer: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()
-) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
-  """A pool of processes, spawned (the caller may hold threads of JAX or TensorFlow).
+) -> Iterator[Pool]:
+  """A pool of processes.
 
   They end at once when the caller is killed: a restarted build is not to meet those of the one before. An error in
   the `with` ends the work with what is begun; what waits is not done.
 
   Args:
-    processes: how many.
+    processes: how many; over `processes.MAX`, that many.
     initializer, arguments: called in each process before anything else.
+
+  Raises:
+    XmcapError: a process cannot be started.
   """
-  executor = concurrent.futures.ProcessPoolExecutor(
-    processes,
-    mp_context=_Context(),
-    initializer=_begin,
-    initargs=(initializer, arguments),
-  )
+  context = multiprocessing.get_context("spawn")
+  workers: list[processes_lib.Worker] = []
   try:
-    yield executor
+    for _ in range(min(processes, processes_lib.MAX)):
+      workers.append(processes_lib.Worker(context, _begin, (initializer, arguments)))
+    yield Pool(workers)
   except Exception:
+    _end(workers)
     raise
   except BaseException:
     # Whoever stops a command does not wait for what is half done, and all that is written is whole or absent.
-    for process in list(executor._processes.values()):
-      process.kill()
+    _end(workers, at_once=True)
     raise
-  finally:
-    executor.shutdown(wait=True, cancel_futures=True)
+  else:
+    _end(workers)
 
 
-class _Process(multiprocessing.context.SpawnProcess):
-  """A process that the keyboard does not stop: it stops the caller, which ends its processes."""
-
-  def start(self):
-    # Held back from the first instruction on, or a process that is still importing would say so in many lines.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-      super().start()
-    finally:
-      signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class _Context(multiprocessing.context.SpawnContext):
-  Process = _Process
+def _end(workers: list[processes_lib.Worker], at_once: bool = False) -> None:
+  for worker in workers:
+    worker.end(at_once)
 
 
 def _begin(initializer: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-  # A parent that was killed while this process was starting: its work waits in the queue, and is not to be begun.
-  _end_with_parent(timeout=0)
-  threading.Thread(target=_end_with_parent, daemon=True).start()
   terminal.guard()
   if initializer is not None:
     initializer(*arguments)
-
-
-def _end_with_parent(timeout: float | None = None) -> None:
-  """Waits `timeout` seconds (None: for ever) for the parent's end, and ends with it."""
-  parent = multiprocessing.parent_process()
-  if parent is not None and multiprocessing.connection.wait([parent.sentinel], timeout):
-    os._exit(1)

@@ -1,6 +1,6 @@
 """Processes that share the work on many languages; with one process, the work is done here."""
 
-import concurrent.futures
+import functools
 import mmap
 import multiprocessing
 import os
@@ -9,59 +9,68 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from xmcap import languages
+from xmcap import processes as processes_lib
+
 _In = TypeVar("_In")
 _Job = TypeVar("_Job")
 _Out = TypeVar("_Out")
 
 
 _SLOT = 4 << 20
-"""Bytes of a job that is handed over in shared memory; larger ones go through a pipe, 64 KiB at a time."""
+"""Bytes of a job that is handed over in shared memory; larger ones go through the connection, piece by piece."""
 
-_IN_HAND = 2
-"""Jobs that a worker has at a time: one that it works on, and the next."""
+MAX_PROCESSES = len(languages.LANGUAGES)
+"""Processes that are started at most: there is no more than a language for each."""
 
 
 class Workers:
   """A context manager; `processes` of 1, or a process that cannot be forked, means this process.
 
-  Each worker has its own queue, so that what one has loaded it can be asked for again. What comes out does not
-  depend on how many there are.
+  What a worker has loaded it can be asked for again. What comes out does not depend on how many there are. An error in
+  the `with` ends the workers at once, in the middle of their work.
+
+  Raises:
+    XmcapError: (the methods too) a worker cannot be started, or was killed.
   """
 
   def __init__(self, processes: int = 1):
-    self._queues: list[concurrent.futures.Executor] = []
+    processes = min(processes, MAX_PROCESSES)
+    self._workers: list[processes_lib.Worker] = []
     if processes > 1 and _can_fork():
       context = multiprocessing.get_context("fork")
-      self._memory = mmap.mmap(-1, processes * _IN_HAND * _SLOT)
-      self._queues = [
-        concurrent.futures.ProcessPoolExecutor(1, context, _begin, (self._memory,)) for _ in range(processes)
-      ]
+      self._memory = mmap.mmap(-1, processes * processes_lib.IN_HAND * _SLOT)
+      try:
+        for _ in range(processes):
+          self._workers.append(processes_lib.Worker(context, _begin, (self._memory,), self._workers))
+      except BaseException:
+        self._end(at_once=True)
+        raise
 
   def __enter__(self) -> "Workers":
     return self
 
-  def __exit__(self, *exception) -> None:
-    for queue in self._queues:
-      queue.shutdown(cancel_futures=True)
+  def __exit__(self, kind: type | None, *exception) -> None:
+    self._end(at_once=kind is not None)
 
   @property
   def several(self) -> bool:
     """Whether there are processes beside this one."""
-    return bool(self._queues)
+    return bool(self._workers)
 
   def start(self, function: Callable[..., _Out], *arguments) -> Callable[[], _Out]:
     """Starts a call in the last worker; returns a function that waits for its result.
 
     Where there is no worker, the call is made when it is waited for.
     """
-    if not self._queues:
-      return lambda: function(*arguments)
-    return self._queues[-1].submit(function, *arguments).result
+    if not self._workers:
+      return functools.partial(function, *arguments)
+    return self._workers[-1].call(processes_lib.pack(function, *arguments)).result
 
   def tell(self, worker: int, function: Callable, *arguments) -> None:
     """Has a worker make a call before anything else that it will be given; does nothing without workers."""
-    if self._queues:
-      self._queues[worker % len(self._queues)].submit(function, *arguments)
+    if self._workers:
+      self._workers[worker % len(self._workers)].call(processes_lib.pack(function, *arguments))
 
   def map(
     self,
@@ -75,35 +84,24 @@ class Workers:
     `make` is called here, when the work on the items before has begun. The costliest items come first: the
     costliest goes to worker 0, the next to worker 1, and so on; then each worker gets the next one in time.
     """
-    if not self._queues:
+    if not self._workers:
       return [function(make(item)) for item in items]
+
+    def pack(place: int, slot: int) -> bytes:
+      job = make(items[place])
+      packed = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+      if len(packed) > _SLOT:
+        return processes_lib.pack(function, job)
+      self._memory[slot * _SLOT : slot * _SLOT + len(packed)] = packed
+      return processes_lib.pack(_call, function, slot, len(packed))
+
     places = iter(sorted(range(len(items)), key=lambda place: -cost(items[place])))
-    results: dict[int, _Out] = {}
-    running: dict[concurrent.futures.Future, tuple[int, concurrent.futures.Executor, int]] = {}
-
-    def submit(queue: concurrent.futures.Executor, slot: int) -> None:
-      place = next(places, None)
-      if place is not None:
-        running[self._submit(queue, slot, function, make(items[place]))] = place, queue, slot
-
-    for slot in range(len(self._queues) * _IN_HAND):
-      submit(self._queues[slot % len(self._queues)], slot)
-    while running:
-      done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-      for future in done:
-        place, queue, slot = running.pop(future)
-        results[place] = future.result()
-        submit(queue, slot)
+    results = dict(processes_lib.share(self._workers, places, pack))
     return [results[place] for place in range(len(items))]
 
-  def _submit(
-    self, queue: concurrent.futures.Executor, slot: int, function: Callable[[_Job], _Out], job: _Job
-  ) -> concurrent.futures.Future:
-    packed = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-    if len(packed) > _SLOT:
-      return queue.submit(function, job)
-    self._memory[slot * _SLOT : slot * _SLOT + len(packed)] = packed
-    return queue.submit(_call, function, slot, len(packed))
+  def _end(self, at_once: bool) -> None:
+    for worker in self._workers:
+      worker.end(at_once)
 
 
 _memory: mmap.mmap  # of a worker: that of the process which it belongs to

@@ -12,7 +12,6 @@ OUT holds the records with TFDS's metadata, and
 """
 
 import collections
-import concurrent.futures.process
 import dataclasses
 import json
 import os
@@ -35,6 +34,7 @@ from xmcap.data.corpora.translations import Cc3mIds, CocoIds, Parser
 from xmcap.data.progress import Progress, Say
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import XmcapError, one_line
+from xmcap.processes import Killed
 
 _WORK_DIR = ".build"
 
@@ -302,7 +302,7 @@ def _spill(
   with workers.pool(min(processes, len(left))) as pool:
     try:
       return collect(pool.map(spill.write, *([value] * len(left) for value in arguments), left))
-    except concurrent.futures.process.BrokenProcessPool:
+    except Killed:
       raise XmcapError(
         f"a process that read {split.captions.name} was killed, perhaps for memory: start again with fewer --processes"
       ) from None

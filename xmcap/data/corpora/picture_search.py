@@ -5,7 +5,6 @@ the units that are not whole; `.entries` and `.names` say where each picture lie
 `.bases` are rows of names (name_table.py), and `.addresses` pairs of hashes, a path's and an address's.
 """
 
-import concurrent.futures.process
 import dataclasses
 import json
 import os
@@ -20,6 +19,7 @@ from xmcap.data import files, workers
 from xmcap.data.corpora import archives, name_table, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, TAR, Address, File, Found, Trouble
 from xmcap.errors import UsageError, XmcapError
+from xmcap.processes import Killed
 
 # The kinds of names that pictures have: the whole path, the last folder with the name, the name without its suffix,
 # the file's number with the path without its suffix, and those that addresses and key maps give.
@@ -146,7 +146,7 @@ def search(units: Sequence[Unit], processes: int | None, progress: Callable[[str
     for done, count in enumerate(_searched(units, processes), 1):
       total += count
       progress(f"pictures: {done:,} of {len(units):,} archives and folders searched, {total:,} found")
-  except concurrent.futures.process.BrokenProcessPool:
+  except Killed:
     raise XmcapError(
       "a process that searched for pictures was killed, perhaps for memory: use fewer processes"
     ) from None

@@ -1,0 +1,78 @@
+"""`xmcap score` that is killed, or whose workers are: nothing of it stays."""
+
+import contextlib
+import os
+import random
+import signal
+
+import pytest
+
+from tests import sessions
+from tests.scoring import release
+
+pytestmark = sessions.needs_proc
+_SIGNALS = (signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+  return release.write(tmp_path_factory.mktemp("files"), 3000)
+
+
+def _score(references, predictions, out):
+  arguments = [f"--references={references}", f"--predictions={predictions}", f"--out={out}", "--processes=3"]
+  return sessions.start("-m", "xmcap.cli", "score", *arguments, "--only_tables")
+
+
+def _gone(process) -> bool:
+  """Whether all that a command had started ends soon after it, so that its output ends too."""
+  out, error = process.communicate(timeout=30)
+  del out
+  assert "BrokenProcessPool" not in error
+  return sessions.wait(lambda: not sessions.members(process.pid), 5)
+
+
+def test_kills_at_any_time_leave_no_process(files, tmp_path):
+  draw = random.Random(0)
+  for number in _SIGNALS * 3:
+    _kill(_score(*files, tmp_path / "out"), number, draw.uniform(0, 2))
+
+
+def _kill(process, number, seconds: float) -> None:
+  """Kills a command some seconds after its workers have begun; nothing of it may be left."""
+  assert sessions.wait(lambda: len(sessions.members(process.pid)) >= 4 or process.poll() is not None)
+  assert not any(map(sessions.semaphores, sessions.members(process.pid)))
+  if not sessions.wait(lambda: process.poll() is not None, seconds):
+    process.send_signal(number)
+  assert _gone(process), number
+
+
+@pytest.mark.parametrize("number", _SIGNALS)
+def test_workers_that_wait_end_with_the_command(files, tmp_path, number):
+  # References that never come: the workers wait for something to do, and one of them for predictions.
+  pipe = tmp_path / "pipe"
+  os.mkfifo(pipe)
+  writer = os.open(pipe, os.O_RDWR)
+  try:
+    process = _score(pipe, files[1], tmp_path / "out")
+    assert sessions.wait(lambda: len(sessions.members(process.pid)) == 4)
+    process.send_signal(number)
+    assert _gone(process)
+  finally:
+    os.close(writer)
+
+
+def test_a_killed_worker_is_one_line(files, tmp_path):
+  pipe = tmp_path / "pipe"
+  os.mkfifo(pipe)
+  process = _score(pipe, files[1], tmp_path / "out")
+  with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as writer:
+    assert sessions.wait(lambda: len(sessions.members(process.pid)) == 4)
+    for worker in sessions.members(process.pid)[1:]:
+      os.kill(worker, signal.SIGKILL)
+    writer.write(files[0].read_bytes())
+  _, error = process.communicate(timeout=60)
+  assert process.returncode == 1
+  assert error == (
+    "xmcap: error: a worker process was killed (signal 9; out of memory?): use fewer processes (--processes)\n"
+  )

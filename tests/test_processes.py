@@ -1,0 +1,173 @@
+"""Worker processes: what they return, and that they end with whoever started them."""
+
+import os
+import signal
+
+import pytest
+
+from tests import sessions
+from xmcap import processes
+
+_PROGRAM = """
+import os, signal, sys, time
+import multiprocessing
+from xmcap import processes
+from xmcap.errors import UsageError, XmcapError
+
+def wait(_):
+  print(os.getpid(), flush=True)
+  time.sleep(600)
+
+def loop(_):
+  print(os.getpid(), flush=True)
+  while True:
+    pass
+
+def large(size):
+  return b"x" * size
+
+def die(number):
+  os.kill(os.getpid(), number)
+
+def die_while_sending(_):
+  import threading
+  # The result is too large for what a connection holds, and nobody reads it until it is asked for.
+  threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+  return b"x" * (64 << 20)
+
+def leave(status):
+  os._exit(status)
+
+def no_memory(_):
+  raise MemoryError
+
+def fail(_):
+  raise UsageError("no such thing")
+
+def odd(_):
+  class Odd(Exception):
+    pass
+  raise Odd("cannot be sent")
+
+def start(method, count=2):
+  workers = []
+  for _ in range(count):
+    workers.append(processes.Worker(multiprocessing.get_context(method), others=workers))
+  return workers
+
+def answer(function, argument):
+  workers = start("fork", 1)
+  try:
+    return workers[0].call(processes.pack(function, argument)).result()
+  except Exception as error:
+    print(type(error).__name__, error)
+
+if __name__ == "__main__":
+"""
+
+
+def _program(tmp_path, *lines) -> str:
+  path = tmp_path / "program.py"
+  path.write_text(_PROGRAM + "".join(f"  {line}\n" for line in lines))
+  return str(path)
+
+
+def _said(tmp_path, *lines) -> str:
+  process = sessions.start(_program(tmp_path, *lines))
+  out, error = process.communicate(timeout=60)
+  assert process.returncode == 0, error
+  return out
+
+
+@sessions.needs_proc
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("call", ["wait", "loop"])
+def test_busy_workers_end_with_their_parent(tmp_path, method, number, call):
+  process = sessions.start(
+    _program(
+      tmp_path,
+      f"workers = start('{method}')",
+      f"calls = [worker.call(processes.pack({call}, 0)) for worker in workers]",
+      "calls[0].result()",
+    )
+  )
+  pids = [int(process.stdout.readline()) for _ in range(2)]
+  assert set(pids) <= set(sessions.members(process.pid))
+  assert [sessions.semaphores(pid) for pid in (process.pid, *pids)] == [[], [], []]
+  process.send_signal(number)
+  # All that hold the output must have ended for it to end.
+  process.communicate(timeout=20)
+  assert sessions.wait(lambda: not sessions.members(process.pid), 10)
+
+
+@sessions.needs_proc
+def test_idle_workers_end_with_their_parent(tmp_path):
+  process = sessions.start(
+    _program(tmp_path, "workers = start('fork', 4)", "print('begun', flush=True)", "time.sleep(600)")
+  )
+  assert process.stdout.readline() == "begun\n" and len(sessions.members(process.pid)) == 5
+  process.kill()
+  process.communicate(timeout=20)
+  assert sessions.wait(lambda: not sessions.members(process.pid), 10)
+
+
+@pytest.mark.parametrize(
+  "call, message",
+  [
+    (
+      "die, signal.SIGKILL",
+      "Killed a worker process was killed (signal 9; out of memory?): use fewer processes",
+    ),
+    ("die, signal.SIGTERM", "Killed a worker process was killed (signal 15): use fewer processes"),
+    ("leave, 3", "Killed a worker process ended with status 3: use fewer processes"),
+    ("no_memory, 0", "Killed a worker process ran out of memory: use fewer processes"),
+    ("fail, 0", "UsageError no such thing"),
+    ("odd, 0", "RuntimeError Odd: cannot be sent"),
+  ],
+)
+def test_what_a_worker_ended_with_is_told(tmp_path, call, message):
+  assert _said(tmp_path, f"answer({call})").startswith(message)
+
+
+def test_a_worker_that_died_while_it_sent_its_result_is_not_waited_for(tmp_path):
+  lines = "worker = start('fork', 1)[0]", "call = worker.call(processes.pack(die_while_sending, 0))"
+  said = _said(
+    tmp_path, *lines, "time.sleep(1)", "try: call.result()", "except processes.Killed: print('killed')"
+  )
+  assert said == "killed\n"
+
+
+def test_large_calls_and_large_results_do_not_wait_for_each_other(tmp_path):
+  said = _said(
+    tmp_path,
+    "worker = start('fork', 1)[0]",
+    "calls = [worker.call(processes.pack(large, 9 << 20)), worker.call(processes.pack(len, b'x' * (9 << 20)))]",
+    "print(len(calls[0].result()), calls[1].result())",
+  )
+  assert said.split() == [str(9 << 20)] * 2
+
+
+def test_the_keyboard_stops_the_parent_alone(tmp_path):
+  process = sessions.start(_program(tmp_path, "start('fork')[0].call(processes.pack(wait, 0)).result()"))
+  process.stdout.readline()
+  os.killpg(process.pid, signal.SIGINT)
+  _, error = process.communicate(timeout=20)
+  assert error.count("Traceback") == 1 and error.endswith("KeyboardInterrupt\n")
+
+
+def test_a_process_that_cannot_be_started_is_one_line(monkeypatch):
+  import multiprocessing
+
+  def refuse(self):
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+
+  context = multiprocessing.get_context("spawn")
+  monkeypatch.setattr(context.Process, "start", refuse)
+  with pytest.raises(processes.XmcapError, match=r"cannot be started \(Resource .*\): use fewer processes"):
+    processes.Worker(context)
+
+
+def test_an_interpreter_with_workers_ends(tmp_path):
+  # Nobody ended them: they are of a program that forgot to.
+  assert _said(tmp_path, "start('fork')", "start('spawn')", "print('done')") == "done\n"
