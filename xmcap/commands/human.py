@@ -105,10 +105,14 @@ def _sxs(arguments) -> None:
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
       raise UsageError(f"--{name} goes with --ratings; --comparisons hold their own pairs and differences")
+  from xmcap.scoring import inputs
   from xmcap.scoring.human import comparisons, score_tables, sxs, sxs_ratings
 
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   if arguments.comparisons:
+    inputs.check_pipes(
+      {f"--comparisons={option}": option.partition("=")[2] for option in arguments.comparisons}
+    )
     paper = arguments.comparisons == ["paper"]
     pairs = (
       comparisons.read_published()
@@ -138,8 +142,10 @@ def _thumb(arguments) -> None:
   for name in ("human", "drop_identical_references"):
     if getattr(arguments, name) and not arguments.references:
       raise UsageError(f"--{name} is about correlations with metrics; it needs --references=FILE")
+  from xmcap.scoring import inputs
   from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
 
+  inputs.check_pipes({"--ratings": arguments.ratings, "--references": arguments.references})
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   ratings = thumb_ratings.read(arguments.ratings, arguments.language)
   metrics = ()
@@ -163,7 +169,13 @@ def _human(systems: Sequence[str]) -> str | None:
 
 
 def _check(arguments) -> None:
-  for name, lowest, highest in (("resamples", 0, 100_000), ("seed", 0, 2**63 - 1), ("raters", 1, 1_000)):
+  from xmcap.scoring import options
+
+  for name, lowest, highest in (
+    ("resamples", 0, options.MAX_RESAMPLES),
+    ("seed", 0, options.MAX_SEED),
+    ("raters", 1, 1_000),
+  ):
     value = getattr(arguments, name, lowest)
     if not lowest <= value <= highest:
       raise UsageError(f"--{name}={value}: give a number from {lowest} to {highest:,}")

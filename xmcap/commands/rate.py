@@ -61,8 +61,10 @@ def _join(arguments) -> None:
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
+  from xmcap.scoring import inputs
   from xmcap.scoring.human import rating_join
 
+  inputs.check_pipes({"--join": arguments.join, **{name: name for name in arguments.ratings}})
   with outputs.held(arguments.out, arguments.prog, folder=False):
     joined = rating_join.join(arguments.join, arguments.ratings)
     rating_join.write_rows(arguments.out, joined.rows)
@@ -86,20 +88,25 @@ def _make_page(arguments) -> None:
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: say where the pictures are with --images=DIR")
   from xmcap import languages
+  from xmcap.scoring import inputs
   from xmcap.scoring.human import rating_page
+  from xmcap.scoring.predictions import read_predictions
   from xmcap.scoring.references import read_references
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
+  paths = _named(arguments.predictions)
+  read = {f"--predictions={name}": path for name, path in paths.items()}
+  inputs.check_pipes({"--references": arguments.references, **read})
   key = rating_page.key_path(arguments.out)
   outputs.keep_apart(
     {"--out": [arguments.out, key]},
     {
-      "--predictions": [option.partition("=")[2] for option in arguments.predictions],
+      "--predictions": list(paths.values()),
       "--references": arguments.references,
     },
   )
   with outputs.held_all([("--out", arguments.out, False), ("--out", key, False)], arguments.prog):
-    systems = _read_systems(arguments.predictions)
+    systems = {name: read_predictions(path) for name, path in paths.items()}
     references = read_references(arguments.references) if arguments.references else None
     items = rating_page.write_rating_page(
       arguments.out,
@@ -145,10 +152,8 @@ def _count(number: int, noun: str) -> str:
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _read_systems(options: list[str]) -> dict:
-  from xmcap.scoring.predictions import read_predictions
-
-  systems = {}
+def _named(options: list[str]) -> dict[str, str]:
+  systems: dict[str, str] = {}
   for option in options:
     name, equals, path = option.partition("=")
     name = name.strip()
@@ -156,5 +161,5 @@ def _read_systems(options: list[str]) -> dict:
       raise UsageError(f"--predictions={option}: give each system a name, as --predictions=NAME=FILE")
     if name in systems:
       raise UsageError(f"--predictions={option}: the name '{name}' is given twice; names must differ")
-    systems[name] = read_predictions(path)
+    systems[name] = path
   return systems

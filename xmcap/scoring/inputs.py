@@ -2,8 +2,10 @@
 
 import contextlib
 import gc
+import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from xmcap.errors import UsageError
@@ -26,6 +28,8 @@ _ENCRYPTED = 1  # a flag of the zip format
 class Input:
   """A file, or the `.jsonl` file in a zip archive, that is read once from front to back: a context manager.
 
+  It is opened once and never looked at twice: it may be a pipe.
+
   Attributes:
     name: what messages call it.
     head: its first bytes, by which formats are told apart.
@@ -42,6 +46,8 @@ class Input:
       self._file: BinaryIO = opened.enter_context(open(path, "rb"))
       self.head = self._file.read(_BLOCK)
       if self.head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        if not self._file.seekable():
+          self._file = self._whole()
         self._file = opened.enter_context(self._unpacked(self._file))
         self.head = self._file.read(_BLOCK)
       self._opened = opened.pop_all()
@@ -117,6 +123,13 @@ class Input:
     if size:
       yield number, b"".join(begun)
 
+  def _whole(self) -> BinaryIO:
+    """Returns a zip archive that comes through a pipe: its directory stands at its end."""
+    content = self.head + self._file.read(MAX_UNPACKED + 1 - len(self.head))
+    if len(content) > MAX_UNPACKED:
+      raise UsageError(f"{self.name}: a zip archive of over {MAX_UNPACKED >> 20} MiB; give it as a file")
+    return io.BytesIO(content)
+
   @contextlib.contextmanager
   def _unpacked(self, file: BinaryIO) -> Iterator[BinaryIO]:
     import zipfile
@@ -161,6 +174,42 @@ class Input:
         raise
       reason = shown(str(error) or type(error).__name__)
       raise UsageError(f"{self.name}: cannot be read ({reason}); fetch or make it again") from error
+
+
+def opened(source: "str | os.PathLike | Input") -> contextlib.AbstractContextManager[Input]:
+  """Opens a path; what is open already stays so, for its owner to close."""
+  return contextlib.nullcontext(source) if isinstance(source, Input) else Input(source)
+
+
+def is_file(path: str | os.PathLike) -> bool:
+  """Whether another process finds the same file, or folder, by this path; a pipe, or /dev/stdin, is of this one."""
+  if os.path.abspath(path).startswith(("/dev/", "/proc/")):
+    return False
+  return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
+
+
+def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
+  """Checks that no pipe is to be read twice.
+
+  Args:
+    paths: what messages call it, such as `--references` -> what is to be read; "" and None are passed over.
+
+  Raises:
+    UsageError: two are the same pipe.
+  """
+  names: dict[tuple[int, int], str] = {}
+  for name, path in paths.items():
+    try:
+      status = os.stat(path) if path else None
+    except (OSError, ValueError):
+      continue  # whoever opens it says what is wrong
+    if status is None or stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+      continue
+    first = names.setdefault((status.st_dev, status.st_ino), name)
+    if first != name:
+      raise UsageError(
+        f"{first} and {name} are the same pipe, which is read once: give one of them as a file"
+      )
 
 
 @contextlib.contextmanager

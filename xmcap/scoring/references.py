@@ -14,7 +14,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import coco, files, layouts
-from xmcap.scoring.inputs import Input, uncollected
+from xmcap.scoring.inputs import Input, opened, uncollected
 
 _CODES = {code: code for code in languages_lib.LANGUAGES}
 _TEXT = {str}
@@ -58,7 +58,7 @@ def tokenized_of(references: Mapping) -> Captions:
 
 
 def read_references(
-  path: str | os.PathLike,
+  path: str | os.PathLike | Input,
   languages: Sequence[str] | None = None,
   language: str | None = None,
   tokenized: bool = False,
@@ -66,7 +66,8 @@ def read_references(
   """Reads reference captions; the content of the file, not its name, says which layout it has.
 
   Args:
-    path: the XM3600 release or plain JSONL, either also inside a zip archive, or COCO annotations.
+    path: the XM3600 release or plain JSONL, either also inside a zip archive, or COCO annotations; or such an
+      input, opened and not yet read.
     languages: the codes to keep; None keeps all. The whole file is checked either way.
     language: the code of captions that come without one, as COCO's do; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
@@ -82,7 +83,7 @@ def read_references(
   """
   wanted = set(_CODES if languages is None else (languages_lib.get(code).code for code in languages))
   default = None if language is None else languages_lib.get(language).code
-  with uncollected(), Input(path) as source:
+  with uncollected(), opened(path) as source:
     if coco.is_annotations(source.head):
       references = _of_coco(source, default, wanted, tokenized)
     elif coco.is_results(source.head):
@@ -91,7 +92,7 @@ def read_references(
       references = _of_jsonl(source, default, wanted, tokenized)
   if not references:
     raise UsageError(
-      f"{path}: no image in it; references are JSONL, one image a line, or the annotations of COCO"
+      f"{source.name}: no image in it; references are JSONL, one image a line, or the annotations of COCO"
     )
   return references
 

@@ -7,6 +7,7 @@ numbers of 0 or less; its total is the mean of precision and recall plus the pen
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields
+from xmcap.scoring.inputs import Input
 
 MEASURES: dict[str, str] = {
   "P": "precision",
@@ -30,6 +32,8 @@ TOTAL = "human_score"
 
 _LOWEST, _HIGHEST = 1, 5
 _TOLERANCE = 1e-6
+# A first line that has the member `seg_id`; in a text its quotes would have backslashes.
+_FIRST = re.compile(rb'\s*\{[^\n]*?(?<!\\)"seg_id"\s*:')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +147,14 @@ def read_references(
     UsageError: the file cannot be read, a line lacks a member, has no reference or repeats an image, or an image
       of `keys` has none.
   """
-  if _is_thumb(path):
-    references = _read_thumb_references(path)
-  else:
-    from xmcap.scoring.references import read_references as read_released
+  with Input(path) as source:
+    if _FIRST.match(source.head):
+      references = _thumb_references(source)
+    else:
+      from xmcap.scoring.references import read_references as read_released
 
-    released = read_released(path, languages=[language], language=language)
-    references = {key: by_language[language] for key, by_language in released.items() if by_language}
+      released = read_released(source, languages=[language], language=language)
+      references = {key: by_language[language] for key, by_language in released.items() if by_language}
   missing = [key for key in keys if key not in references]
   if missing:
     raise UsageError(
@@ -158,18 +163,10 @@ def read_references(
   return references
 
 
-def _is_thumb(path: str | os.PathLike) -> bool:
-  try:
-    return "seg_id" in next(files.read_jsonl(path))[1]
-  except (UsageError, StopIteration):
-    # The other reader will say what is wrong, or knows the layout.
-    return False
-
-
-def _read_thumb_references(path: str | os.PathLike) -> dict[str, list[str]]:
+def _thumb_references(source: Input) -> dict[str, list[str]]:
   references: dict[str, list[str]] = {}
-  for line, row in files.read_jsonl(path):
-    where = f"{path}, line {line}"
+  for line, row in source.rows():
+    where = f"{source.name}, line {line}"
     key = fields.text(row, "seg_id", where)
     texts = row.get("refs")
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):

@@ -1,0 +1,123 @@
+"""Inputs that can be read once: pipes with names, and what a shell puts in place of `<(...)`."""
+
+import gzip
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import zipfile
+
+import pytest
+
+from tests.scoring import release
+from xmcap.errors import UsageError
+from xmcap.scoring import inputs, score_files
+
+_REFERENCES, _PREDICTIONS = release.captions(400)
+_LAYOUTS = {
+  "release": (release.release(_REFERENCES), release.predicted(_PREDICTIONS), []),
+  "plain": (release.plain(_REFERENCES), release.predicted(_PREDICTIONS), []),
+  "coco": (release.annotations(_REFERENCES, "en"), release.results(_PREDICTIONS, "en"), ["--language=en"]),
+}
+
+
+def _score(tmp_path, references, predictions, *options, **more):
+  words = ["-m", "xmcap.cli", "score", f"--out={tmp_path / 'out'}", "--only_tables", "--no_health", *options]
+  command = " ".join(map(shlex.quote, [sys.executable, *words]))
+  done = subprocess.run(
+    ["bash", "-c", f"{command} --references={references} --predictions={predictions}"],
+    capture_output=True,
+    timeout=120,
+    **more,
+  )
+  assert done.returncode == 0, done.stderr.decode()
+  return json.loads((tmp_path / "out" / "table.json").read_text())
+
+
+@pytest.fixture
+def pipe(tmp_path):
+  """Returns a function that makes a pipe with a name, into which a content is written once."""
+  threads = []
+
+  def make(name: str, content: bytes) -> str:
+    path = tmp_path / name
+    os.mkfifo(path)
+
+    def write():
+      try:
+        with open(path, "wb") as file:
+          file.write(content)
+      except BrokenPipeError:
+        pass
+
+    threads.append(threading.Thread(target=write, daemon=True))
+    threads[-1].start()
+    return str(path)
+
+  yield make
+  for thread in threads:
+    thread.join(10)
+    assert not thread.is_alive(), "a pipe was never read"
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("layout", _LAYOUTS)
+def test_pipes_give_the_scores_of_files(tmp_path, pipe, layout, processes):
+  references, predictions, options = _LAYOUTS[layout]
+  assert len(references) > 65536  # more than a pipe holds
+  (tmp_path / "r").write_text(references)
+  (tmp_path / "p").write_text(predictions)
+  options = [*options, f"--processes={processes}"]
+  wanted = _score(tmp_path, tmp_path / "r", tmp_path / "p", *options)
+  assert next(iter(wanted["languages"].values()))["images"] == 400
+  assert _score(tmp_path, f"<(cat {tmp_path}/r)", pipe("p.pipe", predictions.encode()), *options) == wanted
+  assert _score(tmp_path, pipe("r.pipe", references.encode()), f"<(cat {tmp_path}/p)", *options) == wanted
+  assert _score(tmp_path, tmp_path / "r", "/dev/stdin", *options, input=predictions.encode()) == wanted
+  with open(tmp_path / "p", "rb") as file:
+    assert _score(tmp_path, tmp_path / "r", "/dev/stdin", *options, stdin=file) == wanted
+
+
+def test_other_inputs_may_be_pipes_too(tmp_path, pipe):
+  references, predictions = release.write(tmp_path, 300)
+  keys = list(release.captions(300)[0])[:100]
+  saved = tmp_path / "df.gz"
+  wanted = score_files(references, predictions, tmp_path / "1", save_document_frequencies=saved)
+  packed = tmp_path / "r.zip"
+  with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.write(references, "captions.jsonl")
+  found = score_files(
+    pipe("zip", packed.read_bytes()),
+    predictions,
+    tmp_path / "2",
+    document_frequencies=pipe("df", saved.read_bytes()),
+  )
+  assert found.table.rows == wanted.table.rows
+  assert gzip.decompress(saved.read_bytes())
+  text = "".join(f"{key}\n" for key in keys).encode()
+  (tmp_path / "keys").write_bytes(text)
+  wanted = score_files(references, predictions, tmp_path / "3", subset=tmp_path / "keys")
+  found = score_files(references, predictions, tmp_path / "4", subset=pipe("subset", text))
+  assert found.table == wanted.table and found.table.rows["en"]["images"] == 100
+
+
+def test_a_zip_archive_in_a_pipe_has_a_limit(tmp_path, pipe, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 18)
+  with pytest.raises(UsageError, match="a zip archive of over 0 MiB; give it as a file"):
+    inputs.Input(pipe("zip", b"PK\x03\x04" + bytes(1 << 19)))
+
+
+@pytest.mark.parametrize("second", ["--predictions", "--df", "--subset"])
+def test_one_pipe_is_not_read_twice(tmp_path, second):
+  pipe = tmp_path / "pipe"
+  os.mkfifo(pipe)
+  (tmp_path / "link").symlink_to(pipe)
+  options = {"document_frequencies": "", "subset": ""}
+  predictions = tmp_path / "p"
+  if second == "--predictions":
+    predictions = tmp_path / "link"
+  else:
+    options[{"--df": "document_frequencies", "--subset": "subset"}[second]] = tmp_path / "link"
+  with pytest.raises(UsageError, match=f"^--references and {second} are the same pipe, which is read once"):
+    score_files(pipe, predictions, tmp_path / "out", **options)
