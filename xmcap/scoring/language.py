@@ -10,11 +10,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring.metrics import document_frequency as document_frequency_lib
 from xmcap.scoring.scores import Scores
 from xmcap.scoring.workers import Workers
+from xmcap.terminal import shown
+
+MAX_CAPTION = 100_000
+"""Characters of a caption; each tokeniser finds the words of such a one in seconds, whatever it is made of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,14 +130,18 @@ def _load(tokenizer: str, code: str) -> None:
 def score_language(job: Job) -> Scored:
   """Scores the captions of one language.
 
+  Sums of floats depend on their order; here that of the images and of their references decides about no bit.
+
   Raises:
     XmcapError: a word segmenter or another package is not installed.
   """
+  _check_lengths(job)
   tokenizer = tokenizers.get(job.tokenizer, job.language)
+  given, job, order = job, *_sorted(job)
   corpus = _corpus(job, tokenizer)
   scores = Scores(
-    job.keys,
-    {name: metrics.METRICS[name].statistics(corpus) for name in job.metrics},
+    given.keys,
+    {name: _placed(metrics.METRICS[name].statistics(corpus), order) for name in job.metrics},
     sum(map(len, job.references)),
   )
   if job.document_frequency is not None:
@@ -150,7 +159,7 @@ def score_language(job: Job) -> Scored:
     fingerprint,
     _fingerprint(job.keys, job.references),
     health,
-    _joined(corpus) if "words" in job.keep else None,
+    _joined(corpus, given, order) if "words" in job.keep else None,
     document_frequency_lib.DocumentFrequency.of(corpus.ngrams) if "document_frequency" in job.keep else None,
   )
 
@@ -166,10 +175,51 @@ def _corpus(job: Job, tokenizer: tokenizers.Tokenizer) -> metrics.Corpus:
   return metrics.Corpus(tokenizer.tokenize(job.hypotheses), references, job.document_frequency)
 
 
+def _check_lengths(job: Job) -> None:
+  for key, hypothesis, texts in zip(job.keys, job.hypotheses, job.references, strict=True):
+    longest = max(len(hypothesis), *map(len, texts))
+    if longest > MAX_CAPTION:
+      raise UsageError(
+        f"{job.language}, image '{shown(key)}': a caption of {longest:,} characters; at most {MAX_CAPTION:,} are "
+        "scored: shorten or remove it"
+      )
+  if job.tokenized is not None and list(map(len, job.tokenized)) != list(map(len, job.references)):
+    raise UsageError(
+      f"{job.language}: tokeniser 'given' needs as many texts in caption/tokenized as an image has references"
+    )
+
+
+def _sorted(job: Job) -> tuple[Job, list[int]]:
+  """Returns the job with its images, and the references of each, in alphabetical order; and where each image stood."""
+  order = sorted(range(len(job.keys)), key=job.keys.__getitem__)
+  texts = [job.references[place] for place in order]
+  tokenized = None
+  if job.tokenized is not None:
+    # Of two equal captions the words may differ.
+    pairs = [
+      sorted(zip(of_image, job.tokenized[place], strict=True))
+      for place, of_image in zip(order, texts, strict=True)
+    ]
+    tokenized = [[words for _, words in of_image] for of_image in pairs]
+  return dataclasses.replace(
+    job,
+    keys=[job.keys[place] for place in order],
+    hypotheses=[job.hypotheses[place] for place in order],
+    references=list(map(sorted, texts)),
+    tokenized=tokenized,
+  ), order
+
+
+def _placed(values: np.ndarray, order: Sequence[int]) -> np.ndarray:
+  """Returns rows [images, k] where the images of a job stood, given those of the sorted one."""
+  placed = np.empty_like(values)
+  placed[order] = values
+  return placed
+
+
 def _fingerprint(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
-  # Neither frequencies nor means depend on the order of the images, so neither does this.
-  order = sorted(range(len(keys)), key=keys.__getitem__)
-  held = [keys[place] for place in order], [list(references[place]) for place in order]
+  """Returns 16 hex digits of sorted keys and references."""
+  held = list(keys), list(references)
   try:
     # Told apart whatever is in them: MessagePack says how many texts there are and how long each is.
     encoded = msgspec.msgpack.encode(held)
@@ -178,8 +228,14 @@ def _fingerprint(keys: Sequence[str], references: Sequence[Sequence[str]]) -> st
   return hashlib.sha256(encoded).hexdigest()[:16]
 
 
-def _joined(corpus: metrics.Corpus) -> Tokenized:
-  return Tokenized(
-    tuple(map(" ".join, corpus.hypotheses)),
-    tuple(tuple(map(" ".join, texts)) for texts in corpus.references),
-  )
+def _joined(corpus: metrics.Corpus, given: Job, order: Sequence[int]) -> Tokenized:
+  """Returns the words of the sorted captions in the order of those that were given."""
+  hypotheses, references = [""] * len(order), [()] * len(order)
+  for place, hypothesis, words in zip(order, corpus.hypotheses, corpus.references, strict=True):
+    texts = given.references[place]
+    keys = texts if given.tokenized is None else list(zip(texts, given.tokenized[place], strict=True))
+    placed = [""] * len(texts)
+    for number, of_text in zip(sorted(range(len(texts)), key=keys.__getitem__), words, strict=True):
+      placed[number] = " ".join(of_text)
+    hypotheses[place], references[place] = " ".join(hypothesis), tuple(placed)
+  return Tokenized(tuple(hypotheses), tuple(references))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Scores:
       "images": len(self.keys),
       "references": self.num_references,
       **{
-        name: float(metrics.METRICS[name].aggregate(values.sum(axis=0), count))
+        name: float(metrics.METRICS[name].aggregate(_totals(values), count))
         for name, values in self.statistics.items()
       },
     }
@@ -58,3 +59,8 @@ class Scores:
       scores[name] = np.where(empty, np.nan, score)
       first += values.shape[1]
     return scores
+
+
+def _totals(values: np.ndarray) -> np.ndarray:
+  """Returns float64 [k], the sums of [I, k] without rounding on the way: the order of the images is no matter."""
+  return np.array([math.fsum(column) for column in values.T.tolist()])

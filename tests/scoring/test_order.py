@@ -1,0 +1,73 @@
+"""The order of lines, and of the references of an image, decides about no bit of a score and no digit of a hash."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.scoring import release
+from xmcap.scoring import References, compare, score
+
+
+def _shuffled(captions: dict, seed: int) -> dict:
+  draw = random.Random(seed)
+  keys = draw.sample(list(captions), len(captions))
+  return {
+    key: {
+      code: draw.sample(texts, len(texts)) if isinstance(texts, list) else texts
+      for code, texts in draw.sample(list(captions[key].items()), len(captions[key]))
+    }
+    for key in keys
+  }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_and_signature_are_the_same_in_any_order(seed):
+  references, predictions = release.captions(60, seed)
+  first = score(references, predictions, metrics="all", bootstrap=20, health=True)
+  second = score(
+    _shuffled(references, seed), _shuffled(predictions, seed + 9), metrics="all", bootstrap=20, health=True
+  )
+  assert first.table == second.table and first.health == second.health
+  for code, held in first.scores.items():
+    other = second.scores[code]
+    places = [other.keys.index(key) for key in held.keys]
+    for name, values in held.statistics.items():
+      np.testing.assert_array_equal(values, other.statistics[name][places])
+  assert all(row.difference == 0 for row in compare({"a": first, "b": second}, resamples=20).rows)
+
+
+def test_words_stand_where_their_captions_do():
+  references = {"b": {"en": ["Two Dogs", "a dog", "a dog"]}, "a": {"en": ["cats", "a cat"]}}
+  predictions = {"b": {"en": "The Dog"}, "a": {"en": "One cat"}}
+  words = score(references, predictions, keep="words").words["en"]
+  assert words.hypotheses == ("the dog", "one cat")
+  assert words.references == (("two dogs", "a dog", "a dog"), ("cats", "a cat"))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_given_words_go_with_their_captions(swap):
+  texts, given = ["b b", "a a", "a a"], ["B b", "x y", "a z"]
+  if swap:
+    texts, given = texts[::-1], given[::-1]
+  references = References(
+    {"k": {"en": texts}, "l": {"en": ["c"]}}, tokenized={"k": {"en": given}, "l": {"en": ["c"]}}
+  )
+  result = score(references, {"k": {"en": "a z"}, "l": {"en": "c"}}, tokenizer="given", keep="words")
+  assert result.words["en"].references[0] == tuple(text.lower() for text in given)
+  assert result.scores["en"].keys == ("k", "l")
+
+
+def test_other_references_are_another_hash():
+  references = {"k": {"en": ["a", "b"]}, "l": {"en": ["c"]}}
+  predictions = {"k": {"en": "a"}, "l": {"en": "c"}}
+  signatures = {
+    score(changed, predictions).table.signature.partition("references:")[2]
+    for changed in (
+      references,
+      {"k": {"en": ["a", "b", "b"]}, "l": {"en": ["c"]}},
+      {"k": {"en": ["a", "c"]}, "l": {"en": ["b"]}},
+      {"k": {"en": ["a", "a"]}, "l": {"en": ["c"]}},
+    )
+  }
+  assert len(signatures) == 4
