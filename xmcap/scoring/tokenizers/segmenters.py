@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,9 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from xmcap.errors import XmcapError
+from xmcap.scoring.tokenizers import viterbi
 
 Segment = Callable[[Sequence[str]], list[list[str]]]
 """Splits normalised texts into words; best given all texts at once, as some learn from them what they need."""
+
+
+MAX_RUN = 1000
+"""Characters without a space or punctuation between them that are looked at together in Japanese and Thai; a longer run
+is split there. Chinese needs no such limit."""
+
+_LONG_RUN = re.compile(rf"\S{{{MAX_RUN}}}(?=\S)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Segmenter:
   Attributes:
     load: returns the function that splits texts.
     packages: the packages whose versions decide about the words.
-    mode: the algorithm, where a package has several.
+    mode: the algorithm, where a package has several, and the limit of a run.
   """
 
   load: Callable[[], Segment]
@@ -69,7 +78,10 @@ def _chinese() -> Segment:
   with warnings.catch_warnings(), _without("pkg_resources"):
     warnings.simplefilter("ignore")
     import jieba
+    import jieba.finalseg
 
+  # The same words, but of a long run of characters too.
+  jieba.finalseg.viterbi = viterbi.search
   tokenizer = jieba.Tokenizer()
   # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
   with tokenizer.get_dict_file() as file:
@@ -164,7 +176,15 @@ def _japanese() -> Segment:
   import unidic_lite
 
   tagger = fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}" -Owakati')
-  return lambda texts: [tagger.parse(text).split() for text in texts]
+  return lambda texts: [tagger.parse(_bounded(text)).split() for text in texts]
+
+
+def _bounded(text: str) -> str:
+  """Returns a text with a space after each `MAX_RUN` characters that have none between them.
+
+  What MeCab and newmm do with some runs takes a time that grows with the square of their length.
+  """
+  return text if len(text) <= MAX_RUN else _LONG_RUN.sub(r"\g<0> ", text)
 
 
 def _thai() -> Segment:
@@ -182,14 +202,16 @@ def _thai() -> Segment:
     for _, word in lexicon.meet(texts):
       trie.add(word)
     # Piece by piece: its search space grows with the length of an ambiguous text.
-    return [[word for piece in text.split() for word in newmm.segment(piece, trie)] for text in texts]
+    return [
+      [word for piece in _bounded(text).split() for word in newmm.segment(piece, trie)] for text in texts
+    ]
 
   return segment
 
 
 SEGMENTERS: dict[str, Segmenter] = {
-  "ja": Segmenter(_japanese, ("fugashi", "unidic-lite")),
-  "th": Segmenter(_thai, ("pythainlp",), "newmm"),
+  "ja": Segmenter(_japanese, ("fugashi", "unidic-lite"), f"run{MAX_RUN}"),
+  "th": Segmenter(_thai, ("pythainlp",), f"newmm-run{MAX_RUN}"),
   "zh": Segmenter(_chinese, ("jieba",)),
 }
 """By language code: those of `xmcap.languages` that write no spaces."""
