@@ -6,7 +6,8 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring import read_system, score
-from xmcap.scoring.result import read_scores, read_table, write_scores
+from xmcap.scoring.result import read_table
+from xmcap.scoring.scores_file import read_scores, write_scores
 
 _REFERENCES = {"b": {"en": ["a dog", "dogs"], "de": ["ein Hund"]}, "a": {"en": ["two cats"]}}
 _SIGNED = '"signature": "tokenizer:x"'
@@ -83,6 +84,14 @@ def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
     (f'{{{_SIGNED}, "means": [], "languages": {{"en": {{"cider": 1}}}}}}', "'means': not an object"),
     (f'{{{_SIGNED}, "means": {{"35": 1}}, "languages": {{"en": {{"cider": 1}}}}}}', "'means': not an object"),
     (f'{{{_SIGNED}, "languages": {{"en": {{"cider": {{"score": 1}}}}}}}}', "'cider' has no interval"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1e999}}}}}}', "'cider' is no number"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1{"0" * 400}}}}}}}', "'cider' is no number"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": NaN}}}}}}', "NaN at column"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1.5, "cider": 1}}}}}}', "'images' is no number"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1}}, "en": {{"cider": 1}}}}}}', "names 'en' twice"),
+    ("[" * 100_000, "nested too deeply"),
+    (f'{{"signature": 1{"0" * 5000}}}', "a number too long"),
+    (" " * (16 << 20) + "{}", "over 16 MiB"),
   ],
 )
 def test_what_holds_no_table_is_refused(content, message, tmp_path):

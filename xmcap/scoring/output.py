@@ -1,5 +1,6 @@
 """Files in, files out: reads captions, scores them, and writes everything there is to see about the scores."""
 
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,9 @@ from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring import tokenizers as tokenizers_lib
 from xmcap.scoring.baselines import read_baseline, with_beside
-from xmcap.scoring.result import SCORES_FILE, Result, write_scores
+from xmcap.scoring.result import Result
 from xmcap.scoring.score import METRICS, score
+from xmcap.scoring.scores_file import SCORES_FILE, write_scores
 from xmcap.scoring.workers import Workers
 
 PREDICTIONS_FILE = "predictions.jsonl"
@@ -66,6 +68,14 @@ def score_files(
   if languages is None and language is not None:
     languages = (language,)
   options_lib.check(languages, **options)
+  inputs.check_pipes(
+    {
+      "--references": references,
+      "--predictions": predictions,
+      "--df": document_frequencies,
+      "--subset": options.get("subset"),
+    }
+  )
   if not only_tables:
     # Imported here so that scoring alone does not load the pictures' library.
     from xmcap.scoring.report import pictures as pictures_lib
@@ -79,13 +89,14 @@ def score_files(
   needs_tokenized = tokenizers_lib.get(tokenizer, "en").needs_tokenized
   # Millions of words and no cycles: looking for garbage would take half of the time.
   with inputs.uncollected(), Workers(processes) as workers:
-    predicted = workers.start(predictions_lib.read_predictions, predictions, language)
-    if workers.several:
-      language_lib.prepare(workers, tokenizer, _named(references))
-    frequencies = None
-    if document_frequencies:
-      frequencies = document_frequency_files.read(document_frequencies, tokenizer)
-    held = references_lib.read_references(references, None, language, needs_tokenized)
+    start = workers.start if inputs.is_file(predictions) else functools.partial
+    predicted = start(predictions_lib.read_predictions, predictions, language)
+    with inputs.Input(references) as source:
+      language_lib.prepare(workers, tokenizer, _named(source))
+      frequencies = None
+      if document_frequencies:
+        frequencies = document_frequency_files.read(document_frequencies, tokenizer)
+      held = references_lib.read_references(source, None, language, needs_tokenized)
     predicted = predicted()
     keep = [] if only_tables else ["words"]
     keep += ["document_frequency"] if save_document_frequencies else []
@@ -105,13 +116,9 @@ def score_files(
   return result
 
 
-def _named(references: str | os.PathLike) -> list[str]:
+def _named(references: inputs.Input) -> list[str]:
   """Returns the languages that the first lines of a file name, so that what they need can be loaded early."""
-  try:
-    with inputs.Input(references) as source:
-      return [code for code in languages_lib.LANGUAGES if f'"{code}"'.encode() in source.head]
-  except UsageError:
-    return []  # whoever reads the file says what is wrong
+  return [code for code in languages_lib.LANGUAGES if f'"{code}"'.encode() in references.head]
 
 
 def write(

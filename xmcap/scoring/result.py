@@ -3,13 +3,8 @@
 import dataclasses
 import functools
 import os
-import pathlib
-import zipfile
-from collections.abc import Mapping
 
-import numpy as np
-
-from xmcap import languages, outputs
+from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics, strict_json, tables
 from xmcap.scoring import slices as slices_lib
@@ -21,7 +16,10 @@ from xmcap.scoring.references import References, locales_of
 from xmcap.scoring.scores import Scores
 from xmcap.scoring.signature import Signature
 
-SCORES_FILE = "scores.npz"
+MAX_TABLE = 16 << 20
+"""Bytes of the largest `table.json` that is read; one of 36 languages in all metrics takes 30 thousand."""
+
+_LARGEST = 1e12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,69 +48,6 @@ class Result:
   def slices(self) -> slices_lib.Slices:
     """Scores by region of the image, by group of languages and by script."""
     return slices_lib.of(self.scores, locales_of(self.references))
-
-
-def write_scores(path: str | os.PathLike, scores: Mapping[str, Scores]) -> None:
-  """Writes the scores of every image as a NumPy archive, which `xmcap compare` and `numpy.load` read.
-
-  Arrays: `keys` [images]; for each language `el/images` [I], places in `keys`, and `el/num_references`; for each
-  metric `el/cider` [I, k], the statistics that it aggregates (for CIDEr one column, the score of the image).
-  """
-  keys = sorted({key for of_language in scores.values() for key in of_language.keys})
-  place = {key: i for i, key in enumerate(keys)}
-  arrays: dict[str, np.ndarray] = {"keys": np.array(keys, np.str_)}
-  for code, of_language in scores.items():
-    arrays[f"{code}/images"] = np.array([place[key] for key in of_language.keys], np.int32)
-    arrays[f"{code}/num_references"] = np.array(of_language.num_references)
-    for name, values in of_language.statistics.items():
-      arrays[f"{code}/{name}"] = values
-  files.write_binary(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
-
-
-def read_scores(path: str | os.PathLike) -> dict[str, Scores]:
-  """Reads what `write_scores` wrote.
-
-  Raises:
-    UsageError: the file cannot be read, or holds something else.
-  """
-  statistics: dict[str, dict[str, np.ndarray]] = {}
-  try:
-    with np.load(path, allow_pickle=False) as archive:
-      for name in archive.files:
-        code, _, member = name.partition("/")
-        if member:
-          statistics.setdefault(code, {})[member] = archive[name]
-      keys = archive["keys"].tolist()
-    scores = {}
-    for code, arrays in statistics.items():
-      places, num_references = arrays.pop("images"), int(arrays.pop("num_references"))
-      languages.get(code)
-      if not arrays or any(
-        name not in metrics.METRICS or values.ndim != 2 or len(values) != len(places) or not len(places)
-        for name, values in arrays.items()
-      ):
-        raise ValueError("arrays that do not fit together")
-      scores[code] = Scores(
-        tuple(keys[place] for place in places),
-        {name: values.astype(np.float64) for name, values in arrays.items()},
-        num_references,
-      )
-  except (
-    OSError,
-    ValueError,
-    KeyError,
-    IndexError,
-    EOFError,
-    TypeError,
-    UsageError,
-    zipfile.BadZipFile,
-  ) as error:
-    raise UsageError(
-      f"{path}: no scores of xmcap in it ({files.shown(str(error))}); write them with xmcap score"
-    ) from None
-  if not scores:
-    raise UsageError(f"{path}: no language in it; write it anew with xmcap score")
-  return scores
 
 
 def read_table(path: str | os.PathLike) -> tables.Table:
@@ -178,7 +113,7 @@ def _rows(value: dict, path: str | os.PathLike) -> dict[str, dict[str, float]]:
     rows[language] = {}
     for name, cell in row.items():
       score = cell.get("score") if isinstance(cell, dict) else cell
-      if not _is_number(score):
+      if not _is_number(score) or (name in tables.COUNTS and not isinstance(score, int)):
         raise UsageError(
           f"{path}, '{language}': '{files.shown(name)}' is no number; write it anew with xmcap score"
         )
@@ -205,16 +140,20 @@ def _intervals(value: dict, path: str | os.PathLike) -> dict[str, dict[str, tabl
 
 
 def _is_number(value: object) -> bool:
-  return isinstance(value, int | float) and not isinstance(value, bool)
+  # No score is near the limit, which keeps whole numbers to those that a float can be made of.
+  return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _read_object(path: str | os.PathLike) -> dict:
-  outputs.settle(pathlib.Path(path).parent)
+  outputs.settle(os.path.dirname(path))
   try:
-    content = pathlib.Path(path).read_bytes()
+    with open(path, "rb") as file:
+      content = file.read(MAX_TABLE + 1)
   except OSError as error:
     raise UsageError(
       f"{path}: cannot be read ({error.strerror or error}); name a folder that xmcap score wrote"
     ) from None
+  if len(content) > MAX_TABLE:
+    raise UsageError(f"{path}: over {MAX_TABLE >> 20} MiB; name a folder that xmcap score wrote")
   value = strict_json.parse(content, str(path))
   return value if isinstance(value, dict) else {}

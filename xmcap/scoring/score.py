@@ -18,7 +18,7 @@ from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.result import Result
 from xmcap.scoring.scores import Scores
-from xmcap.scoring.signature import METRIC, Signature
+from xmcap.scoring.signature import METRIC, Signature, of_images
 from xmcap.scoring.workers import Workers
 
 METRICS = ("cider", "cider_d")
@@ -67,7 +67,7 @@ def score(
     UsageError: an option has no such value, or the captions are no dictionaries of texts.
     XmcapError: a word segmenter or another package is not installed.
   """
-  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, keep)
+  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, keep, title)
   languages, metrics, keep = (
     options.language_codes(languages),
     options.metric_names(metrics),
@@ -222,7 +222,7 @@ def _signature(
 ) -> Signature:
   names, tokenizer = measured
   scored = tuple(of_language)
-  keys = sorted({key for result in of_language.values() for key in result.scores.keys})
+  keys = {key for result in of_language.values() for key in result.scores.keys}
   num_references = sum(result.scores.num_references for result in of_language.values())
   versions: dict[str, list[str]] = {}
   for code, result in of_language.items():
@@ -239,7 +239,7 @@ def _signature(
     "tokenizer": f"{tokenizer}-{words}",
     "normalization": tokenizers.get(tokenizer, scored[0]).normalization,
     "languages": " ".join(scored),
-    "images": f"{len(keys)}#{_hash(chr(10).join(keys))}",
+    "images": of_images(keys),
     "references": f"{num_references}#{_hash(references)}",
     "subset": subset,
     "missing": missing,

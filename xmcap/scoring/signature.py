@@ -5,7 +5,7 @@ The idea is sacreBLEU's (Post, WMT 2018); the parts are those that move scores o
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
@@ -83,6 +83,13 @@ class Signature:
     """Returns what of a part decides about numbers: of document frequencies their hash, not where they came from."""
     value = self.parts.get(name)
     return value.partition("#")[2] if value is not None and name == "document_frequency" else value
+
+
+def of_images(keys: Iterable[str]) -> str:
+  """Returns the part `images`: how many there are, and 16 hex digits of their keys in alphabetical order."""
+  keys = sorted(keys)
+  digest = hashlib.sha256("\n".join(keys).encode("utf-8", "surrogatepass")).hexdigest()
+  return f"{len(keys)}#{digest[:16]}"
 
 
 def shortened(differences: Sequence[str]) -> list[str]:

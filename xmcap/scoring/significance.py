@@ -20,9 +20,10 @@ from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
-from xmcap.scoring.result import SCORES_FILE, Result, read_scores, read_table
+from xmcap.scoring.result import Result, read_table
 from xmcap.scoring.scores import Scores
-from xmcap.scoring.signature import Signature
+from xmcap.scoring.scores_file import SCORES_FILE, read_scores
+from xmcap.scoring.signature import Signature, of_images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,11 +56,17 @@ def compare(
     raise UsageError("a comparison needs two systems or more: xmcap compare A B")
   if resamples < 1:
     raise UsageError(f"--resamples={resamples}: must be 1 or more")
-  options.check_count("seed", seed)
+  options.check_count("resamples", resamples, options.MAX_RESAMPLES)
+  options.check_count("seed", seed, options.MAX_SEED)
+  for name in systems:
+    options.check_text("name", name)
   (name, baseline), *others = systems.items()
   metrics = options.metric_names(metrics) if metrics else (baseline.table.primary,)
   for system, held in systems.items():
     _check(name, baseline.table, system, held.table, metrics)
+    for code, of_language in baseline.scores.items():
+      if set(held.scores[code].keys) != set(of_language.keys):
+        raise UsageError(f"{name} and {system} were scored on other images in '{code}': score both again")
   first = _only(baseline.scores, metrics)
   drawn = resampling.bootstrap(first, resamples, seed)
   rows: list[Difference] = []
@@ -90,7 +97,10 @@ def read_system(folder: str | os.PathLike) -> System:
       f"{folder}: no {SCORES_FILE} in it, as it was written with --only_tables; score again without it"
     )
   scores = read_scores(folder / SCORES_FILE)
-  if not _same_rows(table.rows, {code: of_language.row() for code, of_language in scores.items()}):
+  images = {key for of_language in scores.values() for key in of_language.keys}
+  if Signature.parse(table.signature).parts.get("images") != of_images(images) or not _same_rows(
+    table.rows, {code: of_language.row() for code, of_language in scores.items()}
+  ):
     raise UsageError(f"{folder}: table.json and {SCORES_FILE} are of different runs; score again")
   return System(table, {code: scores[code] for code in table.rows})
 
