@@ -19,7 +19,7 @@ from xmcap.errors import RestartError, UsageError, XmcapError
 # Errors of a place that can be read or written no more, and not of the command.
 _PLACES = (
   *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
-  *(errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE),
+  *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EMFILE, errno.ENFILE),
 )
 _LINE = 4_000  # characters of an error at most: paths may have as many
 
@@ -33,6 +33,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
   """
   argv = sys.argv[1:] if argv is None else argv
   try:
+    _check_utf8(argv)
     arguments, rest = _parser().parse_known_args(argv)
     arguments.overrides = _overrides(arguments, rest, argv)
     result = arguments.run(arguments)
@@ -89,6 +90,17 @@ def _close_output() -> None:
 def _has_other_hosts() -> bool:
   hosts = sys.modules.get("xmcap.training.hosts")
   return hosts is not None and hosts.current() is not None
+
+
+def _check_utf8(argv: list[str]) -> None:
+  for word in argv:
+    try:
+      word.encode("utf-8")
+    except UnicodeEncodeError:
+      # What is not UTF-8 comes as halves of surrogate pairs, which no output of ours can hold.
+      raise UsageError(
+        f"argument {ascii(word[:60])} is not UTF-8: write, or rename the file, in UTF-8"
+      ) from None
 
 
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:

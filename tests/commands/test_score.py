@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from xmcap import cli
+from xmcap.errors import UsageError
 
 _TEXTS = {
   "en": ["a red ball", "two green cars", "a dog on the beach", "the sea at night"],
@@ -103,11 +104,43 @@ def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
     ("--baseline=absent", "cannot be read"),
     ("--languages=fr", "no references in fr"),
     ("--pictures=some", "--pictures"),
+    ("--bootstrap=1000000000", "--bootstrap: must be 100,000 or less"),
+    (f"--seed={2**63}", "--seed: must be 9,223,372,036,854,775,807 or less"),
+    ("--processes=100000", "--processes: must be 256 or less"),
+    (f"--processes={'9' * 5000}", "--processes"),
+    (f"--title={'x' * 1001}", "--title: 1,001 characters; give 1,000 or fewer"),
+    ("--title=\udcff", r"argument '--title=\udcff' is not UTF-8"),
+    ("--df=\udcff", "is not UTF-8"),
+    ("--tokenizer=\udcff", "is not UTF-8"),
+    (f"--subset={'x' * 300}", "no such file of image keys"),
+    (f"--df={'x' * 300}", "File name too long"),
+    (f"--baseline={'x' * 300}", "File name too long"),
   ],
 )
 def test_an_option_that_cannot_be_carried_out_is_one_line(folder, capsys, option, message):
   assert _score("good", option) == 2
   _fails(capsys, message)
+
+
+@pytest.mark.parametrize("length", [256, 5000])
+def test_a_name_that_is_too_long_for_a_disk_is_one_line(folder, capsys, length):
+  arguments = ["--references=references.jsonl", "--predictions=good.jsonl", "--only_tables"]
+  code = cli.main(["score", *arguments, f"--out={'x' * length}", f"--save_df={'y' * length}"])
+  assert code == 1
+  _fails(capsys, "File name too long")
+
+
+def test_a_title_of_a_program_is_checked_too(folder):
+  from xmcap.scoring import score_files
+
+  with pytest.raises(UsageError, match="--title=.*not UTF-8"):
+    score_files("references.jsonl", "good.jsonl", "out", title="\ud800")
+
+
+def test_a_caption_beyond_all_measure_is_one_line(folder, capsys):
+  _write_predictions("long.jsonl", {"en": ["a" * 100_001, *_TEXTS["en"][1:]], "de": _TEXTS["de"]})
+  assert _score("long") == 2
+  _fails(capsys, "en, image 'a1': a caption of 100,001 characters; at most 100,000 are scored")
 
 
 def test_compare_says_which_is_better(folder, capsys):
@@ -139,6 +172,10 @@ def test_compare_refuses_other_words(folder, capsys):
     (["good", "good"], "two systems would be called 'good'"),
     (["good", "absent"], "cannot be read"),
     (["good", "b=good", "--resamples=0"], "must be 1 or more"),
+    (["good", "b=good", "--resamples=1000000000"], "--resamples: must be 100,000 or less"),
+    (["good", "\udcff=good"], "is not UTF-8"),
+    (["good", f"{'b' * 1001}=good"], "--name: 1,001 characters"),
+    (["good", "b" * 300], "File name too long"),
     (["good", "b=good", "--references=references.jsonl"], "give --out=DIR"),
     (["good", "b=good", "--metrics=chrf"], "was not scored in chrf"),
     (["good", "b=good", "--seed=-1"], "--seed=-1: must be 0 or more"),

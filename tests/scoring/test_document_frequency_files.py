@@ -70,6 +70,8 @@ def test_damaged_files_are_one_line(path, content):
     {"vocabulary": ["b", "a"]},
     {"vocabulary": 3},
     {"orders": []},
+    {"orders": [{"prefix": [0], "word": [0], "frequency": [1]}] * 3},
+    {"images": 10**400},
     {"orders": [{"prefix": [0], "word": [99], "frequency": [1]}]},
     {"orders": [{"prefix": [0], "word": [0], "frequency": [0]}]},
     {"orders": [{"prefix": [0, 0], "word": [0], "frequency": [1]}]},

@@ -82,7 +82,11 @@ def _add_score(commands) -> None:
   _add_pictures(shown)
   shown.add_argument("--only_tables", action="store_true", help="write the tables and nothing else")
   command.add_argument(
-    "--processes", type=int, default=0, metavar="N", help="that share the work; 0: one a core"
+    "--processes",
+    type=int,
+    default=0,
+    metavar="N",
+    help="that share the work; 0: one a core; no more than one a language is started",
   )
 
 
@@ -97,10 +101,10 @@ def _add_pictures(command) -> None:
 
 
 def _score(arguments) -> object:
-  from xmcap import languages
+  from xmcap import languages, processes
   from xmcap.scoring import metrics, options, output, workers
 
-  options.check_count("processes", arguments.processes)
+  options.check_count("processes", arguments.processes, processes.MAX)
   outputs.keep_apart(
     {"--out": output.files_of(arguments.out, arguments.predictions), "--save_df": arguments.save_df},
     {

@@ -19,6 +19,8 @@ from xmcap.scoring import files, strict_json, tokenizers
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 
 _MAX_UNPACKED = 1 << 30
+_MOST_IMAGES = 1 << 40
+_ORDERS = 4  # of n-grams, from 1 word to 4: as many as `DocumentFrequency.of` counts
 
 
 def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str) -> None:
@@ -83,7 +85,11 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
 def _parse(row: dict[str, Any]) -> DocumentFrequency:
   """Returns the frequencies of a line; ValueError, KeyError or TypeError if it does not hold them."""
   vocabulary, images = row["vocabulary"], row["images"]
-  if not isinstance(images, int) or images < 1 or not all(isinstance(word, str) for word in vocabulary):
+  if (
+    not isinstance(images, int)
+    or not 1 <= images <= _MOST_IMAGES
+    or not all(isinstance(word, str) for word in vocabulary)
+  ):
     raise ValueError("types")
   if sorted(set(vocabulary)) != vocabulary:
     raise ValueError("vocabulary")
@@ -104,8 +110,8 @@ def _parse(row: dict[str, Any]) -> DocumentFrequency:
         raise ValueError("range")
     orders.append((prefix, word, frequency))
     before = len(prefix)
-  if not orders:
-    raise ValueError("no order")
+  if len(orders) != _ORDERS:
+    raise ValueError("orders")
   return DocumentFrequency(images, tuple(vocabulary), *zip(*orders, strict=True))
 
 

@@ -13,6 +13,14 @@ from xmcap.scoring import metrics as metrics_lib
 KEEP = ("words", "document_frequency")
 """What a result can hold beside the scores."""
 
+MAX_RESAMPLES = 100_000
+"""Resamples of the images; on all of XM3600 they take minutes."""
+
+MAX_SEED = 2**63 - 1
+
+MAX_TEXT = 1_000
+"""Characters of a title, or of a name."""
+
 
 def check(
   languages: str | Sequence[str] | None = None,
@@ -23,6 +31,7 @@ def check(
   bootstrap: int = 0,
   seed: int = 0,
   keep: str | Sequence[str] = (),
+  title: str = "",
   **others: Any,
 ) -> None:
   """Checks the options of `score` as far as they can be without the captions; `others` need no check.
@@ -36,8 +45,9 @@ def check(
   if subset:
     subsets.check(subset)
   predictions.check_missing(missing)
-  check_count("bootstrap", bootstrap)
-  check_count("seed", seed)
+  check_count("bootstrap", bootstrap, MAX_RESAMPLES)
+  check_count("seed", seed, MAX_SEED)
+  check_text("title", title)
   kept(keep)
 
 
@@ -76,16 +86,32 @@ def kept(names: str | Sequence[str]) -> frozenset[str]:
   return frozenset(found)
 
 
-def check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: Any, highest: int) -> None:
   """Checks a number that may be 0.
 
   Raises:
-    UsageError: it is negative, or no whole number.
+    UsageError: it is negative, over the highest, or no whole number.
   """
   if not isinstance(value, numbers.Integral):
     raise UsageError(f"--{name}={files.shown(str(value))}: must be a whole number")
+  if value > highest:
+    raise UsageError(f"--{name}: must be {highest:,} or less")
   if value < 0:
-    raise UsageError(f"--{name}={value}: must be 0 or more")
+    raise UsageError(f"--{name}={value if value > -highest else '-...'}: must be 0 or more")
+
+
+def check_text(name: str, value: str) -> None:
+  """Checks a text that files are to hold.
+
+  Raises:
+    UsageError: it holds half a surrogate pair, as what is not UTF-8 becomes; or is over `MAX_TEXT`.
+  """
+  if len(value) > MAX_TEXT:
+    raise UsageError(f"--{name}: {len(value):,} characters; give {MAX_TEXT:,} or fewer")
+  try:
+    value.encode("utf-8")
+  except UnicodeEncodeError:
+    raise UsageError(f"--{name}={files.shown(value)}: not UTF-8; write it in UTF-8") from None
 
 
 def _names(option: str, names: str | Sequence[str], example: str) -> tuple[str, ...]:
