@@ -13,6 +13,7 @@ from xmcap.scoring import files
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 10_000
+_LARGEST = 1e12  # squares and sums of such numbers are numbers still
 
 MAX_TABLE = 64 << 20
 """Bytes of the largest CSV file that is read; 3,600 images in 36 languages and three raters take 30 million."""
@@ -141,6 +142,8 @@ def _get(row: Mapping[str, Any], name: str, where: str) -> Any:
 def _finite(value: float, name: str, where: str) -> float:
   if not math.isfinite(value):
     raise UsageError(f"{where}: '{name}' is not a finite number; correct it")
+  if abs(value) > _LARGEST:
+    raise UsageError(f"{where}: '{name}' is {value:g}; at most {_LARGEST:g} is read")
   return value
 
 
