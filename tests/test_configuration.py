@@ -1,5 +1,7 @@
 """Gin files, overrides, and what is said when they are wrong."""
 
+import re
+
 import gin
 import pytest
 
@@ -95,3 +97,32 @@ def test_a_folder_of_the_same_name_does_not_hide_what_is_included(tmp_path, monk
   configuration.parse(["models/tiny.gin", "runs/train_coco35l.gin"])
   assert configuration.macro("MIXTURE")
   gin.clear_config()
+
+
+@pytest.mark.parametrize(
+  "override, said",
+  [
+    ("BATCH_SIZE='many'", "CaptionStream.batch_size = 'many' (from BATCH_SIZE): takes a whole number"),
+    ("TARGET_LENGTH=NaN", "CaptionStream.target_length = 'NaN' (from TARGET_LENGTH): takes a whole number"),
+    ("CaptionStream.temperature=True", "CaptionStream.temperature = True: takes a number"),
+    (
+      "CaptionStream.target_lengths=(16, 'x')",
+      "CaptionStream.target_lengths = (16, 'x'): takes Sequence[int]",
+    ),
+    ("CaptionStream.workers=1.5", "CaptionStream.workers = 1.5: takes a whole number or None"),
+    ("CaptionStream.mixture=3", "CaptionStream.mixture = 3: takes a text"),
+    ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': takes a whole number"),
+  ],
+)
+def test_a_value_of_another_type_is_named_with_its_macro(override, said):
+  with pytest.raises(UsageError, match=re.escape(said)):
+    configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
+
+
+@pytest.mark.parametrize(
+  "override",
+  ["CaptionStream.temperature=2", "CaptionStream.workers=None", "CaptionStream.target_lengths=[16, 32]",
+   "TOTAL_STEPS=@epochs()", "INITIAL_CHECKPOINT=[('a', 'vit')]", "BATCH_SIZE=%CAPTIONS_PER_IMAGE"],
+)  # fmt: skip
+def test_a_value_that_may_be_right_is_left(override):
+  configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])

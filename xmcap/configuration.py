@@ -18,6 +18,7 @@ import gin
 from gin import config as gin_config
 from gin import resource_reader
 
+from xmcap import gin_types
 from xmcap.errors import UsageError
 
 
@@ -49,7 +50,8 @@ def parse(
     bind: binds what comes before the files.
 
   Raises:
-    UsageError: a file is missing or cannot be parsed, or a name is unknown (with the nearest one).
+    UsageError: a file is missing or cannot be parsed, a name is unknown (with the nearest one), or a value is of
+      another type than its parameter takes.
   """
   gin.clear_config()
   if bind is not None:
@@ -73,6 +75,7 @@ def parse(
       gin.parse_config(f"{name} = {_expression(value)}")
   with _Explained("the gin files together"):
     gin.finalize()
+  gin_types.check()
   # Modules that are imported later, when they are needed, still register what they hold.
   gin_config._set_config_is_locked(False)
 

@@ -210,7 +210,8 @@ class _Auditor:
     if not isinstance(path, str | bytes | os.PathLike):
       return  # a descriptor, whose file was looked at when it was opened
     full = os.path.abspath(os.fsdecode(path))
-    if not (full + "/").startswith(self._allowed):
+    # numba keeps what it compiles beside the code.
+    if not (full + "/").startswith(self._allowed) and "__pycache__" not in full:
       self._note(f"{what} outside its folder: {full}")
 
   def _note(self, line: str) -> None:
