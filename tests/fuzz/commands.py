@@ -12,7 +12,7 @@ from tests.fuzz.sandbox import Case
 from tests.small_corpus import SMALLER
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Command:
   """How a command is called.
 
@@ -38,7 +38,7 @@ class Command:
 
 
 def prepare(command: Command, materials: pathlib.Path, folder: pathlib.Path, rng: random.Random) -> Case:
-  """Copies the inputs of a call into a folder, damages some of them or of its options; returns the call."""
+  """Copies the inputs of a call into a folder; returns the call."""
   for name in command.inputs:
     source = materials / name
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -46,8 +46,14 @@ def prepare(command: Command, materials: pathlib.Path, folder: pathlib.Path, rng
       shutil.copytree(source, folder / name)
     else:
       shutil.copy(source, folder / name)
-  arguments = [*command.name.split(), *command.arguments(rng)]
-  damage = []
+  return Case(
+    command.name, [*command.name.split(), *command.arguments(rng)], limit=command.limit, writes=command.writes
+  )
+
+
+def damage(command: Command, case: Case, folder: pathlib.Path, rng: random.Random) -> Case:
+  """Damages some of a call's inputs, or of its options; returns the call."""
+  done, arguments = [], list(case.arguments)
   files = sorted(
     path
     for path in folder.rglob("*")
@@ -55,16 +61,10 @@ def prepare(command: Command, materials: pathlib.Path, folder: pathlib.Path, rng
   )
   if files and rng.random() < 0.85:
     for path in rng.sample(files, min(len(files), rng.choice((1, 1, 1, 2)))):
-      damage.append(mutations.damage(path, rng))
-  if not damage or rng.random() < 0.15:
-    damage.append(_odd_option(command, arguments, rng))
-  return Case(
-    " ".join(command.name.split()),
-    arguments,
-    limit=command.limit,
-    writes=command.writes,
-    damage="; ".join(damage),
-  )
+      done.append(mutations.damage(path, rng))
+  if not done or rng.random() < 0.15:
+    done.append(_odd_option(command, arguments, rng))
+  return dataclasses.replace(case, arguments=arguments, damage="; ".join(done))
 
 
 def _odd_option(command: Command, arguments: list[str], rng: random.Random) -> str:
@@ -298,9 +298,16 @@ HEAVY = (
 """Commands that need them."""
 
 
-def choose(commands: Sequence[Command], rng: random.Random, only: str = "") -> Command:
-  """One of the commands whose name begins with `only`, by their weights."""
-  matching = [command for command in commands if command.name.startswith(only)]
+_PRINTING = ("launch", "plan", "data stats", "caption")
+
+
+def choose(commands: Sequence[Command], rng: random.Random, only: str = "", writing: bool = False) -> Command:
+  """One of the commands whose name begins with `only`, by their weights; `writing`: that leaves files."""
+  matching = [
+    command
+    for command in commands
+    if command.name.startswith(only) and not (writing and command.name in _PRINTING)
+  ]
   return rng.choices(matching, [command.weight for command in matching])[0]
 
 

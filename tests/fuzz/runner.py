@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from tests.fuzz import commands, materials, sandbox
+from tests.fuzz import commands, kills, materials, sandbox
 
 _OF_LIGHT = (
   "jieba", "xmcap.runs.page", "xmcap.scoring.health.identifier", "xmcap.scoring.human.rating_page",
@@ -38,6 +38,7 @@ def _arguments(argv):
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--only", default="", help="commands whose names begin so")
   parser.add_argument("--jobs", type=int, default=1, help="processes for each of the two kinds of commands")
+  parser.add_argument("--kills", action="store_true", help="whole inputs, and a signal at a random moment")
   parser.add_argument("--case", type=int, help="this one alone")
   parser.add_argument(
     "--patience", type=float, default=1.0, help="times the limits, on a machine that does more"
@@ -61,9 +62,13 @@ def _case(
   options, number: int, made: pathlib.Path, folder: pathlib.Path
 ) -> tuple[sandbox.Case, sandbox.Outcome]:
   rng = random.Random(f"{options.seed}:{number}")
-  command = commands.choose(commands.LIGHT if number % 2 else commands.HEAVY, rng, options.only)
+  command = commands.choose(
+    commands.LIGHT if number % 2 else commands.HEAVY, rng, options.only, options.kills
+  )
+  if options.kills:
+    return kills.run(command, made, folder, rng, options.patience)
   commands.clear(folder)
-  case = commands.prepare(command, made, folder, rng)
+  case = commands.damage(command, commands.prepare(command, made, folder, rng), folder, rng)
   return case, sandbox.run(case, folder, patience=options.patience)
 
 

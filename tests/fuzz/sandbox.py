@@ -59,9 +59,21 @@ class Outcome:
 
 
 def run(
-  case: Case, folder: pathlib.Path, call: Callable[[list[str]], int] = cli.main, patience: float = 1.0
+  case: Case,
+  folder: pathlib.Path,
+  call: Callable[[list[str]], int] = cli.main,
+  patience: float = 1.0,
+  stop: tuple[signal.Signals, float] | None = None,
 ) -> Outcome:
-  """Runs a case in its folder, which holds its inputs; waits for its end, by force after `patience` times its limit."""
+  """Runs a case in its folder, which holds its inputs; waits for its end, by force after `patience` times its limit.
+
+  Args:
+    case: the call.
+    folder: of the case; where the command runs.
+    call: the command.
+    patience: times its limit.
+    stop: a signal that it is sent, and after how many seconds.
+  """
   before = _files(folder, case.writes)
   streams = [folder / f".{name}" for name in ("stdout", "stderr", "audit", "began")]
   for stream in streams:
@@ -72,7 +84,7 @@ def run(
     _child(case, folder, streams, call)
   wrong = []
   try:
-    status, usage = _wait(process, patience * case.limit)
+    status, usage = _wait(process, patience * case.limit, stop)
   except TimeoutError:
     wrong.append(f"took longer than {patience * case.limit:g} s")
     os.killpg(process, signal.SIGKILL)
@@ -81,7 +93,9 @@ def run(
   code = os.waitstatus_to_exitcode(status)
   out, err, audit, began = (stream.read_bytes().decode("utf-8", "replace") for stream in streams)
   if not wrong:
-    wrong += _of_texts(code, out, err)
+    # `-signal` and 128 + signal are how a command ends that was stopped.
+    stopped = stop is not None and code in (-stop[0], 128 + stop[0])
+    wrong += _of_texts(130 if stopped else code, out, err)
     wrong += _left_behind(process)
   if (took := usage.ru_maxrss - int(began or 0)) * 1024 > case.memory:
     wrong.append(f"took {took >> 10} MiB of memory")
@@ -92,12 +106,15 @@ def run(
   return Outcome(code, seconds, wrong, (out[-_SHOWN:] + err[-_SHOWN:]))
 
 
-def _wait(process: int, limit: float):
-  deadline = time.monotonic() + limit
-  while time.monotonic() < deadline:
+def _wait(process: int, limit: float, stop: tuple[signal.Signals, float] | None):
+  begun = time.monotonic()
+  while time.monotonic() < begun + limit:
     found, status, usage = os.wait4(process, os.WNOHANG)
     if found:
       return status, usage
+    if stop is not None and time.monotonic() > begun + stop[1]:
+      os.kill(process, stop[0])
+      stop = None
     time.sleep(0.003)
   raise TimeoutError
 
