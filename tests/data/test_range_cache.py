@@ -122,8 +122,7 @@ def _work(folder: str, process: int) -> int:
 
 def test_processes_share_it(tmp_path):
   with workers.pool(2) as pool:
-    futures = [pool.submit(_work, str(tmp_path), process) for process in (1, 2)]
-    assert sum(future.result() for future in futures) > 0
+    assert sum(pool.map(_work, [str(tmp_path)] * 2, (1, 2))) > 0
   cache = RangeCache(tmp_path, SIZE)
   assert len(held(cache, range(300))) > 200 and cache.disk_bytes() <= SIZE
 
