@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
       leave(0)
   except XmcapError as error:
     # Gin adds the chain of configurables that called; what is wrong stands before it.
-    line = terminal.shown(str(error).split("\n  In call to configurable")[0], limit=_LINE)
+    line = _line(str(error).split("\n  In call to configurable")[0])
     kind = "to be started again" if isinstance(error, RestartError) else "error"
     print(f"xmcap: {kind}: {line}", file=sys.stderr)
     return error.exit_code
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
   except OSError as error:
     if error.errno not in _PLACES:
       raise
-    place = terminal.shown(error.filename or "the output, or the folder of temporary files", limit=_LINE)
+    place = _line(error.filename or "the output, or the folder of temporary files")
     print(
       f"xmcap: error: {place}: {error.strerror}: free or change the place and start again", file=sys.stderr
     )
@@ -64,6 +64,12 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
     print("xmcap: stopped by the keyboard", file=sys.stderr)
     return 130
   return 0
+
+
+def _line(text: str) -> str:
+  """A message as it is printed: escaped, and the middle left out of one that is very long, as paths can be."""
+  line = terminal.shown(text, limit=None)
+  return line if len(line) <= _LINE else f"{line[: _LINE // 2]} ... {line[-_LINE // 2 :]}"
 
 
 def console() -> None:
