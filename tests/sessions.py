@@ -1,6 +1,7 @@
 """Commands in a session of their own, whose processes are found again when the first of them has ended."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,14 +11,21 @@ import pytest
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked up in /proc")
 
 
+def _hear() -> None:
+  # Under nohup, or in the background of a script, tests are run with these ignored, and programs inherit that.
+  for number in (signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_DFL)
+
+
 def start(*arguments, **options) -> subprocess.Popen:
-  """Starts Python with arguments in a new session."""
+  """Starts Python with arguments in a new session; it hears all signals."""
   return subprocess.Popen(
     [sys.executable, *map(str, arguments)],
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,
     start_new_session=True,
+    preexec_fn=_hear,
     **options,
   )
 

@@ -99,6 +99,12 @@ def test_a_folder_of_the_same_name_does_not_hide_what_is_included(tmp_path, monk
   gin.clear_config()
 
 
+@pytest.fixture
+def cleared():
+  yield
+  gin.clear_config()
+
+
 @pytest.mark.parametrize(
   "override, said",
   [
@@ -114,7 +120,7 @@ def test_a_folder_of_the_same_name_does_not_hide_what_is_included(tmp_path, monk
     ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': takes a whole number"),
   ],
 )
-def test_a_value_of_another_type_is_named_with_its_macro(override, said):
+def test_a_value_of_another_type_is_named_with_its_macro(cleared, override, said):
   with pytest.raises(UsageError, match=re.escape(said)):
     configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
 
@@ -124,5 +130,5 @@ def test_a_value_of_another_type_is_named_with_its_macro(override, said):
   ["CaptionStream.temperature=2", "CaptionStream.workers=None", "CaptionStream.target_lengths=[16, 32]",
    "TOTAL_STEPS=@epochs()", "INITIAL_CHECKPOINT=[('a', 'vit')]", "BATCH_SIZE=%CAPTIONS_PER_IMAGE"],
 )  # fmt: skip
-def test_a_value_that_may_be_right_is_left(override):
+def test_a_value_that_may_be_right_is_left(cleared, override):
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])

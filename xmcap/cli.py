@@ -99,6 +99,8 @@ def _has_other_hosts() -> bool:
 
 
 def _check_utf8(argv: list[str]) -> None:
+  if argv[:1] == ["launch"]:
+    return  # it hands words on to other hosts as they are
   for word in argv:
     try:
       word.encode("utf-8")

@@ -175,7 +175,7 @@ def test_hosts_share_an_evaluation(corpus, runs, tmp_path):
     command = [sys.executable, "-m", "xmcap.cli", "launch", "local", f"--processes={processes}",
                f"--devices={devices}", "--", "eval", *flags, f"--gin.EVAL_DIR={out}"]  # fmt: skip
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr[-5000:]
+    assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-5000:]
     losses.append([float(number) for number in re.findall(r"\bloss  (\S+)", ended.stdout)])
     predictions.append((out / "predictions.jsonl").read_bytes())
   # Each process reads a half of each batch, and decodes a half of the pictures on both of its devices.
