@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import random
+import subprocess
+import sys
 import time
 
 import gin
@@ -188,3 +190,18 @@ def test_random_changes_are_read_or_refused():
       refusals += 1
       assert "\n" not in str(error)
   assert refusals > 1000
+
+
+def test_to_read_it_asks_no_device(tmp_path):
+  """The hosts of an evaluation read it before they find each other, and jax allows nothing else before that."""
+  (tmp_path / "model.json").write_text(model_json.as_text(MODEL))
+  program = (
+    "import sys\n"
+    "from xmcap import model_json\n"
+    f"model = model_json.read({str(tmp_path / 'model.json')!r})\n"
+    "print(model.config('vit'), model.config('t5'))\n"
+    "from jax._src import xla_bridge\n"
+    "sys.exit(xla_bridge.backends_are_initialized())\n"
+  )
+  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+  assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ from etils import epath
 from xmcap.errors import UsageError
 from xmcap.models import limits
 from xmcap.models.beam_search import Beam
-from xmcap.models.layers import resolve_dtype
+from xmcap.models.layers import check_dtype
 from xmcap.models.search import Greedy, Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -57,7 +57,7 @@ class Decoding:
 
   def __post_init__(self):
     limits.check(self, {"max_length": (1, 4096)})
-    resolve_dtype(self.cache_dtype)
+    check_dtype(self.cache_dtype)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,13 +42,18 @@ def resolve_dtype(name: str) -> jnp.dtype:
   Raises:
     UsageError: for a name other than `auto`, `float32`, `bfloat16`.
   """
+  check_dtype(name)
   if name == "auto":
     return jnp.dtype(jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16)
-  if name not in _DTYPES:
+  return jnp.dtype(_DTYPES[name])
+
+
+def check_dtype(name: str) -> None:
+  """Raises UsageError where `resolve_dtype` would; asks no device, as hosts have yet to find each other."""
+  if name != "auto" and name not in _DTYPES:
     raise UsageError(
       f"unknown dtype {name[:40]!r} in a model's configuration: use auto, {', '.join(_DTYPES)}"
     )
-  return jnp.dtype(_DTYPES[name])
 
 
 def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tuple[str, ...]]:

@@ -25,6 +25,7 @@ from xmcap.models.layers import (
   Dense,
   Dropout,
   RMSNorm,
+  check_dtype,
   constrain,
   parameter,
   resolve_dtype,
@@ -104,7 +105,7 @@ class T5Config:
       + self.num_encoder_layers * (attention + mlp)
       + self.num_decoder_layers * (2 * attention + mlp),
     )
-    resolve_dtype(self.dtype)
+    check_dtype(self.dtype)
 
 
 def relative_position_buckets(

@@ -23,6 +23,7 @@ from xmcap.models.layers import (
   Dense,
   Dropout,
   LayerNorm,
+  check_dtype,
   constrain,
   parameter,
   resolve_dtype,
@@ -111,7 +112,7 @@ class ViTConfig:
       )
     layers = self.depth * (4 * self.width**2 + 2 * self.width * self.mlp_dim)
     limits.check_parameters(self, layers + (3 * self.patch_size**2 + self.num_patches) * self.width)
-    resolve_dtype(self.dtype)
+    check_dtype(self.dtype)
 
   @property
   def num_patches(self) -> int:
