@@ -15,11 +15,13 @@ from xmcap import processes
 from xmcap.errors import UsageError, XmcapError
 
 def wait(_):
-  print(os.getpid(), flush=True)
+  sys.stdout.write(f"{os.getpid()}\\n")  # in one piece, however it is buffered
+  sys.stdout.flush()
   time.sleep(600)
 
 def loop(_):
-  print(os.getpid(), flush=True)
+  sys.stdout.write(f"{os.getpid()}\\n")  # in one piece, however it is buffered
+  sys.stdout.flush()
   while True:
     pass
 
@@ -171,3 +173,9 @@ def test_a_process_that_cannot_be_started_is_one_line(monkeypatch):
 def test_an_interpreter_with_workers_ends(tmp_path):
   # Nobody ended them: they are of a program that forgot to.
   assert _said(tmp_path, "start('fork')", "start('spawn')", "print('done')") == "done\n"
+
+
+def test_the_first_spawned_worker_begins_with_the_keyboard_held_back(tmp_path):
+  """Python starts a process of its own before it, and lets the keyboard through after that."""
+  call = "worker.call(processes.pack(signal.pthread_sigmask, signal.SIG_BLOCK, [])).result()"
+  assert _said(tmp_path, "worker, = start('spawn', 1)", f"print(signal.SIGINT in {call})") == "True\n"

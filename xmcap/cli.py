@@ -33,8 +33,9 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
   """
   argv = sys.argv[1:] if argv is None else argv
   try:
-    _check_utf8(argv)
     arguments, rest = _parser().parse_known_args(argv)
+    if not arguments.hands_words_on:
+      _check_utf8(argv)
     arguments.overrides = _overrides(arguments, rest, argv)
     result = arguments.run(arguments)
     sys.stdout.flush()
@@ -99,8 +100,6 @@ def _has_other_hosts() -> bool:
 
 
 def _check_utf8(argv: list[str]) -> None:
-  if argv[:1] == ["launch"]:
-    return  # it hands words on to other hosts as they are
   for word in argv:
     try:
       word.encode("utf-8")

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import pathlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,17 @@ class _Once(logging.Filter):
 
 
 logging.getLogger("asyncio").addFilter(_Once())
+_unraisablehook = sys.unraisablehook
+
+
+def _without_late_reads(unraisable: Any) -> None:
+  """TensorStore reports by it each read that comes in when another has failed and nobody listens any more."""
+  error = unraisable.exc_value
+  if not (isinstance(error, RuntimeError) and str(error) == "Event loop is closed"):
+    _unraisablehook(unraisable)
+
+
+sys.unraisablehook = _without_late_reads
 
 
 def is_orbax(path: str | os.PathLike) -> bool:

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.resource_tracker
 import os
 import pickle
 import signal
@@ -88,6 +89,9 @@ class Worker:
     forked = context.get_start_method() == "fork"
     copies = [self.connection, *(worker.connection for worker in others)] if forked else []
     self._process = context.Process(target=_serve, args=(theirs, copies, initializer, arguments), daemon=True)
+    if not forked:
+      # Started with the first process otherwise, and Python lets the keyboard through again when it has done that.
+      multiprocessing.resource_tracker.ensure_running()
     # Held back from the first instruction on, or a process that still imports would tell of the keyboard in many lines.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

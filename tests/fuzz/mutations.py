@@ -1,5 +1,7 @@
 """Damage to files that keeps their structure: the values of JSON, headers of tensors, members of archives, lines."""
 
+import bz2
+import gzip
 import io
 import json
 import pathlib
@@ -367,14 +369,10 @@ def picture(data: bytes, rng: random.Random) -> bytes:
 
 
 def _bzip2(data: bytes, rng: random.Random) -> bytes:
-  import bz2
-
   return bz2.compress(_json(bz2.decompress(data), rng), 1)
 
 
 def _gzip(data: bytes, rng: random.Random) -> bytes:
-  import gzip
-
   return gzip.compress(_json(gzip.decompress(data), rng), 1)
 
 

@@ -21,7 +21,6 @@ from xmcap import cli, terminal
 
 _EXIT_CODES = (0, 1, 2, 75, 130)
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_OF_TENSORSTORE = "in call_soon_threadsafe"
 _SAID = ("xmcap: error: ", "xmcap: to be started again: ")
 _SHOWN = 20_000  # characters of an outcome that are kept
 _AUDIT_FD = 250  # of no other file
@@ -125,8 +124,7 @@ def _of_texts(code: int, out: str, err: str) -> Iterator[str]:
     yield f"died of {signal.Signals(-code).name}"
   elif code not in _EXIT_CODES:
     yield f"exit code {code}"
-  # TensorStore prints one of its own where a read comes in when another has failed and asyncio's loop has ended.
-  if "Traceback (most recent call last)" in out + err and _OF_TENSORSTORE not in err:
+  if "Traceback (most recent call last)" in out + err:
     yield "traceback: " + (err.rstrip().rsplit("\n", 1)[-1][:200] or "on stdout")
   said = [line for line in err.splitlines() if line.startswith(_SAID)]
   if code in (1, 2, 75) and len(said) != 1 and "Traceback" not in err:

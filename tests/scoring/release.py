@@ -32,12 +32,12 @@ def release(references: dict) -> str:
   )
 
 
-def plain(references: dict) -> str:
-  """Returns references as plain lines."""
+def plain(captions: dict) -> str:
+  """Returns references (lists of texts) or predictions (texts) as plain lines."""
   return "".join(
-    json.dumps({"image/key": key, "language": code, "caption": texts}) + "\n"
-    for key, of_image in references.items()
-    for code, texts in of_image.items()
+    json.dumps({"image/key": key, "language": code, "caption": caption}) + "\n"
+    for key, of_image in captions.items()
+    for code, caption in of_image.items()
   )
 
 
@@ -55,15 +55,6 @@ def annotations(references: dict, language: str) -> str:
   )
 
 
-def predicted(predictions: dict) -> str:
-  """Returns predictions as lines."""
-  return "".join(
-    json.dumps({"image/key": key, "language": code, "caption": text}) + "\n"
-    for key, of_image in predictions.items()
-    for code, text in of_image.items()
-  )
-
-
 def results(predictions: dict, language: str) -> str:
   """Returns the predictions of a language as COCO's results."""
   return json.dumps(
@@ -76,5 +67,5 @@ def write(folder: pathlib.Path, images: int) -> tuple[pathlib.Path, pathlib.Path
   references, predictions = captions(images)
   files = folder / "captions.jsonl", folder / "given.jsonl"
   files[0].write_text(release(references))
-  files[1].write_text(predicted(predictions))
+  files[1].write_text(plain(predictions))
   return files

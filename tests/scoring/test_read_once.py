@@ -17,8 +17,8 @@ from xmcap.scoring import inputs, score_files
 
 _REFERENCES, _PREDICTIONS = release.captions(400)
 _LAYOUTS = {
-  "release": (release.release(_REFERENCES), release.predicted(_PREDICTIONS), []),
-  "plain": (release.plain(_REFERENCES), release.predicted(_PREDICTIONS), []),
+  "release": (release.release(_REFERENCES), release.plain(_PREDICTIONS), []),
+  "plain": (release.plain(_REFERENCES), release.plain(_PREDICTIONS), []),
   "coco": (release.annotations(_REFERENCES, "en"), release.results(_PREDICTIONS, "en"), ["--language=en"]),
 }
 

@@ -21,10 +21,13 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
     return super()._get_help_string(action) if action.default else action.help
 
 
-def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
+def add_command(
+  commands, name: str, run, summary: str, details: str = "", hands_words_on: bool = False
+) -> argparse.ArgumentParser:
   """Declares a subcommand: `run(arguments)` is called with what was parsed.
 
-  What it returns, if anything, says that nothing but memory is left to be given back.
+  What it returns, if anything, says that nothing but memory is left to be given back. One that `hands_words_on` gives
+  its arguments to another program as they are; those of all others must be UTF-8.
   """
   command = commands.add_parser(
     name,
@@ -33,7 +36,9 @@ def add_command(commands, name: str, run, summary: str, details: str = "") -> ar
     allow_abbrev=False,
     formatter_class=_Formatter,
   )
-  command.set_defaults(run=run, options=command._option_string_actions, prog=command.prog)
+  command.set_defaults(
+    run=run, options=command._option_string_actions, prog=command.prog, hands_words_on=hands_words_on
+  )
   return command
 
 

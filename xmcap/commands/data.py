@@ -69,7 +69,7 @@ def _build_emoji36(arguments) -> None:
   options = {
     name: value
     for name, value in vars(arguments).items()
-    if name not in ("run", "options", "overrides", "prog", "vocabulary_size")
+    if name not in ("run", "options", "overrides", "prog", "hands_words_on", "vocabulary_size")
   }
   outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
   with outputs.held(arguments.out, arguments.prog):

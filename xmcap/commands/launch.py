@@ -33,7 +33,7 @@ def add(commands) -> None:
 
 
 def _add(where, name: str, run, summary: str, actions: str = ""):
-  command = base.add_command(where, name, run, summary, _RUN + ".")
+  command = base.add_command(where, name, run, summary, _RUN + ".", hands_words_on=True)
   if actions:
     command.add_argument("--action", default="run", choices=actions.split(), help="what to do")
   command.add_argument("--dry_run", action="store_true", help="print every command and send nothing")

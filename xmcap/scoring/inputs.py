@@ -181,7 +181,7 @@ def opened(source: "str | os.PathLike | Input") -> contextlib.AbstractContextMan
   return contextlib.nullcontext(source) if isinstance(source, Input) else Input(source)
 
 
-def is_file(path: str | os.PathLike) -> bool:
+def is_on_disk(path: str | os.PathLike) -> bool:
   """Whether another process finds the same file, or folder, by this path; a pipe, or /dev/stdin, is of this one."""
   if os.path.abspath(path).startswith(("/dev/", "/proc/")):
     return False

@@ -89,7 +89,7 @@ def score_files(
   needs_tokenized = tokenizers_lib.get(tokenizer, "en").needs_tokenized
   # Millions of words and no cycles: looking for garbage would take half of the time.
   with inputs.uncollected(), Workers(processes) as workers:
-    start = workers.start if inputs.is_file(predictions) else functools.partial
+    start = workers.start if inputs.is_on_disk(predictions) else functools.partial
     predicted = start(predictions_lib.read_predictions, predictions, language)
     with inputs.Input(references) as source:
       language_lib.prepare(workers, tokenizer, _named(source))
