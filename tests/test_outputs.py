@@ -254,3 +254,18 @@ def test_other_files_devices_and_nothing_are_let_be(tmp_path):
     {"--out": tmp_path / "a", "--save_df": "", "--json": None, "--log": "/dev/null"},
     {"--input": tmp_path / "b", "--other": "/dev/null"},
   )
+
+
+@pytest.mark.parametrize(
+  "path, folder, message",
+  [
+    ("", True, "--out is empty: give the path of a folder"),
+    ("", False, "--out is empty: give the path of a file"),
+    ("pages/", False, "--out=pages/ is a folder's path: give that of a file"),
+  ],
+)
+def test_a_path_that_names_nothing_is_refused(tmp_path, monkeypatch, path, folder, message):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(UsageError, match=message), outputs.held(path, folder=folder):
+    pass
+  assert list(tmp_path.iterdir()) == []

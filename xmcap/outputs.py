@@ -91,8 +91,10 @@ def held(
     say: prints that line.
 
   Raises:
+    UsageError: the path is empty, or that of a file ends as a folder's.
     XmcapError: another process holds it; names that.
   """
+  check_path(path, option, folder)
   if "://" in os.fspath(path):
     say(f"xmcap: {path}: nobody notices two writers at once in a bucket: start one alone")
     yield
@@ -114,6 +116,14 @@ def held(
     yield
   finally:
     _release(lock)
+
+
+def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = True) -> None:
+  """Raises UsageError for an empty path, and for a file's that ends in a slash."""
+  if not os.fspath(path):
+    raise UsageError(f"{option} is empty: give the path of a {'folder' if folder else 'file'}")
+  if not folder and os.fspath(path).endswith(os.sep):
+    raise UsageError(f"{option}={terminal.shown(path)} is a folder's path: give that of a file")
 
 
 @contextlib.contextmanager

@@ -277,6 +277,14 @@ def test_metadata_of_another_kind_is_one_line(tmp_path, text):
   assert "\n" not in str(caught.value)
 
 
+def test_a_name_of_files_that_means_nothing_is_one_line(tmp_path):
+  write(tmp_path)
+  path = tmp_path / "dataset_info.json"
+  path.write_text(path.read_text().replace("{FILEFORMAT}", "{FILEFORT}"))
+  with pytest.raises(XmcapError, match="cannot read .*dataset_info.json: Could not format template"):
+    RecordSource(tmp_path)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit on file sizes here")
 def test_full_disk_is_one_line(tmp_path):
   """A limit on the size of files stands for a full disk: the write fails in the same place."""

@@ -69,8 +69,8 @@ def damage(command: Command, case: Case, folder: pathlib.Path, rng: random.Rando
 
 def _odd_option(command: Command, arguments: list[str], rng: random.Random) -> str:
   """Changes the arguments in place: an odd value, one left out, one doubled, one that there is not."""
-  # A run without its first two would take days, and rightly.
-  start = len(command.name.split()) + 2 * (command.name == "train")
+  # A run without its first two would take days, and rightly; a launch without its second would begin.
+  start = len(command.name.split()) + 2 * (command.name in ("train", "launch"))
   match rng.randrange(6):
     case 0 if len(arguments) > start:
       return f"without {arguments.pop(rng.randrange(start, len(arguments)))}"
@@ -81,11 +81,7 @@ def _odd_option(command: Command, arguments: list[str], rng: random.Random) -> s
     case 2 if len(arguments) > start:
       place = rng.randrange(start, len(arguments))
       name, equals, _ = arguments[place].rpartition("=")
-      # A path that is taken for the output must stay in the folder.
-      value = (
-        _text(rng) if not name.startswith(("--out", "--json", "--save")) else f"out/{_text(rng).strip('./~')}"
-      )
-      arguments[place] = name + equals + value
+      arguments[place] = name + equals + _value(name, rng)
       return f"{arguments[place]!r}"
     case 3:
       arguments.append(
@@ -93,9 +89,17 @@ def _odd_option(command: Command, arguments: list[str], rng: random.Random) -> s
       )
       return f"{arguments[-1]!r}"
   if command.odd:
-    arguments.append(f"{rng.choice(command.odd)}={_text(rng)}")
+    name = rng.choice(command.odd)
+    arguments.append(f"{name}={_value(name, rng)}")
     return f"{arguments[-1]!r}"
   return "nothing"
+
+
+def _value(option: str, rng: random.Random) -> str:
+  """A value of an option; where that names the output, one that stays in it."""
+  if not option.startswith(("--out", "--json", "--save", "--gin.MODEL_DIR", "--gin.EVAL_DIR")):
+    return _text(rng)
+  return f"out/{_text(rng).replace('..', '').strip('./~')}"
 
 
 def _text(rng: random.Random) -> str:
@@ -293,10 +297,12 @@ HEAVY = (
   Command("convert", ["converted", "model"], _to_hf, ("--part",), 3),
   Command("caption", ["model", "corpus/images"], _caption, ("--languages", "--step", "--model_dir"), 2, limit=60),
   Command("eval", ["model", "corpus"], _EVAL, ("--gin.TITLE", "--gin.Predictor.max_length"), 1, limit=60),
-  Command("train", _FOR_TRAIN, _train("out"), _OF_TRAIN, 1, limit=90, damaged=(".gin",)),
-  Command("train", _FOR_TRAIN, _train("out", "--gin.INITIAL_CHECKPOINT='model'"), (), 1, limit=90),
-  Command("train", _FOR_TRAIN, _train("model"), (), 1, limit=90, writes=("out", "model")),
-  Command("train", _FOR_TRAIN, _train("out", "--dry_run"), (), 1, limit=90),
+  Command("train", _FOR_TRAIN, _train("out"), _OF_TRAIN, 0.5, limit=90, damaged=(".gin",),
+          writes=("out", "runs")),
+  Command("train", _FOR_TRAIN, _train("out", "--gin.INITIAL_CHECKPOINT='model'"), (), 0.5, limit=90,
+          writes=("out", "runs")),
+  Command("train", _FOR_TRAIN, _train("model"), (), 0.5, limit=90, writes=("out", "runs", "model")),
+  Command("train", _FOR_TRAIN, _train("out", "--dry_run"), (), 0.5, limit=90, writes=("out", "runs")),
   Command("plan", ["gin"], _PLAN, _OF_PLAN, 2),
 )  # fmt: skip
 """Commands that need them."""

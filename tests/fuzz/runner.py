@@ -19,6 +19,9 @@ from collections.abc import Sequence
 from tests.fuzz import commands, kills, materials, sandbox
 from xmcap.scoring.health import identifier
 
+_WORKERS = 4
+"""Processes, of which the first calls the commands that need jax or tensorflow, and the others all else."""
+
 _OF_LIGHT = (
   "xmcap.runs.page", "xmcap.scoring.human.rating_page", "xmcap.scoring.output", "xmcap.scoring.report",
 )  # fmt: skip
@@ -38,7 +41,6 @@ def _arguments(argv):
   parser.add_argument("--cases", type=int, default=0, help="to stop after; 0: as many as there is time for")
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--only", default="", help="commands whose names begin so")
-  parser.add_argument("--jobs", type=int, default=1, help="processes for each of the two kinds of commands")
   parser.add_argument("--kills", action="store_true", help="whole inputs, and a signal at a random moment")
   parser.add_argument("--case", type=int, help="this one alone")
   parser.add_argument(
@@ -69,7 +71,7 @@ def _case(
 ) -> tuple[sandbox.Case, sandbox.Outcome]:
   rng = random.Random(f"{options.seed}:{number}")
   command = commands.choose(
-    commands.LIGHT if number % 2 else commands.HEAVY, rng, options.only, options.kills
+    commands.LIGHT if number % _WORKERS else commands.HEAVY, rng, options.only, options.kills
   )
   if options.kills:
     return kills.run(command, made, folder, rng, options.patience)
@@ -79,8 +81,8 @@ def _case(
 
 
 def _work(options, first: int, made: pathlib.Path, place: pathlib.Path, until: float, results) -> None:
-  """Runs cases `first`, `first + 2 * jobs`, ... in one folder."""
-  _warm(first % 2 == 0, made, place / str(first) / "warm")
+  """Runs cases `first`, `first + _WORKERS`, ... in one folder."""
+  _warm(first == 0, made, place / str(first) / "warm")
   folder = place / str(first) / "case"
   number = first
   while time.monotonic() < until and (not options.cases or number < options.cases):
@@ -90,7 +92,7 @@ def _work(options, first: int, made: pathlib.Path, place: pathlib.Path, until: f
         folder, options.keep / str(number), symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True
       )
     results.put((number, case, outcome))
-    number += 2 * options.jobs
+    number += _WORKERS
   results.put(None)
 
 
@@ -99,13 +101,13 @@ def main(argv=None) -> int:
   options = _arguments(argv)
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-  kinds = [
-    kind for kind in (0, 1)
-    if any(command.name.startswith(options.only) for command in (commands.HEAVY, commands.LIGHT)[kind])
+  firsts = [
+    first for first in range(_WORKERS)
+    if any(command.name.startswith(options.only) for command in (commands.LIGHT if first else commands.HEAVY))
   ]  # fmt: skip
   if options.case is not None:
-    kinds = [options.case % 2]
-  if not kinds:
+    firsts = [options.case % _WORKERS]
+  if not firsts:
     print(f"python -m tests.fuzz: --only={options.only}: no command's name begins so", file=sys.stderr)
     return 2
   with tempfile.TemporaryDirectory(prefix="xmcap-fuzz-") as temporary:
@@ -114,13 +116,13 @@ def main(argv=None) -> int:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place / "compiled"))
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     context = multiprocessing.get_context("spawn")
-    maker = context.Process(target=materials.make, args=(place / "materials", 0 in kinds))
+    maker = context.Process(target=materials.make, args=(place / "materials", 0 in firsts))
     maker.start()
     maker.join()
     if maker.exitcode:
       return 1
     if options.case is not None:
-      _warm(options.case % 2 == 0, place / "materials", place / "warm")
+      _warm(firsts == [0], place / "materials", place / "warm")
       case, outcome = _case(options, options.case, place / "materials", options.keep)
       print(
         f"xmcap {' '.join(map(repr, case.arguments))}\n{case.damage}\n{outcome.output}\n{outcome.code} {outcome.wrong}"
@@ -128,7 +130,6 @@ def main(argv=None) -> int:
       return int(bool(outcome.wrong))
     results = context.Queue()
     until = time.monotonic() + 60 * options.minutes
-    firsts = [kind + 2 * job for kind in kinds for job in range(options.jobs)]
     workers = [
       context.Process(target=_work, args=(options, first, place / "materials", place, until, results))
       for first in firsts

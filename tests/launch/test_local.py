@@ -240,6 +240,12 @@ def test_numbers_are_checked(option):
     local.run(["true"], **{"processes": 1, option: -1})
 
 
+@pytest.mark.parametrize("call", [local.run, lambda *command: local.dry_run(*command, 0, {})])
+def test_more_processes_than_a_machine_has_are_refused(call):
+  with pytest.raises(UsageError, match="--processes=99999999999999999999: must be at most 1024"):
+    call(["true"], 10**300 - 1)
+
+
 def test_the_dry_run_is_what_bash_would_run(tmp_path):
   text = local.dry_run(_child(tmp_path, ""), 2, 2, {"A": "b c"})
   assert subprocess.run(["bash", "-e"], input=text.encode(), env=os.environ, check=False).returncode == 0

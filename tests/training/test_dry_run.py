@@ -305,6 +305,11 @@ def test_a_folder_that_cannot_be_written(corpus, tmp_path, run, quick):
   assert_one_failure(found, "model folder", "file/model: cannot be written", code=1)
 
 
+def test_a_folder_without_a_name(corpus, run, quick):
+  found = run(corpus, NO_EVALUATORS, "--gin.MODEL_DIR=")
+  assert_one_failure(found, "model folder", "MODEL_DIR is empty: give the path of a folder", code=2)
+
+
 def test_a_disk_too_small(tmp_path):
   with pytest.raises(XmcapError, match=r"are free, and the run's checkpoints take 1,000,000.0 GB"):
     dry_checks.folder(str(tmp_path / "model"), 10**15)

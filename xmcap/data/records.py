@@ -355,7 +355,10 @@ def _info(directory: str) -> tfds.core.DatasetInfo | None:
         raise ValueError(f"over {_MAX_METADATA >> 20} MB")
       files.write_bytes(pathlib.Path(folder, _METADATA), text)
       FEATURES.save_config(folder)
-      return tfds.builder_from_directory(folder).info
+      info = tfds.builder_from_directory(folder).info
+      for split in info.splits.values():
+        _ = split.filepaths  # made of a template in the metadata
+      return info
     except (
       ValueError,
       KeyError,

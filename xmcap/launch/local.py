@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from xmcap.launch import names, quoting, runner
 
 RESTART = 75  # EX_TEMPFAIL: what xmcap train and eval exit with when they are to be started again.
+MAX_PROCESSES = 1024  # on one machine
 _POLL = 0.05
 # How long the others may take to end by themselves after the first: what they exit with says more than our signal.
 _SETTLE = 1.0
@@ -53,7 +54,7 @@ def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
 
 def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
   """Returns the commands as bash would take them: in the background, then waited for."""
-  names.positive("processes", processes)
+  names.positive("processes", processes, most=MAX_PROCESSES)
   names.positive("devices", devices, 0)
   # The flags are appended to what bash finds, so that word is double-quoted by hand.
   added = [quoting.words([f"{name}={value}"]) for name, value in env.items()]
@@ -90,7 +91,7 @@ def run(
   SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; then nothing is started again. A second one kills. On Linux
   the processes die with this one even if it is killed.
   """
-  names.positive("processes", processes)
+  names.positive("processes", processes, most=MAX_PROCESSES)
   names.positive("devices", devices, 0)
   names.positive("restart", restart, 0)
   variables = environment(devices, {**os.environ, **(env or {})})

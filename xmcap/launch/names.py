@@ -70,10 +70,12 @@ def check(rule: str, value: str, option: str = "") -> str:
   return value
 
 
-def positive(option: str, value: int, least: int = 1) -> int:
-  """Returns `value` if it is at least `least`."""
+def positive(option: str, value: int, least: int = 1, most: int = 10**6) -> int:
+  """Returns `value` if it is at least `least`, and at most `most`."""
   if value < least:
     raise UsageError(f"--{option}={value}: must be at least {least}")
+  if value > most:
+    raise UsageError(f"--{option}={str(value)[:20]}: must be at most {most}")
   return value
 
 

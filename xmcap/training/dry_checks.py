@@ -16,7 +16,7 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
-from xmcap import model_dir
+from xmcap import model_dir, outputs
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.vocabulary import ROW_MULTIPLE
 from xmcap.errors import UsageError, XmcapError
@@ -81,8 +81,10 @@ def folder(run_dir: str, num_bytes: int) -> str:
     num_bytes: what the run will keep there at most.
 
   Raises:
+    UsageError: its path is empty.
     XmcapError: it cannot be written, has not room enough, or what was written is not what is read.
   """
+  outputs.check_path(run_dir, "MODEL_DIR")
   root = saved.checkpoints_dir(run_dir).parent
   made = [place for place in (root, *root.parents) if not place.exists()]
   scratch = root / f".dry-run-{os.getpid()}"
