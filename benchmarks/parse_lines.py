@@ -3,11 +3,10 @@
 usage: python benchmarks/parse_lines.py [--captions=12000] [--order=image|language] [--repeats=3]
   [--lines=100000,1000000,10000000]
 Both read the same generated coco_mt_train.jsonl.bz2 in a process of its own, turn about, in the same run; time is the
-process's CPU time, from when it has imported what it needs and loaded the compiled decoder of bzip2; what that takes
-is said. (Where the decoder was never compiled, that is done first.) The plain loop reads each line with `bz2` and
-`json` and takes out the id, the language and the text; ours also finds the picture and checks the text, and gives the
-English captions once. What decompression takes alone is said, since with it no parser can be faster; and what the same
-lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
+process's CPU time, from when it has imported what it needs. The plain loop reads each line with `bz2` and `json` and
+takes out the id, the language and the text; ours also finds the picture and checks the text, and gives the English
+captions once. What decompression takes alone (once for the index, once for the lines) is said, since with it no parser
+can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
 of a process that spills all captions of a file, as a build does; longer files are the same one over and over (bzip2
 files may follow one another).
 """
@@ -105,16 +104,10 @@ def run_way(way: str, path: pathlib.Path) -> None:
   if way != "plain":
     import xmcap.data.corpora.spill
   imported = time.process_time()
-  if way != "plain" and path.suffix == ".bz2":
-    import xmcap.data.corpora.bzip2_decoder  # noqa: F401
-  loaded = time.process_time()
   lines = WAYS[way](path)
-  seconds = time.process_time() - loaded
+  seconds = time.process_time() - imported
   memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-  imports, decoder = imported - began, loaded - imported
-  print(
-    json.dumps({"lines": lines, "seconds": seconds, "imports": imports, "decoder": decoder, "memory": memory})
-  )
+  print(json.dumps({"lines": lines, "seconds": seconds, "imports": imported - began, "memory": memory}))
 
 
 def main() -> None:
@@ -138,8 +131,6 @@ def main() -> None:
     )
     path = folder / "release" / NAME
     lines, starts = 0, []
-    import xmcap.data.corpora.bzip2_decoder  # noqa: F401 compiled here, if it never was
-
     packed = path.with_suffix(".gz")
     with bz2.open(path) as source, gzip.open(packed, "wb", 6) as target:
       shutil.copyfileobj(source, target, 1 << 20)
@@ -156,7 +147,7 @@ def main() -> None:
         lines = result["lines"] or lines
         seconds.append(result["seconds"])
         if name == "ours":
-          starts.append((result["imports"], result["decoder"]))
+          starts.append(result["imports"])
     size = path.stat().st_size
     print(
       f"{lines:,} lines, {size / 1e6:,.0f} MB of bz2; CPU time of one process, median of {arguments.repeats}"
@@ -164,10 +155,7 @@ def main() -> None:
     for name, seconds in found.items():
       middle = statistics.median(seconds)
       print(f"  {name:14s} {middle:6.2f} s  {lines / middle:10,.0f} lines a second")
-    imports, decoder = map(statistics.median, zip(*starts, strict=True))
-    print(
-      f"the start of a process that is ours: imports {imports:.2f} s, numba and the decoder {decoder:.2f} s"
-    )
+    print(f"the start of a process that is ours: {statistics.median(starts):.2f} s")
     for name in list(ways)[1:]:
       ratios = [a / b for a, b in zip(found["plain"], found[name], strict=True)]
       turns = ", ".join(f"{ratio:.2f}" for ratio in ratios)

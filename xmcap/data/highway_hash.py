@@ -6,7 +6,7 @@ Follows Alakuijala, Cox and Wassenberg, "Fast keyed hash/pseudo-random function 
 
 import numpy as np
 
-from xmcap.data.corpora import compiled
+from xmcap.data import compiled
 
 _HALF = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)

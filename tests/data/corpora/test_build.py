@@ -269,7 +269,7 @@ def test_broken_download_is_found_before_the_work(tmp_path, small):
   path = tmp_path / "coco_mt_train.jsonl.bz2"
   path.write_bytes(small.paths["train_captions"].read_bytes()[:-100])
   paths = {**small.paths, "train_captions": path}
-  with pytest.raises(XmcapError, match="breaks off after|damaged before"):
+  with pytest.raises(XmcapError, match="breaks off"):
     coco(releases.Release(small.folder, paths, {}, {}), tmp_path / "out")
 
 

@@ -4,11 +4,10 @@ import bz2
 import gzip
 import pickle
 import random
-import sys
 
 import pytest
 
-from xmcap.data.corpora import bzip2_blocks, lines
+from xmcap.data.corpora import lines
 from xmcap.errors import UsageError, XmcapError
 
 FORMATS = {".jsonl": bytes, ".jsonl.bz2": bz2.compress, ".jsonl.gz": gzip.compress}
@@ -59,7 +58,6 @@ def test_several_streams_in_a_bzip2_file(tmp_path):
   parts = [text(seed, count=200) for seed in range(5)]
   data = b"".join(bz2.compress(part, 1 + number) for number, part in enumerate(parts))
   file = opened(tmp_path, data + bz2.compress(b""), ".jsonl.bz2", chunk_bytes=1)
-  assert file.chunks == 5
   assert b"".join(read(file)) == b"".join(parts)
 
 
@@ -71,7 +69,7 @@ def test_nothing_in_a_file_is_no_chunk(tmp_path, suffix):
 def test_reads_on_in_another_process_by_the_table_that_is_there(tmp_path, monkeypatch):
   data = text(3)
   file = opened(tmp_path, bz2.compress(data), ".jsonl.bz2")
-  monkeypatch.setattr(bzip2_blocks, "find", None)
+  monkeypatch.setattr(lines, "_index_bzip2", None)
   assert b"".join(read(pickle.loads(pickle.dumps(file)))) == data
   assert lines.open_lines(file.path, tmp_path) == file
 
@@ -82,15 +80,15 @@ _WHOLE = bz2.compress(text(4))
 @pytest.mark.parametrize(
   ("data", "words"),
   [
-    (_WHOLE[:-1], "damaged before byte .* .checksum"),
-    (_WHOLE[: len(_WHOLE) // 2], "breaks off after"),
-    (_WHOLE[:3], "breaks off after"),
-    (b"", "the file is empty"),
-    (b"<html>gone</html>" * 9, "is no bzip2 file"),
-    (b"junk" + _WHOLE, "no bzip2 file from byte 0 on"),
-    (_WHOLE + b"junk", "4 bytes follow the end"),
-    (_WHOLE + _WHOLE[:4] + b"\0" + _WHOLE[4:], "no bzip2 file from byte"),
-    (_WHOLE[:-3] + bytes([_WHOLE[-3] ^ 1]) + _WHOLE[-2:], "damaged before byte .* .checksum"),
+    (_WHOLE[:-1], "breaks off"),
+    (_WHOLE[: len(_WHOLE) // 2], "breaks off"),
+    (_WHOLE[:3], "no bzip2 file from byte 0 on"),
+    (b"", "no bzip2 file from byte 0 on"),
+    (b"<html>gone</html>" * 9, "no bzip2 file from byte 0 on"),
+    (b"junk" + _WHOLE, "not BZip2 magic string"),
+    (_WHOLE + b"junk", "no bzip2 file from byte"),
+    (_WHOLE + b"\0" + _WHOLE, "no bzip2 file from byte"),
+    (_WHOLE[: len(_WHOLE) // 2] + _WHOLE[len(_WHOLE) // 2 + 99 :], "BZip2 block data"),
   ],
 )
 def test_damaged_bzip2_is_found_before_the_work(tmp_path, data, words):
@@ -104,17 +102,6 @@ def test_damage_inside(tmp_path, suffix):
   data[len(data) // 2] ^= 0xFF
   with pytest.raises(XmcapError, match=f"file{suffix}: damaged, or cannot be read"):
     read(opened(tmp_path, bytes(data), suffix))
-
-
-def test_decoder_of_bzip2_that_cannot_be_kept_is_said(tmp_path, monkeypatch):
-  from xmcap.data.corpora import compiled  # imports numba
-
-  monkeypatch.setattr(compiled, "not_kept", ["no locator available"])
-  monkeypatch.delitem(sys.modules, "xmcap.data.corpora.bzip2_decoder", raising=False)
-  said = []
-  opened(tmp_path, bz2.compress(b"a"), ".jsonl.bz2", progress=said.append)
-  assert "the first time it is compiled" in said[1]
-  assert "anew (no locator available): name a folder of yours in NUMBA_CACHE_DIR" in said[2]
 
 
 @pytest.mark.parametrize("left", [0.99, 0.5, 0.0001])

@@ -1,22 +1,21 @@
 """Lines of large text files, compressed or not, cut into chunks that any process can read by themselves.
 
 A chunk is some 32 MB of text. It owns the lines that begin in it, so that each line has one owner wherever the cuts
-fall. What of a file must be known for that (where the blocks of a bzip2 file lie, the index of a gzip file) is found
-once by `open_lines` and kept in the working folder.
+fall. A compressed file is read through once by `open_lines`, on all cores, and an index of it is kept in the working
+folder: with that, rapidgzip starts to read anywhere in it.
 """
 
+import bz2
 import dataclasses
 import io
 import os
 import pathlib
-import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import rapidgzip
 
 from xmcap.data import files
-from xmcap.data.corpora import bzip2_blocks
 from xmcap.errors import UsageError, XmcapError, one_line
 
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
@@ -38,14 +37,14 @@ class LineFile:
 
   Attributes:
     path: of the file.
-    table: what `open_lines` found out about a compressed file; None where there is none.
+    index: the file's index, if it is compressed.
     chunks: how many.
     size: bytes of the file as it lies there.
-    step: bytes (of text) or blocks (bzip2) in a chunk.
+    step: bytes of text in a chunk; of bzip2 blocks, which are decompressed as a whole.
   """
 
   path: pathlib.Path
-  table: pathlib.Path | None
+  index: pathlib.Path | None
   chunks: int
   size: int
   step: int
@@ -59,19 +58,32 @@ class LineFile:
       XmcapError: the file is damaged or cannot be read, a line is longer than 16 MB, or the chunk holds far more text
         than text packs to.
     """
-    read = _read_bzip2 if self.path.suffix == ".bz2" else _read_gzip if self.table else _read_plain
-    begin, end = chunk * self.step, (chunk + 1) * self.step
+    begin, end = self._begin(chunk), self._begin(chunk + 1)
     size = 0
     try:
-      for batch in _whole_lines(read(self, begin, end), read(self, end, None), chunk == 0, self.path):
+      for batch in _whole_lines(self._read(begin, end), self._read(end, None), chunk == 0, self.path):
         size += len(batch)
         if size > MAX_CHUNK_TEXT:
           raise too_large(self.path, self.size)
         yield batch
     except (OSError, ValueError, EOFError, RuntimeError) as error:
-      raise XmcapError(
-        f"{self.path}: damaged, or cannot be read ({one_line(error)}): download it again"
-      ) from None
+      raise _damaged(self.path, error) from None
+
+  def _begin(self, chunk: int) -> int:
+    """The byte of the text at which a chunk begins."""
+    if self.path.suffix != ".bz2":
+      return chunk * self.step
+    blocks = _blocks(self.index)
+    return int(blocks[min(chunk * self.step, len(blocks) - 1)])
+
+  def _read(self, begin: int, end: int | None) -> Iterator[bytes]:
+    with _opened(self.path, self.index) as file:
+      file.seek(begin)
+      left = end - begin if end is not None else None
+      while piece := file.read(_PIECE if left is None else min(_PIECE, left)):
+        yield piece
+        if left is not None:
+          left -= len(piece)
 
 
 def open_lines(
@@ -101,27 +113,21 @@ def open_lines(
   say = progress or (lambda line: None)
   size = path.stat().st_size
   try:
+    if path.suffix == ".jsonl":
+      return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
+    index = work_dir / f"{path.name}.index"
+    if not index.exists():
+      say(f"{path.name}: indexed, so that it can be read from any place")
+      (_index_bzip2 if path.suffix == ".bz2" else _index_gzip)(path, index)
     if path.suffix == ".bz2":
-      table = work_dir / f"{path.name}.blocks.npy"
-      if not table.exists():
-        blocks = bzip2_blocks.find(
-          path, lambda done: say(f"{path.name}: {100 * done // size}% searched for blocks")
-        )
-        files.write_array(table, blocks)
-      _load_decoder(say)
+      count = max(0, len(_blocks(index)) - 1)  # the last is the end
       step = max(1, round(chunk_bytes / _BLOCK_BYTES))
-      return LineFile(path, table, -(-len(np.load(table, mmap_mode="r")) // step), size, step)
-    if path.suffix == ".gz":
-      table = work_dir / f"{path.name}.index"
-      if not table.exists():
-        say(f"{path.name}: indexed, so that it can be read from any place")
-        _index_gzip(path, table)
-      with _gzip(path, table) as file:
-        text = file.seek(0, os.SEEK_END)
-      return LineFile(path, table, -(-text // chunk_bytes), size, chunk_bytes)
-    return LineFile(path, None, -(-size // chunk_bytes), size, chunk_bytes)
+      return LineFile(path, index, -(-count // step), size, step)
+    with _opened(path, index) as file:
+      text = file.seek(0, os.SEEK_END)
+    return LineFile(path, index, -(-text // chunk_bytes), size, chunk_bytes)
   except (OSError, ValueError, EOFError, RuntimeError) as error:
-    raise XmcapError(f"{path}: damaged, or cannot be read ({one_line(error)}): download it again") from None
+    raise _damaged(path, error) from None
 
 
 def most_unpacked(size: int) -> int:
@@ -178,57 +184,59 @@ def _joined(rest: bytes, piece: bytes, path: pathlib.Path) -> bytes:
   return rest + piece
 
 
-def _read_plain(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
-  with open(file.path, "rb") as opened:
-    yield from _pieces(opened, begin, end)
+def _damaged(path: pathlib.Path, error: Exception) -> XmcapError:
+  said = one_line(error).replace("std::exception", "breaks off")
+  return XmcapError(f"{path}: damaged, or cannot be read ({said}): download it again")
 
 
-def _read_gzip(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
-  with _gzip(file.path, file.table) as opened:
-    yield from _pieces(opened, begin, end)
-
-
-def _pieces(opened, begin: int, end: int | None) -> Iterator[bytes]:
-  opened.seek(begin)
-  left = end - begin if end is not None else None
-  while piece := opened.read(_PIECE if left is None else min(_PIECE, left)):
-    yield piece
-    if left is not None:
-      left -= len(piece)
-
-
-def _load_decoder(say: Callable[[str], None]) -> None:
-  """Before processes are made that need it, so that one compiles it and the others load what it kept."""
-  if "xmcap.data.corpora.bzip2_decoder" in sys.modules:
-    return
-  say("the decoder of bzip2 is loaded; the first time it is compiled, in some 8 s")
-  from xmcap.data.corpora import bzip2_decoder, compiled  # noqa: F401 imports numba, which only bzip2 needs
-
-  if compiled.not_kept:
-    say(
-      f"each process compiles the decoder of bzip2 anew ({compiled.not_kept[0]}): name a folder of yours in "
-      "NUMBA_CACHE_DIR"
-    )
-
-
-def _read_bzip2(file: LineFile, begin: int, end: int | None) -> Iterator[bytes]:
-  from xmcap.data.corpora import bzip2_decoder  # see `_load_decoder`
-
-  blocks = np.load(file.table, mmap_mode="r")
-  with open(file.path, "rb") as opened:
-    for block in blocks[begin:end]:
-      first, last = map(int, block)
-      start = first // 8
-      opened.seek(start)
-      data = opened.read(-(-last // 8) - start)
-      yield bzip2_decoder.decompress(data, first - 8 * start, last - 8 * start)
-
-
-def _gzip(path: pathlib.Path, table: pathlib.Path):
+def _opened(path: pathlib.Path, index: pathlib.Path | None):
   # One thread: the processes that read chunks share the cores.
-  opened = rapidgzip.open(str(path), parallelization=1)
-  opened.import_index(str(table))
-  return opened
+  if index is None:
+    return open(path, "rb")
+  if path.suffix == ".bz2":
+    file = rapidgzip.IndexedBzip2File(str(path), parallelization=1)
+    file.set_block_offsets(dict(np.load(index, allow_pickle=False).tolist()))
+    return file
+  file = rapidgzip.open(str(path), parallelization=1)
+  file.import_index(str(index))
+  return file
+
+
+def _blocks(index: pathlib.Path) -> np.ndarray:
+  """The bytes of the text of a bzip2 file at which its blocks begin, and its end: int64 [blocks + 1]."""
+  return np.unique(np.load(index, allow_pickle=False)[:, 1])
+
+
+def _index_bzip2(path: pathlib.Path, index: pathlib.Path) -> None:
+  size = path.stat().st_size
+  # With one thread the checksums of streams are compared too, but it is the blocks' that tell of damage.
+  with rapidgzip.IndexedBzip2File(str(path), parallelization=files.available_cores()) as file:
+    while file.read(16 << 20):
+      if file.tell() > most_unpacked(size):
+        raise too_large(path, size)
+    offsets = np.array(sorted(file.block_offsets().items()), np.int64).reshape(-1, 2)
+  read = -(-int(offsets[-1, 0]) // 8) if len(offsets) else 0
+  if not size or not _holds_nothing(path, read):
+    raise XmcapError(
+      f"{path}: no bzip2 file from byte {read:,} on, of {size:,}: give the file as it was published"
+    )
+  files.write_array(index, offsets)
+
+
+def _holds_nothing(path: pathlib.Path, begin: int) -> bool:
+  """Whether nothing but empty streams of bzip2 lies from a byte on: rapidgzip passes over what it does not know."""
+  with open(path, "rb") as file:
+    file.seek(begin)
+    rest = file.read(_PIECE)
+  try:
+    while rest:
+      stream = bz2.BZ2Decompressor()
+      if stream.decompress(rest, 1) or not stream.eof:
+        return False
+      rest = stream.unused_data
+  except OSError:
+    return False
+  return True
 
 
 class _IndexFile(io.FileIO):
@@ -236,12 +244,12 @@ class _IndexFile(io.FileIO):
   when the file is closed.
   """
 
-  def __init__(self, path: pathlib.Path, table: pathlib.Path):
-    self._table, self._error = table, None
+  def __init__(self, path: pathlib.Path, index: pathlib.Path):
+    self._index, self._error = index, None
     try:
       super().__init__(path, "wb")
     except OSError as error:
-      raise files.cannot_write(table, error) from None
+      raise files.cannot_write(index, error) from None
 
   def write(self, data) -> int:
     left = memoryview(data).cast("B")
@@ -255,14 +263,14 @@ class _IndexFile(io.FileIO):
   def __exit__(self, *error) -> None:
     super().__exit__(*error)
     if self._error is not None:
-      raise files.cannot_write(self._table, self._error) from None
+      raise files.cannot_write(self._index, self._error) from None
 
 
-def _index_gzip(path: pathlib.Path, table: pathlib.Path) -> None:
+def _index_gzip(path: pathlib.Path, index: pathlib.Path) -> None:
   size = path.stat().st_size
   with rapidgzip.open(str(path), parallelization=files.available_cores()) as opened:
     while opened.read(16 << 20):
       if opened.tell() > most_unpacked(size):
         raise too_large(path, size)
-    with files.replacing(table) as temporary, _IndexFile(temporary, table) as file:
+    with files.replacing(index) as temporary, _IndexFile(temporary, index) as file:
       opened.export_index(file)

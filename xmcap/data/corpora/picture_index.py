@@ -2,104 +2,119 @@
 
 A working folder holds, under `pictures/`,
 
-  index.json           what was searched, and the problems found; written last, so its presence says "whole"
-  entries, names       where each picture lies, and its path there
-  keys.table           names of pictures -> entries (name_table.py)
-  urls.table           addresses -> entries, where they are known
-  mapped.table         keys of the key map -> entries, where there is one
+  index.sqlite         what was searched, where each picture lies and by what names it is known; appears whole
   unpacked-00000.bin   the pictures of a .tgz, one behind the other
 
 picture_search.py fills `parts/`, of which this makes one table.
 """
 
+import contextlib
 import dataclasses
 import functools
-import io
 import json
 import os
 import pathlib
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TypeVar
 
 from xmcap.data import files
-from xmcap.data.corpora import archives, name_table, picture_search
+from xmcap.data.corpora import archives, picture_search
 from xmcap.data.corpora.archives import FOLDER, File, Found, Trouble
-from xmcap.data.corpora.picture_search import ENTRY, ENTRY_FORMAT, Unit
+from xmcap.data.corpora.picture_search import COLUMNS, Unit, packed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
 
 _MAX_MAP_LINE = 1 << 16
 
+# `place` orders the pictures of a folder by their paths; those of an archive stay as they lie in it. Of several with
+# one name the first by (file, place, number) counts.
+_SCHEMA = f"""
+CREATE TABLE about (inputs, files, has_urls, is_mapped);
+CREATE TABLE pictures (number INTEGER PRIMARY KEY, {COLUMNS}, place, has_urls);
+CREATE TABLE urls (url PRIMARY KEY, number) WITHOUT ROWID;
+CREATE TABLE keys (key PRIMARY KEY, number) WITHOUT ROWID;
+CREATE TABLE problems (kind, place, what);
+CREATE INDEX tails ON pictures (tail);
+CREATE INDEX stems ON pictures (stem);
+CREATE INDEX bases ON pictures (base, file);
+"""
+_ORDER = "file, place, number"
+_FOUND = "number, file, path, offset, size, packed, crc"
+
+
+_Found = TypeVar("_Found")
+
 
 class Index:
-  """Looks pictures up; pickles as its folder.
+  """Looks pictures up; pickles as its path.
 
   Attributes:
     files: what the numbers of files stand for.
     has_urls: whether addresses are known.
   """
 
-  def __init__(self, folder: pathlib.Path):
-    self._folder = folder
-    about = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-    self.files = [File(*file) for file in about["files"]]
-    self.has_urls = about["has_urls"]
-    self._count = about["pictures"]
-    self._is_mapped = about["is_mapped"]
-    self._entries = io.FileIO(folder / "entries")
-    self._names = io.FileIO(folder / "names")
-    self._keys = name_table.Table(folder / "keys.table")
-    self._urls = name_table.Table(folder / "urls.table")
-    self._mapped = name_table.Table(folder / "mapped.table")
+  def __init__(self, path: pathlib.Path):
+    self._path = path
+    self._database = picture_search.connect(path)
+    _, listed, self.has_urls, self._is_mapped = self._database.execute("SELECT * FROM about").fetchone()
+    self.files = [File(*file) for file in json.loads(listed)]
 
   def __reduce__(self):
-    return Index, (self._folder,)
+    return Index, (self._path,)
 
   def __len__(self) -> int:
-    return self._count
+    return self._database.execute("SELECT count(*) FROM pictures").fetchone()[0]
 
   def find(self, key: str) -> tuple[int, Found]:
-    """A picture by a key of the key map, by a path as a release gives it, or by its name; KeyError if there is none."""
+    """A picture by a key of the key map, by a path as a release gives it, or by its name; KeyError if there is none.
+
+    Returns the number of the file that it lies in, and where.
+    """
     if self._is_mapped:
-      found = self._mapped.find(picture_search.KEY, _canonical(key))
-    else:
-      found = _find_path(self._keys, key)
-    if found is None:
-      raise KeyError(key)
-    return self.entry(found[0])
+      return self._of("number = (SELECT number FROM keys WHERE key = ?)", _canonical(key))
+    return _find_path(self._of, key)
 
   def find_url(self, url: str) -> tuple[int, Found]:
     """A picture by its address; KeyError if there is none."""
-    found = self._urls.find(picture_search.URL, url)
-    if found is None:
-      raise KeyError(url)
-    return self.entry(found[0])
+    return self._of("number = (SELECT number FROM urls WHERE url = ?)", url)
 
   def names(self) -> Iterator[str]:
     """The names of all pictures, without folder and suffix, in the order they were found; a name may come again."""
-    for number in range(len(self)):
-      yield archives.split_suffix(self.entry(number)[1].path.rpartition("/")[2])[0]
+    for (stem,) in self._database.execute("SELECT stem FROM pictures ORDER BY number"):
+      yield stem.decode("utf-8", "surrogatepass")
 
-  def entry(self, number: int) -> tuple[int, Found]:
-    """The number of the file that a picture lies in, and where."""
-    data = os.pread(self._entries.fileno(), ENTRY.itemsize, number * ENTRY.itemsize)
-    file_number, crc, offset, size, packed, name, length = ENTRY_FORMAT.unpack(data)
-    path = os.fsdecode(os.pread(self._names.fileno(), length, name))
-    return file_number, Found(path, offset, size, packed, crc)
+  def _of(self, condition: str, *texts: str, alone: bool = False) -> tuple[int, Found]:
+    _, file, path, *place = _first(self._database, condition, *texts, alone=alone)
+    return file, Found(path.decode("utf-8", "surrogatepass"), *place)
 
 
-def _find_path(keys: name_table.Table, key: str) -> tuple[int, int] | None:
-  folder, _, name = key.rpartition("/")
+def _first(database: sqlite3.Connection, condition: str, *texts: str, alone: bool = False) -> tuple:
+  """The first picture for which a condition holds; KeyError for none, or for several where one is to be `alone`."""
+  query = f"SELECT {_FOUND} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2"
+  rows = database.execute(query, [packed(text) for text in texts]).fetchall()
+  if not rows or (alone and len(rows) > 1):
+    raise KeyError(texts[-1])
+  return rows[0]
+
+
+def _find_path(find: Callable[..., _Found], path: str) -> _Found:
+  """What `find` returns for a path as a release gives it: by the last folder and the name, else by the name."""
+  folder, _, name = path.rpartition("/")
   if folder:
-    found = keys.find(picture_search.TAIL, f"{folder.rpartition('/')[2]}/{name}")
-    if found is not None:
-      return found
-  found = keys.find(picture_search.STEM, archives.split_suffix(name)[0])
+    with contextlib.suppress(KeyError):
+      return find("tail = ?", f"{folder.rpartition('/')[2]}/{name}")
   # Of several pictures with this name none lies where the path says.
-  return None if folder and found is not None and found[1] else found
+  return find("stem = ?", archives.split_suffix(name)[0], alone=bool(folder))
+
+
+def _find_mapped(find: Callable[..., _Found], path: str) -> _Found:
+  """The same for a path of a key map: by the whole of it, before that."""
+  inside = "/".join(part for part in path.split("/") if part not in ("", "."))
+  with contextlib.suppress(KeyError):
+    return find("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
+  return _find_path(find, path)
 
 
 def _canonical(key: str) -> str:
@@ -118,142 +133,107 @@ def make(
 ) -> tuple[Index, Problems]:
   """Searches places and makes the table, or takes the one that is there; see `pictures.open_pictures`."""
   folder = pathlib.Path(work_dir) / "pictures"
-  parts = folder / "parts"
-  listed, units = picture_search.find_units(places, folder, paths=key_map is not None)
+  path = folder / "index.sqlite"
+  listed, units = picture_search.find_units(places, folder)
   try:
-    inputs = [unit.fingerprint() for unit in units]
+    searched = [unit.fingerprint() for unit in units]
     mapped = [] if key_map is None else archives.fingerprint(key_map)
   except OSError as error:
     raise UsageError(f"{error.filename}: {error.strerror}: name a file that can be read") from None
-  wanted = {"version": picture_search.VERSION, "inputs": inputs, "key_map": mapped}
-  about = picture_search.read_json(folder / "index.json")
-  held = about is not None and {name: about.get(name) for name in wanted} == wanted
-  if not held or not all(os.path.exists(file.unpacked) for file in listed if file.unpacked):
-    files.make_folder(parts)
-    (folder / "index.json").unlink(missing_ok=True)
+  inputs = json.dumps([picture_search.VERSION, searched, mapped])
+  unpacked = all(os.path.exists(file.unpacked) for file in listed if file.unpacked)
+  if not unpacked or _inputs_of(path) != inputs:
+    files.make_folder(folder / "parts")
+    path.unlink(missing_ok=True)
     picture_search.search(units, processes, progress)
-    about = {**wanted, **_merge(folder, listed, units, key_map, progress)}
-    files.write_text(folder / "index.json", json.dumps(about))
-    shutil.rmtree(parts, ignore_errors=True)
+    _merge(path, inputs, listed, units, key_map, progress)
+    shutil.rmtree(folder / "parts", ignore_errors=True)
   # Added again one by one, for on_bad may be another than the last time.
   problems = Problems(on_bad)
-  for trouble in about["problems"]:
-    problems.add(*trouble)
-  return Index(folder), problems
+  with contextlib.closing(picture_search.connect(path)) as database:
+    for trouble in database.execute("SELECT * FROM problems ORDER BY rowid"):
+      problems.add(*trouble)
+  return Index(path), problems
+
+
+def _inputs_of(path: pathlib.Path) -> str | None:
+  """What a table was made of; None if there is none."""
+  with contextlib.suppress(sqlite3.Error), contextlib.closing(picture_search.connect(path)) as database:
+    return database.execute("SELECT inputs FROM about").fetchone()[0]
+  return None
 
 
 def _merge(
-  folder: pathlib.Path,
+  path: pathlib.Path,
+  inputs: str,
   listed: Sequence[File],
   units: Sequence[Unit],
   key_map: str | os.PathLike | None,
   progress: Callable[[str], None],
-) -> dict[str, Any]:
-  """Makes one table of the parts; returns what index.json says about it."""
-  found = [picture_search.read_json(unit.of("json")) for unit in units]
-  shifts = np.concatenate([[0], np.cumsum([about["pictures"] for about in found])]).astype(np.int64)
-  total = int(shifts[-1])
-  progress(f"pictures: {total:,} found; sorting their names")
-  if not total:
-    raise UsageError(
-      f"{', '.join(file.path for file in listed[:3])}: no picture in it: name where the pictures are"
-    )
-  if total > name_table.MAX_NUMBER:
-    raise UsageError(f"{total:,} pictures are more than the {name_table.MAX_NUMBER:,} that can be told apart")
-  _merge_entries(folder, units)
-  problems = [tuple(trouble) for about in found for trouble in about["problems"]]
-  duplicates = _Duplicates(folder, listed, shifts, [about["addresses"] > 0 for about in found])
-  with open(folder / "names", "rb") as duplicates.names, open(folder / "entries", "rb") as duplicates.entries:
-    rows = [name_table.Part(unit.of("keys"), int(shift)) for unit, shift in zip(units, shifts, strict=False)]
-    rows += [
-      name_table.Part(unit.of("bases"), int(shift))
-      for unit, shift, about in zip(units, shifts, found, strict=False)
-      if about["addresses"]
-    ]
-    name_table.build(rows, folder / "keys.table", duplicates.first)
-  problems += duplicates.problems
-  keys = name_table.Table(folder / "keys.table")
-  parts = folder / "parts"
-  with name_table.RowWriter(parts / "urls") as urls, name_table.RowWriter(parts / "mapped") as mapped:
-    has_urls = _add_addresses(units, keys, urls)
-    if key_map is not None:
-      has_urls |= _add_map(key_map, keys, urls, mapped)
-  name_table.build([name_table.Part(parts / "urls", 0)], folder / "urls.table")
-  name_table.build([name_table.Part(parts / "mapped", 0)], folder / "mapped.table", _first_line)
-  return {
-    "files": [dataclasses.astuple(file) for file in listed],
-    "pictures": total,
-    "has_urls": has_urls,
-    "is_mapped": key_map is not None,
-    "problems": problems,
-  }
-
-
-def _merge_entries(folder: pathlib.Path, units: Sequence[Unit]) -> None:
-  with files.output(folder / "entries") as entries, files.output(folder / "names") as names:
+) -> None:
+  """Makes one table of the parts."""
+  with picture_search.database(path, _SCHEMA) as database:
     for unit in units:
-      shift = names.tell()
-      with open(unit.of("entries"), "rb") as part:
-        while len(rows := np.fromfile(part, ENTRY, 1 << 16)):
-          rows["name"] += np.uint64(shift)
-          entries.write(rows.tobytes())
-      with open(unit.of("names"), "rb") as part:
-        shutil.copyfileobj(part, names)
+      _add_part(database, unit)
+    total = database.execute("SELECT count(*) FROM pictures").fetchone()[0]
+    progress(f"pictures: {total:,} found; sorting their names")
+    if not total:
+      raise UsageError(
+        f"{', '.join(file.path for file in listed[:3])}: no picture in it: name where the pictures are"
+      )
+    _add_duplicates(database, listed)
+    if key_map is not None:
+      _add_map(database, key_map)
+    has_urls = database.execute("SELECT EXISTS (SELECT * FROM urls)").fetchone()[0]
+    files_of = json.dumps([dataclasses.astuple(file) for file in listed])
+    database.execute(
+      "INSERT INTO about VALUES (?, ?, ?, ?)", (inputs, files_of, has_urls, key_map is not None)
+    )
 
 
-class _Duplicates:
-  """Chooses among pictures with one name, and counts the others.
+def _add_part(database: sqlite3.Connection, unit: Unit) -> None:
+  database.commit()  # nothing can be attached in the middle of a change
+  database.execute("ATTACH ? AS part", [str(unit.part)])
+  place = "path" if unit.file.kind == FOLDER else "x''"
+  database.execute(
+    f"INSERT INTO pictures ({COLUMNS}, place, has_urls) SELECT {COLUMNS}, {place}, "
+    "(SELECT addresses > 0 FROM part.about) FROM part.pictures ORDER BY rowid"
+  )
+  # An address belongs to the picture beside it; the first of an address counts.
+  database.execute(
+    "INSERT OR IGNORE INTO urls SELECT url, number FROM part.addresses AS found JOIN pictures "
+    "ON pictures.base = found.base AND pictures.file = found.file ORDER BY place, number"
+  )
+  database.execute("INSERT INTO problems SELECT * FROM part.problems ORDER BY rowid")
+  database.commit()
+  database.execute("DETACH part")
 
-  Where addresses are known, pictures are told apart by their paths, for keys begin anew in each fetch; else by
-  their names.
+
+def _add_duplicates(database: sqlite3.Connection, listed: Sequence[File]) -> None:
+  """Lists pictures that another with the same name comes before.
+
+  Where addresses are known, pictures are told apart by their paths, for keys begin anew in each fetch; else by their
+  names.
   """
-
-  def __init__(
-    self, folder: pathlib.Path, listed: Sequence[File], shifts: np.ndarray, have_urls: Sequence[bool]
-  ):
-    self._listed = listed
-    self._shifts = shifts
-    self._have_urls = have_urls
-    self.problems: list[Trouble] = []
-
-  def first(self, space: int, numbers: np.ndarray) -> int:
-    places = sorted(self._place(number) for number in numbers.tolist())
-    if space in (picture_search.STEM, picture_search.BASE):
-      for *_, number, path in places[1:]:
-        unit = int(np.searchsorted(self._shifts, number, side="right")) - 1
-        if self._have_urls[unit] == (space == picture_search.BASE):
-          self.problems.append(Trouble("duplicate_picture", path, ""))
-          picture_search.check_count(self.problems)
-    return places[0][2]
-
-  def _place(self, number: int) -> tuple[int, str, int, str]:
-    """What pictures are ordered by: the file's number, the path in a folder, the number; and where it is."""
-    self.entries.seek(number * ENTRY.itemsize)
-    entry = np.fromfile(self.entries, ENTRY, 1)[0]
-    self.names.seek(int(entry["name"]))
-    name = os.fsdecode(self.names.read(int(entry["length"])))
-    file = self._listed[entry["file"]]
-    where = archives.described(file, name, whole=False)
-    return int(entry["file"]), name if file.kind == FOLDER else "", number, where
+  count = 0
+  for names, of_urls in (("stem", 0), ("base, file", 1)):
+    condition = " AND ".join(f"{name} = ?" for name in names.split(", "))
+    several = database.execute(f"SELECT {names} FROM pictures GROUP BY {names} HAVING count(*) > 1")
+    for name in several:
+      query = f"SELECT file, path, has_urls FROM pictures WHERE {condition} ORDER BY {_ORDER}"
+      same = database.execute(query, name)
+      same.fetchone()  # the one that counts
+      for file, path, has_urls in same:
+        if has_urls == of_urls:
+          where = archives.described(listed[file], path.decode("utf-8", "surrogatepass"), whole=False)
+          trouble = Trouble("duplicate_picture", where, "")
+          count += 1
+          picture_search.check_count(count, trouble)
+          database.execute("INSERT INTO problems VALUES (?, ?, ?)", trouble)
 
 
-def _add_addresses(units: Sequence[Unit], keys: name_table.Table, urls: name_table.RowWriter) -> bool:
-  any_found = False
-  for unit in units:
-    with open(unit.of("addresses"), "rb") as part:
-      for pair in iter(functools.partial(part.read, 32), b""):
-        found = keys.find_digest(pair[:16])
-        if found is not None:
-          urls.add_digest(picture_search.URL, pair[16:], found[0])
-          any_found = True
-  return any_found
-
-
-def _add_map(
-  path: str | os.PathLike, keys: name_table.Table, urls: name_table.RowWriter, mapped: name_table.RowWriter
-) -> bool:
+def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
   """Adds the rows of a key map, whose files are looked up, never opened."""
-  has_urls = False
   with open(path, "rb") as lines:
     for number, line in enumerate(iter(functools.partial(lines.readline, _MAX_MAP_LINE), b""), 1):
       try:
@@ -265,19 +245,16 @@ def _add_map(
       key, tab, file = text.partition("\t")
       if not (key and tab and file) or len(line) == _MAX_MAP_LINE:
         raise UsageError(f"{path}, line {number:,}: give a key, a tab and the name of a file")
-      found = keys.find(
-        picture_search.PATH, "/".join(part for part in file.split("/") if part not in ("", "."))
-      )
-      found = found or _find_path(keys, file)
-      if found is None:
+      try:
+        found, *_ = _find_mapped(functools.partial(_first, database), file)
+      except KeyError:
         continue  # it is counted as missing when it is asked for
       if "://" in key:
-        urls.add(picture_search.URL, key, found[0])
-        has_urls = True
-      else:
-        mapped.add(picture_search.KEY, _canonical(key), found[0])
-  return has_urls
-
-
-def _first_line(space: int, numbers: np.ndarray) -> int:
-  raise UsageError("the key map names a key twice, for two files: keep one line a key")
+        database.execute("INSERT OR IGNORE INTO urls VALUES (?, ?)", (packed(key), found))
+        continue
+      try:
+        database.execute("INSERT INTO keys VALUES (?, ?)", (packed(_canonical(key)), found))
+      except sqlite3.IntegrityError:
+        raise UsageError(
+          f"{path}, line {number:,}: the key map names a key twice, for two files: keep one line a key"
+        ) from None

@@ -1,47 +1,42 @@
-"""The search for the pictures of a release: every archive, or folder in a folder, by one process into files of its own.
+"""The search for the pictures of a release: every archive, or folder in a folder, by one process into a database.
 
-Of unit 7, `parts/00007.json` says what was found, and is written last, so that a search that was killed goes on with
-the units that are not whole; `.entries` and `.names` say where each picture lies and its path there; `.keys` and
-`.bases` are rows of names (name_table.py), and `.addresses` pairs of hashes, a path's and an address's.
+`parts/00007.sqlite` holds what unit 7 found. It appears whole or not at all, so that a search that was killed goes on
+with the units that are left.
 """
 
+import contextlib
 import dataclasses
+import errno
 import json
 import os
 import pathlib
-import struct
+import sqlite3
+import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from xmcap.data import files, workers
-from xmcap.data.corpora import archives, name_table, tar_files
+from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, TAR, Address, File, Found, Trouble
 from xmcap.errors import UsageError, XmcapError
 from xmcap.processes import Killed
 
-# The kinds of names that pictures have: the whole path, the last folder with the name, the name without its suffix,
-# the file's number with the path without its suffix, and those that addresses and key maps give.
-PATH, TAIL, STEM, BASE, URL, KEY = range(1, 7)
-
-ENTRY = np.dtype(
-  [
-    *(("file", "<u4"), ("crc", "<u4"), ("offset", "<u8"), ("size", "<u8"), ("packed", "<u8")),
-    *(("name", "<u8"), ("length", "<u8")),  # where its path lies among the names
-  ]
-)
-"""Where a picture lies: the number of its file, then as in `archives.Found`."""
-
-ENTRY_FORMAT = struct.Struct("<IIQQQQQ")
-"""The same for `struct`."""
-
-VERSION = 1
-"""Of these files; other versions are made anew."""
+VERSION = 2
+"""Of the databases; other versions are made anew."""
 
 MAX_PROBLEMS = 200_000
 """A place with more entries that are refused, or given twice, is no release; they are held in memory."""
 
+COLUMNS = "file, path, base, tail, stem, offset, size, packed, crc"
+"""Of a picture: the number of its file, its path there, the same without its suffix, its last folder and name, its name
+without suffix, and where its bytes lie, as in `archives.Found`. Texts are bytes, for names of files may be no UTF-8."""
+
+_SCHEMA = f"""
+CREATE TABLE about (fingerprint, pictures, addresses);
+CREATE TABLE pictures ({COLUMNS});
+CREATE TABLE addresses (file, base, url);
+CREATE TABLE problems (kind, place, what);
+"""
 _MAX_UNITS = 4_096  # folders in a folder that are searched by themselves
 
 
@@ -52,11 +47,10 @@ class Unit:
   Attributes:
     file_number: place of `file` in the list of files.
     file: an archive or a folder.
-    part: its part files, without their endings.
+    part: the database of what is found.
     inside: of a folder, the folder in it that is searched; "" for itself.
     below: whether the folders in that are searched too.
     alone: whether the file is a release of its own, and not one of many.
-    paths: whether whole paths are names, as key maps need.
   """
 
   file_number: int
@@ -65,27 +59,19 @@ class Unit:
   inside: str = ""
   below: bool = True
   alone: bool = True
-  paths: bool = False
 
   def fingerprint(self) -> list:
     """What changes when there may be something else to find; OSError if it is not there."""
     path = os.path.join(self.file.path, self.inside) if self.inside else self.file.path
-    return [*archives.fingerprint(path), self.file_number, self.below, self.paths, VERSION]
-
-  def of(self, suffix: str) -> pathlib.Path:
-    """One of its part files."""
-    return self.part.with_name(f"{self.part.name}.{suffix}")
+    return [*archives.fingerprint(path), self.file_number, self.below, VERSION]
 
 
-def find_units(
-  places: Sequence[str | os.PathLike], folder: pathlib.Path, paths: bool
-) -> tuple[list[File], list[Unit]]:
+def find_units(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> tuple[list[File], list[Unit]]:
   """The files of places, and the units of their search; a folder with .tar files at its top is those files.
 
   Args:
     places: as for `pictures.open_pictures`.
-    folder: for part files and what is unpacked.
-    paths: as in `Unit`.
+    folder: for databases and what is unpacked.
 
   Raises:
     UsageError: a place is not there, or is no folder or archive.
@@ -99,8 +85,8 @@ def find_units(
     add_unit(**more)
 
   def add_unit(**more: Any) -> None:
-    part = folder / "parts" / f"{len(units):05d}"
-    units.append(Unit(len(listed) - 1, listed[-1], part, paths=paths, **more))
+    part = folder / "parts" / f"{len(units):05d}.sqlite"
+    units.append(Unit(len(listed) - 1, listed[-1], part, **more))
 
   for place in places:
     path = os.path.abspath(place)
@@ -161,39 +147,69 @@ def _searched(units: Sequence[Unit], processes: int) -> Iterator[int]:
 
 
 def _search(unit: Unit) -> int:
-  """Searches a unit into its part files, if that has not been done; returns the number of pictures."""
-  fingerprint = unit.fingerprint()
-  about = read_json(unit.of("json"))
-  if about is not None and about["fingerprint"] == fingerprint:
-    return about["pictures"]
-  pictures = addresses = written = 0
-  problems: list[Trouble] = []
-  with (
-    files.output(unit.of("entries")) as entries,
-    files.output(unit.of("names")) as names,
-    files.output(unit.of("addresses")) as address_file,
-    name_table.RowWriter(unit.of("keys")) as keys,
-    name_table.RowWriter(unit.of("bases")) as bases,
-  ):
+  """Searches a unit into its database, if that has not been done; returns the number of pictures."""
+  fingerprint = json.dumps(unit.fingerprint())
+  with contextlib.suppress(sqlite3.Error), contextlib.closing(connect(unit.part)) as part:
+    known, pictures, _ = part.execute("SELECT * FROM about").fetchone()
+    if known == fingerprint:
+      return pictures
+  pictures = addresses = problems = 0
+  with database(unit.part, _SCHEMA) as part:
     for found in _entries_of(unit):
       if isinstance(found, Trouble):
-        problems.append(found)
-        check_count(problems)
+        problems += 1
+        check_count(problems, found)
+        part.execute("INSERT INTO problems VALUES (?, ?, ?)", found)
       elif isinstance(found, Address):
-        base = name_table.digest(BASE, f"{unit.file_number}/{found.stem}")
-        address_file.write(base + name_table.digest(URL, found.url))
         addresses += 1
+        row = unit.file_number, packed(found.stem), packed(found.url)
+        part.execute("INSERT INTO addresses VALUES (?, ?, ?)", row)
       else:
-        name = found.path.encode("utf-8", "surrogateescape")
-        about = (unit.file_number, found.crc, found.offset, found.size, found.packed, written, len(name))
-        entries.write(ENTRY_FORMAT.pack(*about))
-        names.write(name)
-        written += len(name)
-        _add_names(keys, bases, unit, found.path, pictures)
         pictures += 1
-  about = {"fingerprint": fingerprint, "pictures": pictures, "addresses": addresses, "problems": problems}
-  files.write_text(unit.of("json"), json.dumps(about))
+        part.execute("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _row(unit, found))
+    part.execute("INSERT INTO about VALUES (?, ?, ?)", (fingerprint, pictures, addresses))
   return pictures
+
+
+def _row(unit: Unit, found: Found) -> tuple[int | bytes, ...]:
+  folder, _, name = found.path.rpartition("/")
+  tail = f"{folder.rpartition('/')[2] or unit.file.name}/{name}"
+  base, stem = archives.split_suffix(found.path)[0], archives.split_suffix(name)[0]
+  texts = map(packed, (found.path, base, tail, stem))
+  return unit.file_number, *texts, found.offset, found.size, found.packed, found.crc
+
+
+def packed(text: str) -> bytes:
+  """A text as the databases hold it."""
+  return text.encode("utf-8", "surrogatepass")
+
+
+def connect(path: pathlib.Path) -> sqlite3.Connection:
+  """Opens a database that is whole, to read; sqlite3.Error where there is none."""
+  return sqlite3.connect(f"file:{urllib.parse.quote(str(path))}?mode=ro&immutable=1", uri=True)
+
+
+@contextlib.contextmanager
+def database(path: pathlib.Path, schema: str) -> Iterator[sqlite3.Connection]:
+  """A new database to write, which has its name once the `with` ends well.
+
+  Raises:
+    XmcapError: it cannot be written; names it.
+  """
+  with files.replacing(path) as temporary:
+    try:
+      with contextlib.closing(sqlite3.connect(temporary)) as opened:
+        # It is thrown away where it is not finished, so that nothing need be undone.
+        opened.executescript(
+          "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -131072;"
+        )
+        opened.executescript(schema)
+        yield opened
+        opened.commit()
+    except sqlite3.OperationalError as error:
+      full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+      number = errno.ENOSPC if full else errno.EIO
+      raise files.cannot_write(path, OSError(number, os.strerror(number) if full else str(error))) from None
 
 
 def _entries_of(unit: Unit) -> Iterator[Found | Address | Trouble]:
@@ -205,30 +221,10 @@ def _entries_of(unit: Unit) -> Iterator[Found | Address | Trouble]:
   return tar_files.search_tar(path, unit.alone, unit.file.unpacked)
 
 
-def _add_names(
-  keys: name_table.RowWriter, bases: name_table.RowWriter, unit: Unit, path: str, number: int
-) -> None:
-  folder, _, name = path.rpartition("/")
-  keys.add(TAIL, f"{folder.rpartition('/')[2] or unit.file.name}/{name}", number)
-  keys.add(STEM, archives.split_suffix(name)[0], number)
-  if unit.paths:
-    keys.add(PATH, path, number)
-  bases.add(BASE, f"{unit.file_number}/{archives.split_suffix(path)[0]}", number)
-
-
-def check_count(problems: Sequence[Trouble]) -> None:
+def check_count(count: int, last: Trouble) -> None:
   """Raises XmcapError where there are more problems than can be held."""
-  if len(problems) > MAX_PROBLEMS:
-    last = problems[-1]
+  if count > MAX_PROBLEMS:
     raise XmcapError(
       f"{last.where}: more than {MAX_PROBLEMS:,} pictures with problems ({last.kind}): name each place of pictures "
       "once, and none that is not of the release"
     )
-
-
-def read_json(path: pathlib.Path) -> Any:
-  """What a file of ours holds; None if it is not there, or not whole."""
-  try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError):
-    return None

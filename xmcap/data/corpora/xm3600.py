@@ -17,8 +17,8 @@ import msgspec
 
 from xmcap.data import files, record_writer
 from xmcap.data.corpora import build as build_lib
-from xmcap.data.corpora import name_table, plans, xm3600_lines
 from xmcap.data.corpora import pictures as pictures_lib
+from xmcap.data.corpora import plans, xm3600_lines
 from xmcap.data.corpora.build import Report
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import Problems
@@ -218,7 +218,7 @@ class ShardMaker:
 
 def without_lines(pictures: pictures_lib.Pictures, keys: set[str], on_bad: str) -> Problems:
   """Pictures of which no line speaks; a folder may hold all of Open Images."""
-  problems = Problems(on_bad, most=name_table.MAX_NUMBER)
+  problems = Problems(on_bad, most=2**32)
   seen: set[str] = set()
   for key in pictures.names():
     if key not in keys and key not in seen:
