@@ -56,7 +56,7 @@ class Predictor:
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
-    self.captioner = _captioner().unrolled()
+    self.captioner = _captioner()
     self.vocabulary = _vocabulary(mixture, vocabulary)
     if vocabulary:
       checks.check_rows(self.vocabulary, self.captioner.t5.vocab_size)
@@ -90,7 +90,7 @@ class Predictor:
     call this with the same arguments, each loads the pictures of its own devices, and all get all captions.
 
     Args:
-      params: the captioner's parameters, its layers stacked or one by one.
+      params: the captioner's parameters.
       keys: of the pictures.
       load: key -> uint8 [image_size, image_size, 3]; called on threads, while a batch before is decoded.
       codes: the languages.
@@ -112,17 +112,17 @@ class Predictor:
     for path, leaf in found.items():
       if not jnp.issubdtype(getattr(leaf, "dtype", None), jnp.floating):
         raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
-    given = {path: _Shaped(shape) for path, shape in start_lib.unrolled_shapes(params).items()}
-    saved.check_same(self._shapes, given, "the parameters", allow_extra=True)
+    saved.check_same(self._shapes, found, "the parameters", allow_extra=True)
 
   @functools.cached_property
   def _shapes(self) -> dict[str, "_Shaped"]:
-    """{path: shape} of the model's parameters, layers one by one."""
+    """{path: shape} of the model's parameters."""
+    # One layer is traced for all.
     vit, t5 = (dataclasses.replace(config, scan=True) for config in (self.captioner.vit, self.captioner.t5))
     image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), np.uint8)
     tokens = jax.ShapeDtypeStruct((1, 1, 1), np.int32)
     made = jax.eval_shape(Captioner(vit, t5).init, jax.random.key(0), image, tokens, tokens)
-    return {path: _Shaped(shape) for path, shape in start_lib.unrolled_shapes(made["params"]).items()}
+    return saved.flat(made["params"])
 
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, numbers: np.ndarray

@@ -26,7 +26,6 @@ except ModuleNotFoundError as error:
 from xmcap.data import images, tasks
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
-from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import Generator
 from xmcap.models.search import Greedy, Search
@@ -134,7 +133,7 @@ class CaptionerModel(models.EncoderDecoderModel):
     batch = {
       name: jnp.ones(shape, (input_types or {}).get(name, jnp.int32)) for name, shape in input_shapes.items()
     }
-    return flax.core.freeze(stacking.init(self.module, rng, *_inputs(batch)))
+    return flax.core.freeze(self.module.init(rng, *_inputs(batch)))
 
   def _compute_logits(
     self,
@@ -196,7 +195,6 @@ def learning_rate(
 
 # Beyond those that t5x knows.
 _UNCUT_AXES = ("image_embed", "position", "height", "width", "channel", "classes")
-_LIKE = {"table": "vocab"}
 
 
 def logical_axis_rules(
@@ -204,9 +202,7 @@ def logical_axis_rules(
 ) -> list[tuple[str, str | None]]:
   """t5x's rules, and one for each further axis of the captioner."""
   dims = (activation_partitioning_dims, parameter_partitioning_dims)
-  known = dict(reversed(partitioning.standard_logical_axis_rules(*dims)))
-  further = {**dict.fromkeys(_UNCUT_AXES), **{axis: known[like] for axis, like in _LIKE.items()}}
-  return partitioning.standard_logical_axis_rules(*dims, list(further.items()))
+  return partitioning.standard_logical_axis_rules(*dims, list(dict.fromkeys(_UNCUT_AXES).items()))
 
 
 def factor_rules() -> Mapping[str | None, Any]:
@@ -217,7 +213,7 @@ def factor_rules() -> Mapping[str | None, Any]:
   """
   known = adafactor.standard_logical_factor_rules()
   uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
-  return flax.core.freeze({**known, **uncut, **{axis: known[like] for axis, like in _LIKE.items()}})
+  return flax.core.freeze({**known, **uncut})
 
 
 class Partitioner(partitioning.PjitPartitioner):

@@ -55,19 +55,15 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   model_dir.parse(run)
   module, given = t5x_adapter.captioner(), weights.open_weights(run)
   variables = variable_shapes(module)
-  wanted = {
-    path: jax.ShapeDtypeStruct(shape, jnp.float32)
-    for path, shape in start.unrolled_shapes(variables["params"]).items()
-  }
+  wanted = saved.flat(variables["params"])
   saved.check_same(wanted, given.tensors, given.where)
-  single = traverse_util.unflatten_dict({path: given.tensors[path].read() for path in wanted}, sep="/")
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
   state = jax.eval_shape(
     lambda tree: train_state.FlaxOptimTrainState.create(optimizer, tree).state_dict(),
     flax.core.freeze(variables),
   )
   tree = {
-    "target": jax.tree.map(np.asarray, stacking.stack(single, flax.core.unfreeze(variables["params"]))),
+    "target": traverse_util.unflatten_dict({path: given.tensors[path].read() for path in wanted}, sep="/"),
     "state": jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), flax.core.unfreeze(state["state"])),
   }
   importing.make_folder(folder)
@@ -133,7 +129,7 @@ def variable_shapes(module: Captioner) -> Any:
   side = module.vit.image_size
   shapes = ((1, side, side, 3), jnp.uint8), ((1, 1, 1), jnp.int32), ((1, 1, 1), jnp.int32)
   inputs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-  return jax.eval_shape(lambda *given: stacking.init(module, jax.random.key(0), *given), *inputs)
+  return jax.eval_shape(lambda *given: module.init(jax.random.key(0), *given), *inputs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

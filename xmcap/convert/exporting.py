@@ -40,10 +40,11 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
       f"{place}: --to=hf takes a run's folder, a checkpoint of one, or weights that xmcap converted"
     )
   given = weights.open_weights(place)
-  t5 = {name: tensor for name, tensor in given.tensors.items() if name.split("/")[0] in T5_PARTS}
-  vit = {name: tensor for name, tensor in given.tensors.items() if name.startswith("vit/")}
-  projection = {name: tensor for name, tensor in given.tensors.items() if name.startswith("projection/")}
-  for name in given.tensors:
+  tensors = weights.one_by_one(given.tensors)
+  t5 = {name: tensor for name, tensor in tensors.items() if name.split("/")[0] in T5_PARTS}
+  vit = {name: tensor for name, tensor in tensors.items() if name.startswith("vit/")}
+  projection = {name: tensor for name, tensor in tensors.items() if name.startswith("projection/")}
+  for name in tensors:
     if name not in t5 and name not in vit and name not in projection:
       raise UsageError(
         f"{given.where}: parameter {name} is no part of a captioner: nothing in transformers takes it"

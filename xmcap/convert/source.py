@@ -10,7 +10,7 @@ import numpy as np
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
 from xmcap.models.limits import FieldError
-from xmcap.models.stacking import STACKED
+from xmcap.models import stacking
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViT, ViTConfig
 from xmcap.tensor_files import Tensor
@@ -73,22 +73,9 @@ def make_config(
 
 def parameter_shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
   """{path: shape} of every parameter of a T5 or a ViT, layers one by one, as the model itself makes them."""
-  vit = isinstance(config, ViTConfig)
-  depths = (
-    {"": config.depth}
-    if vit
-    else {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
-  )
-  # The layers of a stack are all alike: one is asked, however many there are.
-  one = {"depth": 1} if vit else {"num_encoder_layers": min(depths["encoder"], 1), "num_decoder_layers": 1}
   shapes = {}
-  for path, shape in _shapes(dataclasses.replace(config, dtype="float32", scan=False, **one)).items():
-    first = f"{STACKED}_0"
-    if first in path.split("/"):
-      depth = depths["" if vit else path.split("/")[0]]
-      shapes |= {path.replace(f"/{first}/", f"/{STACKED}_{n}/"): shape for n in range(depth)}
-    else:
-      shapes[path] = shape
+  for path, shape in _shapes(dataclasses.replace(config, dtype="float32", scan=True)).items():
+    shapes |= stacking.one_by_one(path, shape[0], lambda _, shape=shape: shape[1:]) or {path: shape}
   return shapes
 
 

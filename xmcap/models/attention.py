@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jax import lax
 
 from xmcap.models.layers import T5_ATTENTION_INIT, Dense, Dropout, Initializer, constrain
 
@@ -28,58 +27,11 @@ def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array |
   Returns:
     [rows, queries, heads, kv], of the query's dtype.
   """
-  if bias is not None and bias.shape[0] == 1:
-    return _attend_with_shared_bias(query, key, value, bias)
   logits = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32)
   if bias is not None:
     logits += bias
   weights = jax.nn.softmax(logits, axis=-1).astype(query.dtype)
   return jnp.einsum("bhqk,bkhd->bqhd", weights, value)
-
-
-@jax.custom_vjp
-def _attend_with_shared_bias(
-  query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array
-) -> jax.Array:
-  """`attend` with a bias that all rows share, whose gradient is a sum over them: one product makes what is summed.
-
-  The softmax's own gradient needs a sum over the keys at each logit; it is the product of the output and the output's
-  gradient (Dao et al., "FlashAttention", 2022, section 3.1 and appendix B.2). The division by the softmax's sum is left
-  to the output, as that is smaller than the weights.
-  """
-  return _forward(query, key, value, bias)[0]
-
-
-def _forward(query, key, value, bias):
-  logits = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32) + bias
-  weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True)).astype(query.dtype)
-  share = 1.0 / _of_queries(jnp.sum(weights.astype(jnp.float32), axis=-1))
-  context = jnp.einsum("bhqk,bkhd->bqhd", weights, value, preferred_element_type=jnp.float32)
-  context = (context * share).astype(query.dtype)
-  return context, (query, key, value, bias, weights, share, context)
-
-
-def _backward(residuals, by_context):
-  query, key, value, bias, weights, share, context = residuals
-  by_sum = (by_context.astype(jnp.float32) * share).astype(by_context.dtype)
-  by_value = jnp.einsum("bhqk,bqhd->bkhd", weights, by_sum)
-  by_weights = jnp.einsum("bqhd,bkhd->bhqk", by_sum, value, preferred_element_type=jnp.float32)
-  mean = jnp.einsum("bqhd,bqhd->bhq", by_sum.astype(jnp.float32), context.astype(jnp.float32))
-  by_logits = weights.astype(jnp.float32) * (by_weights - mean[..., None])
-  broadcast = [axis for axis in range(4) if bias.shape[axis] == 1]
-  by_bias = jnp.sum(by_logits, broadcast, keepdims=True)
-  by_logits = by_logits.astype(query.dtype)
-  by_query = jnp.einsum("bhqk,bkhd->bqhd", by_logits, key)
-  by_key = jnp.einsum("bhqk,bqhd->bkhd", by_logits, query)
-  return by_query, by_key, by_value, by_bias.astype(bias.dtype)
-
-
-_attend_with_shared_bias.defvjp(_forward, _backward)
-
-
-def _of_queries(x: jax.Array) -> jax.Array:
-  """[rows, heads, queries] -> [rows, queries, heads, 1]."""
-  return x.transpose(0, 2, 1)[..., None]
 
 
 class MultiHeadAttention(nn.Module):
@@ -119,9 +71,6 @@ class MultiHeadAttention(nn.Module):
     self.dropout = Dropout(self.dropout_rate)
 
   def _split_heads(self, x: jax.Array) -> jax.Array:
-    if not self.use_bias:
-      # With nothing between, a TPU's compiler makes one product of both, and copies each kernel into another layout.
-      x = lax.optimization_barrier(x)
     x = x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
     return constrain(x, "batch", "length", "heads", "kv")
 

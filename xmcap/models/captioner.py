@@ -5,8 +5,6 @@ tokens), projected to the T5's width and placed before the embedded LangId promp
 share one pass of the ViT.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -33,10 +31,15 @@ class Captioner(nn.Module):
   Parameters: `vit`, `projection`, and with t5x's names `token_embedder`, `encoder`, `decoder`.
   Letters in the shapes: B images, K captions an image, N image tokens (`vit.num_tokens`), P prompt tokens,
   T target tokens, E the T5's width, V its vocabulary.
+
+  Attributes:
+    vit, t5: the sizes of both.
+    stepwise: for decoding; see `Decoder`.
   """
 
   vit: ViTConfig
   t5: T5Config
+  stepwise: bool = False
 
   def setup(self):
     # `vit` is the configuration's name in the constructor and the parameters' name in checkpoints.
@@ -46,13 +49,7 @@ class Captioner(nn.Module):
     )
     self.token_embedder = TokenEmbedder(self.t5)
     self.encoder = Encoder(self.t5)
-    self.decoder = Decoder(self.t5)
-
-  def unrolled(self) -> "Captioner":
-    """The same with its layers one by one; `stacking.unstack` makes its parameters of this one's."""
-    return self.clone(
-      vit=dataclasses.replace(self.vit, scan=False), t5=dataclasses.replace(self.t5, scan=False)
-    )
+    self.decoder = Decoder(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Pictures [B, H, W, 3] with values 0..255 -> the vectors [B, N, E] that stand before a prompt."""
@@ -127,10 +124,6 @@ class Captioner(nn.Module):
   def logits(self, hidden: jax.Array) -> jax.Array:
     """[..., E] -> float32 [..., V]."""
     return self.decoder.logits(hidden)
-
-  def logits_and_target(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The logits of [N, E], and those of the `targets` [N] among them: float32 [N, V] and [N]."""
-    return self.decoder.logits_and_target(hidden, targets)
 
   def __call__(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True

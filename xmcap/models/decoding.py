@@ -44,7 +44,8 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnames=("captioner", "search", "max_length", "cache_dtype"))
 def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
-  apply = functools.partial(captioner.apply, {"params": in_dtype_of_activations(captioner, params)})
+  params = in_dtype_of_activations(captioner, params)
+  apply = functools.partial(captioner.apply, {"params": {**params, "decoder": stacking.unstack(params["decoder"])}})
   batch, languages, _ = prompt_tokens.shape
   rows = batch * languages
   encoded, mask = apply(apply(image, method="encode_image"), prompt_tokens, method="encode")
@@ -83,14 +84,14 @@ class Generator:
       raise UsageError(f"Generator.max_length is {max_length}: it must be at least 1")
     if batch_size is not None and batch_size < 1:
       raise UsageError(f"Generator.batch_size is {batch_size}: it must be at least 1")
-    self.captioner = captioner.unrolled()
+    self.captioner = captioner.clone(stepwise=True)
     self.search = search
     self.max_length = max_length
     self.batch_size = batch_size
     self.cache_dtype = None if cache_dtype == "auto" else resolve_dtype(cache_dtype)
 
   def cast(self, params: Any) -> Any:
-    """Parameters, their layers stacked or one by one, in the dtypes that captions are computed in."""
+    """Parameters in the dtypes that captions are computed in."""
     return in_dtype_of_activations(self.captioner, params)
 
   def __call__(
@@ -99,8 +100,7 @@ class Generator:
     """Captions pictures.
 
     Args:
-      params: the captioner's parameters, or what `cast` made of them; layers that are stacked are taken apart anew in
-        each call.
+      params: the captioner's parameters, or what `cast` made of them.
       image: [B, H, W, 3], values 0..255.
       prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0.
       rng: key for `Sample`; None: that of seed 0.
@@ -132,8 +132,6 @@ class Generator:
       )
     if missing:
       image, prompt_tokens, row_ids = (_fill(x, missing) for x in (image, prompt_tokens, row_ids))
-    if stacking.is_stacked(params):
-      params = jax.jit(stacking.unstack)(params)
     static = self.captioner, self.search, self.max_length, self.cache_dtype
     tokens, scores = _generate(*static, params, image, prompt_tokens, rng, row_ids)
     # Cut here, not on the device, where each size would be compiled.

@@ -1,8 +1,7 @@
 """The layers that the ViT and the T5 stacks share; each parameter names its logical axes here.
 
 Logical axes of parameters, for the table that maps them to a mesh: `embed`, `mlp`, `joined_kv`, `heads`,
-`relpos_buckets` (t5x's), `table` (the vocabulary's rows in the embedding and in the logits' kernel; t5x's `vocab`),
-and of the image's side `image_embed` (the ViT's width where it meets the T5's), `height`, `width`, `channel` (inside a
+`relpos_buckets`, `vocab` (t5x's), and of the image's side `image_embed` (the ViT's width where it meets the T5's), `height`, `width`, `channel` (inside a
 patch), `position` (of a patch in the picture), `classes` (of the tagger).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
 """
@@ -19,7 +18,6 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from xmcap.errors import UsageError
-from xmcap.models import places
 
 Initializer = Callable[..., jax.Array]
 
@@ -79,28 +77,19 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
   return lax.with_sharding_constraint(x, PartitionSpec(*(names or None for names in cut))) if cut else x
 
 
-def parts(size: int, axis: str) -> int:
-  """Into how many parts `constrain` cuts a dimension of this size, by the logical name of its axis."""
-  sizes = jax.sharding.get_abstract_mesh().shape
-  return math.prod(sizes[name] for names in _mesh_axes((size,), (axis,)) for name in names)
-
-
 def parameter(
   name: str, init: Initializer, shape: tuple[int, ...], axes: tuple[str | None, ...], dtype: Any = jnp.float32
 ) -> jax.Array:
-  """A float32 parameter of the module that is being called, in the dtype and on the devices where it is used.
+  """A float32 parameter of the module that is being called, in the dtype in which it is used.
 
-  It may lie cut finer than one layer's computation needs (see `places`): it comes together here, after the change of
-  dtype, as that halves what is sent.
+  It may be cut over `data` too, as nothing need be kept twice; for the computation it is gathered from there, after the
+  change of dtype, which halves what is sent.
   """
-  rules, sizes = partitioning.get_axis_rules(), jax.sharding.get_abstract_mesh().shape
-  # Without rules: flax would bring it together at once, where its axes alone say.
+  # Without rules: flax would gather it at once, in float32.
   with partitioning.axis_rules(()):
     value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes).astype(dtype)
-  if not rules or not sizes:
-    return value
-  used = places.in_use(shape, places.at_rest(shape, axes, rules, sizes), sizes)
-  return lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in used)))
+  cut = [tuple(axis for axis in names if axis != "data") for names in _mesh_axes(shape, axes)]
+  return lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in cut))) if cut else value
 
 
 class Dense(nn.Module):

@@ -1,121 +1,110 @@
-"""The layers of a stack, one by one (`layers_0`, `layers_1`, ...), or stacked (`layers`) for a scan over them.
+"""Stacks of layers, and the two layouts of their parameters.
 
-Stacked, each parameter of a layer gets a leading axis of the layers, and one layer is compiled for all; the numbers
-are the same. Weights from elsewhere, fresh ones and decoding know layers one by one.
+Inside xmcap the parameters of a stack are `layers/NAME`, with a leading axis of layers. Other code bases, the files of
+`xmcap convert` and decoding have them one by one: `layers_0/NAME`, `layers_1/NAME`, ... `stack` and `unstack` are the
+border between the two.
 """
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from flax import traverse_util
 from flax.linen import partitioning
 
-Params = Mapping[str, Any]
+LAYERS = "layers"
+_ONE = re.compile(rf"(^|.*/){LAYERS}_(\d+)/(.*)")
+_STACKED = re.compile(rf"(^|.*/){LAYERS}/(.*)")
+_Leaf = TypeVar("_Leaf")
 
-STACKED = "layers"
-_ONE = re.compile(rf"{STACKED}_(\d+)")
 
-
-def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module | list[nn.Module]:
-  """The layers of a stack, to be kept as the attribute `layers` and called by `apply`.
+def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
+  """The layers of a stack as one module, to be kept as the attribute `layers`.
 
   Args:
     layer: made of `config`; called with (x, ..., deterministic), all but `x` the same for each layer.
-    config: its `scan` stacks the layers, its `remat` recomputes their activations in the backward pass.
+    config: `scan` compiles one layer for all, which is quicker to compile and slower to run; `remat` recomputes the
+      activations of a layer in the backward pass.
     count: how many.
+
+  Returns:
+    A module that is called as a layer is, and returns (x, None).
   """
   last = len(inspect.signature(layer.__call__).parameters) - 1  # `deterministic`, counted from `self`
-  if not config.scan or not count:
-    layer = nn.remat(layer, static_argnums=(last,)) if config.remat else layer
-    return [layer(config) for _ in range(count)]
 
-  class Scanned(layer):
+  class Body(layer):
     def __call__(self, x, *shared):
       return super().__call__(x, *shared), None
 
-  Scanned.__name__ = Scanned.__qualname__ = layer.__name__
-  body = Scanned
-  if config.remat:
-    # Inside of a scan nothing is merged across layers anyway, and preventing it costs time.
-    body = partitioning.remat(Scanned, prevent_cse=False, static_argnums=(last - 1,))
-  scanned = partitioning.scan_with_axes(
+  Body.__name__ = Body.__qualname__ = layer.__name__
+  # In a loop nothing can be merged across layers, so preventing it would only cost time.
+  body = nn.remat(Body, prevent_cse=not config.scan, static_argnums=(last,)) if config.remat else Body
+  return partitioning.scan_with_axes(
     body,
     variable_axes={"params": 0},
     split_rngs={"params": True, "dropout": True},
     in_axes=nn.broadcast,
     length=count,
-    axis_name=STACKED,
-  )
-  return scanned(config)
+    unroll=1 if config.scan else count,
+    axis_name=LAYERS,
+  )(config)
 
 
-def apply(layers: nn.Module | Sequence[nn.Module], x: jax.Array, *shared: Any) -> jax.Array:
-  """Applies the layers that `make` made, one after the other."""
-  if isinstance(layers, nn.Module):
-    return layers(x, *shared)[0]
-  for layer in layers:
-    x = layer(x, *shared)
-  return x
-
-
-def stack(params: Params, like: Params) -> dict[str, Any]:
-  """Layers one by one -> stacked wherever `like`, a tree of the wanted layout, has them stacked."""
-  stacked = {}
-  for name, wanted in like.items():
-    if name == STACKED and STACKED not in params:
-      single = [params[key] for key in sorted(filter(_ONE.fullmatch, params), key=_number)]
-      stacked[name] = _over(jnp.stack, single)
-    else:
-      stacked[name] = stack(params[name], wanted) if isinstance(wanted, Mapping) else params[name]
-  return stacked
-
-
-def unstack(params: Params) -> dict[str, Any]:
-  """Stacked layers -> one by one; all else as it is."""
+def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
+  """Parameters `layers/NAME` [layers, ...] -> `layers_0/NAME`, ...; all others as they are."""
   single = {}
-  for name, value in params.items():
-    if name != STACKED:
-      single[name] = unstack(value) if isinstance(value, Mapping) else value
-      continue
-    for number in range(len(jax.tree.leaves(value)[0])):
-      single[f"{STACKED}_{number}"] = jax.tree.map(lambda leaf, number=number: leaf[number], value)
-  return single
+  for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
+    single.update(one_by_one(path, leaf.shape[0], lambda n, leaf=leaf: leaf[n]) or {path: leaf})
+  return traverse_util.unflatten_dict(single, sep="/")
 
 
-def is_stacked(params: Params) -> bool:
-  """Whether any layers of a tree are stacked."""
-  return any(
-    name == STACKED or (isinstance(value, Mapping) and is_stacked(value)) for name, value in params.items()
+def stack(params: Mapping[str, Any]) -> dict[str, Any]:
+  """Parameters `layers_0/NAME`, ... -> `layers/NAME` [layers, ...]; all others as they are."""
+  return traverse_util.unflatten_dict(
+    joined(traverse_util.flatten_dict(params, sep="/"), lambda path, leaves: jnp.stack(leaves)), sep="/"
   )
 
 
-def init(module: nn.Module, rng: jax.Array, *inputs: Any) -> dict[str, Any]:
-  """`module.init(rng, *inputs)`, but with the same numbers whether layers are stacked or not.
+def one_by_one(path: str, count: int, layer: Callable[[int], _Leaf]) -> dict[str, _Leaf]:
+  """The parameters of single layers that a stacked one holds, by their paths; {} if the path is of no stack.
 
   Args:
-    module: has `unrolled()`, the same module with its layers one by one.
-    rng: of the parameters.
-    inputs: of its call.
-
-  Returns:
-    `params` and `params_axes`.
+    path: such as `encoder/layers/mlp/wi_0/kernel`.
+    count: layers.
+    layer: from the number of a layer to its parameter.
   """
-  single = module.unrolled()
-  if single == module:
-    return module.init(rng, *inputs)
-  # The names and axes of the stacked layout; nothing is computed.
-  shapes = jax.eval_shape(module.init, rng, *inputs)
-  params = stack(single.init(rng, *inputs)["params"], shapes["params"])
-  return {"params": params, "params_axes": shapes["params_axes"]}
+  found = _STACKED.fullmatch(path)
+  return {} if not found else {f"{found[1]}{LAYERS}_{n}/{found[2]}": layer(n) for n in range(count)}
 
 
-def _over(join: Callable[[Sequence[Any]], Any], trees: Sequence[Any]) -> Any:
-  return jax.tree.map(lambda *leaves: join(leaves), *trees)
+def joined(
+  leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf]
+) -> dict[str, _Leaf]:
+  """The reverse, of all parameters by their paths: `join(path, layers)` makes one of a stack's.
+
+  Raises:
+    ValueError: a layer is missing between others.
+  """
+  stacks: dict[str, dict[int, _Leaf]] = {}
+  result: dict[str, _Leaf] = {}
+  for path, leaf in leaves.items():
+    found = _ONE.fullmatch(path)
+    if not found:
+      result[path] = leaf
+    else:
+      stacks.setdefault(f"{found[1]}{LAYERS}/{found[3]}", {})[int(found[2])] = leaf
+  for path, layers in stacks.items():
+    missing = set(range(len(layers))) - set(layers)
+    if missing:
+      raise ValueError(f"{path}: layer {min(missing)} is missing")
+    result[path] = join(path, [layers[n] for n in range(len(layers))])
+  return result
 
 
-def _number(name: str) -> int:
-  return int(name.rpartition("_")[2])
+def is_stacked(path: str) -> bool:
+  """Whether the path is of a parameter that has a leading axis of layers."""
+  return bool(_STACKED.fullmatch(path))

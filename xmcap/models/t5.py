@@ -18,10 +18,11 @@ from flax import struct
 from jax import lax
 
 from xmcap.errors import UsageError
-from xmcap.models import limits, packing, stacking
+from xmcap.models import limits, stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.layers import (
   ACTIVATIONS,
+  T5_KERNEL_INIT,
   Dense,
   Dropout,
   RMSNorm,
@@ -30,7 +31,6 @@ from xmcap.models.layers import (
   parameter,
   resolve_dtype,
 )  # fmt: skip
-from xmcap.models.logits import LogitsDense
 
 PAD_ID = 0
 """Fills prompts and targets, and starts the decoder."""
@@ -49,7 +49,6 @@ _LIMITS = {
   # The encoder halves them twice: for keys before and after, and for exact and logarithmic ones.
   "relpos_buckets": (4, 2**16),
   "relpos_max_distance": (3, 2**24),
-  "pack_length": (0, 2**16),
 }
 
 
@@ -67,8 +66,6 @@ class T5Config:
     relpos_buckets, relpos_max_distance: of the relative position bias.
     remat: recompute a layer's activations in the backward pass instead of keeping them.
     scan: compile one layer for all of a stack (see `stacking`).
-    pack_length: the decoder's rows stand side by side in longer rows of up to so many positions, none seeing
-    another's (see `Decoder`); 0 for rows of their own.
     dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
   Raises:
@@ -87,7 +84,6 @@ class T5Config:
   relpos_max_distance: int = 128
   remat: bool = False
   scan: bool = False
-  pack_length: int = 0
   dtype: str = "auto"
 
   def __post_init__(self):
@@ -157,22 +153,19 @@ class RelativePositionBias(nn.Module):
 
 
 class TokenEmbedder(nn.Module):
-  """The embedding shared by encoder and decoder: int32 [...] -> [..., embed].
-
-  Its rows have an axis of their own, where t5x says `vocab`: they are looked up, not multiplied with.
-  """
+  """The embedding shared by encoder and decoder: int32 [...] -> [..., embed]."""
 
   config: T5Config
 
   @nn.compact
   def __call__(self, tokens: jax.Array) -> jax.Array:
     shape = (self.config.vocab_size, self.config.emb_dim)
-    embedding = parameter("embedding", nn.initializers.normal(1.0), shape, ("table", "embed"))
+    embedding = parameter("embedding", nn.initializers.normal(1.0), shape, ("vocab", "embed"))
     return jnp.take(embedding, tokens, axis=0).astype(resolve_dtype(self.config.dtype))
 
 
 class GatedMlp(nn.Module):
-  """wo(gelu(wi_0 x) * wi_1 x): [rows, ..., length, embed] -> the same."""
+  """wo(gelu(wi_0 x) * wi_1 x): [rows, length, embed] -> the same."""
 
   config: T5Config
 
@@ -185,10 +178,9 @@ class GatedMlp(nn.Module):
     self.dropout = Dropout(config.dropout_rate)
 
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-    # The barriers keep a TPU's compiler from making what a product reads again for each part of its output.
-    x = ACTIVATIONS["gelu_tanh"](self.wi_0(x)) * lax.optimization_barrier(self.wi_1(x))
-    x = constrain(x, "batch", *(None,) * (x.ndim - 3), "length", "mlp")
-    return self.wo(lax.optimization_barrier(self.dropout(x, deterministic)))
+    x = ACTIVATIONS["gelu_tanh"](self.wi_0(x)) * self.wi_1(x)
+    x = constrain(x, "batch", "length", "mlp")
+    return self.wo(self.dropout(x, deterministic))
 
 
 def _attention(config: T5Config) -> MultiHeadAttention:
@@ -246,7 +238,7 @@ class Encoder(nn.Module):
     length = embedded.shape[1]
     bias = self.relpos_bias(length, length) + padding_bias(mask)
     x = self.dropout(embedded, deterministic)
-    x = stacking.apply(self.layers, x, bias, deterministic)
+    x, _ = self.layers(x, bias, deterministic)
     return self.dropout(self.encoder_norm(x), deterministic)
 
 
@@ -315,22 +307,22 @@ class DecoderLayer(nn.Module):
     """One layer for all positions.
 
     Args:
-      x: [rows, packed, length, embed]: side by side for attention alone, so that dropout's masks stay a caption's.
-      encoded: [rows, packed * encoded_length, embed].
-      bias, cross_bias: from `packing`.
+      x: [rows, length, embed].
+      encoded: [rows, encoded_length, embed].
+      bias: float32 [1, heads, length, length], added to the logits of the self-attention.
+      cross_bias: float32 [rows, 1, 1, encoded_length], of the attention to the encoder.
       deterministic: no dropout.
 
     Returns:
-      [rows, packed, length, embed].
+      [rows, length, embed].
     """
-    y = packing.side_by_side(self.pre_self_attention_layer_norm(x))
-    y = self.self_attention(y, y, bias, deterministic).reshape(x.shape)
-    x = x + self.dropout(y, deterministic)
-    y = packing.side_by_side(self.pre_cross_attention_layer_norm(x))
-    y = self.encoder_decoder_attention(y, encoded, cross_bias, deterministic).reshape(x.shape)
+    y = self.pre_self_attention_layer_norm(x)
+    x = x + self.dropout(self.self_attention(y, y, bias, deterministic), deterministic)
+    y = self.pre_cross_attention_layer_norm(x)
+    y = self.encoder_decoder_attention(y, encoded, cross_bias, deterministic)
     x = x + self.dropout(y, deterministic)
     x = x + self.dropout(self.mlp(self.pre_mlp_layer_norm(x), deterministic), deterministic)
-    return constrain(x, "batch", None, "length", "embed")
+    return constrain(x, "batch", "length", "embed")
 
   def cross_key_value(self, encoded: jax.Array) -> tuple[jax.Array, jax.Array]:
     """[rows, encoded_length, embed] -> keys and values of the attention to the encoder."""
@@ -356,18 +348,35 @@ class DecoderLayer(nn.Module):
     return x + self.mlp(self.pre_mlp_layer_norm(x), True), self_key_value
 
 
+class LogitsDense(nn.Module):
+  """The product with the vocabulary, in the activations' dtype and summed in float32: [..., embed] -> [..., vocab]."""
+
+  vocab_size: int
+
+  @nn.compact
+  def __call__(self, hidden: jax.Array) -> jax.Array:
+    kernel = parameter("kernel", T5_KERNEL_INIT, (hidden.shape[-1], self.vocab_size), ("embed", "vocab"), hidden.dtype)
+    return jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)
+
+
 class Decoder(nn.Module):
   """The decoder: all positions at once for training, one at a time over a cache for decoding.
 
-  With `pack_length` several rows stand side by side in attention (see `packing`), and all other products see what they
-  saw before. The result is the same; where tiles are small, as on a CPU, it only costs.
+  Attributes:
+    config: its sizes.
+    stepwise: for `start` and `step`, whose layers are apart: their parameters are `stacking.unstack`'s.
   """
 
   config: T5Config
+  stepwise: bool = False
 
   def setup(self):
     self.relpos_bias = RelativePositionBias(self.config, bidirectional=False)
-    self.layers = stacking.make(DecoderLayer, self.config, self.config.num_decoder_layers)
+    count = self.config.num_decoder_layers
+    if self.stepwise:
+      self.layers = [DecoderLayer(self.config) for _ in range(count)]
+    else:
+      self.layers = stacking.make(DecoderLayer, self.config, count)
     self.decoder_norm = _norm(self.config)
     self.logits_dense = LogitsDense(self.config.vocab_size)
     self.dropout = Dropout(self.config.dropout_rate)
@@ -390,24 +399,16 @@ class Decoder(nn.Module):
     Returns:
       [rows, length, embed], after the last norm: `logits` turns them into logits.
     """
-    rows, length, _ = embedded.shape
-    packed = packing.how_many(rows, length, self.config.pack_length)
-    x, encoded, mask = (y.reshape(-1, packed, *y.shape[1:]) for y in (embedded, encoded, encoded_mask))
-    bias = packing.bias_of(self._causal_bias(length), packed)
-    cross_bias = packing.padding_bias_of(mask, length)
-    x = constrain(self.dropout(x, deterministic), "batch", None, "length", "embed")
-    x = stacking.apply(self.layers, x, packing.side_by_side(encoded), bias, cross_bias, deterministic)
-    return self.dropout(self.decoder_norm(x), deterministic).reshape(embedded.shape)
+    bias, cross_bias = self._causal_bias(embedded.shape[1]), padding_bias(encoded_mask)
+    x = constrain(self.dropout(embedded, deterministic), "batch", "length", "embed")
+    x, _ = self.layers(x, encoded, bias, cross_bias, deterministic)
+    return self.dropout(self.decoder_norm(x), deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
     """[rows, ..., embed] -> float32 [rows, ..., vocab]."""
     between = (None,) * (hidden.ndim - 2)
     logits = self.logits_dense(constrain(hidden, "batch", *between, "embed"))
     return constrain(logits, "batch", *between, "vocab")
-
-  def logits_and_target(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The logits of [rows, embed], and those of the `targets` [rows] among them: float32 [rows, vocab] and [rows]."""
-    return self.logits_dense(constrain(hidden, "batch", "embed"), targets)
 
   def start(
     self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int

@@ -4,8 +4,6 @@ The paper's ViTs were pretrained on classification of JFT; this head does that f
 carry an ordered list of classes. Its ViT is the captioner's, parameter for parameter (`vit`).
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -40,10 +38,6 @@ class Tagger(nn.Module):
     slots = self.num_slots * (self.num_classes + 1)
     self.slots_dense = Dense(slots, ("embed", "classes"), use_bias=True, dtype=dtype)
     self.labels_dense = Dense(self.num_classes, ("embed", "classes"), use_bias=True, dtype=dtype)
-
-  def unrolled(self) -> "Tagger":
-    """The same with its layers one by one; `stacking.unstack` makes its parameters of this one's."""
-    return self.clone(vit=dataclasses.replace(self.vit, scan=False))
 
   def __call__(self, image: jax.Array, deterministic: bool = True) -> tuple[jax.Array, jax.Array]:
     """Classifies pictures.

@@ -221,7 +221,7 @@ class ViT(nn.Module):
   """Pictures to vectors.
 
   Parameters: `patch_embedding`, `position_embedding` [num_patches, width], `class_token` [width] (pool
-  `tok`), `pre_norm` (if asked for), `layers_N` (`layers` if scanned), `final_norm`, `map_head` (pool `map`).
+  `tok`), `pre_norm` (if asked for), `layers` (see `stacking`), `final_norm`, `map_head` (pool `map`).
   """
 
   config: ViTConfig
@@ -274,7 +274,7 @@ class ViT(nn.Module):
     if config.pre_norm:
       x = self.pre_norm(x)
     x = constrain(self.dropout(x, deterministic), "batch", "length", "embed")
-    x = stacking.apply(self.layers, x, deterministic)
+    x, _ = self.layers(x, deterministic)
     if config.pool == "tok":
       x = x[:, :1]
     x = self.final_norm(x)

@@ -65,7 +65,7 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   run = run_lib.of_gin(topology, scan=False, microbatches=1)
   wanted = ("search", "max_length", "batch_size", "cache_dtype")
   search, max_length, pictures, cache_dtype = (run_lib.option(Predictor, name) for name in wanted)
-  captioner: Captioner = run.objective.module.unrolled()
+  captioner: Captioner = run.objective.module
   devices = topology.devices()
   placed = placement.place({}, [one for one in devices if one.process_index == devices[0].process_index])
   pictures = -(-pictures // placed.groups) * placed.groups

@@ -7,7 +7,6 @@ import numpy as np
 from flax import traverse_util
 
 from xmcap.models.captioner import Captioner
-from xmcap.models.stacking import STACKED
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring.grid import Grid
@@ -26,7 +25,7 @@ def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:
   counts: dict[str, int] = {}
   for path, leaf in traverse_util.flatten_dict(params).items():
     names = path[:2] if path[0] in ("vit", "encoder", "decoder") else path[:1]
-    part = "/".join(STACKED if name.startswith(f"{STACKED}_") else name for name in names)
+    part = "/".join(names)
     counts[part] = counts.get(part, 0) + math.prod(leaf.shape)
   return counts
 

@@ -1,8 +1,7 @@
 """What a run learns: captions, or tags. The loop knows neither, only `init` and `loss`."""
 
-import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gin
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from xmcap.errors import UsageError
-from xmcap.models import stacking
+from xmcap.models import kernels
 from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import T5Config
 from xmcap.models.tagger import Tagger
@@ -57,7 +56,7 @@ class CaptionObjective:
   def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
     inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-    return stacking.init(self.module, rng, *inputs)
+    return self.module.init(rng, *inputs)
 
   def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
     """The loss of a batch.
@@ -84,7 +83,7 @@ class CaptionObjective:
 
     capacity = math.ceil(self.logits_capacity * len(targets))
     if capacity < len(targets):
-      sums = summed_within_capacity(self._token_sums, capacity, head, hidden, targets, weights)
+      sums = kernels.summed_within_capacity(self._token_sums, capacity, head, hidden, targets, weights)
     else:
       sums = self._token_sums(head, hidden, targets, weights)
     weight = jnp.sum(weights)
@@ -93,7 +92,8 @@ class CaptionObjective:
 
   def _token_sums(self, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array) -> Metrics:
     """Sums by weight over N tokens: hidden [N, E], targets [N], weights [N]."""
-    logits, of_targets = self.module.apply({"params": head}, hidden, targets, method="logits_and_target")
+    logits = self.module.apply({"params": head}, hidden, method="logits")
+    of_targets = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
     losses, cross_entropy = token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
     # Not argmax: the maximum is needed for the softmax anyway, and XLA's argmax is slow on CPUs.
     right = of_targets >= jnp.max(logits, -1)
@@ -130,7 +130,7 @@ class TagObjective:
 
   def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
-    return stacking.init(self.module, rng, batch["image"])
+    return self.module.init(rng, batch["image"])
 
   def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
     """The loss of a batch.
@@ -188,7 +188,7 @@ def token_losses(
     The loss of each token and its plain cross-entropy, float32 [...] both.
   """
   logits = logits.astype(jnp.float32)
-  log_z = log_normaliser(logits)
+  log_z = jax.nn.logsumexp(logits, axis=-1)
   cross_entropy = loss = log_z - of_targets
   if label_smoothing:
     others = logits.shape[-1] - 1
@@ -196,103 +196,3 @@ def token_losses(
     entropy = -(right * math.log(right) + others * wrong * math.log(wrong))
     loss = right * cross_entropy + wrong * (others * log_z - (jnp.sum(logits, -1) - of_targets)) - entropy
   return loss + z_loss * jnp.square(log_z), cross_entropy
-
-
-@jax.custom_jvp
-def log_normaliser(logits: jax.Array) -> jax.Array:
-  """log of the sum of exp over the last axis, float32 [..., V] -> [...]; not a number where a logit is infinite."""
-  largest = jnp.max(logits, axis=-1, keepdims=True)
-  total = jax.lax.platform_dependent(
-    jnp.exp(logits - largest), tpu=sum_by_product, default=lambda x: jnp.sum(x, axis=-1)
-  )
-  return jnp.log(total) + largest[..., 0]
-
-
-def sum_by_product(x: jax.Array) -> jax.Array:
-  """The sum over the last axis as a product with ones, in three passes of bfloat16 on a TPU: float32 [..., V] -> [...].
-
-  A TPU's compiler reads a large array at half of the memory's speed for a sum, and at all of it for a product. A term
-  loses less than 2^-16 of itself.
-  """
-  # Eight columns, as a product with one is made a sum again.
-  return jnp.dot(x, jnp.ones((x.shape[-1], 8)), precision=jax.lax.Precision.HIGH)[..., 0]
-
-
-@log_normaliser.defjvp
-def _log_normaliser_jvp(primals, tangents):
-  (logits,), (by_logits,) = primals, tangents
-  log_z = log_normaliser(logits)
-  return log_z, jnp.sum(jnp.exp(logits - log_z[..., None]) * by_logits, axis=-1)
-
-
-# ---- logits of the real tokens alone -------------------------------------------------------------
-
-Sums = Callable[[Any, jax.Array, jax.Array, jax.Array], Metrics]
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def summed_within_capacity(
-  token_sums: Sums, capacity: int, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
-) -> Metrics:
-  """`token_sums(head, hidden, targets, weights)`, made of the rows of weight > 0 alone if they are few.
-
-  Only the gradient of `loss` by `head` and `hidden` is defined. It is made together with the value: a
-  `lax.cond` that is differentiated from outside would carry the whole logits of the branch that was not
-  taken.
-
-  Args:
-    token_sums: sums over rows; rows of weight 0 add nothing.
-    capacity: so many rows at most are gathered; with more of weight > 0 all rows are computed.
-    head: the parameters that `token_sums` needs.
-    hidden: [N, E].
-    targets: [N].
-    weights: [N].
-  """
-
-  def few(rows):
-    return lambda: token_sums(head, hidden[rows], targets[rows], weights[rows] * _filled(rows, weights))
-
-  return _by_capacity(capacity, weights, few, lambda: token_sums(head, hidden, targets, weights))
-
-
-def _by_capacity(capacity: int, weights: jax.Array, few: Callable, all_rows: Callable) -> Any:
-  rows = jnp.nonzero(weights > 0, size=capacity, fill_value=len(weights))[0]
-  return jax.lax.cond(jnp.sum(weights > 0) <= capacity, few(rows), all_rows)
-
-
-def _filled(rows: jax.Array, weights: jax.Array) -> jax.Array:
-  """1 for rows that are there, 0 for those that fill up the capacity (gathered, they are the last row)."""
-  return (rows < len(weights)).astype(weights.dtype)
-
-
-def _forward(token_sums, capacity, head, hidden, targets, weights):
-  def loss_and_sums(head, hidden, targets, weights):
-    sums = token_sums(head, hidden, targets, weights)
-    return sums["loss"], sums
-
-  grad = jax.grad(loss_and_sums, argnums=(0, 1), has_aux=True)
-
-  def few(rows):
-    def run():
-      (by_head, by_rows), sums = grad(
-        head, hidden[rows], targets[rows], weights[rows] * _filled(rows, weights)
-      )
-      return sums, by_head, jnp.zeros_like(hidden).at[rows].add(by_rows, mode="drop")
-
-    return run
-
-  def all_rows():
-    (by_head, by_hidden), sums = grad(head, hidden, targets, weights)
-    return sums, by_head, by_hidden
-
-  sums, by_head, by_hidden = _by_capacity(capacity, weights, few, all_rows)
-  return sums, (by_head, by_hidden)
-
-
-def _backward(token_sums, capacity, residuals, cotangents):
-  scale = cotangents["loss"]
-  by_head, by_hidden = jax.tree.map(lambda grad: (grad * scale).astype(grad.dtype), residuals)
-  return by_head, by_hidden, None, None
-
-
-summed_within_capacity.defvjp(_forward, _backward)

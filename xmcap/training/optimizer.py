@@ -1,7 +1,6 @@
 """Optimizers: which way each parameter goes (optax), and how far (schedule times multipliers)."""
 
 import dataclasses
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,12 +8,13 @@ from typing import Any
 import gin
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import traverse_util
 
 from xmcap.errors import UsageError
+from xmcap.models import stacking
 from xmcap.training import schedule as schedule_lib
-from xmcap.training import stacks
 
 Params = Mapping[str, Any]
 Schedule = Callable[[jax.Array | int, int], jax.Array]
@@ -64,16 +64,17 @@ def adam(
 class Optimizer:
   """An update rule, a schedule, multipliers, clipping and freezing: all that turns gradients into new parameters.
 
-  Patterns are searched (`re.search`) in a parameter's path, such as `decoder/layers_0/mlp/wi_0/kernel` (with
-  stacked layers `decoder/layers/mlp/wi_0/kernel`). One that decides nothing is an error.
+  Patterns are searched (`re.search`) in a parameter's path, such as `decoder/layers_0/mlp/wi_0/kernel`; the layers of
+  a stack are one array, `decoder/layers/mlp/wi_0/kernel`, but a pattern may name one of them. A pattern that decides
+  nothing is an error.
 
   Attributes:
-    transformation: makes the optax rule at rate 1: `adafactor` or `adam`. Each layer has its own, stacked or not.
-    schedule: (step, total_steps) -> rate. A function of the step alone, so that skipped updates do not shift
-      it.
-    multipliers: (pattern, number) pairs; the first pattern that is found gives the factor of a parameter's rate,
-      and 1 holds where none is.
-    frozen: patterns; the parameters found stay as they are, without gradients and without optimizer state.
+    transformation: makes the optax rule at rate 1: `adafactor` or `adam`. Each layer of a stack has its own.
+    schedule: (step, total_steps) -> rate. A function of the step alone, so that skipped updates do not shift it.
+    multipliers: (pattern, number) pairs; the first pattern that is found gives the factor of a parameter's rate, and 1
+      holds where none is.
+    frozen: patterns; the parameters found stay as they are. They have no gradients and no optimizer state, unless other
+      layers of their stack learn.
     clip_norm: gradients are scaled down to this global L2 norm; None does not clip, as t5x does not.
   """
 
@@ -90,21 +91,18 @@ class Optimizer:
     Raises:
       UsageError: `frozen` holds what is no pattern or is found nowhere, or freezes all there is.
     """
-    learning, frozen, used = {}, {}, set()
-    patterns = [_pattern(pattern, "frozen") for pattern in self.frozen]
-    for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
-      found = {index for index, pattern in enumerate(patterns) if pattern.search(path)}
-      used |= found
-      (frozen if found else learning)[path] = leaf
-    for index, pattern in enumerate(patterns):
-      if index not in used:
-        raise _found_nowhere("frozen", pattern, params)
+    rules = [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
+    learning, frozen = {}, {}
+    for path, factor in _factors(params, rules, "frozen").items():
+      (learning if np.any(factor) else frozen)[path] = None
     if not learning:
       raise UsageError("Optimizer.frozen freezes every parameter: nothing is left to learn")
-    return traverse_util.unflatten_dict(learning, sep="/"), traverse_util.unflatten_dict(frozen, sep="/")
+    flat = traverse_util.flatten_dict(params, sep="/")
+    trees = ({path: flat[path] for path in part} for part in (learning, frozen))
+    return tuple(traverse_util.unflatten_dict(tree, sep="/") for tree in trees)
 
-  def init(self, learning: Params) -> dict[str, optax.OptState]:
-    """The state of the update rule: for each stack of layers one, and one for all else (see `stacks`).
+  def init(self, learning: Params) -> optax.OptState:
+    """The state of the update rule.
 
     Args:
       learning: of `split`.
@@ -112,23 +110,13 @@ class Optimizer:
     Raises:
       UsageError: a multiplier that decides no parameter, or is no pattern.
     """
-    multiplier_tree(learning, self.multipliers)
-    return {
-      stack: stacks.each_layer(stack, self.transformation().init)(part)
-      for stack, part in stacks.by_stack(stacks.together(learning)).items()
-    }
+    self._rates(learning)
+    return self._rule(learning).init(learning)
 
   def update(
-    self,
-    grads: Params,
-    opt_state: dict[str, optax.OptState],
-    learning: Params,
-    step: jax.Array,
-    total_steps: int,
-    shardings: Params | None = None,
-    finite: jax.Array | bool = True,
-  ) -> tuple[Params, dict[str, optax.OptState], dict[str, jax.Array]]:
-    """One update of the parameters that learn; none where the gradient's norm is not finite.
+    self, grads: Params, opt_state: optax.OptState, learning: Params, step: jax.Array, total_steps: int
+  ) -> tuple[Params, optax.OptState, dict[str, jax.Array]]:
+    """One update of the parameters that learn.
 
     Args:
       grads: of `learning`.
@@ -136,44 +124,42 @@ class Optimizer:
       learning: of `split`.
       step: the number of the step.
       total_steps: of the run.
-      shardings: of `learning` and its gradients; None leaves that to the compiler.
-      finite: bool [], whether the loss is; parameters and state stay as they are where it is not.
 
     Returns:
-      The new parameters, the new state, and float32 []s: `learning_rate`, `grad_norm` (before clipping), and of
-      each part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the
-      update).
+      The new parameters, the new state, and float32 []s: `learning_rate`, `grad_norm` (before clipping), and of each
+      part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the update).
     """
-    grads, params = stacks.together(grads, shardings), stacks.together(learning, shardings)
-    grad_norm = global_norm(grads)
-    measured = {"grad_norm": grad_norm, **norms("grad_norm", grads), **norms("param_norm", params)}
+    measured = {"grad_norm": optax.global_norm(grads), **_norms("grad_norm", grads), **_norms("param_norm", learning)}
     if self.clip_norm is not None:
-      # One factor for all: optax's own clipping is a choice at every element, which costs a pass through memory more.
-      scale = jnp.minimum(1.0, self.clip_norm / jnp.maximum(grad_norm, 1e-30))
-      grads = jax.tree.map(lambda grad: grad * scale.astype(grad.dtype), grads)
-    directions, new_state = [], {}
-    of_stack = stacks.by_stack(params)
-    for stack, part in stacks.by_stack(grads).items():
-      update = stacks.each_layer(stack, self.transformation().update)
-      direction, new_state[stack] = update(part, opt_state[stack], of_stack[stack])
-      directions.append(direction)
+      grads, _ = optax.clip_by_global_norm(self.clip_norm).update(grads, optax.EmptyState())
+    directions, opt_state = self._rule(learning).update(grads, opt_state, learning)
     rate = self.schedule(step, total_steps)
+    updates = jax.tree.map(lambda direction, factor: -rate * factor * direction, directions, self._rates(learning))
+    measured |= {"learning_rate": rate, **_norms("update_norm", updates)}
+    return optax.apply_updates(learning, updates), opt_state, measured
 
-    def scaled(direction, factor):
-      factor = jnp.expand_dims(factor, range(jnp.ndim(factor), direction.ndim))  # [], or one of each layer
-      return rate * factor * direction
+  def _rule(self, learning: Params) -> optax.GradientTransformation:
+    """The rule for all parameters; what it makes of a whole one, such as its scale, is a layer's own in a stack."""
 
-    factors = stacks.together(multiplier_tree(learning, self.multipliers))
-    updates = jax.tree.map(scaled, functools.reduce(merge, directions), factors)
-    new_params = jax.tree.map(lambda param, update: (param - update).astype(param.dtype), params, updates)
-    measured.update(norms("update_norm", updates), learning_rate=rate)
-    # Chosen while the layers are together: one operation for all of them.
-    finite &= jnp.isfinite(grad_norm)
-    new_params, new_state = jax.tree.map(
-      lambda new, old: jnp.where(finite, new, old), (new_params, new_state), (params, opt_state)
-    )
-    learning = stacks.apart(new_params, learning, shardings)
-    return learning, new_state, measured
+    def label(path: Sequence[Any], leaf: Any) -> str:
+      return f"layers_{leaf.shape[0]}" if stacking.is_stacked(path_name(path)) else "single"
+
+    labels = jax.tree_util.tree_map_with_path(label, learning)
+    rule = self.transformation()
+    rules = {label: rule if label == "single" else _each_layer(rule) for label in jax.tree.leaves(labels)}
+    return optax.partition(rules, labels)
+
+  def _rates(self, learning: Params) -> Params:
+    """The factor of each parameter's rate: a number, or an array [layers, 1, ...] for the layers of a stack."""
+    frozen = [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
+    multipliers = [(_pattern(pattern, "multipliers"), _positive(pattern, factor)) for pattern, factor in self.multipliers]
+    factors = _factors(learning, multipliers, "multipliers")
+    stays = _factors(learning, frozen, None)
+    return traverse_util.unflatten_dict({path: factors[path] * stays[path] for path in factors}, sep="/")
+
+
+def _each_layer(rule: optax.GradientTransformation) -> optax.GradientTransformation:
+  return optax.GradientTransformation(jax.vmap(rule.init), jax.vmap(rule.update))
 
 
 def merge(some: Params, others: Params) -> Params:
@@ -184,40 +170,48 @@ def merge(some: Params, others: Params) -> Params:
   return merged
 
 
-def multiplier_tree(params: Params, multipliers: Sequence[tuple[str, float]]) -> Params:
-  """The factor (a Python float) of each parameter's learning rate: a tree like `params`.
+def _factors(
+  params: Params, rules: Sequence[tuple[re.Pattern, float]], option: str | None
+) -> dict[str, float | np.ndarray]:
+  """The factor of each parameter by its path: that of the first pattern that is found, else 1.
+
+  Args:
+    params: arrays or their shapes.
+    rules: patterns and factors.
+    option: for messages; None: a pattern need not be found.
+
+  Returns:
+    A number, or an array [layers, 1, ...] where the layers of a stack differ.
 
   Raises:
-    UsageError: see `Optimizer.multipliers`.
+    UsageError: a pattern decides nothing.
   """
-  rules = []
-  for pattern, factor in multipliers:
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
-      raise UsageError(
-        f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0; Optimizer.frozen leaves "
-        "parameters as they are"
-      )
-    rules.append((_pattern(pattern, "multipliers"), float(factor)))
-  used = set()
+  used, seen = set(), set()
 
-  def factor_of(path, _) -> float:
-    name = path_name(path)
-    for index, (pattern, factor) in enumerate(rules):
-      if pattern.search(name):
-        used.add(index)
-        return factor
-    return 1.0
+  def factor_of(*names: str) -> float:
+    found = [index for index, (pattern, _) in enumerate(rules) if any(map(pattern.search, names))]
+    seen.update(found)
+    used.update(found[:1])
+    return rules[found[0]][1] if found else 1.0
 
-  tree = jax.tree_util.tree_map_with_path(factor_of, params)
+  factors = {}
+  for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
+    layers = stacking.one_by_one(path, np.shape(leaf)[0] if np.ndim(leaf) else 0, lambda n: n)
+    each = [factor_of(path, name) for name in layers] or [factor_of(path)]
+    # One number where it can be, which costs nothing.
+    same = len(set(each)) == 1
+    factors[path] = each[0] if same else np.array(each, np.float32).reshape(-1, *[1] * (np.ndim(leaf) - 1))
   for index, (pattern, _) in enumerate(rules):
-    if index not in used:
-      if any(pattern.search(name) for name in _names(params)):
-        raise UsageError(
-          f"Optimizer.multipliers: patterns before {pattern.pattern!r} take all its parameters: "
-          "put it before them"
-        )
-      raise _found_nowhere("multipliers", pattern, params)
-  return tree
+    if option is None or index in (seen if option == "frozen" else used):
+      continue
+    if index in seen:
+      raise UsageError(
+        f"Optimizer.{option}: patterns before {pattern.pattern!r} take all its parameters: put it before them"
+      )
+    raise UsageError(
+      f"Optimizer.{option}: {pattern.pattern!r} is found in no parameter's path; paths look like {min(factors)!r}"
+    )
+  return factors
 
 
 def _pattern(pattern: Any, option: str) -> re.Pattern:
@@ -227,27 +221,20 @@ def _pattern(pattern: Any, option: str) -> re.Pattern:
     raise UsageError(f"Optimizer.{option}: {pattern!r} is no pattern: {error}") from None
 
 
-def _found_nowhere(option: str, pattern: re.Pattern, params: Params) -> UsageError:
-  return UsageError(
-    f"Optimizer.{option}: {pattern.pattern!r} is found in no parameter's path; paths look like "
-    f"{_names(params)[0]!r}"
-  )
-
-
-def _names(params: Params) -> list[str]:
-  return [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+def _positive(pattern: str, factor: Any) -> float:
+  if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
+    raise UsageError(
+      f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0; Optimizer.frozen leaves parameters as "
+      "they are"
+    )
+  return float(factor)
 
 
 def path_name(path: Sequence[Any]) -> str:
-  """`decoder/layers_0/mlp/wi_0/kernel` from a path of `jax.tree_util`."""
+  """`decoder/layers/mlp/wi_0/kernel` from a path of `jax.tree_util`."""
   return jax.tree_util.keystr(tuple(path), simple=True, separator="/")
 
 
-def global_norm(tree: Params) -> jax.Array:
-  """The L2 norm of all leaves together, float32 []."""
-  return jnp.sqrt(sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)))
-
-
-def norms(name: str, tree: Params) -> dict[str, jax.Array]:
+def _norms(name: str, tree: Params) -> dict[str, jax.Array]:
   """The L2 norm of each part of a tree, float32 []: `NAME/PART`, the parts as the tree's top level calls them."""
-  return {f"{name}/{part}": global_norm(below) for part, below in tree.items()}
+  return {f"{name}/{part}": optax.global_norm(below) for part, below in tree.items()}

@@ -10,9 +10,7 @@ import jax
 from flax.linen import partitioning as nn_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from xmcap.models import stacking
-from xmcap.training import sharding, stacks
-from xmcap.training.optimizer import path_name
+from xmcap.training import sharding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,7 @@ def place(params: Any, devices: Sequence[jax.Device]) -> Placed:
 def place_for_decoding(
   params: Any, devices: Sequence[jax.Device], cast: Callable[[Any], Any] = lambda params: params
 ) -> Placed:
-  """Parameters for a loop over tokens: layers one by one, brought together once and not again for each token.
+  """Parameters for a loop over tokens: gathered once and not again for each token.
 
   What `data` and `fsdp` cut comes together on every device; what `model` cuts stays cut. The devices hold this copy
   beside the parameters of the run, until it is let go of.
@@ -81,23 +79,16 @@ def place_for_decoding(
   lies = jax.tree.map(lambda leaf: leaf.sharding, params)
   if _types(jax.eval_shape(cast, params)) != _types(params):
     params = _jitted(cast, *_hashable(lies))(params)
-  together = _together(params, lies)
-  if stacking.is_stacked(params) or not _equivalent(together, params):
-    params = _jitted(stacking.unstack, *_hashable(together))(params)
+  together = jax.tree.map(
+    lambda lay: NamedSharding(lay.mesh, PartitionSpec(*(_of_model("", cut) for cut in lay.spec))), lies
+  )
+  if not _equivalent(together, params):
+    params = _jitted(_same, *_hashable(together))(params)
   return Placed(params, mesh, tuple((axis, _of_model(axis, cut)) for axis, cut in rules))
 
 
-def _together(params: Any, lies: Any) -> Any:
-  """Shardings of the layers one by one, cut over `model` alone; of parameters that lie so, stacked or not."""
-  mesh_axes = {path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(lies)}
-
-  def sharding_of(path: Any, leaf: Any) -> NamedSharding:
-    name = path_name(path)
-    stacked = name not in mesh_axes
-    lay = mesh_axes[stacks.stacked_path(name) if stacked else name]
-    return NamedSharding(lay.mesh, PartitionSpec(*(_of_model("", cut) for cut in lay.spec[int(stacked) :])))
-
-  return jax.tree_util.tree_map_with_path(sharding_of, jax.eval_shape(stacking.unstack, params))
+def _same(params: Any) -> Any:
+  return params
 
 
 def _of_model(logical: str, cut: Any) -> Any:

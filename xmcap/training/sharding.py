@@ -20,25 +20,25 @@ from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.models import places
-from xmcap.models.stacking import STACKED
+from xmcap.models import stacking
 from xmcap.training import optimizer as optimizer_lib
-from xmcap.training import stacks
 
 MESH_AXES = ("data", "fsdp", "model")
 BATCH_AXES = ("data", "fsdp")
 
 # The first rule for a logical axis whose mesh axes are still free in that array is taken; None: not sharded.
-# `embed` goes to `fsdp` in parameters; in activations `batch` has taken `fsdp` before it.
+# In activations `batch` has taken `data` and `fsdp`, so that only the later rules hold there. Parameters are cut over
+# both (Rajbhandari et al., "ZeRO", 2020, stage 3): every device keeps its part, and its part of the optimizer's state.
 DEFAULT_RULES = (
   ("batch", BATCH_AXES),
+  ("vocab", ("model", "data")),
   ("vocab", "model"),
-  # Whole rows: a device's part of their width would be narrower than what a TPU stores together.
-  ("table", ("model", "fsdp")),
+  ("mlp", ("model", "data")),
   ("mlp", "model"),
+  ("joined_kv", ("model", "data")),
+  ("joined_kv", "model"),
   ("heads", "model"),
   ("kv", None),
-  ("joined_kv", "model"),
   ("embed", "fsdp"),
   ("relpos_buckets", None),
   ("layers", None),
@@ -163,10 +163,8 @@ def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
 def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules) -> Any:
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
-  See `xmcap.models.places`; a dimension that its mesh axes do not divide is logged. What `fsdp` cuts is cut over `data`
-  too: all groups along it would keep the same, and compute the same update of it, else. A layer's parameters come
-  together over `data` where they are used; the sum of gradients leaves each device with its part. (Rajbhandari et al.,
-  "ZeRO", 2020, stage 3.) Not where `data` joins slices of TPUs or nodes of GPUs: the network between them is slow.
+  A dimension that its mesh axes do not divide stays whole, which is logged. Nothing is cut over `data` where that joins
+  slices of TPUs or nodes of GPUs: the network between them is slow.
 
   Args:
     params: a tree with shapes.
@@ -193,22 +191,17 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
       raise XmcapError(
         f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
       )
-    named = nn_partitioning.logical_to_mesh_axes(tuple(axes), rules)
-    for dim, mesh_axes in enumerate(named):
-      if mesh_axes is not None and param.shape[dim] % axis_size(mesh, mesh_axes):
-        logging.warning(
-          "parameter %s: dimension %d (%s) of %s is not cut: %s is %d devices",
-          name,
-          dim,
-          axes[dim],
-          param.shape,
-          mesh_axes,
-          axis_size(mesh, mesh_axes),
-        )
-    cut = places.at_rest(param.shape, axes, rules, mesh.shape, whole=STACKED)
-    if not one_domain:
-      cut = places.without(cut, places.GATHERED)
-    spec = [names[0] if len(names) == 1 else names or None for names in cut]
+    spec = []
+    for size, logical, mesh_axes in zip(
+      param.shape, axes, nn_partitioning.logical_to_mesh_axes(tuple(axes), rules), strict=True
+    ):
+      mesh_axes = (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes or ())
+      mesh_axes = tuple(axis for axis in mesh_axes if one_domain or axis != "data")
+      if size % axis_size(mesh, mesh_axes):
+        count = axis_size(mesh, mesh_axes)
+        logging.warning("parameter %s %s: %s is not cut over %d devices", name, param.shape, logical, count)
+        mesh_axes = ()
+      spec.append(mesh_axes or None)
     return NamedSharding(mesh, PartitionSpec(*spec))
 
   return jax.tree_util.tree_map_with_path(sharding, params)
@@ -217,42 +210,38 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
 def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
   """Shardings for a whole training state: the optimizer's arrays lie as their parameters do.
 
-  An array of the state belongs to the parameter whose path its own path ends with, layers of a stack taken together.
-  Of the same shape, it lies the same; as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the
-  reduced dimension. All else (counts, placeholders) is replicated.
+  An array of the state belongs to the parameter whose path its own path ends with. Of the same shape, it lies the same;
+  as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the reduced dimension. All else (counts,
+  placeholders) is replicated.
 
   Args:
     state: a `TrainState` with shapes, `params` among its fields.
     param_shardings: of `parameter_shardings`.
     mesh: the same.
   """
-  replicated = NamedSharding(mesh, PartitionSpec())
-  # Shape and place of one layer's, by the path of all.
-  parameters: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {}
-  for (path, param), place in zip(
-    jax.tree_util.tree_leaves_with_path(state.params), jax.tree.leaves(param_shardings), strict=True
-  ):
-    name, shape = optimizer_lib.path_name(path), param.shape
-    spec = tuple(place.spec) + (None,) * (len(shape) - len(place.spec))
-    stacked = name == stacks.stacked_path(name) and STACKED in name.split("/")
-    parameters[stacks.stacked_path(name)] = (shape[1:], spec[1:]) if stacked else (shape, spec)
+  places = jax.tree.leaves(param_shardings)
+  parameters = {
+    optimizer_lib.path_name(path): (param.shape, tuple(place.spec))
+    for (path, param), place in zip(jax.tree_util.tree_leaves_with_path(state.params), places, strict=True)
+  }
 
   def sharding(path, leaf) -> NamedSharding:
-    keys = [optimizer_lib.path_name([key]) for key in path]
-    for start in range(len(keys)):
-      name = "/".join(keys[start:])
-      if name in parameters:
-        shape, spec = parameters[name]
-        layers = int(STACKED in keys[start:])
-        if leaf.shape[layers:] == shape:
-          return NamedSharding(mesh, PartitionSpec(*[None] * layers, *spec))
-        # optax keeps in v_row the mean over the largest dimension, in v_col that over the next.
-        reduced = {"v_row": -1, "v_col": -2}.get(keys[start - 1])
-        if reduced is not None and len(leaf.shape) == layers + len(shape) - 1:
-          dim = int(np.argsort(shape)[reduced])
-          if leaf.shape[layers:] == shape[:dim] + shape[dim + 1 :]:
-            return NamedSharding(mesh, PartitionSpec(*[None] * layers, *spec[:dim], *spec[dim + 1 :]))
-    return replicated
+    names = [optimizer_lib.path_name([key]) for key in path]
+    start = next((n for n in range(len(names)) if "/".join(names[n:]) in parameters), None)
+    if start is None:
+      return NamedSharding(mesh, PartitionSpec())
+    name = "/".join(names[start:])
+    shape, spec = parameters[name]
+    if leaf.shape == shape:
+      return NamedSharding(mesh, PartitionSpec(*spec))
+    # optax keeps in v_row the mean over the largest dimension of a layer's, in v_col that over the next.
+    first = int(stacking.is_stacked(name))
+    reduced = {"v_row": -1, "v_col": -2}.get(names[start - 1])
+    if reduced is not None and len(leaf.shape) == len(shape) - 1:
+      dim = first + int(np.argsort(shape[first:])[reduced])
+      if leaf.shape == shape[:dim] + shape[dim + 1 :]:
+        return NamedSharding(mesh, PartitionSpec(*spec[:dim], *spec[dim + 1 :]))
+    return NamedSharding(mesh, PartitionSpec())
 
   placed = jax.tree_util.tree_map_with_path(sharding, state)
   return placed.replace(params=param_shardings)

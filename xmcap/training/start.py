@@ -74,7 +74,7 @@ def starting_state(
     # Checked first: what is wrong is said before minutes go into making the state.
     parts, origin = pretrained_parts(target.params, pretrained)
     state = create(
-      [path for path, leaf in saved.flat(target.params).items() if _is_given(path, leaf.shape, parts)]
+      [path for path in saved.flat(target.params) if path in parts]
     )
     paths, (leaves, structure) = list(saved.flat(state.params)), jax.tree.flatten(state.params)
     # Held by the list alone, a fresh parameter goes when its successor is there.
@@ -100,11 +100,8 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
   """{path: tensor} of all that `pretrained` gives for a model, not yet read, and a line that says what it is.
 
   Args:
-    target: the model's parameters or their shapes, layers one by one or stacked.
+    target: the model's parameters or their shapes.
     pretrained: see `starting_state`.
-
-  Returns:
-    Paths and shapes are of layers one by one (`layers_0`).
   """
   parts: dict[str, Tensor] = {}
   sources, lines = [], []
@@ -122,7 +119,7 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
     sources.append(f"{names} from {folder}")
     lines += resized
     parts |= part
-  fresh = _fresh(set(unrolled_shapes(target)), set(parts))
+  fresh = _fresh(set(saved.flat(target)), set(parts))
   if fresh:
     logging.info("parameters that begin fresh: %s", ", ".join(fresh))
     more = f" and {len(fresh) - 6} more" if len(fresh) > 6 else ""
@@ -139,7 +136,7 @@ def pretrained_part(
     UsageError: no weights there, or no parameter of `target` lies below `prefix`.
     XmcapError: one is missing there, has no place here, or has another shape.
   """
-  model = unrolled_shapes(target)
+  model = {path: tuple(leaf.shape) for path, leaf in saved.flat(target).items()}
   weights = weights_lib.open_weights(folder)
   given = {path: tensor for path, tensor in weights.tensors.items() if _below(path, prefix)}
   if prefix is None:
@@ -172,29 +169,6 @@ def pretrained_part(
     part[path], line = _fitted(path, given[path], shape, weights)
     resized += line
   return part, resized
-
-
-def unrolled_shapes(target: Any) -> dict[str, tuple[int, ...]]:
-  """{path: shape} of a model's parameters, stacked layers (`layers`) taken one by one (`layers_0`, ...)."""
-  shapes = {}
-  for path, leaf in saved.flat(target).items():
-    members = _members(path, leaf.shape)
-    shapes |= {member: tuple(leaf.shape[1:]) for member in members} if members else {path: tuple(leaf.shape)}
-  return shapes
-
-
-def _members(path: str, shape: Sequence[int]) -> list[str]:
-  """The paths, one by one, of the layers that a stacked parameter holds; empty if it is not stacked."""
-  parts = path.split("/")
-  if weights_lib.STACKED not in parts[:-1]:
-    return []
-  at = parts.index(weights_lib.STACKED)
-  return ["/".join([*parts[:at], f"{weights_lib.STACKED}_{n}", *parts[at + 1 :]]) for n in range(shape[0])]
-
-
-def _is_given(path: str, shape: Sequence[int], parts: Mapping[str, Tensor]) -> bool:
-  """Whether a model's parameter, or each layer of a stacked one, is among `parts`."""
-  return all(member in parts for member in _members(path, shape) or [path])
 
 
 def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
@@ -241,14 +215,7 @@ def _overlay(leaves: list[jax.Array], paths: Sequence[str], parts: Mapping[str, 
   """Puts `parts` in the place of a model's parameters, one after the other, with their dtypes and shardings."""
   for index, path in enumerate(paths):
     shape, dtype, sharding = leaves[index].shape, leaves[index].dtype, leaves[index].sharding
-    members = _members(path, shape)
-    if any(member in parts for member in members):
-      host = np.empty(shape, dtype) if _is_given(path, shape, parts) else np.array(leaves[index])
-      for n, member in enumerate(members):
-        if member in parts:
-          host[n] = parts[member].read()
-    elif path in parts:
-      host = np.asarray(parts[path].read(), dtype)
-    else:
+    if path not in parts:
       continue
+    host = np.asarray(parts[path].read(), dtype)
     leaves[index] = jax.make_array_from_callback(shape, sharding, lambda part, host=host: host[part])

@@ -97,26 +97,26 @@ def make_train_step(
     rng = jax.random.fold_in(jax.random.key(seed, impl=rng_impl), state.step)
     compute = value_and_grad if microbatches == 1 else accumulate
     metrics, grads = compute(state.params, batch, rng)
-    before, frozen = optimizer.split(state.params)
-    shardings = None
+    learning, frozen = optimizer.split(state.params)
     if param_shardings is not None:
-      shardings, _ = optimizer.split(param_shardings)
-      grads = jax.lax.with_sharding_constraint(grads, shardings)
-    finite = jnp.isfinite(metrics["loss"])
-    learning, opt_state, measured = optimizer.update(
-      grads, state.opt_state, before, state.step, total_steps, shardings, finite
+      grads = jax.lax.with_sharding_constraint(grads, optimizer.split(param_shardings)[0])
+    updated, opt_state, measured = optimizer.update(
+      grads, state.opt_state, learning, state.step, total_steps
     )
-    metrics = {**metrics, **measured}
-    finite &= jnp.isfinite(metrics["grad_norm"])
+    # A step whose loss or gradient is not finite changes nothing but the counts.
+    finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(measured["grad_norm"])
+    updated, opt_state = jax.tree.map(
+      lambda new, old: jnp.where(finite, new, old), (updated, opt_state), (learning, state.opt_state)
+    )
     state = TrainState(
       step=state.step + 1,
-      params=optimizer_lib.merge(learning, frozen),
+      params=optimizer_lib.merge(updated, frozen),
       opt_state=opt_state,
       skipped=state.skipped + ~finite,
       skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),
     )
-    counts = {"skipped": state.skipped, "skipped_in_a_row": state.skipped_in_a_row}
-    return state, {name: value.astype(jnp.float32) for name, value in {**metrics, **counts}.items()}
+    metrics |= {**measured, "skipped": state.skipped, "skipped_in_a_row": state.skipped_in_a_row}
+    return state, {name: value.astype(jnp.float32) for name, value in metrics.items()}
 
   return train_step
 

@@ -1,15 +1,17 @@
 """Weights that a run can start from, whoever wrote them, read one parameter at a time."""
 
 import dataclasses
+import functools
 import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from xmcap import model_json
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models import stacking
 from xmcap.orbax_tensors import read_orbax
 from xmcap.tensor_files import FLOATS, LastRead, Tensor, read_safetensors
 from xmcap.training import saved
@@ -17,12 +19,10 @@ from xmcap.training import saved
 PARAMS = "params.safetensors"
 """What a folder of converted weights holds, beside its `model.json`."""
 
-STACKED = "layers"
-
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """Parameters by their paths, layers one by one (`layers_0`), whichever way they are kept.
+  """Parameters by their paths, the layers of a stack as one (`layers`), whichever way they are kept.
 
   Attributes:
     where: the file or checkpoint.
@@ -54,7 +54,7 @@ def open_weights(folder: str | os.PathLike) -> Weights:
         raise UsageError(
           f"{file}: {path} {tensor.shape} is {tensor.dtype}, no parameter: convert the source again"
         )
-    return Weights(str(file), one_by_one(tensors), f"give --gin_file={pathlib.Path(folder, model_json.NAME)}")
+    return Weights(str(file), stacked(tensors), f"give --gin_file={pathlib.Path(folder, model_json.NAME)}")
 
   def read(path):
     try:
@@ -63,23 +63,39 @@ def open_weights(folder: str | os.PathLike) -> Weights:
       raise saved.CheckpointDamaged(str(error)) from None
 
   path, tensors = saved.first_readable(folder, read)
-  return Weights(str(path), one_by_one(tensors), "use the configuration it was trained with")
+  return Weights(str(path), stacked(tensors), "use the configuration it was trained with")
+
+
+def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Layers one by one (`layers_0/NAME`, ...) as one tensor each (`layers/NAME`); all else as it is."""
+
+  def join(path: str, layers: Sequence[Tensor]) -> Tensor:
+    first = layers[0]
+    for n, layer in enumerate(layers):
+      if (layer.shape, layer.dtype) != (first.shape, first.dtype):
+        raise UsageError(f"{layer.where}: {path}: layer {n} is {layer.shape}, and the first is {first.shape}")
+    if path in tensors:
+      raise UsageError(f"{first.where}: {path} is there twice, by itself and in layers: copy it again")
+    read = functools.partial(_read_all, layers)
+    return Tensor((len(layers), *first.shape), first.dtype, read, first.where)
+
+  try:
+    return stacking.joined(tensors, join)
+  except ValueError as error:
+    where = next(iter(tensors.values())).where
+    raise UsageError(f"{where}: {error}: copy it again") from None
+
+
+def _read_all(layers: Sequence[Tensor]) -> np.ndarray:
+  return np.stack([layer.read() for layer in layers])
 
 
 def one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """Stacked layers (`layers/NAME`, the layers along the first axis) as `layers_0/NAME`, ...; all else as it is."""
+  """The reverse, for other code bases."""
   last, single = LastRead(), {}
   for path, tensor in tensors.items():
-    parts = path.split("/")
-    if STACKED not in parts[:-1]:
-      single[path] = tensor
-      continue
-    at = parts.index(STACKED)
-    for n, layer in enumerate(last.slices(path, tensor)):
-      name = "/".join([*parts[:at], f"{STACKED}_{n}", *parts[at + 1 :]])
-      if name in tensors or name in single:
-        raise UsageError(f"{tensor.where}: {name} is there twice, by itself and stacked: copy it again")
-      single[name] = layer
+    slices = last.slices(path, tensor) if stacking.is_stacked(path) else []
+    single |= stacking.one_by_one(path, len(slices), slices.__getitem__) or {path: tensor}
   return single
 
 
