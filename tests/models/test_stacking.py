@@ -1,4 +1,4 @@
-"""Layers stacked and scanned: the numbers of layers one by one."""
+"""Stacks of layers: the same numbers unrolled, in a loop and recomputed; and both layouts of their parameters."""
 
 import dataclasses
 
@@ -9,22 +9,15 @@ from flax import traverse_util
 
 from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import Generator
-from xmcap.models.tagger import Tagger
+from xmcap.models.t5 import Decoder
 from xmcap.training.objectives import CaptionObjective
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.schedule import ConstantThenRsqrt
 from xmcap.training.step import create_state, make_train_step
 
-_DEEP = {
-  "num_encoder_layers": 3,
-  "num_decoder_layers": 11,
-}  # ten and more, so that names do not sort as numbers do
-
 
 def _objective(vit, t5, **changes):
-  vit, t5 = dataclasses.replace(vit, **changes), dataclasses.replace(t5, **changes)
-  return CaptionObjective(vit, t5)
+  return CaptionObjective(dataclasses.replace(vit, **changes), dataclasses.replace(t5, **changes))
 
 
 def _train(objective, batch, steps):
@@ -39,73 +32,78 @@ def _train(objective, batch, steps):
 
 
 @pytest.fixture(scope="module")
-def single(vit_config, t5_config, batch):
+def unrolled(vit_config, t5_config, batch):
   return _train(_objective(vit_config, t5_config), batch, 5)
 
 
 @pytest.mark.parametrize("changes", [{"scan": True}, {"remat": True}, {"scan": True, "remat": True}])
-def test_five_steps_are_those_of_layers_one_by_one(vit_config, t5_config, batch, single, changes):
+def test_five_steps_are_the_same(vit_config, t5_config, batch, unrolled, changes):
   state, losses = _train(_objective(vit_config, t5_config, **changes), batch, 5)
   assert losses[0] != losses[-1]
-  np.testing.assert_allclose(losses, single[1], atol=1e-6, rtol=0)
-  assert stacking.is_stacked(state.params) == changes.get("scan", False)
-  expected = traverse_util.flatten_dict(single[0].params, sep="/")
-  for path, leaf in traverse_util.flatten_dict(stacking.unstack(state.params), sep="/").items():
+  np.testing.assert_allclose(losses, unrolled[1], atol=1e-6, rtol=0)
+  expected = traverse_util.flatten_dict(unrolled[0].params, sep="/")
+  for path, leaf in traverse_util.flatten_dict(state.params, sep="/").items():
     # The softmax does not feel the bias of its keys: its gradient is rounding, which Adafactor makes as large as any.
     if not path.endswith("key/bias"):
       np.testing.assert_allclose(leaf, expected[path], atol=2e-5, err_msg=path)
 
 
-def test_only_one_tower_may_be_stacked(vit_config, t5_config, batch):
-  objective = CaptionObjective(dataclasses.replace(vit_config, scan=True), t5_config)
-  params = objective.init(jax.random.key(0), batch)["params"]
-  assert "layers" in params["vit"] and "layers_0" in params["encoder"]
-
-
-def test_stacked_layers_have_an_axis_of_their_own(vit_config, t5_config, batch):
-  axes = jax.eval_shape(lambda: _objective(vit_config, t5_config, scan=True).init(jax.random.key(0), batch))
-  kernel = axes["params_axes"]["decoder"]["layers"]["mlp"]["wo"]["kernel_axes"]
+def test_a_stack_has_an_axis_of_layers(vit_config, t5_config, batch):
+  made = jax.eval_shape(lambda: _objective(vit_config, t5_config).init(jax.random.key(0), batch))
+  kernel = made["params_axes"]["decoder"]["layers"]["mlp"]["wo"]["kernel_axes"]
   assert kernel.names == ("layers", "mlp", "embed")
+  assert made["params"]["decoder"]["layers"]["mlp"]["wo"]["kernel"].shape == (
+    t5_config.num_decoder_layers, t5_config.mlp_dim, t5_config.emb_dim,
+  )  # fmt: skip
 
 
-def test_layers_are_stacked_by_number_not_by_name():
+def test_layers_begin_with_numbers_of_their_own(vit_config, t5_config, batch):
+  params = _objective(vit_config, t5_config).init(jax.random.key(0), batch)["params"]
+  kernel = params["vit"]["layers"]["mlp"]["wi"]["kernel"]
+  assert not np.allclose(kernel[0], kernel[1])
+
+
+def test_layers_apart_and_together(vit_config, t5_config, batch):
+  params = _objective(vit_config, t5_config).init(jax.random.key(0), batch)["params"]
+  apart = stacking.unstack(params)
+  assert "layers_0" in apart["vit"] and "layers" not in apart["vit"]
+  jax.tree.map(np.testing.assert_array_equal, stacking.stack(apart), params)
+
+
+def test_layers_are_ordered_by_number_not_by_name():
   params = {"encoder": {f"layers_{i}": {"scale": np.full(2, i)} for i in range(12)}, "norm": np.ones(3)}
-  stacked = stacking.stack(params, {"encoder": {"layers": {"scale": None}}, "norm": None})
+  stacked = stacking.stack(params)
   np.testing.assert_array_equal(stacked["encoder"]["layers"]["scale"][:, 0], np.arange(12))
   assert list(stacking.unstack(stacked)["encoder"]) == list(params["encoder"])
 
 
-def test_stack_undoes_unstack(vit_config, t5_config, batch):
-  params = _objective(vit_config, t5_config, scan=True).init(jax.random.key(0), batch)["params"]
-  jax.tree.map(np.testing.assert_array_equal, stacking.stack(stacking.unstack(params), params), params)
+def test_a_missing_layer_is_named():
+  with pytest.raises(ValueError, match="encoder/layers/scale: layer 1 is missing"):
+    stacking.stack({"encoder": {f"layers_{i}": {"scale": np.ones(2)} for i in (0, 2)}})
 
 
-def test_a_tagger_may_be_stacked(vit_config, batch):
-  stacked = Tagger(dataclasses.replace(vit_config, scan=True), 5, 3)
-  params = stacking.init(stacked, jax.random.key(0), batch["image"])["params"]
-  slots, _ = stacked.apply({"params": params}, batch["image"])
-  expected, _ = stacked.unrolled().apply({"params": stacking.unstack(params)}, batch["image"])
-  np.testing.assert_allclose(slots, expected, atol=1e-5)
+def test_the_stepwise_decoder_is_the_same_with_layers_apart(t5_config):
+  keys = jax.random.split(jax.random.key(1), 2)
+  embedded = jax.random.normal(keys[0], (2, 4, t5_config.emb_dim))
+  encoded = jax.random.normal(keys[1], (2, 3, t5_config.emb_dim))
+  mask = np.ones((2, 3), bool)
+  params = Decoder(t5_config).init(jax.random.key(0), embedded, encoded, mask)["params"]
+  expected = Decoder(t5_config).apply({"params": params}, embedded, encoded, mask)
+  stepwise = Decoder(t5_config, stepwise=True)
+  apart = {"params": stacking.unstack(params)}
+  cross, cache = stepwise.apply(apart, encoded, mask, 4, 1, method="start")
+  for position in range(4):
+    hidden, cache = stepwise.apply(apart, embedded[:, position : position + 1], position, cross, cache, method="step")
+    np.testing.assert_allclose(hidden[:, 0], expected[:, position], rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_is_a_function_of_its_key(vit_config, t5_config, batch):
-  config = dataclasses.replace(t5_config, scan=True, dropout_rate=0.5)
-  module = Captioner(vit_config, config)
+def test_dropout_is_a_function_of_its_key_and_the_layer(vit_config, t5_config, batch):
+  module = Captioner(vit_config, dataclasses.replace(t5_config, dropout_rate=0.5))
   inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-  params = stacking.init(module, jax.random.key(0), *inputs)["params"]
+  params = module.init(jax.random.key(0), *inputs)["params"]
 
   def logits(seed):
     return module.apply({"params": params}, *inputs, False, rngs={"dropout": jax.random.key(seed)})
 
   assert not np.allclose(logits(0), logits(1))
   np.testing.assert_array_equal(logits(0), logits(0))
-
-
-def test_captions_of_stacked_layers_are_those_of_layers_one_by_one(vit_config, t5_config, batch):
-  single = Captioner(vit_config, t5_config)
-  stacked = Captioner(dataclasses.replace(vit_config, scan=True), dataclasses.replace(t5_config, scan=True))
-  inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-  params = stacking.init(stacked, jax.random.key(0), *inputs)["params"]
-  expected, _ = Generator(single, max_length=5)(stacking.unstack(params), *inputs[:2])
-  found, _ = Generator(stacked, max_length=5)(params, *inputs[:2])
-  np.testing.assert_array_equal(found, expected)

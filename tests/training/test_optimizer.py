@@ -1,12 +1,15 @@
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
-from xmcap.training.optimizer import Optimizer, adafactor, adam, global_norm, merge, multiplier_tree
+from xmcap.training.optimizer import Optimizer, adafactor, adam, merge
 from xmcap.training.schedule import ConstantThenRsqrt
 
 PARAMS = {
@@ -52,7 +55,7 @@ def test_equals_optax_with_its_own_learning_rate(rule, reference):
 
 def test_clips_by_global_norm():
   grads = grads_like(PARAMS, 100.0)
-  small = jax.tree.map(lambda x: x / global_norm(grads), grads)
+  small = jax.tree.map(lambda x: x / optax.global_norm(grads), grads)
 
   def eps():
     return adam(eps=1.0)  # with it the size of a gradient matters to Adam
@@ -65,8 +68,14 @@ def test_clips_by_global_norm():
 
 
 def test_first_multiplier_that_is_found_holds():
-  tree = multiplier_tree(PARAMS, [("^vit/bias", 0.5), ("vit", 2.0)])
-  assert tree == {"vit": {"kernel": 2.0, "bias": 0.5}, "decoder": {"kernel": 1.0}}
+  grads = grads_like(PARAMS)
+  before = run(Optimizer(adam, RATE), PARAMS, grads, 1)
+  after = run(Optimizer(adam, RATE, [("^vit/bias", 0.5), ("vit", 2.0)]), PARAMS, grads, 1)
+  factors = {"vit": {"kernel": 2.0, "bias": 0.5}, "decoder": {"kernel": 1.0}}
+  jax.tree.map(
+    lambda a, b, start, factor: np.testing.assert_allclose(b - start, factor * (a - start), rtol=1e-5),
+    before, after, PARAMS, factors,
+  )  # fmt: skip
 
 
 def test_multiplier_scales_the_step():
@@ -112,38 +121,73 @@ def test_refuses_to_freeze_nothing_or_everything(frozen, message):
     Optimizer(adam, RATE, frozen=frozen).split(PARAMS)
 
 
-@pytest.mark.parametrize("rule", [adam, adafactor, lambda: adafactor(min_dim_size_to_factor=2)])
-def test_stacked_layers_learn_as_layers_one_by_one(rule):
-  def layer(seed, scale):
-    rng = np.random.default_rng(seed)
-    return {
-      "mlp": {"kernel": jnp.asarray(scale * rng.normal(size=(4, 6)), jnp.float32), "bias": jnp.zeros(6)}
-    }
+def layers(count):
+  """Parameters with two stacks, whose layers all differ, and one outside of them."""
+  rng = np.random.default_rng(0)
 
-  single = {
-    "encoder": {f"layers_{i}": layer(i, 10.0**i) for i in range(3)},
-    "head": {"kernel": jnp.ones((3, 2))},
-  }
-  stacked = {
-    "encoder": {"layers": jax.tree.map(lambda *x: jnp.stack(x), *single["encoder"].values())},
-    "head": single["head"],
-  }
-  optimizer = Optimizer(rule, RATE)
-  grads = grads_like(single)
-  expected = stacking.stack(run(optimizer, single, grads), stacked)
-  found = run(optimizer, stacked, stacking.stack(grads, stacked))
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+  def stack(depth):
+    shapes = {"kernel": (4, 6), "bias": (6,)}
+    return {"layers": {"mlp": {name: _normal(rng, depth, *shape) for name, shape in shapes.items()}}}
+
+  return {"encoder": stack(count), "decoder": stack(2), "head": {"kernel": jnp.ones((3, 2))}}
+
+
+def _normal(rng, *shape):
+  # Layers of very different scales: a rule that took them as one would show.
+  scale = 10.0 ** np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+  return jnp.asarray(scale * rng.normal(size=shape), jnp.float32)
+
+
+@pytest.mark.parametrize("rule", [adam, adafactor, lambda: adafactor(min_dim_size_to_factor=2)])
+def test_each_layer_of_a_stack_learns_by_itself(rule):
+  params, optimizer = layers(3), Optimizer(rule, RATE)
+  grads = grads_like(params)
+  expected = run(optimizer, stacking.unstack(params), stacking.unstack(grads))
+  found = run(optimizer, params, grads)
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), stacking.unstack(found), expected
+  )
+
+
+@pytest.mark.parametrize("frozen", ["layers_1/", "layers_1/mlp/bias", "encoder/layers_[02]/", "decoder", "layers/mlp/bias"])
+def test_frozen_layers_stay_and_others_learn(frozen):
+  params = layers(3)
+  optimizer = Optimizer(adam, RATE, frozen=[frozen])
+  learning, still = optimizer.split(params)
+  grads = jax.tree.map(jnp.cos, learning)
+  found, _, _ = optimizer.update(grads, optimizer.init(learning), learning, 0, 10)
+  merged = stacking.unstack(merge(found, still))
+  for path, before in traverse_util.flatten_dict(stacking.unstack(params), sep="/").items():
+    names = (path, re.sub(r"layers_[0-9]+", "layers", path))
+    after = traverse_util.flatten_dict(merged, sep="/")[path]
+    assert np.array_equal(before, after) == any(re.search(frozen, name) for name in names), path
+
+
+def test_layers_of_a_stack_have_multipliers_of_their_own():
+  params = layers(3)
+  grads = jax.tree.map(jnp.cos, params)
+
+  def moved(multipliers):
+    optimizer = Optimizer(adam, RATE, multipliers)
+    new, _, _ = optimizer.update(grads, optimizer.init(params), params, 0, 10)
+    return stacking.unstack(jax.tree.map(jnp.subtract, new, params))
+
+  plain, scaled = moved(()), moved([("encoder/layers_1/", 3.0), ("decoder/.*bias", 2.0)])
+  for path, change in traverse_util.flatten_dict(scaled, sep="/").items():
+    factor = 3.0 if path.startswith("encoder/layers_1/") else 2.0 if re.search("decoder/.*bias", path) else 1.0
+    before = traverse_util.flatten_dict(plain, sep="/")[path]
+    np.testing.assert_allclose(change, factor * before, rtol=1e-3, atol=1e-5, err_msg=path)
 
 
 def test_each_part_of_the_tree_has_its_norms():
   optimizer = Optimizer(adam, RATE, clip_norm=0.01)  # norms of gradients are those before clipping
-  params = {**PARAMS, "encoder": {f"layers_{i}": {"scale": jnp.full(2, i + 1.0)} for i in range(2)}}
+  params = {**PARAMS, "encoder": {"layers": {"scale": jnp.array([[1.0, 1.0], [2.0, 2.0]])}}}
   grads = grads_like(params)
   after, _, measured = optimizer.update(grads, optimizer.init(params), params, 0, 10)
   update = jax.tree.map(jnp.subtract, params, after)
   for name, tree in (("grad", grads), ("update", update), ("param", params)):
     for part in ("vit", "encoder", "decoder"):
-      assert measured[f"{name}_norm/{part}"] == pytest.approx(float(global_norm(tree[part])), rel=1e-4)
+      assert measured[f"{name}_norm/{part}"] == pytest.approx(float(optax.global_norm(tree[part])), rel=1e-4)
   squares = [float(measured[f"grad_norm/{part}"]) ** 2 for part in params]
   assert measured["grad_norm"] == pytest.approx(sum(squares) ** 0.5, rel=1e-6)
 
