@@ -222,3 +222,11 @@ def test_a_page_and_its_key_appear_together(tmp_path):
   (tmp_path / ".page.key.jsonl.results").write_text(json.dumps(content))
   outputs.settle(key, folder=False)
   assert _contents(tmp_path) == {"page.html": "new page", "page.key.jsonl": "key"}
+
+
+def test_the_incomplete_journal_of_a_file_goes_too(tmp_path):
+  for name in ("page.html", ".page.html.results", "other.html"):
+    (tmp_path / f".{name}.{2**22 + 1}.incomplete").write_text("")
+  with outputs.held(tmp_path / "page.html", folder=False):
+    pass
+  assert [path.name for path in tmp_path.iterdir()] == [f".other.html.{2**22 + 1}.incomplete"]

@@ -264,8 +264,11 @@ def _put_right(lock: str) -> None:
   folder, name = os.path.split(lock)
   name = "" if name == FOLDER_LOCK else name[1 : -len(".lock")]
   place = pathlib.Path(folder, name)
-  whole_files.carry_out(_journal_of(place, not name))
-  whole_files.clear(pathlib.Path(folder), name)
+  journal = _journal_of(place, not name)
+  whole_files.carry_out(journal)
+  # Of a folder all is its own; beside a file lie its own incomplete one, and that of its journal.
+  for known in (name, journal.name) if name else ("",):
+    whole_files.clear(pathlib.Path(folder), known)
 
 
 def _take_patiently(

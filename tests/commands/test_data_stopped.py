@@ -70,9 +70,9 @@ def test_build(number, after, tmp_path):
   arguments = [f"--{part}={path}" for part, path in release.paths.items()]
   arguments = ["data", "build", "coco35l", f"--out={tmp_path}/out", *arguments, "--processes=2"]
   code, said = stopped(arguments, number, after, tmp_path / "log")
-  if code:  # a quick machine may have been done
+  # A quick machine may have been done, and on its way out of Python.
+  if not (tmp_path / "out" / "coco_35l.json").exists():
     judged(code, said, number)
-    assert not (tmp_path / "out" / "coco_35l.json").exists()
   done = subprocess.run([sys.executable, "-m", "xmcap.cli", *arguments], capture_output=True, text=True)
   assert done.returncode == 0, done.stderr
   assert release.differences(tmp_path / "out") == []
@@ -89,6 +89,6 @@ def test_check(number, after, corpus, tmp_path):
   code, said = stopped(
     ["data", "check", str(corpus), f"--out={out}", "--processes=2"], number, after, tmp_path / "log"
   )
-  if code:
+  if not (out / "check.json").exists():
     judged(code, said, number)
-    assert not (out / "check.json").exists() and not (out / "check.jsonl").exists()
+    assert not (out / "check.jsonl").exists()

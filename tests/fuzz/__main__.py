@@ -7,7 +7,7 @@ usage: python -m tests.fuzz [--minutes=20] [--cases=N] [--seed=0] [--only=NAME] 
 A case is wrong if it prints a traceback, ends with another code than 0, 1, 2, 75 or 130, says no or several errors,
 sends control characters to the terminal, takes longer than its limit or 1 GiB more memory, starts a program or a
 connection, leaves processes behind, or changes anything but its output. What a case is follows from the seed, its
-number, --only and --kills; a number is a multiple of 4 for the commands that need jax or tensorflow. The folders of wrong cases
+number, --only and --kills; the commands that need jax or tensorflow have the multiples of 4. The folders of wrong cases
 are kept in --keep. With --kills inputs are whole; a call is stopped by a signal at a random moment and made again, and
 must leave what one leaves that nobody stopped. Exits 1 if a case was wrong.
 """

@@ -25,6 +25,7 @@ class Command:
     limit: seconds that a call may take.
     damaged: endings of the files that are damaged; (): any.
     writes: what it may write in the folder of the case.
+    leaves: whether it leaves something there that `--kills` can compare.
   """
 
   name: str
@@ -35,6 +36,7 @@ class Command:
   limit: float = 30.0
   damaged: Sequence[str] = ()
   writes: Sequence[str] = ("out",)
+  leaves: bool = True
 
 
 def prepare(command: Command, materials: pathlib.Path, folder: pathlib.Path, rng: random.Random) -> Case:
@@ -237,7 +239,7 @@ LIGHT = (
   Command("human thumb", ["human"], _THUMB, _OF_THUMB, 2),
   Command("human rate", ["captions"], _rate, ("--languages", "--limit", "--seed", "--rater", "--images"), 2),
   Command("runs", ["runs"], _always("runs/a", "runs/b", "--out=out/page.html"), ("--metrics",), 2),
-  Command("launch", [], _launch, ("--env",), 2, writes=("out", "runs")),
+  Command("launch", [], _launch, ("--env",), 2, writes=("out", "runs"), leaves=False),
 )
 """Commands that need neither jax nor tensorflow."""
 
@@ -288,35 +290,32 @@ HEAVY = (
   Command("data build cc3m35l", ["cc3m35l"], _CC3M, _OF_BUILD, 3),
   Command("data check", ["corpus"], _always("corpus", "--out=out", "--processes=1"), ("--split",), 3,
           writes=("out", "corpus/check.json", "corpus/check.jsonl")),
-  Command("data stats", ["corpus"], _always("corpus", "--processes=1"), ("--vocabulary", "--target_length"), 2),
+  Command("data stats", ["corpus"], _always("corpus", "--processes=1"), ("--vocabulary", "--target_length"), 2,
+          leaves=False),
   Command("data show", ["corpus"], _always("corpus", "--out=out/sheet.html", "--count=3"), _OF_SHOW, 2),
   Command("data index", ["corpus"], _always("corpus", "--processes=1"), ("--splits", "--vocabulary"), 2,
           writes=("out", "corpus")),
   Command("convert", ["hf"], _from_hf, ("--from", "--pool"), 4),
   Command("convert", ["big_vision"], _always("--input=big_vision/vit.npz", "--out=out"), ("--from", "--pool"), 3),
   Command("convert", ["converted", "model"], _to_hf, ("--part",), 3),
-  Command("caption", ["model", "corpus/images"], _caption, ("--languages", "--step", "--model_dir"), 2, limit=60),
+  Command("caption", ["model", "corpus/images"], _caption, ("--languages", "--step", "--model_dir"), 2, limit=60,
+          leaves=False),
   Command("eval", ["model", "corpus"], _EVAL, ("--gin.TITLE", "--gin.Predictor.max_length"), 1, limit=60),
   Command("train", _FOR_TRAIN, _train("out"), _OF_TRAIN, 0.5, limit=90, damaged=(".gin",),
           writes=("out", "runs")),
   Command("train", _FOR_TRAIN, _train("out", "--gin.INITIAL_CHECKPOINT='model'"), (), 0.5, limit=90,
           writes=("out", "runs")),
   Command("train", _FOR_TRAIN, _train("model"), (), 0.5, limit=90, writes=("out", "runs", "model")),
-  Command("train", _FOR_TRAIN, _train("out", "--dry_run"), (), 0.5, limit=90, writes=("out", "runs")),
-  Command("plan", ["gin"], _PLAN, _OF_PLAN, 2),
+  Command("train", _FOR_TRAIN, _train("out", "--dry_run"), (), 0.5, limit=90, writes=("out", "runs"), leaves=False),
+  Command("plan", ["gin"], _PLAN, _OF_PLAN, 2, leaves=False),
 )  # fmt: skip
 """Commands that need them."""
-
-
-_PRINTING = ("launch", "plan", "data stats", "caption")
 
 
 def choose(commands: Sequence[Command], rng: random.Random, only: str = "", writing: bool = False) -> Command:
   """One of the commands whose name begins with `only`, by their weights; `writing`: that leaves files."""
   matching = [
-    command
-    for command in commands
-    if command.name.startswith(only) and not (writing and command.name in _PRINTING)
+    command for command in commands if command.name.startswith(only) and not (writing and not command.leaves)
   ]
   return rng.choices(matching, [command.weight for command in matching])[0]
 

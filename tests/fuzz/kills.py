@@ -37,7 +37,7 @@ def run(
     patience: see `sandbox.run`.
   """
   way = rng.randrange(3)
-  whole = _whole(command, made, folder.with_name("whole"), way, patience)
+  whole = _whole(command, made, folder, way, patience)
   commands.clear(folder)
   case = commands.prepare(command, made, folder, random.Random(way))
   stop = rng.choice(_SIGNALS), rng.uniform(0.0, 1.1 * whole.seconds)
