@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap import configuration
-from xmcap.models.beam_search import Beam
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import Generator, Greedy
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.generator import Generator, Greedy
 from xmcap.models.layers import resolve_dtype
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import common
 import gin
 
-from xmcap.data import object_store
-from xmcap.data.range_cache import RecordCache
 from xmcap.data.stream import CaptionStream
+from xmcap.storage import object_store
+from xmcap.storage.range_cache import RecordCache
 from xmcap.training import loop
 
 _CACHE = 16_000_000

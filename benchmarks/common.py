@@ -10,7 +10,7 @@ import jax
 
 from xmcap import configuration
 from xmcap.data import vocabulary
-from xmcap.data.corpora import emoji36
+from xmcap.data.corpora.emoji import emoji36
 
 FILES = ("models/tiny.gin", "data/emoji36.gin", "runs/quickstart.gin")
 

@@ -22,11 +22,11 @@ import jax
 import numpy as np
 from jax.tree_util import tree_map_with_path
 
-from xmcap import predictor
-from xmcap.models.beam_search import Beam
+from xmcap.evaluation import predictor
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import Generator
-from xmcap.models.search import Greedy
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Greedy
 from xmcap.models.t5 import EOS_ID, T5Config
 from xmcap.models.vit import ViTConfig
 

@@ -10,7 +10,7 @@ from transformers.core_model_loading import revert_weight_conversion
 from transformers.modeling_outputs import BaseModelOutput
 
 from xmcap.convert import hf_t5, hf_vit
-from xmcap.models.beam_search import Beam
+from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.t5 import EOS_ID, T5Config
 from xmcap.models.vit import ViTConfig
 

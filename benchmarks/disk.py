@@ -19,8 +19,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks import large_release
 from xmcap.data import record_writer, records
-from xmcap.data.corpora import build, coco35l
+from xmcap.data.corpora import build
 from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.releases import coco35l
 from xmcap.languages import TRAINED
 
 

@@ -64,10 +64,11 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   import numpy as np
 
   from tests.training.toy import ToyObjective, ToyStream
-  from xmcap import outputs
   from xmcap.errors import XmcapError
-  from xmcap.training import manifest, watch
-  from xmcap.training.checkpoints import CheckpointPolicy
+  from xmcap.storage import outputs
+  from xmcap.training.checkpoints import verify as manifest
+  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.hosts import watch
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.schedule import ConstantThenRsqrt

@@ -20,7 +20,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.data import draws, lengths
 from xmcap.data.buckets import Buckets
-from xmcap.data.drawing import Drawing
+from xmcap.data.caption_choice import Drawing
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 

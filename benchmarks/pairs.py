@@ -86,7 +86,7 @@ def files_of(folder: pathlib.Path) -> dict[str, str]:
 
 def parameters_of(folder: pathlib.Path) -> dict[str, str]:
   """Every parameter of the newest checkpoint -> the hash of its bits; and what steps have checkpoints."""
-  from xmcap.training import weights
+  from xmcap.training.checkpoints import weights
 
   found = weights.open_weights(folder)
   steps = sorted(path.name for path in (folder / "checkpoints").iterdir())
@@ -226,7 +226,7 @@ def main() -> None:
   # Libraries are imported once; no side initialises jax in the process that the others come from.
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
-    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.xm3600", "xmcap.model_dir",
+    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600", "xmcap.evaluation.model_dir",
      "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36", "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}

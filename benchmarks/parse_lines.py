@@ -44,8 +44,9 @@ def ours(path: pathlib.Path) -> int:
   """The parser of the builds, all checks included; returns the lines."""
   import numpy as np
 
-  from xmcap.data.corpora import lines, translations
+  from xmcap.data.corpora import lines
   from xmcap.data.corpora.problems import Problems
+  from xmcap.data.corpora.releases import translations
 
   parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
   problems, count = Problems(), 0
@@ -75,7 +76,8 @@ def spilled(path: pathlib.Path) -> int:
   """The first phase of a build, in this process alone; returns the lines."""
   import numpy as np
 
-  from xmcap.data.corpora import lines, spill, translations
+  from xmcap.data.corpora import lines, spill
+  from xmcap.data.corpora.releases import translations
 
   parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
   count = 0
@@ -102,7 +104,7 @@ def measure(way: str, path: pathlib.Path) -> dict[str, float]:
 def run_way(way: str, path: pathlib.Path) -> None:
   began = time.process_time()
   if way != "plain":
-    import xmcap.data.corpora.spill
+    pass
   imported = time.process_time()
   lines = WAYS[way](path)
   seconds = time.process_time() - imported

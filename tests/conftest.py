@@ -16,7 +16,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 from tests import loopback_store
 from tests.browser import chromium, page  # noqa: F401
-from xmcap.data import object_store
+from xmcap.storage import object_store
 
 
 def pytest_collection_modifyitems(items):

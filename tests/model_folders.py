@@ -8,13 +8,13 @@ import numpy as np
 from flax import traverse_util
 from PIL import Image
 
-from xmcap import model_json
 from xmcap.convert.source import parameter_shapes
 from xmcap.data import vocabulary
 from xmcap.languages import LANGUAGES
+from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training import checkpoints
+from xmcap.training.checkpoints import write as checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests import pictures
 from xmcap.errors import UsageError
-from xmcap.evaluators import CaptionEvaluator, LossEvaluator
+from xmcap.evaluation.evaluators import CaptionEvaluator, LossEvaluator
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring import score

@@ -79,7 +79,7 @@ def _compute(folder):
   from xmcap.models.captioner import shift_right
   from xmcap.models.t5 import Decoder, Encoder, TokenEmbedder
   from xmcap.models.vit import ViT
-  from xmcap.tensor_files import read_safetensors
+  from xmcap.tensors.files import read_safetensors
 
   def read(name):
     tensors = read_safetensors(f"{folder}/xmcap-{name}/params.safetensors")

@@ -9,9 +9,10 @@ import gin
 import pytest
 
 from tests import model_folders
-from xmcap import cli, model_json
+from xmcap import cli
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.models import model_json
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,11 @@ import time
 import gin
 import pytest
 
-from xmcap import configuration, model_json
+from xmcap import configuration
 from xmcap.errors import UsageError
-from xmcap.models.beam_search import Beam
-from xmcap.models.search import Sample
+from xmcap.models import model_json
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 _PROGRAM = """
-import xmcap.orbax_tensors
+import xmcap.tensors.orbax
 
 class Late:
   def __del__(self):

@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-from xmcap import outputs
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import outputs
 
 _HOLDER = """
 import os, sys, time

@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from xmcap import predictor as predictor_lib
 from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import predictor as predictor_lib
+from xmcap.evaluation.predictor import Predictor, with_progress
 from xmcap.models import stacking
-from xmcap.models.search import Sample
+from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.predictor import Predictor, with_progress
 
 
 class _Vocabulary:

@@ -7,9 +7,9 @@ from tests import small_corpus
 from xmcap import cli, configuration
 from xmcap.data import record_writer
 from xmcap.errors import UsageError
-from xmcap.evaluators import CaptionEvaluator
+from xmcap.evaluation.evaluators import CaptionEvaluator
+from xmcap.evaluation.record_references import RecordReferences
 from xmcap.languages import TRAINED
-from xmcap.record_references import RecordReferences
 from xmcap.scoring import read_references
 
 

@@ -11,7 +11,7 @@ from xmcap.data import images
 from xmcap.languages import TRAINED
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training.dry_report import Arguments
+from xmcap.training.run_arguments import Arguments
 
 RUNS = ("pretrain_cc3m35l", "finetune_coco35l", "train_coco35l")
 MODELS = {

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from xmcap import outputs, whole_files
 from xmcap.errors import XmcapError
 from xmcap.scoring import files
+from xmcap.storage import outputs, whole_files
 
 NAMES = ("table.csv", "table.json", "health.csv")
 

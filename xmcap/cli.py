@@ -95,7 +95,7 @@ def _close_output() -> None:
 
 
 def _has_other_hosts() -> bool:
-  hosts = sys.modules.get("xmcap.training.hosts")
+  hosts = sys.modules.get("xmcap.training.hosts.join")
   return hosts is not None and hosts.current() is not None
 
 

@@ -30,7 +30,7 @@ def gin_folder() -> pathlib.Path:
 
 
 def parse(
-  files: Sequence[str],
+  files: Sequence[str | Callable[[], None]],
   overrides: Sequence[str] = (),
   search_paths: Sequence[str] = (),
   macros: Mapping[str, str] | None = None,
@@ -38,11 +38,10 @@ def parse(
 ) -> None:
   """Parses gin files, then the overrides, into gin's global configuration, and checks it.
 
-  A gin file can import any module, and so can run anything: each is one that the user named. A `model.json` may stand
-  among them; it is read as values (see `xmcap.model_json`).
+  A gin file can import any module, and so can run anything: each is one that the user named.
 
   Args:
-    files: gin files, the last one wins.
+    files: gin files, or functions that bind something; the last one wins.
     overrides: `NAME=VALUE` each. NAME is a macro that a file defines, or `configurable.parameter`.
       A VALUE that is no gin expression is taken as a string, so a path needs no second quotes.
     search_paths: folders to look the files up in, after the working folder.
@@ -58,7 +57,10 @@ def parse(
     bind()
   places = ["", *search_paths, str(gin_folder())]
   for file in files:
-    _parse_file(file, places)
+    if callable(file):
+      file()
+    else:
+      _parse_file(file, places)
   for name, value in (macros or {}).items():
     gin.bind_parameter((name, "gin.macro", "value"), value)
   defined = _macros()
@@ -119,12 +121,6 @@ def _parse_file(file: str, places: Sequence[str]) -> None:
     known = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
     looked = ", ".join(str(place) or "." for place in places)
     raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, known)}")
-  if found.suffix == ".json":
-    # Not above: it brings the models along, which `--explain` of other files does not need.
-    from xmcap import model_json
-
-    model_json.bind(model_json.read(found))
-    return
   with _Explained(str(found)):
     # Includes inside a gin file are looked up in the same places.
     for place in reversed(places):

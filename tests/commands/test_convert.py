@@ -7,8 +7,8 @@ from flax import traverse_util
 from safetensors.numpy import load_file, save_file
 
 from tests.convert.conftest import convert, write_mt5, write_tower  # noqa: F401
-from xmcap import model_json
 from xmcap.convert.source import parameter_shapes
+from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
@@ -40,7 +40,7 @@ def captioner(vit, stacked=False):
 
 def write_run(folder, vit, stacked=False):
   """A run's folder: a checkpoint as the training loop writes it, and its configuration."""
-  from xmcap.training import checkpoints
+  from xmcap.training.checkpoints import write as checkpoints
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.step import create_state
 
@@ -162,7 +162,8 @@ def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
 
 def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypatch):  # noqa: F811
   source = write_mt5(tmp_path / "mt5")
-  from xmcap import cli, tensor_files
+  from xmcap import cli
+  from xmcap.tensors import files as tensor_files
 
   def full(*_):
     raise OSError(28, "No space left on device")

@@ -5,9 +5,11 @@ import types
 import gin
 import pytest
 
-from xmcap import cli, model_dir
+from xmcap import cli
+from xmcap.dry_run import run as dry_run
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.training import dry_run, loop
+from xmcap.evaluation import model_dir
+from xmcap.training import loop
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from flax import traverse_util
 
 from xmcap import cli
-from xmcap.tensor_files import read_safetensors
+from xmcap.tensors.files import read_safetensors
 
 try:
   import transformers

@@ -15,13 +15,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.convert.conftest import edit_json
-from xmcap import model_json
 from xmcap.convert import big_vision, exporting, hf, t5x
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.tensor_files import read_safetensors
+from xmcap.tensors.files import read_safetensors
 
 CONFIGS = {
   "t5": T5Config(37, 16, 2, 12, 1, 1, 20),

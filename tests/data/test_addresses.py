@@ -5,8 +5,8 @@ import gin
 import pytest
 
 from tests import loopback_store
-from xmcap.data import addresses, object_store
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import addresses, object_store
 
 DATA = bytes(range(200))
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from array_record.python import array_record_module
 
-from xmcap.data import array_record_format
-from xmcap.data.highway_hash import highway_hash
+from xmcap.data.array_records import layout as array_record_format
+from xmcap.data.array_records.highway_hash import highway_hash
 
 BLOCK = array_record_format.BLOCK
 # Sizes around every remainder of the hash, and around what fills one block or several.

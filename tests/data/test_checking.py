@@ -7,7 +7,9 @@ import pytest
 
 from tests.data import release_pictures
 from tests.data.conftest import colour, png
-from xmcap.data import check_report, checking, record_writer
+from xmcap.data import record_writer
+from xmcap.data.checking import check as checking
+from xmcap.data.checking import report as check_report
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
 

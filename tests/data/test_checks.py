@@ -3,7 +3,8 @@
 import pytest
 
 from tests import small_corpus
-from xmcap.data import checks, records
+from xmcap.data import records
+from xmcap.data.checking import preflight as checks
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from tests import small_corpus
-from xmcap import cli, record_references
+from xmcap import cli
 from xmcap.data import length_writer, lengths
 from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
-from xmcap.evaluators import CaptionEvaluator
+from xmcap.evaluation import record_references
+from xmcap.evaluation.evaluators import CaptionEvaluator
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xmcap.data import draws
-from xmcap.data.drawing import Drawing
+from xmcap.data.caption_choice import Drawing
 
 CODES = ("ar", "de", "en", "th")
 LAYOUTS = (

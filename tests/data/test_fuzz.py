@@ -13,8 +13,9 @@ from PIL import Image
 from tests.data import release_archives, release_lines, release_pictures, releases
 from tests.data.mutations import mutate
 from xmcap.data import images, records
-from xmcap.data.corpora import build, coco35l, lines, pictures, plans, translations, xm3600_lines
+from xmcap.data.corpora import build, lines, pictures, plans
 from xmcap.data.corpora.problems import KINDS, Problems
+from xmcap.data.corpora.releases import coco35l, translations, xm3600_lines
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES
 

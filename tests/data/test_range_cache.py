@@ -7,9 +7,10 @@ import gin
 import numpy as np
 import pytest
 
-from xmcap.data import range_cache, workers
-from xmcap.data.range_cache import RangeCache, RecordCache
+from xmcap.data import workers
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import range_cache
+from xmcap.storage.range_cache import RangeCache, RecordCache
 
 SIZE = 1 << 20
 

@@ -12,10 +12,10 @@ import pytest
 from tests import loopback_store
 from tests.data.conftest import tiny_record
 from xmcap.data import record_writer, records, workers
-from xmcap.data.object_store import Read
-from xmcap.data.range_cache import RecordCache
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage.object_store import Read
+from xmcap.storage.range_cache import RecordCache
 
 LENGTHS = (30, 1, 39)
 TOTAL = sum(LENGTHS)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.data import conftest
-from xmcap.data import images, record_writer, show, show_page, stream, vocabulary
+from xmcap.data import images, record_writer, stream, vocabulary
+from xmcap.data.checking import show, show_page
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
 

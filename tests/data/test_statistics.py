@@ -6,10 +6,10 @@ import pytest
 
 from xmcap import cli
 from xmcap.data import published, record_writer
-from xmcap.data import statistics as statistics_lib
+from xmcap.data.checking import statistics as statistics_lib
+from xmcap.data.checking.statistics import Row, statistics
+from xmcap.data.checking.statistics_tables import text
 from xmcap.data.records import Caption, Record
-from xmcap.data.statistics import Row, statistics
-from xmcap.data.statistics_tables import text
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 

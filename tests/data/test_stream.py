@@ -11,9 +11,11 @@ from scipy import stats
 import tests.data.conftest as corpora
 from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from tests.data.streams import captions, dealt_out, equal, joined, texts
-from xmcap.data import checks, files, images, records
+from xmcap.data import images, records
+from xmcap.data.checking import preflight as checks
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import files
 
 
 def test_shapes_and_types(tiny):

@@ -10,10 +10,10 @@ import pytest
 from flax import struct
 
 from xmcap.errors import UsageError
-from xmcap.models import decoding
-from xmcap.models.beam_search import Beam
-from xmcap.models.decoding import Generator
-from xmcap.models.search import Greedy, Sample
+from xmcap.models.decoding import generator as decoding
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.t5 import SelfCache
 
 MAX_LENGTH = 7

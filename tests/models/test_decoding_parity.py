@@ -12,10 +12,10 @@ import pytest
 
 from tests.models.conftest import randomize
 from tests.models.test_t5 import _params
-from xmcap.models.beam_search import Beam
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import Generator
-from xmcap.models.search import Greedy
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Greedy
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViTConfig
 

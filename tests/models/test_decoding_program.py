@@ -9,11 +9,12 @@ import pytest
 
 from tests.models.conftest import randomize
 from xmcap.errors import UsageError
-from xmcap.models import decoding, search
-from xmcap.models.beam_search import Beam
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import Generator
-from xmcap.models.search import Greedy, Sample
+from xmcap.models.decoding import generator as decoding
+from xmcap.models.decoding import search
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 

@@ -93,7 +93,9 @@ def test_the_stepwise_decoder_is_the_same_with_layers_apart(t5_config):
   apart = {"params": stacking.unstack(params)}
   cross, cache = stepwise.apply(apart, encoded, mask, 4, 1, method="start")
   for position in range(4):
-    hidden, cache = stepwise.apply(apart, embedded[:, position : position + 1], position, cross, cache, method="step")
+    hidden, cache = stepwise.apply(
+      apart, embedded[:, position : position + 1], position, cross, cache, method="step"
+    )
     np.testing.assert_allclose(hidden[:, 0], expected[:, position], rtol=1e-4, atol=1e-5)
 
 

@@ -1,19 +1,14 @@
 """The T5 stacks: logits equal to transformers' MT5ForConditionalGeneration; buckets equal to its buckets."""
 
 import copy
-import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax.linen import partitioning
 
 from xmcap.errors import UsageError
 from xmcap.models.captioner import shift_right
-from xmcap.models.packing import how_many
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder, relative_position_buckets
-from xmcap.training.sharding import DEFAULT_RULES
 
 CONFIG = T5Config(37, 16, 2, 12, 2, 3, 20, dtype="float32")
 

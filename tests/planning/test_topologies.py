@@ -2,7 +2,7 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.planning import topologies
-from xmcap.training import chips
+from xmcap.training.reporting import chips
 
 
 # Shapes and hosts: cloud.google.com/tpu/docs, the pages v4, v5e, v5p and v6e.

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from xmcap.languages import LANGUAGES
-from xmcap.training import metrics_file
+from xmcap.training.reporting import metrics_file
 
 START = 1_760_000_000.0
 PARTS = {"decoder": 310.0, "encoder": 280.0, "projection": 21.0, "token_embedder": 520.0, "vit": 240.0}

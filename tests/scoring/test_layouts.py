@@ -7,7 +7,8 @@ import hypothesis.strategies as st
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import layouts, strict_json
+from xmcap.scoring import layouts
+from xmcap.storage import strict_json
 
 _LINE = b'{"image/key": "a", "language": "en", "caption": "a \\"dog\\": it runs"}'
 _RELEASED = (

@@ -11,13 +11,14 @@ import jax
 from t5x import adafactor, trainer, utils
 
 from tests.t5x import corpus  # noqa: F401  (registers it)
-from xmcap import configuration, t5x_adapter
+from xmcap import configuration
 from xmcap.data.stream import CaptionStream
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.t5x import adapter as t5x_adapter
 from xmcap.training import loop
 from xmcap.training import optimizer as optimizer_lib
-from xmcap.training.checkpoints import CheckpointPolicy
+from xmcap.training.checkpoints.write import CheckpointPolicy
 from xmcap.training.metrics import Progress
 from xmcap.training.objectives import CaptionObjective
 from xmcap.training.schedule import ConstantThenRsqrt

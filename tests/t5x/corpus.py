@@ -14,7 +14,7 @@ CORPUS = register_corpus("three", languages=LANGUAGES)
 _GIN = """
 import tests.t5x.corpus
 import xmcap.data.stream
-import xmcap.predictor
+import xmcap.evaluation.predictor
 
 MIXTURE = 'three'
 three.data_dir = '{folder}'

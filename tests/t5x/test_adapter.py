@@ -12,15 +12,17 @@ import jax
 import seqio
 from t5x import adafactor, checkpoints, utils
 
-from xmcap import predictor, t5x_adapter, t5x_checkpoints
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
-from xmcap.models.beam_search import Beam
-from xmcap.models.decoding import Generator
-from xmcap.models.search import Sample
+from xmcap.evaluation import predictor
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training import start, weights
+from xmcap.t5x import adapter as t5x_adapter
+from xmcap.t5x import checkpoints as t5x_checkpoints
+from xmcap.training.checkpoints import start, weights
 from xmcap.training.objectives import CaptionObjective
 
 LENGTHS = {"image": 32, "inputs": 4, "targets": 16}
@@ -295,7 +297,7 @@ def test_what_is_no_captioner_of_t5x_is_said(run, tmp_path, capsys):
 
 
 def test_written_captions_are_the_predictors(run, configured, tmp_path):
-  from xmcap.training import saved
+  from xmcap.training.checkpoints import read as saved
 
   params = saved.load_params(run)
   task = seqio.get_mixture_or_task(f"{t5x_adapter.evaluation_mixture('three')}_th")

@@ -69,10 +69,10 @@ def test_nothing_else_imports_t5x():
 
 
 def test_without_t5x_the_adapter_says_where_to_look():
-  code = "import sys; sys.modules['t5x'] = None; import xmcap.t5x_adapter"
+  code = "import sys; sys.modules['t5x'] = None; import xmcap.t5x.adapter"
   run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
   assert run.returncode == 1
   last = run.stderr.strip().splitlines()[-1]
   assert last == (
-    "ModuleNotFoundError: xmcap.t5x_adapter needs t5x, and t5x is not installed: see docs/t5x.md"
+    "ModuleNotFoundError: xmcap.t5x.adapter needs t5x, and t5x is not installed: see docs/t5x.md"
   )

@@ -15,7 +15,7 @@ from tests import small_corpus
 from tests.t5x.corpus import LANGUAGES
 from xmcap import configuration
 from xmcap.launch import local
-from xmcap.training import weights
+from xmcap.training.checkpoints import weights
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -97,14 +97,14 @@ def test_train_goes_on_from_what_xmcap_has_learnt(corpus_dir, tmp_path):
     "-m", "xmcap.cli", "train", *(f"--gin_file={file}" for file in files), *small_corpus.SMALLER,
     *(f"--gin.{name}={value}" for name, value in values.items()),
   )  # fmt: skip
-  _python("-m", "xmcap.t5x_checkpoints", "to_t5x", f"--input={tmp_path / 'run'}", f"--out={tmp_path / 't5x'}")
+  _python("-m", "xmcap.t5x.checkpoints", "to_t5x", f"--input={tmp_path / 'run'}", f"--out={tmp_path / 't5x'}")
   _t5x(
     "train", corpus_dir, MODEL_DIR=str(tmp_path / "on"), TOTAL_STEPS=1, EVAL_PERIOD=1, CHECKPOINT_PERIOD=1,
     EVAL_STEPS=1, INFER_EVAL=None, LEARNING_RATE=0.0,
     INITIAL_CHECKPOINT_PATH=str(tmp_path / "t5x" / "checkpoint_0"),
   )  # fmt: skip
   _python(
-    "-m", "xmcap.t5x_checkpoints", "from_t5x", f"--input={tmp_path / 'on'}", f"--out={tmp_path / 'back'}"
+    "-m", "xmcap.t5x.checkpoints", "from_t5x", f"--input={tmp_path / 'on'}", f"--out={tmp_path / 'back'}"
   )
   wanted, given = (weights.open_weights(tmp_path / name).tensors for name in ("run", "back"))
   assert set(given) == set(wanted)

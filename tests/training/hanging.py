@@ -16,8 +16,10 @@ from jax.experimental import multihost_utils
 
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import RestartError, XmcapError
-from xmcap.training import hosts, sharding, stopping, watch
-from xmcap.training.checkpoints import CheckpointPolicy
+from xmcap.training import sharding
+from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.hosts import join as hosts
+from xmcap.training.hosts import stopping, watch
 from xmcap.training.loop import train
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.schedule import ConstantThenRsqrt

@@ -15,10 +15,10 @@ import pytest
 from tests.training.test_manifest import HOSTILE
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import checkpoints as lib
-from xmcap.training import saved
+from xmcap.training.checkpoints import read as saved
+from xmcap.training.checkpoints import write as lib
+from xmcap.training.checkpoints.start import starting_state
 from xmcap.training.optimizer import Optimizer, adafactor, adam, path_name
-from xmcap.training.start import starting_state
 from xmcap.training.step import TrainState, create_state
 
 OPTIMIZER = Optimizer(adam)

@@ -3,7 +3,7 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training import cluster
+from xmcap.training.hosts import cluster
 
 
 def test_a_machine_of_no_cluster_is_a_run_of_one_process():

@@ -10,10 +10,16 @@ import pytest
 
 from tests import small_corpus
 from tests.training.toy import ToyObjective, ToyStream
-from xmcap import cli, configuration, evaluators
+from xmcap import cli, configuration
 from xmcap.data.vocabulary import train_vocabulary
+from xmcap.dry_run import checks as dry_checks
+from xmcap.dry_run import run as dry_run
+from xmcap.dry_run import step as dry_step
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import checkpoints, dry_checks, dry_run, dry_step, saved, settings
+from xmcap.evaluation import evaluators
+from xmcap.training.checkpoints import read as saved
+from xmcap.training.checkpoints import settings
+from xmcap.training.checkpoints import write as checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state

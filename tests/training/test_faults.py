@@ -15,8 +15,9 @@ from tests.training.test_hang import end, start
 from tests.training.test_loop import run
 from tests.training.toy import ToyStream
 from xmcap.errors import RestartError, XmcapError
-from xmcap.training import checkpoints as lib
-from xmcap.training import manifest, saved
+from xmcap.training.checkpoints import read as saved
+from xmcap.training.checkpoints import verify as manifest
+from xmcap.training.checkpoints import write as lib
 
 EVERY_FILE = (
   "params/_METADATA", "params/manifest.ocdbt", "params/d/*", "params/ocdbt.process_0/d/*", "params/crc32.json",

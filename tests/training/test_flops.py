@@ -6,9 +6,9 @@ import pytest
 from jax import lax
 
 from xmcap.models.vit import ViTConfig
-from xmcap.training.flops import ideal_seconds, matmul_flops, step_flops
 from xmcap.training.objectives import TagObjective
 from xmcap.training.optimizer import Optimizer
+from xmcap.training.reporting.flops import ideal_seconds, matmul_flops, step_flops
 
 
 def _shape(*sizes):

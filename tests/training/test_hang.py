@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.training.test_hosts import free_port
-from xmcap.training.saved import load_params, steps_in
+from xmcap.training.checkpoints.read import load_params, steps_in
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from xmcap.training import heartbeat, watch
+from xmcap.training.hosts import heartbeat, watch
 
 
 class Service:

@@ -9,8 +9,9 @@ import pytest
 
 from xmcap.commands import model
 from xmcap.errors import RestartError, UsageError
-from xmcap.training import hosts, watch
-from xmcap.training.roll_call import roll_call, split_address
+from xmcap.training.hosts import join as hosts
+from xmcap.training.hosts import watch
+from xmcap.training.hosts.roll_call import roll_call, split_address
 
 
 def free_port():

@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from xmcap.errors import XmcapError
-from xmcap.training import jax_internals
+from xmcap.training.hosts import jax_internals
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,11 +16,11 @@ from tests.training.toy import ToyObjective, ToyStream
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import loop
-from xmcap.training.checkpoints import CheckpointPolicy
+from xmcap.training.checkpoints.read import best_step, load_params
+from xmcap.training.checkpoints.write import CheckpointPolicy
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.saved import best_step, load_params
 from xmcap.training.schedule import ConstantThenRsqrt
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))

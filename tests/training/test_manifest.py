@@ -3,7 +3,7 @@ import json
 import pytest
 from etils import epath
 
-from xmcap.training import manifest
+from xmcap.training.checkpoints import verify as manifest
 
 FILES = {
   "_METADATA": b"names", "manifest.ocdbt": b"merged", "d/tree": b"small",

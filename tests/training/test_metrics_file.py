@@ -5,8 +5,8 @@ import threading
 import pytest
 from etils import epath
 
-from xmcap.training import metrics_file
-from xmcap.training.metrics_file import MetricsFile
+from xmcap.training.reporting import metrics_file
+from xmcap.training.reporting.metrics_file import MetricsFile
 
 
 def rows(path):

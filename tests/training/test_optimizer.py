@@ -144,12 +144,12 @@ def test_each_layer_of_a_stack_learns_by_itself(rule):
   grads = grads_like(params)
   expected = run(optimizer, stacking.unstack(params), stacking.unstack(grads))
   found = run(optimizer, params, grads)
-  jax.tree.map(
-    lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), stacking.unstack(found), expected
-  )
+  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), stacking.unstack(found), expected)
 
 
-@pytest.mark.parametrize("frozen", ["layers_1/", "layers_1/mlp/bias", "encoder/layers_[02]/", "decoder", "layers/mlp/bias"])
+@pytest.mark.parametrize(
+  "frozen", ["layers_1/", "layers_1/mlp/bias", "encoder/layers_[02]/", "decoder", "layers/mlp/bias"]
+)
 def test_frozen_layers_stay_and_others_learn(frozen):
   params = layers(3)
   optimizer = Optimizer(adam, RATE, frozen=[frozen])
@@ -174,7 +174,9 @@ def test_layers_of_a_stack_have_multipliers_of_their_own():
 
   plain, scaled = moved(()), moved([("encoder/layers_1/", 3.0), ("decoder/.*bias", 2.0)])
   for path, change in traverse_util.flatten_dict(scaled, sep="/").items():
-    factor = 3.0 if path.startswith("encoder/layers_1/") else 2.0 if re.search("decoder/.*bias", path) else 1.0
+    factor = (
+      3.0 if path.startswith("encoder/layers_1/") else 2.0 if re.search("decoder/.*bias", path) else 1.0
+    )
     before = traverse_util.flatten_dict(plain, sep="/")[path]
     np.testing.assert_allclose(change, factor * before, rtol=1e-3, atol=1e-5, err_msg=path)
 

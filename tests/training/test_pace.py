@@ -1,6 +1,6 @@
 import pytest
 
-from xmcap.training.pace import Pace
+from xmcap.training.reporting.pace import Pace
 
 
 class Clock:

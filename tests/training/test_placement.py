@@ -13,8 +13,9 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from tests import pictures
+from xmcap.evaluation import placement
 from xmcap.launch import local
-from xmcap.training import placement, sharding
+from xmcap.training import sharding
 
 ROOT = Path(__file__).parents[2]
 MESHES = {
@@ -109,9 +110,10 @@ def gathers(text):
 def main(file):
   """Decodes and measures 11 pictures on every mesh, with the parameters as a training run on it has them."""
   from tests.training.test_sharding import captions
-  from xmcap import predictor as predictor_lib
-  from xmcap.evaluators import LossEvaluator
-  from xmcap.models import decoding, places
+  from xmcap.evaluation import predictor as predictor_lib
+  from xmcap.evaluation.evaluators import LossEvaluator
+  from xmcap.models import places
+  from xmcap.models.decoding import generator as decoding
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.state import plan_state
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests import small_corpus
-from xmcap.training.saved import load_params
+from xmcap.training.checkpoints.read import load_params
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20

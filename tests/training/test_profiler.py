@@ -9,7 +9,7 @@ from tests.training.test_loop import run
 from tests.training.test_processes import launched
 from tests.training.toy import ToyStream
 from xmcap.errors import UsageError
-from xmcap.training.profiler import Profiler
+from xmcap.training.reporting.profiler import Profiler
 
 
 def traced(folder):

@@ -1,7 +1,7 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.retention import CheckpointPolicy, Retention, SaveClock
+from xmcap.training.checkpoints.retention import CheckpointPolicy, Retention, SaveClock
 
 
 def superfluous(steps, scores=None, pending=(), **policy):

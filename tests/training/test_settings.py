@@ -12,7 +12,9 @@ from tests.training.toy import ToyStream
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError
-from xmcap.training import checkpoints, hosts, kept_config, settings
+from xmcap.training.checkpoints import kept_config, settings
+from xmcap.training.checkpoints import write as checkpoints
+from xmcap.training.hosts import join as hosts
 
 NOW = settings.Settings({"BATCH_SIZE": "8", "train.seed": "0"}, {"batch_size": 8, "weights": {"en": 1.0}})
 

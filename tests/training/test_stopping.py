@@ -10,8 +10,9 @@ import pytest
 
 from tests.training.test_loop import run
 from xmcap.errors import RestartError
-from xmcap.training import saved, stall, stopping
-from xmcap.training.checkpoints import CheckpointPolicy
+from xmcap.training.checkpoints import read as saved
+from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.hosts import stall, stopping
 
 
 @pytest.fixture

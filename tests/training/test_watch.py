@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training import watch
-from xmcap.training.watch import State
+from xmcap.training.hosts import watch
+from xmcap.training.hosts.watch import State
 
 
 class Clock:

@@ -5,8 +5,8 @@ import types
 import pytest
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import writers
-from xmcap.training.writers import AllWriters, Writers
+from xmcap.training.reporting import writers
+from xmcap.training.reporting.writers import AllWriters, Writers
 
 
 class Broken:

@@ -1,7 +1,9 @@
 """What the subcommands share: the parser, how a command is declared, and the gin options."""
 
 import argparse
+import functools
 import sys
+from collections.abc import Callable
 
 from xmcap import terminal
 from xmcap.errors import UsageError
@@ -58,6 +60,20 @@ def add_gin(command) -> None:
   )
   group.add_argument("--gin.NAME", metavar="VALUE", dest="_", help="override one binding (repeatable)")
   group.add_argument("--explain", action="store_true", help="print the resolved configuration and exit")
+
+
+def gin_files(arguments) -> list[str | Callable[[], None]]:
+  """The gin files of a command; a `model.json` among them, which is no gin, as a function that binds what it says."""
+  return [
+    functools.partial(_bind_model, file) if file.endswith(".json") else file for file in arguments.gin_file
+  ]
+
+
+def _bind_model(path: str) -> None:
+  from xmcap.evaluation import model_dir
+  from xmcap.models import model_json
+
+  model_dir.bind(model_json.read(path))
 
 
 def explained(arguments) -> bool:

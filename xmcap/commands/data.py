@@ -2,8 +2,8 @@
 
 import sys
 
-from xmcap import outputs
 from xmcap.commands import base, data_build, data_check, data_index, data_stats
+from xmcap.storage import outputs
 
 
 def add(commands) -> None:
@@ -64,7 +64,7 @@ def _build_emoji36(arguments) -> None:
   import pathlib
 
   from xmcap.data import vocabulary
-  from xmcap.data.corpora import emoji36
+  from xmcap.data.corpora.emoji import emoji36
 
   options = {
     name: value

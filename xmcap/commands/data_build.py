@@ -5,10 +5,10 @@ import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from xmcap import outputs
 from xmcap.commands import base, data_index
-from xmcap.data.corpora.release_files import CC3M35L, COCO35L, XM3600, Part
+from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, XM3600, Part
 from xmcap.errors import UsageError
+from xmcap.storage import outputs
 
 
 def add(corpora) -> None:
@@ -80,7 +80,7 @@ def _alone(
 
 
 def _coco(arguments) -> None:
-  from xmcap.data.corpora import coco35l
+  from xmcap.data.corpora.releases import coco35l
 
   paths, options = _paths(arguments, "coco35l", COCO35L), _options(arguments)
   images = [paths.pop("train_images"), paths.pop("val_images")]
@@ -88,14 +88,14 @@ def _coco(arguments) -> None:
 
 
 def _cc3m(arguments) -> None:
-  from xmcap.data.corpora import cc3m35l
+  from xmcap.data.corpora.releases import cc3m35l
 
   paths, options = _paths(arguments, "cc3m35l", CC3M35L), _options(arguments)
   _build(cc3m35l.corpus(options=options, **paths), arguments, options)
 
 
 def _xm3600(arguments) -> None:
-  from xmcap.data.corpora import xm3600
+  from xmcap.data.corpora.releases import xm3600
 
   paths, options = _paths(arguments, "xm3600", XM3600), _options(arguments)
   report = xm3600.build(

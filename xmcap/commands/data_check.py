@@ -3,9 +3,9 @@
 import contextlib
 import os
 
-from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import outputs
 
 _STREAM_OPTIONS = (
   "split",
@@ -55,7 +55,8 @@ def _add_check(actions) -> None:
 def _check(arguments) -> None:
   import pathlib
 
-  from xmcap.data import checking, progress
+  from xmcap.data import progress
+  from xmcap.data.checking import check as checking
 
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: give at least 1")
@@ -126,10 +127,10 @@ def _show(arguments) -> None:
   if arguments.gin_file:
     from xmcap import configuration
 
-    configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
+    configuration.parse(base.gin_files(arguments), arguments.overrides, base.search_paths(arguments))
     if base.explained(arguments):
       return
-  from xmcap.data import show, show_page
+  from xmcap.data.checking import show, show_page
 
   outputs.keep_apart(
     {"--out": arguments.out}, {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}

@@ -4,9 +4,9 @@ import contextlib
 import os
 import time
 
-from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError
+from xmcap.storage import outputs
 
 
 def add(actions) -> None:
@@ -32,8 +32,9 @@ def add(actions) -> None:
 
 
 def _index(arguments) -> None:
-  from xmcap.data import addresses, length_writer, records
+  from xmcap.data import length_writer, records
   from xmcap.data.vocabulary import Vocabulary
+  from xmcap.storage import addresses
 
   if arguments.processes is not None and arguments.processes < 1:
     raise UsageError(f"--processes={arguments.processes}: the least is 1")

@@ -33,7 +33,8 @@ def add(actions) -> None:
 
 
 def _stats(arguments) -> None:
-  from xmcap.data import progress, statistics, statistics_tables
+  from xmcap.data import progress
+  from xmcap.data.checking import statistics, statistics_tables
 
   found = statistics.statistics(
     arguments.dir,

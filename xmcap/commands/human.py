@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from xmcap import outputs
 from xmcap.commands import base, rate
 from xmcap.errors import UsageError
+from xmcap.storage import outputs
 
 
 def add(commands) -> None:

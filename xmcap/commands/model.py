@@ -2,9 +2,10 @@
 
 import contextlib
 
-from xmcap import outputs, platforms
+from xmcap import platforms
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError
+from xmcap.storage import outputs
 
 
 def add(commands) -> None:
@@ -45,7 +46,8 @@ def _add_hosts(command) -> None:
 
 
 def _joined(arguments, training: bool):
-  from xmcap.training import hosts, watch
+  from xmcap.training.hosts import join as hosts
+  from xmcap.training.hosts import watch
 
   limits = watch.HangLimits() if training else None
   place = (arguments.coordinator_address, arguments.num_processes, arguments.process_id)
@@ -61,18 +63,18 @@ def _train(arguments) -> None:
   from xmcap import configuration
 
   platforms.take_gpu()
-  configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
+  configuration.parse(base.gin_files(arguments), arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
   begins = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
   if arguments.dry_run:
-    from xmcap.training import dry_run
+    from xmcap.dry_run import run as dry_run
 
     dry_run.dry_run(**begins)
     return
   import jax
 
-  from xmcap import model_dir
+  from xmcap.evaluation import model_dir
   from xmcap.training import loop
 
   with _joined(arguments, training=True), contextlib.ExitStack() as stack:
@@ -102,9 +104,9 @@ def _add_eval(commands) -> None:
 
 def _eval(arguments) -> None:
   platforms.take_gpu()
-  from xmcap import model_dir
+  from xmcap.evaluation import model_dir
 
-  files = arguments.gin_file or ["runs/eval.gin"]
+  files = base.gin_files(arguments) or ["runs/eval.gin"]
   model_dir.parse(arguments.model_dir, files, arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
@@ -133,11 +135,11 @@ def _caption(arguments) -> None:
 
   codes = languages.parse(arguments.languages)
   platforms.take_gpu()
-  from xmcap import model_dir
+  from xmcap.evaluation import model_dir
 
   # Pictures first: they are checked in a moment, and loading a model takes seconds.
   contents = model_dir.read_pictures(arguments.images)
-  files, search_paths = arguments.gin_file, base.search_paths(arguments)
+  files, search_paths = base.gin_files(arguments), base.search_paths(arguments)
   model_dir.parse(arguments.model_dir, files, arguments.overrides, search_paths)
   if base.explained(arguments):
     return

@@ -3,9 +3,9 @@
 import contextlib
 import json
 
-from xmcap import outputs, whole_files
 from xmcap.commands import base
 from xmcap.errors import UsageError
+from xmcap.storage import outputs, whole_files
 
 _EXAMPLE = "--gin_file=models/bb.gin --gin_file=runs/train_coco35l.gin --topology=v4-128"
 
@@ -73,7 +73,7 @@ def _plan(arguments) -> None:
     )
   from xmcap import configuration
 
-  configuration.parse(arguments.gin_file, arguments.overrides, base.search_paths(arguments))
+  configuration.parse(base.gin_files(arguments), arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
   if arguments.params:

@@ -1,8 +1,9 @@
 """The command by which people rate captions: makes the page, and joins what they saved with its key."""
 
-from xmcap import outputs, terminal
+from xmcap import terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
+from xmcap.storage import outputs
 
 
 def add(actions) -> None:

@@ -2,8 +2,9 @@
 
 import os
 
-from xmcap import outputs, terminal
+from xmcap import terminal
 from xmcap.commands import base
+from xmcap.storage import outputs
 
 
 def add(commands) -> None:

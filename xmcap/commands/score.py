@@ -3,9 +3,9 @@
 import contextlib
 import os
 
-from xmcap import outputs
 from xmcap.commands import base
 from xmcap.errors import UsageError
+from xmcap.storage import outputs
 
 
 def add(commands) -> None:

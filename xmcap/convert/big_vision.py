@@ -24,8 +24,8 @@ from xmcap.convert.pairs import (
 from xmcap.convert.source import Source, make_config
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.vit import ViTConfig
-from xmcap.npy_header import read_header
-from xmcap.tensor_files import LastRead, Tensor, check_claim, check_name, refuse_pickle
+from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, refuse_pickle
+from xmcap.tensors.npy_header import read_header
 from xmcap.terminal import shown
 
 _MOST_ARRAYS = 20_000

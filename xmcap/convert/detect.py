@@ -5,8 +5,8 @@ import pathlib
 from xmcap.convert import big_vision, hf, t5x
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError
-from xmcap.orbax_tensors import is_orbax
-from xmcap.tensor_files import PICKLES, refuse_pickle
+from xmcap.tensors.files import PICKLES, refuse_pickle
+from xmcap.tensors.orbax import is_orbax
 
 FORMATS = ("hf", "t5x", "big_vision")
 

@@ -5,15 +5,15 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xmcap import model_json
 from xmcap.convert import hf, hf_t5, hf_vit
 from xmcap.convert.detect import is_xmcap
 from xmcap.convert.importing import check_free, make_folder
 from xmcap.convert.pairs import SAME, TRANSPOSED, Pair, export_outputs
 from xmcap.convert.source import T5_PARTS, parameter_shapes
 from xmcap.errors import UsageError
-from xmcap.tensor_files import Output, Tensor, write_safetensors
-from xmcap.training import weights
+from xmcap.models import model_json
+from xmcap.tensors.files import Output, Tensor, write_safetensors
+from xmcap.training.checkpoints import weights
 
 PROJECTION = "projection.safetensors"
 PARTS = ("all", "t5", "vit")

@@ -10,8 +10,8 @@ from xmcap.convert import hf_t5, hf_vit
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
-from xmcap.scoring import strict_json
-from xmcap.tensor_files import PICKLES, Tensor, check_name, read_safetensors
+from xmcap.storage import strict_json
+from xmcap.tensors.files import PICKLES, Tensor, check_name, read_safetensors
 from xmcap.terminal import shown
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"

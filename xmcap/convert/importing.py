@@ -5,14 +5,15 @@ import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from xmcap import model_json, whole_files
 from xmcap.convert.detect import open_source
 from xmcap.convert.pairs import Dropped, count, import_outputs
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
+from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
-from xmcap.tensor_files import write_safetensors
-from xmcap.training.weights import PARAMS
+from xmcap.storage import whole_files
+from xmcap.tensors.files import write_safetensors
+from xmcap.training.checkpoints.weights import PARAMS
 
 # Fields of a run, not of the weights.
 _OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype")

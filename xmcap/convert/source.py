@@ -9,11 +9,11 @@ import numpy as np
 
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
-from xmcap.models.limits import FieldError
 from xmcap.models import stacking
+from xmcap.models.limits import FieldError
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViT, ViTConfig
-from xmcap.tensor_files import Tensor
+from xmcap.tensors.files import Tensor
 
 T5_PARTS = ("token_embedder", "encoder", "decoder")
 

@@ -15,8 +15,8 @@ from xmcap.convert.pairs import SAME, Pair
 from xmcap.convert.source import Source, make_config, parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
-from xmcap.orbax_tensors import is_orbax, read_orbax
-from xmcap.tensor_files import Tensor, check_claim, check_name
+from xmcap.tensors.files import Tensor, check_claim, check_name
+from xmcap.tensors.orbax import is_orbax, read_orbax
 from xmcap.terminal import shown
 
 LEGACY, TODAY = "checkpoint", "state"
@@ -50,7 +50,7 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   names = {name.removeprefix(_TARGET) for name in tensors if name.startswith(_TARGET)}
   if any(name.startswith("vit/") for name in names):
     raise UsageError(
-      f"{path}: a whole captioner, not a T5 alone: python -m xmcap.t5x_checkpoints from_t5x --input={path} --out=DIR"
+      f"{path}: a whole captioner, not a T5 alone: python -m xmcap.t5x.checkpoints from_t5x --input={path} --out=DIR"
     )
   if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in names):
     raise UsageError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xmcap.data import draws
-from xmcap.data.drawing import Drawing, Layout
+from xmcap.data.caption_choice import Drawing, Layout
 from xmcap.data.lengths import LengthIndex
 
 _KEPT = 16  # batches before and after that which was asked for last

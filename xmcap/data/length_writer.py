@@ -14,13 +14,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from xmcap import whole_files
-from xmcap.data import addresses, files, lengths, workers
+from xmcap.data import lengths, workers
 from xmcap.data.corpus import PartSource
 from xmcap.data.lengths import LengthIndex
 from xmcap.data.records import Record, RecordSource, parse_columns
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.storage import addresses, files, whole_files
 
 _CHUNK = 1_024  # records counted at a time by one process
 _CHUNKS_EACH = 8  # that a process counts at least: it takes seconds to begin

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from xmcap.data import addresses, files
 from xmcap.data.corpus import PartSource
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, one_line
+from xmcap.storage import addresses, files
 
 FORMAT = 1
 SMALL = 10_000

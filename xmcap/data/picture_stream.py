@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from xmcap.data import draws, files, images
+from xmcap.data import draws, images
 from xmcap.data.corpus import PartSource
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import files
 
 Batch = dict[str, np.ndarray]
 

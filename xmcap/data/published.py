@@ -3,8 +3,8 @@
 import json
 from collections.abc import Mapping
 
-from xmcap.data import addresses
 from xmcap.languages import TRAINED
+from xmcap.storage import addresses
 
 Figures = Mapping[str, float]
 """Column of `statistics.Row`, or one of its means, -> the published figure."""

@@ -14,11 +14,12 @@ from typing import TypeVar
 import tensorflow_datasets as tfds
 from array_record.python import array_record_module
 
-from xmcap.data import files, workers
-from xmcap.data.record_files import READER_OPTIONS, first_line
+from xmcap.data import workers
+from xmcap.data.array_records.local import READER_OPTIONS, first_line
 from xmcap.data.records import FEATURES, Record, RecordSource, check, serialize
 from xmcap.errors import XmcapError
 from xmcap.processes import Killed
+from xmcap.storage import files
 from xmcap.terminal import shown
 
 # Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts

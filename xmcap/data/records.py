@@ -22,10 +22,10 @@ import tensorflow_datasets as tfds
 from google.protobuf import json_format
 
 from xmcap import languages
-from xmcap.data import addresses, files
+from xmcap.data.array_records.local import RecordFiles, first_line
 from xmcap.data.example import Example
-from xmcap.data.record_files import RecordFiles, first_line
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt")
@@ -307,7 +307,7 @@ class RecordSource:
 def _record_files(files: Sequence[str], directory: str) -> Any:
   if not addresses.is_remote(directory):
     return RecordFiles(files, directory)
-  from xmcap.data.remote_files import RemoteRecordFiles  # loads what compiles, which takes seconds
+  from xmcap.data.array_records.remote import RemoteRecordFiles  # loads what compiles, which takes seconds
 
   return RemoteRecordFiles(files, directory)
 

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import gin
 import numpy as np
 
-from xmcap.data import checks, images, lengths
-from xmcap.data import weights as weights_lib
+from xmcap.data import images, lengths
+from xmcap.data import language_weights as weights_lib
 from xmcap.data.buckets import Buckets
-from xmcap.data.drawing import Drawing
+from xmcap.data.caption_choice import Drawing
+from xmcap.data.checking import preflight as checks
 from xmcap.data.picture_stream import PREFETCH_BYTES, Batch, PictureStream
 from xmcap.data.records import Columns, parse_columns, read_tags
 from xmcap.data.skipped import SkippedPictures

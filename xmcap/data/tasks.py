@@ -27,10 +27,11 @@ import seqio
 import tensorflow as tf
 
 from xmcap import languages as languages_lib
-from xmcap.data import addresses, images
+from xmcap.data import images
 from xmcap.data.corpus import Corpus, Location
 from xmcap.data.records import read_tags
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import addresses
 
 _READ_BATCH = 16
 

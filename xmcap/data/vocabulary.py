@@ -20,8 +20,8 @@ import numpy as np
 import sentencepiece
 
 from xmcap import languages as languages_lib
-from xmcap.data import addresses, files
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import addresses, files
 
 PAD_ID = 0
 EOS_ID = 1

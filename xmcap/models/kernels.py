@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import gin
 import jax
 import jax.numpy as jnp
 

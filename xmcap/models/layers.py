@@ -89,7 +89,9 @@ def parameter(
   with partitioning.axis_rules(()):
     value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes).astype(dtype)
   cut = [tuple(axis for axis in names if axis != "data") for names in _mesh_axes(shape, axes)]
-  return lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in cut))) if cut else value
+  return (
+    lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in cut))) if cut else value
+  )
 
 
 class Dense(nn.Module):

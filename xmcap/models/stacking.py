@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from flax import traverse_util
@@ -81,9 +80,7 @@ def one_by_one(path: str, count: int, layer: Callable[[int], _Leaf]) -> dict[str
   return {} if not found else {f"{found[1]}{LAYERS}_{n}/{found[2]}": layer(n) for n in range(count)}
 
 
-def joined(
-  leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf]
-) -> dict[str, _Leaf]:
+def joined(leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf]) -> dict[str, _Leaf]:
   """The reverse, of all parameters by their paths: `join(path, layers)` makes one of a stack's.
 
   Raises:

@@ -355,7 +355,9 @@ class LogitsDense(nn.Module):
 
   @nn.compact
   def __call__(self, hidden: jax.Array) -> jax.Array:
-    kernel = parameter("kernel", T5_KERNEL_INIT, (hidden.shape[-1], self.vocab_size), ("embed", "vocab"), hidden.dtype)
+    kernel = parameter(
+      "kernel", T5_KERNEL_INIT, (hidden.shape[-1], self.vocab_size), ("embed", "vocab"), hidden.dtype
+    )
     return jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)
 
 

@@ -8,17 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xmcap.evaluation import placement
+from xmcap.evaluation.predictor import Predictor
 from xmcap.languages import LANGUAGES
-from xmcap.models import decoding
 from xmcap.models.captioner import Captioner
-from xmcap.models.search import top_tokens
+from xmcap.models.decoding import generator as decoding
+from xmcap.models.decoding.search import top_tokens
 from xmcap.planning import estimate, hlo, program
 from xmcap.planning import run as run_lib
 from xmcap.planning.step import costs, explained
 from xmcap.planning.topologies import Topology
-from xmcap.predictor import Predictor
 from xmcap.scoring.grid import Grid
-from xmcap.training import placement, sharding
+from xmcap.training import sharding
 from xmcap.training.state import plan_state
 
 

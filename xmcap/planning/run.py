@@ -15,8 +15,8 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
-from xmcap.training.dry_report import Arguments
 from xmcap.training.optimizer import Optimizer
+from xmcap.training.run_arguments import Arguments
 
 _REMAT = {(False, False): "no", (True, False): "vit", (False, True): "t5", (True, True): "all"}
 

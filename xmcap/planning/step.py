@@ -14,8 +14,8 @@ from xmcap.errors import XmcapError
 from xmcap.planning import estimate, hlo, memory, program
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
-from xmcap.training import flops as flops_lib
 from xmcap.training import sharding
+from xmcap.training.reporting import flops as flops_lib
 from xmcap.training.state import StatePlan, plan_state
 from xmcap.training.step import make_train_step
 

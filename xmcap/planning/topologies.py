@@ -7,7 +7,7 @@ import re
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.planning import gpus
-from xmcap.training.chips import PEAK_FLOPS
+from xmcap.training.reporting.chips import PEAK_FLOPS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,8 @@ from etils import epath
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring import strict_json
-from xmcap.training.metrics_file import FILE
+from xmcap.storage import strict_json
+from xmcap.training.reporting.metrics_file import FILE
 
 _QUIET = (
   600.0  # seconds without a line, until a run that has not ended counts as silent; or five reports' time

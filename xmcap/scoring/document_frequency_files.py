@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, strict_json, tokenizers
+from xmcap.scoring import files, tokenizers
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.storage import strict_json
 
 _MAX_UNPACKED = 1 << 30
 _MOST_IMAGES = 1 << 40

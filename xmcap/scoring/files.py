@@ -6,9 +6,10 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
-from xmcap import languages, outputs, whole_files
+from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import inputs
+from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown
 
 __all__ = [

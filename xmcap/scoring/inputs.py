@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from xmcap.errors import UsageError
-from xmcap.scoring import strict_json
+from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
 MAX_LINE = 16 << 20

@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 from xmcap import languages as languages_lib
-from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import document_frequency_files, files, grid, health, inputs, tables
 from xmcap.scoring import language as language_lib
@@ -19,6 +18,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.score import METRICS, score
 from xmcap.scoring.scores_file import SCORES_FILE, write_scores
 from xmcap.scoring.workers import Workers
+from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
 

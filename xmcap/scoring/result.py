@@ -4,9 +4,8 @@ import dataclasses
 import functools
 import os
 
-from xmcap import outputs
 from xmcap.errors import UsageError
-from xmcap.scoring import files, metrics, strict_json, tables
+from xmcap.scoring import files, metrics, tables
 from xmcap.scoring import slices as slices_lib
 from xmcap.scoring.health import Health
 from xmcap.scoring.language import Tokenized
@@ -15,6 +14,7 @@ from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References, locales_of
 from xmcap.scoring.scores import Scores
 from xmcap.scoring.signature import Signature
+from xmcap.storage import outputs, strict_json
 
 MAX_TABLE = 16 << 20
 """Bytes of the largest `table.json` that is read; one of 36 languages in all metrics takes 30 thousand."""

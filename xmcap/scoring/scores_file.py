@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from xmcap import languages, npy_header
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
 from xmcap.scoring.scores import Scores
+from xmcap.tensors import npy_header
 
 SCORES_FILE = "scores.npz"
 

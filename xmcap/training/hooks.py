@@ -12,12 +12,13 @@ import jax
 from absl import logging
 
 from xmcap.errors import RestartError, UsageError, XmcapError, one_line
-from xmcap.training import hosts, watch
-from xmcap.training.checkpoints import Checkpoints
+from xmcap.training.checkpoints.retention import CheckpointPolicy, SaveClock
+from xmcap.training.checkpoints.write import Checkpoints
+from xmcap.training.hosts import join as hosts
+from xmcap.training.hosts import watch
+from xmcap.training.hosts.stopping import EvaluationStopped
 from xmcap.training.metrics import Progress
-from xmcap.training.retention import CheckpointPolicy, SaveClock
 from xmcap.training.step import TrainState
-from xmcap.training.stopping import EvaluationStopped
 
 
 @dataclasses.dataclass

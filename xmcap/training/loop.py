@@ -14,18 +14,21 @@ import numpy as np
 
 from xmcap.data.probe import reading_rate
 from xmcap.errors import UsageError
-from xmcap.training import checkpoints as checkpoints_lib
-from xmcap.training import flops, hosts, sharding, stall, watch
 from xmcap.training import hooks as hooks_lib
-from xmcap.training import profiler as profiler_lib
-from xmcap.training import settings as settings_lib
-from xmcap.training import start as start_lib
+from xmcap.training import sharding
 from xmcap.training import step as step_lib
-from xmcap.training import writers as writers_lib
+from xmcap.training.checkpoints import settings as settings_lib
+from xmcap.training.checkpoints import start as start_lib
+from xmcap.training.checkpoints import write as checkpoints_lib
+from xmcap.training.hosts import join as hosts
+from xmcap.training.hosts import stall, watch
+from xmcap.training.hosts.stopping import stop_requests
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
+from xmcap.training.reporting import flops
+from xmcap.training.reporting import profiler as profiler_lib
+from xmcap.training.reporting import writers as writers_lib
 from xmcap.training.state import plan_state
-from xmcap.training.stopping import stop_requests
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from xmcap.errors import one_line
-from xmcap.training.pace import Pace
-from xmcap.training.writers import AllWriters
+from xmcap.training.reporting.pace import Pace
+from xmcap.training.reporting.writers import AllWriters
 
 Batch = Mapping[str, jax.Array]
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]

@@ -7,7 +7,6 @@ from typing import Any
 
 import gin
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import traverse_util
@@ -129,12 +128,18 @@ class Optimizer:
       The new parameters, the new state, and float32 []s: `learning_rate`, `grad_norm` (before clipping), and of each
       part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the update).
     """
-    measured = {"grad_norm": optax.global_norm(grads), **_norms("grad_norm", grads), **_norms("param_norm", learning)}
+    measured = {
+      "grad_norm": optax.global_norm(grads),
+      **_norms("grad_norm", grads),
+      **_norms("param_norm", learning),
+    }
     if self.clip_norm is not None:
       grads, _ = optax.clip_by_global_norm(self.clip_norm).update(grads, optax.EmptyState())
     directions, opt_state = self._rule(learning).update(grads, opt_state, learning)
     rate = self.schedule(step, total_steps)
-    updates = jax.tree.map(lambda direction, factor: -rate * factor * direction, directions, self._rates(learning))
+    updates = jax.tree.map(
+      lambda direction, factor: -rate * factor * direction, directions, self._rates(learning)
+    )
     measured |= {"learning_rate": rate, **_norms("update_norm", updates)}
     return optax.apply_updates(learning, updates), opt_state, measured
 
@@ -152,7 +157,9 @@ class Optimizer:
   def _rates(self, learning: Params) -> Params:
     """The factor of each parameter's rate: a number, or an array [layers, 1, ...] for the layers of a stack."""
     frozen = [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
-    multipliers = [(_pattern(pattern, "multipliers"), _positive(pattern, factor)) for pattern, factor in self.multipliers]
+    multipliers = [
+      (_pattern(pattern, "multipliers"), _positive(pattern, factor)) for pattern, factor in self.multipliers
+    ]
     factors = _factors(learning, multipliers, "multipliers")
     stays = _factors(learning, frozen, None)
     return traverse_util.unflatten_dict({path: factors[path] * stays[path] for path in factors}, sep="/")

@@ -100,9 +100,7 @@ def make_train_step(
     learning, frozen = optimizer.split(state.params)
     if param_shardings is not None:
       grads = jax.lax.with_sharding_constraint(grads, optimizer.split(param_shardings)[0])
-    updated, opt_state, measured = optimizer.update(
-      grads, state.opt_state, learning, state.step, total_steps
-    )
+    updated, opt_state, measured = optimizer.update(grads, state.opt_state, learning, state.step, total_steps)
     # A step whose loss or gradient is not finite changes nothing but the counts.
     finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(measured["grad_norm"])
     updated, opt_state = jax.tree.map(

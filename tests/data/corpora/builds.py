@@ -5,8 +5,9 @@ import sys
 
 from tests.data.releases import Release
 from xmcap.data import progress as progress_lib
-from xmcap.data.corpora import build, cc3m35l, coco35l
+from xmcap.data.corpora import build
 from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.releases import cc3m35l, coco35l
 
 SMALL = {"shard_pictures": 7, "chunk_bytes": 30_000}
 

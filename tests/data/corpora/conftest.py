@@ -4,7 +4,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from xmcap import languages
-from xmcap.data.corpora import cldr, emoji_sources
+from xmcap.data.corpora.emoji import cldr
+from xmcap.data.corpora.emoji import sources as emoji_sources
 
 AND = cldr.ListPattern("{0} and {1}", "{0}, {1}", "{0}, {1}", "{0}, and {1}")
 COMMA = cldr.ListPattern("{0}, {1}", "{0}, {1}", "{0}, {1}", "{0}, {1}")

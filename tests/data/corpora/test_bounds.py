@@ -13,11 +13,13 @@ import pytest
 from PIL import Image
 
 from xmcap.data import images
-from xmcap.data.corpora import archives, lines, listing, pictures, tar_files, xm3600_lines
+from xmcap.data.corpora import archives, lines, listing, pictures, tar_files
 from xmcap.data.corpora.problems import MAX_LISTED, Problems
-from xmcap.data.corpora.translations import CocoIds, Parser
+from xmcap.data.corpora.releases import xm3600_lines
+from xmcap.data.corpora.releases.translations import CocoIds, Parser
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring import inputs, strict_json
+from xmcap.scoring import inputs
+from xmcap.storage import strict_json
 
 NEWLINES = 50_000_000
 SOON = 10.0  # seconds of the processor; without a limit each of these takes minutes

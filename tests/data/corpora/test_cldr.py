@@ -5,7 +5,7 @@ import json
 import pytest
 
 from xmcap import languages
-from xmcap.data.corpora import cldr
+from xmcap.data.corpora.emoji import cldr
 from xmcap.errors import XmcapError
 
 ROOT = """<ldml><listPatterns>

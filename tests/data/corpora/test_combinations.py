@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from xmcap.data.corpora import combinations
-from xmcap.data.corpora.combinations import SPLITS, Combinations
+from xmcap.data.corpora.emoji import combinations
+from xmcap.data.corpora.emoji.combinations import SPLITS, Combinations
 
 PICTURES = {"train": 4000, "validation": 40, "test": 100}
 

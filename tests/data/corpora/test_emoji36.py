@@ -6,7 +6,9 @@ import pytest
 
 from xmcap import languages
 from xmcap.data import records
-from xmcap.data.corpora import emoji36, emoji_choice, emoji_sources
+from xmcap.data.corpora.emoji import choice as emoji_choice
+from xmcap.data.corpora.emoji import emoji36
+from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.errors import UsageError, XmcapError
 
 SMALL = {"num_emoji": 12, "num_train": 60, "num_validation": 6, "num_test": 20, "image_size": 32}

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from xmcap.data.corpora import emoji_choice
+from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.errors import UsageError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from xmcap.data.corpora import emoji_sources
+from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.errors import UsageError, XmcapError
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.data import releases
 from tests.data.corpora import builds
-from xmcap.data.corpora import xm3600
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS
+from xmcap.data.corpora.releases import xm3600
 from xmcap.errors import XmcapError
 
 LANGUAGES = ("de", "th", "zh")

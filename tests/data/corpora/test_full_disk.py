@@ -16,10 +16,11 @@ import pytest
 from tests.data import releases
 from tests.data.corpora import builds
 from tests.data.corpora.test_downloads import DATA, server  # noqa: F401 a fixture
-from xmcap.data import files
-from xmcap.data.corpora import archives, downloads, lines, xm3600
+from xmcap.data.corpora import archives, downloads, lines
 from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.releases import xm3600
 from xmcap.errors import XmcapError
+from xmcap.storage import files
 
 LIMITS = (0, 100, 1_000, 4_000, 12_000, 40_000)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from xmcap.data.corpora.release import ReleaseImage, write_release
+from xmcap.data.corpora.emoji.release import ReleaseImage, write_release
 from xmcap.errors import XmcapError
 
 IMAGES = [

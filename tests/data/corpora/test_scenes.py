@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmcap.data.corpora import scenes
-from xmcap.data.corpora.scenes import Renderer, SceneOptions
+from xmcap.data.corpora.emoji import scenes
+from xmcap.data.corpora.emoji.scenes import Renderer, SceneOptions
 from xmcap.errors import UsageError
 
 COLOURS = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]

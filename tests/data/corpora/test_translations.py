@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.data import release_lines
-from xmcap.data.corpora import translations
 from xmcap.data.corpora.problems import KINDS, Problems
-from xmcap.data.corpora.translations import HUMAN, MT, Cc3mIds, CocoIds, Parser
+from xmcap.data.corpora.releases import translations
+from xmcap.data.corpora.releases.translations import HUMAN, MT, Cc3mIds, CocoIds, Parser
 from xmcap.languages import LANGUAGES
 
 CODES = tuple(LANGUAGES)

@@ -16,9 +16,9 @@ from tests.data import releases
 from tests.data.corpora import builds
 from xmcap.data import progress as progress_lib
 from xmcap.data import records
-from xmcap.data.corpora import xm3600
+from xmcap.data.corpora.emoji.release import ReleaseImage, write_release
 from xmcap.data.corpora.plans import Options
-from xmcap.data.corpora.release import ReleaseImage, write_release
+from xmcap.data.corpora.releases import xm3600
 from xmcap.errors import UsageError, XmcapError
 
 FAULTS = (*releases.PICTURE_FAULTS, *releases.XM3600_FAULTS)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from xmcap.data.corpora import xm3600_lines
 from xmcap.data.corpora.problems import Problems
+from xmcap.data.corpora.releases import xm3600_lines
 from xmcap.errors import XmcapError
 
 

@@ -22,19 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.data import files, length_writer, record_writer, workers
+from xmcap.data import length_writer, record_writer, workers
 from xmcap.data.corpora import lines as lines_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, spill
 from xmcap.data.corpora.listing import Listing
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS, Problems
+from xmcap.data.corpora.releases.translations import Cc3mIds, CocoIds, Parser
 from xmcap.data.corpora.shards import ShardMaker
-from xmcap.data.corpora.translations import Cc3mIds, CocoIds, Parser
 from xmcap.data.progress import Progress, Say
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import XmcapError, one_line
 from xmcap.processes import Killed
+from xmcap.storage import files
 
 _WORK_DIR = ".build"
 

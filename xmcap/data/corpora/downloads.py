@@ -18,9 +18,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
-from xmcap.data import files
 from xmcap.data.progress import Progress, Say
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import files
 from xmcap.terminal import shown
 
 _CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"

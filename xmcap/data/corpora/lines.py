@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import rapidgzip
 
-from xmcap.data import files
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import files
 
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
 CHUNK_BYTES = 32 << 20

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xmcap.data import files
 from xmcap.errors import UsageError
+from xmcap.storage import files
 from xmcap.terminal import shown
 
 MAX_PICTURES = 50_000_000

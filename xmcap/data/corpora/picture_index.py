@@ -19,12 +19,12 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from xmcap.data import files
 from xmcap.data.corpora import archives, picture_search
 from xmcap.data.corpora.archives import FOLDER, File, Found, Trouble
 from xmcap.data.corpora.picture_search import COLUMNS, Unit, packed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
+from xmcap.storage import files
 
 _MAX_MAP_LINE = 1 << 16
 

@@ -15,11 +15,12 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from xmcap.data import files, workers
+from xmcap.data import workers
 from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, TAR, Address, File, Found, Trouble
 from xmcap.errors import UsageError, XmcapError
 from xmcap.processes import Killed
+from xmcap.storage import files
 
 VERSION = 2
 """Of the databases; other versions are made anew."""

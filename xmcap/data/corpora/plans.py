@@ -7,11 +7,10 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from xmcap import outputs
-from xmcap.data import files
 from xmcap.data.corpora import lines, pictures
 from xmcap.data.corpora.problems import ON_BAD, Problems
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import files, outputs
 
 _PLAN = "plan.json"
 

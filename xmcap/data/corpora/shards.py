@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from xmcap import languages
-from xmcap.data import files
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import spill
 from xmcap.data.corpora.listing import Listing, Wanted
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.data.records import SOURCES, Caption, Record
 from xmcap.errors import XmcapError
+from xmcap.storage import files
 
 _CODES = tuple(languages.LANGUAGES)
 

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from xmcap.data import files
 from xmcap.data.corpora.lines import LineFile
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.corpora.translations import HUMAN, Captions, Parser
+from xmcap.data.corpora.releases.translations import HUMAN, Captions, Parser
+from xmcap.storage import files
 
 _MAGIC = b"xmcap-1\n"
 _HEADER_BYTES = len(_MAGIC) + 24

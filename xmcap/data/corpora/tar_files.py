@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from xmcap.data import files
 from xmcap.data.corpora.archives import (
   MAX_ABOUT,
   MAX_BYTES,
@@ -23,6 +22,7 @@ from xmcap.data.corpora.archives import (
 )
 from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
+from xmcap.storage import files
 from xmcap.terminal import shown
 
 _MAX_HEADER = 1 << 20  # bytes that a header may take

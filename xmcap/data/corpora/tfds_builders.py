@@ -26,16 +26,19 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from xmcap.data import files, records, workers
-from xmcap.data.corpora import cc3m35l, coco35l, lines, pictures, plans, release_files, spill, xm3600
+from xmcap.data import records, workers
+from xmcap.data.corpora import lines, pictures, plans, spill
 from xmcap.data.corpora import shards as shards_lib
 from xmcap.data.corpora.build import Split
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.corpora.release_files import Part
-from xmcap.data.corpora.translations import Parser
+from xmcap.data.corpora.releases import cc3m35l, coco35l, xm3600
+from xmcap.data.corpora.releases import file_names as release_files
+from xmcap.data.corpora.releases.file_names import Part
+from xmcap.data.corpora.releases.translations import Parser
 from xmcap.data.records import Record
 from xmcap.errors import UsageError
+from xmcap.storage import files
 
 _SHARD_PICTURES = 512  # smaller than those of `xmcap data build`: a worker's results stay in memory
 

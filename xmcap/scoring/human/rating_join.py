@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields
 from xmcap.scoring.human.rating_items import Item
 from xmcap.scoring.human.rating_rubric import PROTOCOLS, Criterion, thumb_total
+from xmcap.storage import outputs
 
 _KEY_MEMBERS = ("item", "protocol", "image/key", "language")
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
-from xmcap import outputs
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
@@ -23,6 +22,7 @@ from xmcap.scoring.human.rating_items import Item, draw_items
 from xmcap.scoring.human.rating_rubric import PROTOCOLS, Criterion, Protocol
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
+from xmcap.storage import outputs
 
 _POLICY = "default-src 'none'; img-src {images}; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _FIRST_FEW = 3

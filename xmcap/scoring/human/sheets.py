@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xmcap import outputs
 from xmcap.scoring import files, grid
+from xmcap.storage import outputs
 
 Cell = str | int | float | None
 

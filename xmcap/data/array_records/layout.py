@@ -1,0 +1,156 @@
+"""The layout of an ArrayRecord file, as far as reading a record by its range of bytes needs it.
+
+ArrayRecord's own reader opens local files alone. A file is a sequence of chunks, cut into blocks of 64 KiB with a
+header each (https://github.com/google/riegeli, doc/riegeli_records_file_format.md). The last block holds the
+postscript, which says where the footer begins; the footer says where the chunk of each record begins
+(https://github.com/google/array_record, cpp/layout.proto). Read are files that `xmcap data build` writes: one record
+a chunk, not compressed. The hashes of the chunk's header and of its data are verified.
+"""
+
+import struct
+
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from xmcap.data.array_records.highway_hash import highway_hash
+
+BLOCK = 1 << 16
+"""Bytes of a block, and of the end of a file that `footer_offset` takes."""
+
+_BLOCK_HEADER = 24
+_CHUNK_HEADER = struct.Struct("<5Q")
+_KEY = np.frombuffer(bytearray(b"Riegeli/records\nRiegeli/records\n"), np.uint64)
+_MAGIC = 0x71930E704FDAE05E
+_VERSION = 1
+
+
+def _messages():
+  """The messages of ArrayRecord's layout.proto: RiegeliPostscript, ArrayRecordMetadata, ArrayRecordFooter."""
+  file = descriptor_pb2.FileDescriptorProto(name="xmcap/array_record.proto", package="xmcap.array_record")
+  fields = {
+    "Postscript": ("footer_offset", "magic"),
+    "Metadata": ("version", "num_chunks", "num_records"),
+    "Footer": ("chunk_offset", "decoded_data_size", "num_records"),
+  }
+  for name, numbers in fields.items():
+    message = file.message_type.add(name=name)
+    for number, field in enumerate(numbers, 1):
+      message.field.add(name=field, number=number, type="TYPE_UINT64", label="LABEL_OPTIONAL")
+  outer = file.message_type.add(name="FooterMetadata")
+  outer.field.add(
+    name="array_record", number=1, type="TYPE_MESSAGE", label="LABEL_OPTIONAL",
+    type_name=".xmcap.array_record.Metadata",
+  )  # fmt: skip
+  pool = descriptor_pool.DescriptorPool()
+  pool.Add(file)
+  return [
+    message_factory.GetMessageClass(pool.FindMessageTypeByName(f"xmcap.array_record.{name}"))
+    for name in ("Postscript", "FooterMetadata", "Footer")
+  ]
+
+
+_Postscript, _FooterMetadata, _Footer = _messages()
+
+
+def footer_offset(tail: bytes) -> int:
+  """Where the footer of a file begins; `tail` is the last `BLOCK` bytes. ValueError if it is no ArrayRecord file."""
+  if len(tail) != BLOCK:
+    raise ValueError(f"an ArrayRecord file has at least {BLOCK} bytes, not {len(tail)}")
+  postscript = _Postscript.FromString(_chunk(tail, 0)[0])
+  if postscript.magic != _MAGIC:
+    raise ValueError("it does not end as an ArrayRecord file does")
+  return postscript.footer_offset
+
+
+def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
+  """Where the chunk of each record begins, and the last one ends: int64 [records + 1].
+
+  Args:
+    data: the file's bytes from the footer on, to the end or to any place after the footer.
+    offset: what `footer_offset` gave.
+
+  Raises:
+    ValueError: the footer is damaged, or a chunk holds several records.
+  """
+  metadata, *footers = _chunk(data, offset)
+  held = _FooterMetadata.FromString(metadata).array_record
+  footers = [_Footer.FromString(footer) for footer in footers]
+  if held.version != _VERSION or held.num_chunks != len(footers):
+    raise ValueError(
+      f"its footer is of version {held.version} with {len(footers)} of {held.num_chunks} chunks"
+    )
+  if any(footer.num_records != 1 for footer in footers):
+    raise ValueError("several records share a chunk, which cannot be read by ranges")
+  offsets = np.array([*(footer.chunk_offset for footer in footers), offset], np.int64)
+  if (np.diff(offsets) <= 0).any():
+    raise ValueError("its footer names chunks out of order")
+  return offsets
+
+
+def record(data: bytes, offset: int) -> bytes:
+  """The record of a chunk; `data` begins at `offset` of the file. ValueError if a byte is not as it was written."""
+  records = _chunk(data, offset)
+  if len(records) != 1:
+    raise ValueError(f"a chunk of {len(records)} records")
+  return records[0]
+
+
+def _chunk(data: bytes, offset: int) -> list[bytes]:
+  """The records of the chunk that begins at `offset` of the file, where `data` begins too."""
+  data = _without_block_headers(data, offset)
+  if len(data) < _CHUNK_HEADER.size:
+    raise ValueError("it ends within a chunk's header")
+  header_hash, size, data_hash, kind, decoded_size = _CHUNK_HEADER.unpack_from(data)
+  if header_hash != _hash(data[8 : _CHUNK_HEADER.size]):
+    raise ValueError("the hash of a chunk's header is another one")
+  data = data[_CHUNK_HEADER.size : _CHUNK_HEADER.size + size]
+  if len(data) < size:
+    raise ValueError("it ends within a chunk")
+  if data_hash != _hash(data):
+    raise ValueError("the hash of a chunk is another one")
+  if kind & 0xFF != ord("r") or data[0] != 0:
+    raise ValueError("its records are compressed, which cannot be read by ranges")
+  sizes_size, start = _varint(data, 1)
+  values = start + sizes_size
+  records = []
+  at = start
+  for _ in range(kind >> 8):
+    length, at = _varint(data, at)
+    records.append(bytes(data[values : values + length]))
+    values += length
+  if at != start + sizes_size or values != len(data) or values - at != decoded_size:
+    raise ValueError("the sizes of a chunk's records do not add up")
+  return records
+
+
+def _without_block_headers(data: bytes, offset: int) -> bytearray:
+  kept = bytearray()
+  place = 0
+  while place < len(data):
+    within = (offset + place) % BLOCK
+    if not within:
+      place += _BLOCK_HEADER
+    until = place + BLOCK - max(within, _BLOCK_HEADER)
+    kept += data[place:until]
+    place = until
+  return kept
+
+
+def _hash(data: bytearray) -> int:
+  return int(highway_hash(np.frombuffer(data, np.uint8), _KEY)) if data else _EMPTY_HASH
+
+
+_EMPTY_HASH = int(highway_hash(np.empty(0, np.uint8), _KEY))
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+  """A varint and the place after it."""
+  number = shift = 0
+  while True:
+    if at >= len(data) or shift > 63:
+      raise ValueError("a chunk's sizes are damaged")
+    byte = data[at]
+    number |= (byte & 0x7F) << shift
+    at, shift = at + 1, shift + 7
+    if byte < 0x80:
+      return number, at

@@ -1,0 +1,179 @@
+"""The ArrayRecord files of a split in a bucket: any record by its file and its position, by ranges of bytes.
+
+Of the records that are asked for together, 64 are under way at a time, so that the store's latency is waited for once
+and not for each. What was read lies in the host's cache (`RecordCache`). All bytes are held against the hashes in the
+file, be they from the store or from the cache.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from google.protobuf import message
+
+from xmcap.data.array_records import layout as array_record_format
+from xmcap.data.array_records import local as record_files
+from xmcap.errors import XmcapError
+from xmcap.storage import range_cache
+from xmcap.storage.object_store import Read, ShortObjectError
+
+T = TypeVar("T")
+
+_AHEAD = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+  """A file whose footer was read.
+
+  Attributes:
+    version: of the object.
+    offsets: where its records begin and the last one ends, int64 [records + 1].
+  """
+
+  version: str
+  offsets: np.ndarray
+
+
+class RemoteRecordFiles:
+  """Files of a bucket; used as `RecordFiles`, safe in threads, picklable.
+
+  Args:
+    files: their addresses.
+    directory: the corpus, named in messages.
+  """
+
+  def __init__(self, files: Sequence[str], directory: str):
+    self._files = list(files)
+    self._directory = directory
+    self._begin()
+
+  def _begin(self) -> None:
+    self._opened: dict[int, _Opened] = {}
+    self._lock = threading.Lock()
+
+  def __getstate__(self) -> dict[str, Any]:
+    return {"_files": self._files, "_directory": self._directory}
+
+  def __setstate__(self, state: dict[str, Any]) -> None:
+    self.__dict__.update(state)
+    self._begin()
+
+  def iterate(
+    self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
+  ) -> Iterator[T]:
+    """The records at positions of files (by number), in their order, read ahead.
+
+    Raises:
+      XmcapError: a file is absent, damaged, was changed since it was opened, or cannot be read.
+    """
+    cache = range_cache.RecordCache().open()
+    self._open(set(files), cache)
+    begun: collections.deque[tuple[int, _Range]] = collections.deque()
+    waiting = (
+      (file, self._range(file, position, cache)) for file, position in zip(files, positions, strict=True)
+    )
+    try:
+      begun.extend(itertools.islice(waiting, _AHEAD))
+      while begun:
+        file, found = begun[0]
+        with self._naming(file):
+          record = found.decoded(lambda data, start: parse(array_record_format.record(data, start)))
+        begun.popleft()
+        begun.extend(itertools.islice(waiting, 1))
+        yield record
+    finally:
+      for _, left in begun:
+        left.cancel()
+
+  def _range(self, file: int, position: int, cache: range_cache.RangeCache | None) -> "_Range":
+    opened = self._opened[file]
+    with self._naming(file):
+      if position + 1 >= len(opened.offsets):
+        raise ValueError(f"it has {len(opened.offsets) - 1} records, not {position + 1}")
+      start, stop = opened.offsets[position : position + 2].tolist()
+      return _Range(self._files[file], opened.version, start, stop, cache)
+
+  def _open(self, files: set[int], cache: range_cache.RangeCache | None) -> None:
+    """Reads the footers of files that were not read yet, all at a time."""
+    with self._lock:
+      files = sorted(files - self._opened.keys())
+      tails = {file: Read(self._files[file], -array_record_format.BLOCK) for file in files}
+      footers = {}
+      for file, tail in tails.items():
+        with self._naming(file):
+          content = tail.result()
+          start = array_record_format.footer_offset(content.data)
+          footers[file] = _Range(self._files[file], content.version, start, None, cache)
+      for file, footer in footers.items():
+        with self._naming(file):
+          offsets = footer.decoded(array_record_format.chunk_offsets)
+          self._opened[file] = _Opened(footer.version, offsets)
+
+  @contextlib.contextmanager
+  def _naming(self, file: int) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+      yield
+    except FileNotFoundError:
+      raise XmcapError(f"{self._files[file]} is absent: build {self._directory} again") from None
+    except (ValueError, IndexError, message.DecodeError, ShortObjectError) as error:
+      raise record_files.damaged(self._files[file], error, self._directory) from None
+
+
+class _Range:
+  """A range of a file, from the cache, or begun to be read.
+
+  Args:
+    address: of the file.
+    version: that the file must have.
+    start, stop: the range; `stop` None is the end.
+    cache: where it may lie, and is kept.
+  """
+
+  def __init__(
+    self, address: str, version: str, start: int, stop: int | None, cache: range_cache.RangeCache | None
+  ):
+    self.version = version
+    self._address, self._start, self._stop, self._cache = address, start, stop, cache
+    self._key = range_cache.key(address, version, start, stop)
+    self._held = cache.get(self._key) if cache and version else None
+    self._read = self._begun() if self._held is None else None
+
+  def decoded(self, decode: Callable[[bytes, int], T]) -> T:
+    """What `decode` makes of the bytes and of their place; kept in the cache once it has accepted them.
+
+    Bytes that it refuses (ValueError, IndexError) are read again once: they may have been damaged on the way.
+
+    Raises:
+      FileNotFoundError, XmcapError: see `Read.result`; or the file was changed.
+    """
+    if self._held is not None:
+      with contextlib.suppress(ValueError, IndexError):
+        return decode(self._held, self._start)
+    first = self._read or self._begun()
+    with contextlib.suppress(ValueError, IndexError):
+      return self._accepted(first, decode)
+    return self._accepted(self._begun(), decode)
+
+  def cancel(self) -> None:
+    """Gives the read up."""
+    if self._read is not None:
+      self._read.cancel()
+
+  def _begun(self) -> Read:
+    return Read(self._address, self._start, self._stop)
+
+  def _accepted(self, read: Read, decode: Callable[[bytes, int], T]) -> T:
+    content = read.result()
+    if content.version and content.version != self.version:
+      raise XmcapError(f"{self._address} was changed while it was read: start again")
+    found = decode(content.data, self._start)
+    if self._cache is not None and self.version:
+      self._cache.put(self._key, content.data)
+    return found

@@ -1,0 +1,1 @@
+"""Looking at a built corpus: check, show, statistics."""

@@ -1,0 +1,113 @@
+"""Which emoji the corpus shows: spread over the list, and told apart by eye and by name."""
+
+import dataclasses
+import re
+
+import numpy as np
+from PIL import Image
+
+from xmcap import languages
+from xmcap.data.corpora.emoji import pictures as emoji_pictures
+from xmcap.data.corpora.emoji import sources as emoji_sources
+from xmcap.errors import UsageError
+
+# Unicode blocks of pictographs: 1F300 symbols and pictographs, 1F600 emoticons, 1F680 transport, 1F900
+# supplement, 1FA70 extended A. Letters, arrows, flags and keycaps lie in other blocks.
+_BLOCKS = ((0x1F300, 0x1F5FF), (0x1F600, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1F9FF), (0x1FA70, 0x1FAFF))
+# Inside those: skin tones and hair, buttons and arrows of players, religious symbols and clocks, signs of
+# prohibition and information.
+_LEFT_OUT = (
+  (0x1F3FB, 0x1F3FF),
+  (0x1F500, 0x1F53D),
+  (0x1F540, 0x1F567),
+  (0x1F6AD, 0x1F6B3),
+  (0x1F6B7, 0x1F6C5),
+  (0x1F9B0, 0x1F9B3),
+)
+# A name that is itself a list would make the number of things in a caption unclear.
+_LIST_MARKS = re.compile('[,،、，;؛:：()"“”]')
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+# Root mean square of two thumbnails in [0, 1] below which they look alike; found by looking at pairs.
+_MIN_DISTANCE = 0.17
+_OPTIONAL = ("mi", "quz")
+"""Languages in which an emoji may go without a name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Emoji:
+  """One class of the corpus.
+
+  Attributes:
+    character: the emoji, one code point.
+    names: language -> name, for each language that has one.
+    picture: RGBA, cropped to what is visible.
+  """
+
+  character: str
+  names: dict[str, str]
+  picture: Image.Image
+
+  @property
+  def tag(self) -> str:
+    """The name of the class in `tags`: the English name."""
+    return self.names["en"]
+
+
+def choose(source: emoji_sources.Source, count: int) -> list[Emoji]:
+  """The first `count` emoji of a fixed order; those of a smaller count are among those of a larger one.
+
+  The order spreads over the list of emoji by code point (steps of the golden ratio), so that food, animals,
+  faces and things all occur. Left out are emoji that lack a name in any language but Maori and Quechua, have
+  the name of one chosen before in any language, or look like it when small.
+
+  Raises:
+    UsageError: fewer than `count` emoji can be told apart.
+  """
+  candidates = _candidates(source.cldr.names)
+  order = np.argsort(np.arange(1, len(candidates) + 1) * _GOLDEN_RATIO % 1, kind="stable")
+  taken: dict[str, set[str]] = {language: set() for language in languages.LANGUAGES}
+  thumbnails: list[np.ndarray] = []
+  chosen: list[Emoji] = []
+  for index in order:
+    if len(chosen) == count:
+      break
+    character, names = candidates[index]
+    if any(name.casefold() in taken[language] for language, name in names.items()):
+      continue
+    picture = source.pictures.draw(character)
+    if picture is None:
+      continue
+    small = emoji_pictures.thumbnail(picture)
+    if any(np.sqrt(np.mean((small - other) ** 2)) < _MIN_DISTANCE for other in thumbnails):
+      continue
+    for language, name in names.items():
+      taken[language].add(name.casefold())
+    thumbnails.append(small)
+    chosen.append(Emoji(character, names, picture))
+  if len(chosen) < count:
+    raise UsageError(
+      f"num_emoji={count}: only {len(chosen)} emoji can be told apart; ask for that many or fewer"
+    )
+  return chosen
+
+
+def _candidates(names: dict[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:
+  """(emoji, language -> name) in the order of the code points."""
+  found = []
+  for character in sorted(names["en"]):
+    if not _is_pictograph(character):
+      continue
+    own = {
+      language: names[language][character] for language in languages.LANGUAGES if character in names[language]
+    }
+    named = all(language in own for language in languages.LANGUAGES if language not in _OPTIONAL)
+    if named and not any(_LIST_MARKS.search(name) for name in own.values()):
+      found.append((character, own))
+  return found
+
+
+def _is_pictograph(text: str) -> bool:
+  def within(ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= ord(text) <= last for first, last in ranges)
+
+  return len(text) == 1 and within(_BLOCKS) and not within(_LEFT_OUT)

@@ -1,0 +1,1 @@
+"""The corpora that were published: one file each."""

@@ -1,0 +1,1 @@
+"""A run checked before it is paid for."""

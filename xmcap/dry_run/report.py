@@ -1,0 +1,71 @@
+"""The report of a dry run: a line for each check, and whether any failed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+
+from xmcap.errors import UsageError, XmcapError
+
+
+class Report:
+  """Says a line a check, and keeps what failed."""
+
+  def __init__(self, say: Callable[[str], None]):
+    self._say = say
+    self._reasons: dict[str, str] = {}
+    self._count = 0
+    self._failed: list[str] = []
+    self._usage = False
+    self.said: dict[str, str] = {}
+
+  def check(self, name: str, function: Callable[[], tuple[str, Any]], **needs: Any) -> Any:
+    """Runs a check, which returns what to say and a value.
+
+    Args:
+      name: of the check.
+      function: the check.
+      needs: what it cannot do without, by name; where one is None the check is skipped.
+
+    Returns:
+      The value; None if it failed or was skipped.
+    """
+    absent = [need for need, value in needs.items() if value is None]
+    if absent:
+      self._line("skipped", name, f"needs the {' and the '.join(absent)}")
+      return None
+    self._count += 1
+    try:
+      self.said[name], value = function()
+    # jax, orbax and whatever a plug-in uses have errors of their own, and no check may stop the others.
+    except Exception as error:
+      logging.debug("%s", name, exc_info=True)
+      reason = _reason(error)
+      if reason in self._reasons:
+        self._line("skipped", name, f"as {self._reasons[reason]}")
+        return None
+      self._reasons[reason] = name
+      self._failed.append(name)
+      self._usage = self._usage or isinstance(error, UsageError)
+      self._line("FAILED", name, reason)
+      return None
+    self._line("ok", name, self.said[name])
+    return value
+
+  def end(self) -> None:
+    """Raises if anything failed."""
+    if self._failed:
+      kind = UsageError if self._usage else XmcapError
+      raise kind(f"dry run: {len(self._failed)} of {self._count} checks failed: {', '.join(self._failed)}")
+    self._say(f"dry run: all {self._count} checks are ok; without --dry_run the run begins")
+
+  def _line(self, status: str, name: str, text: str) -> None:
+    self._say(f"{status:<8}{name}: {text}")
+
+
+def _reason(error: Exception) -> str:
+  # Gin adds the chain of configurables that called; what is wrong stands before it.
+  text = " ".join(str(error).split("\n  In call to configurable")[0].split())
+  if not isinstance(error, XmcapError):
+    text = f"{type(error).__name__}: {text}"
+  return text if len(text) <= 400 else text[:397] + "..."

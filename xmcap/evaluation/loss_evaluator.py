@@ -1,0 +1,65 @@
+"""The evaluator of an objective's loss on a split."""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import gin
+import jax
+
+from xmcap.evaluation import placement
+from xmcap.training import sharding
+from xmcap.training.hosts import stopping
+
+
+@gin.configurable
+class LossEvaluator:
+  """An objective's loss and metrics on a split, without dropout: means by weight, whatever the batch size and devices.
+
+  Args:
+    objective: `loss(params, batch, rng, deterministic)`, its metrics means over `metrics["weight"]`.
+    stream: of the split, of `xmcap.data.stream`.
+    num_batches: as many pictures as so many batches of the stream hold; 0: every picture of the split once.
+    name: begins the names of the rows, such as `validation`.
+  """
+
+  def __init__(
+    self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_batches: int = 0, name: str = ""
+  ):
+    self.stream = stream
+    self.num_batches = num_batches
+    self.prefix = f"{name}/" if name else ""
+    self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
+
+  def small(self, pictures: int) -> "LossEvaluator":
+    """The same for one batch of so many pictures."""
+    evaluator = copy.copy(self)
+    evaluator.stream, evaluator.num_batches = self.stream.resized(pictures), 1
+    return evaluator
+
+  def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
+    """Yields ("", name, value): `loss` and what the objective measures."""
+    del step
+    placed = placement.place(params, jax.devices())
+    count = self.num_batches * self.stream.pictures or self.stream.images_per_epoch
+    stream, steps = self.stream.first(count, placed.groups)
+    rows = sharding.process_rows(placed.mesh, stream.pictures)
+    found = []
+    with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
+      for number, batch in enumerate(batches, 1):
+        stopping.evaluation_batch(f"batch {number} of {self.prefix}loss")
+        arrays = sharding.put_batch(batch, placed.mesh, stream.pictures, rows)
+        with placed.computing():
+          found.append(self._loss(placed.params, arrays))
+        # While one batch is computed the next is read; more do not wait on the devices.
+        jax.block_until_ready(found[-2:-1])
+    sums: dict[str, float] = {}
+    total = 0.0
+    for loss, metrics in jax.device_get(found):
+      weight = float(metrics.pop("weight"))
+      total += weight
+      for name, value in {**metrics, "loss": loss}.items():
+        sums[name] = sums.get(name, 0.0) + float(value) * weight
+    for name, value in sums.items():
+      yield "", f"{self.prefix}{name}", value / max(total, 1e-9)

@@ -1,0 +1,1 @@
+"""Captions from a captioner: searches over a key-value cache."""

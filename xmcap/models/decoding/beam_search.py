@@ -1,0 +1,162 @@
+"""Beam search, by T5's rules or by those of transformers.
+
+Hypotheses that end leave the beam for a list of their own, and a row is done when nothing in the beam can, or is
+hoped to, beat the worst of that list.
+"""
+
+import dataclasses
+import functools
+
+import gin
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import lax
+
+from xmcap.errors import UsageError
+from xmcap.models import limits
+from xmcap.models.decoding.search import run_in_stages, top_tokens
+from xmcap.models.t5 import EOS_ID, PAD_ID, SelfCache
+
+IMPOSSIBLE = -1e7
+"""Score of a hypothesis that is not there."""
+
+CONVENTIONS = ("t5x", "transformers")
+EARLY_STOPPING = ("never", False, True)
+
+
+@struct.dataclass
+class _Rows:
+  """Live hypotheses have not ended; tokens [rows, beams, max_length + 1], scores float32 [rows, beams].
+
+  Both lists are sorted, the best first. The cache's arrays are [rows, beams, max_length, heads, kv].
+  """
+
+  live_tokens: jax.Array
+  live_scores: jax.Array
+  ended_tokens: jax.Array
+  ended_scores: jax.Array
+  done: jax.Array
+  cache: SelfCache
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Beam:
+  """The best of several hypotheses; a score is a log-probability over a penalty of the length, EOS counted.
+
+  Two conventions, each equal to its namesake but for ties (here the lower token, and the better parent, win;
+  elsewhere the order is the library's):
+
+  - `t5x`: the penalty is ((5 + length) / 6)^length_penalty (Wu et al., "Google's Neural Machine Translation
+    System", 2016, equation 14). A hypothesis ends with EOS only; where none has ended by max_length, the best
+    one is given as it is. Any EOS among the 2 * beams best continuations ends a hypothesis.
+  - `transformers`: the penalty is length^length_penalty (its own default is 1.0). What reaches max_length has
+    ended there. Only what is among the `beams` best continuations may end: an EOS below is dropped.
+
+  Attributes:
+    beams: hypotheses a row.
+    length_penalty: 0: none, larger: longer captions.
+    convention: `t5x` or `transformers`.
+    early_stopping: when a row whose list of ended hypotheses is full is done, with transformers' values.
+      "never" (T5's): when even the best live one could not enter the list at the kindest penalty, that of
+      max_length: nothing is missed. False (transformers' default): when it could not at the penalty of its length
+      so far. True: at once.
+
+  Raises:
+    UsageError: for a value out of range.
+  """
+
+  beams: int = 4
+  length_penalty: float = 0.6
+  convention: str = "t5x"
+  early_stopping: bool | str = "never"
+
+  def __post_init__(self):
+    limits.check(self, {"beams": (1, 1024), "length_penalty": (0, 1000)})
+    if self.convention not in CONVENTIONS:
+      raise UsageError(
+        f"unknown Beam.convention {self.convention[:40]!r}: use one of {', '.join(CONVENTIONS)}"
+      )
+    if not isinstance(self.early_stopping, bool | str) or self.early_stopping not in EARLY_STOPPING:
+      raise UsageError(
+        f"unknown Beam.early_stopping {str(self.early_stopping)[:40]!r}: use 'never', False or True"
+      )
+
+  def penalty(self, length: jax.Array | int) -> jax.Array:
+    """What a hypothesis of `length` tokens has its log-probability divided by."""
+    base = (5.0 + length) / 6.0 if self.convention == "t5x" else jnp.float32(length)
+    return base**self.length_penalty
+
+  def run(self, step, cross, cache, max_length, keys):
+    """See `Search.run`."""
+    rows = len(keys)
+    # The beams begin as one: else each would hold the same hypotheses.
+    start = jnp.full((rows, self.beams), IMPOSSIBLE).at[:, 0].set(0.0)
+    tokens = jnp.full((rows, self.beams, max_length + 1), PAD_ID, jnp.int32)
+    ended = jnp.full((rows, self.beams), IMPOSSIBLE)
+    cache = jax.tree.map(lambda x: x.reshape(rows, self.beams, *x.shape[1:]), cache)
+    state = _Rows(tokens, start, tokens, ended, jnp.zeros(rows, bool), cache)
+    extend = functools.partial(self._extend, step, max_length)
+    result = functools.partial(self._result, max_length)
+    return run_in_stages(extend, result, cross, state, max_length)
+
+  def _result(self, max_length, rows: _Rows):
+    any_ended = rows.ended_scores[:, 0] > IMPOSSIBLE / 2
+    tokens = jnp.where(any_ended[:, None], rows.ended_tokens[:, 0], rows.live_tokens[:, 0])
+    live = rows.live_scores[:, 0] / self.penalty(max_length)
+    return tokens[:, 1:], jnp.where(any_ended, rows.ended_scores[:, 0], live)
+
+  def _extend(self, step, max_length, cross, position, rows: _Rows) -> _Rows:
+    """Every live hypothesis grows by one token."""
+    tokens, scores, parents, cache = self._continuations(step, cross, position, rows)
+    ends = tokens[:, :, position + 1] == EOS_ID
+    if self.convention == "transformers":
+      ends |= position + 1 == max_length
+      may_end = ends & (jnp.arange(ends.shape[1]) < self.beams)
+    else:
+      may_end = ends
+
+    may_end &= (scores > IMPOSSIBLE / 2) & ~rows.done[:, None]
+    ended_scores = jnp.where(may_end, scores / self.penalty(position + 1), IMPOSSIBLE)
+    ended_scores = jnp.concatenate([rows.ended_scores, ended_scores], axis=1)
+    ended_tokens = jnp.concatenate([rows.ended_tokens, tokens], axis=1)
+    ended_scores, index = lax.top_k(ended_scores, self.beams)
+    ended_tokens = jnp.take_along_axis(ended_tokens, index[..., None], axis=1)
+
+    live_scores, index = lax.top_k(jnp.where(ends, IMPOSSIBLE, scores), self.beams)
+    live_tokens = jnp.take_along_axis(tokens, index[..., None], axis=1)
+    parents = jnp.take_along_axis(parents, index, axis=1)
+    if self.beams > 1:
+      cache = jax.tree.map(lambda x: jnp.take_along_axis(x, parents[:, :, None, None, None], axis=1), cache)
+
+    done = rows.done | self._nothing_to_gain(live_scores[:, 0], ended_scores[:, -1], position + 1, max_length)
+    return _Rows(live_tokens, live_scores, ended_tokens, ended_scores, done, cache)
+
+  def _continuations(self, step, cross, position, rows: _Rows):
+    """The 2 * beams best: tokens [rows, 2 * beams, max_length + 1], scores, parents (beams), and the grown cache.
+
+    Twice the beams, as `beams` of them may end. No more than that many come from one hypothesis.
+    """
+    count = len(rows.done)
+    before = lax.dynamic_slice_in_dim(rows.live_tokens, position, 1, axis=2)[..., 0]
+    cache = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows.cache)
+    logits, cache = step(before, position, cross, cache)
+    cache = jax.tree.map(lambda x: x.reshape(count, self.beams, *x.shape[1:]), cache)
+    best, candidates = top_tokens(logits, min(2 * self.beams, logits.shape[-1]))
+    scores = best - jax.nn.logsumexp(logits, axis=-1, keepdims=True) + rows.live_scores[..., None]
+    each = candidates.shape[-1]
+    scores, index = lax.top_k(scores.reshape(count, -1), min(2 * self.beams, self.beams * each))
+    parents = index // each
+    token = jnp.take_along_axis(candidates.reshape(count, -1), index, axis=1)
+    tokens = jnp.take_along_axis(rows.live_tokens, parents[..., None], axis=1)
+    tokens = lax.dynamic_update_slice_in_dim(tokens, token[..., None], position + 1, axis=2)
+    return tokens, scores, parents, cache
+
+  def _nothing_to_gain(self, best_live, worst_ended, length, max_length):
+    """Whether a row is done, bool [rows], by its scores after `length` tokens; see `early_stopping`."""
+    if self.early_stopping is True:
+      return worst_ended > IMPOSSIBLE / 2
+    # A log-probability can only fall, so a score rises at most by the penalty.
+    final = max_length if self.early_stopping == "never" else length
+    return worst_ended >= best_live / self.penalty(final)

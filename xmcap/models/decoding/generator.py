@@ -1,0 +1,151 @@
+"""Captions from a captioner, by a search over a key-value cache; a picture is encoded once for all languages."""
+
+import functools
+from typing import Any
+
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from xmcap.errors import UsageError
+from xmcap.models import stacking
+from xmcap.models.captioner import Captioner
+from xmcap.models.decoding.search import Greedy, Search
+from xmcap.models.layers import resolve_dtype
+from xmcap.models.t5 import PAD_ID
+
+_GREEDY = Greedy()
+
+
+def _row_keys(rng: jax.Array, row_ids: jax.Array, prompts: jax.Array) -> jax.Array:
+  """A key for each (picture, prompt): of the picture's id and the prompt's tokens, not of their place."""
+
+  def key(row_id, prompt):
+    return lax.fori_loop(
+      0, jnp.sum(prompt != PAD_ID), lambda i, key: jax.random.fold_in(key, prompt[i]),
+      jax.random.fold_in(rng, row_id),
+    )  # fmt: skip
+
+  return jax.vmap(jax.vmap(key, (None, 0)))(row_ids, prompts).reshape(-1)
+
+
+def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
+  """The kernels and the embedding as products take them, once, not at each step; nothing else changes."""
+  vit, t5 = resolve_dtype(captioner.vit.dtype), resolve_dtype(captioner.t5.dtype)
+
+  def cast(path, leaf):
+    dtype = vit if path[0].key == "vit" else t5
+    return leaf.astype(dtype) if path[-1].key in ("kernel", "embedding") else leaf
+
+  return jax.tree_util.tree_map_with_path(cast, params)
+
+
+@functools.partial(jax.jit, static_argnames=("captioner", "search", "max_length", "cache_dtype"))
+def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
+  params = in_dtype_of_activations(captioner, params)
+  apply = functools.partial(
+    captioner.apply, {"params": {**params, "decoder": stacking.unstack(params["decoder"])}}
+  )
+  batch, languages, _ = prompt_tokens.shape
+  rows = batch * languages
+  encoded, mask = apply(apply(image, method="encode_image"), prompt_tokens, method="encode")
+  encoded, mask = encoded.reshape(rows, *encoded.shape[2:]), mask.reshape(rows, -1)
+  cross, cache = apply(encoded, mask, max_length, search.beams, method="start_decoding")
+  if cache_dtype is not None:
+    cross, cache = cross.astype(cache_dtype), cache.astype(cache_dtype)
+  step = functools.partial(apply, method="decode_step")
+  keys = _row_keys(rng, row_ids, prompt_tokens)
+  tokens, scores = search.run(step, cross, cache, max_length, keys)
+  return tokens.reshape(batch, languages, max_length), scores.reshape(batch, languages)
+
+
+@gin.configurable
+class Generator:
+  """Captions for batches of pictures, by one program that is compiled once.
+
+  Args:
+    captioner: the model.
+    search: `Greedy()`, `Beam(...)` or `Sample(...)`.
+    max_length: T, the most tokens of a caption, its EOS counted.
+    batch_size: pictures a program call; a smaller batch, such as a split's last, is filled up with copies of
+      its first picture, which costs no compilation and no step of the search. None: each size compiles.
+    cache_dtype: of the keys and values that the decoder keeps, `float32` or `bfloat16` (half the memory, nearly
+      the same captions); `auto`: that of the T5's activations.
+
+  Raises:
+    UsageError: for a length or batch size below 1, or an unknown dtype.
+  """
+
+  def __init__(
+    self, captioner: Captioner, search: Search = _GREEDY, max_length: int = 32, batch_size: int | None = None,
+    cache_dtype: str = "auto",
+  ):  # fmt: skip
+    if max_length < 1:
+      raise UsageError(f"Generator.max_length is {max_length}: it must be at least 1")
+    if batch_size is not None and batch_size < 1:
+      raise UsageError(f"Generator.batch_size is {batch_size}: it must be at least 1")
+    self.captioner = captioner.clone(stepwise=True)
+    self.search = search
+    self.max_length = max_length
+    self.batch_size = batch_size
+    self.cache_dtype = None if cache_dtype == "auto" else resolve_dtype(cache_dtype)
+
+  def cast(self, params: Any) -> Any:
+    """Parameters in the dtypes that captions are computed in."""
+    return in_dtype_of_activations(self.captioner, params)
+
+  def __call__(
+    self, params: Any, image: Any, prompt_tokens: Any, rng: jax.Array | None = None, row_ids: Any = None
+  ) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
+    """Captions pictures.
+
+    Args:
+      params: the captioner's parameters, or what `cast` made of them.
+      image: [B, H, W, 3], values 0..255.
+      prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0.
+      rng: key for `Sample`; None: that of seed 0.
+      row_ids: int32 [B], of the pictures in their split: the same (rng, id, prompt) gives the same sample in
+        any batch and beside any languages. None: 0 .. B - 1.
+
+    Returns:
+      Tokens int32 [B, L, T], ended by EOS (1) where the caption ended, then 0; and scores float32 [B, L].
+
+    Raises:
+      UsageError: no pictures, more pictures than batch_size, or prompts that do not fit the pictures.
+    """
+    batch = len(image)
+    if not batch:
+      raise UsageError("no pictures to caption: give at least one")
+    if prompt_tokens.ndim == 2:
+      prompt_tokens = np.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
+    if prompt_tokens.ndim != 3 or len(prompt_tokens) != batch:
+      raise UsageError(
+        f"prompts of shape {tuple(prompt_tokens.shape)} do not fit {batch} pictures: "
+        f"give [L, P] or [{batch}, L, P]"
+      )
+    row_ids = np.arange(batch, dtype=np.int32) if row_ids is None else row_ids
+    rng = jax.random.key(0) if rng is None else rng
+    missing = 0 if self.batch_size is None else self.batch_size - batch
+    if missing < 0:
+      raise UsageError(
+        f"{batch} pictures in one call of a Generator of batch_size {self.batch_size}: split them"
+      )
+    if missing:
+      image, prompt_tokens, row_ids = (_fill(x, missing) for x in (image, prompt_tokens, row_ids))
+    static = self.captioner, self.search, self.max_length, self.cache_dtype
+    tokens, scores = _generate(*static, params, image, prompt_tokens, rng, row_ids)
+    # Cut here, not on the device, where each size would be compiled.
+    return (np.asarray(tokens)[:batch], np.asarray(scores)[:batch]) if missing else (tokens, scores)
+
+
+def lower(generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any) -> Any:
+  """A generator's program for shapes (with shardings), not compiled yet; arguments as in its `__call__`, all given."""
+  static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype
+  return _generate.lower(*static, params, image, prompt_tokens, rng, row_ids)
+
+
+def _fill(x: Any, missing: int) -> np.ndarray:
+  x = np.asarray(x)
+  return np.concatenate([x, np.broadcast_to(x[:1], (missing, *x.shape[1:]))])

@@ -1,0 +1,1 @@
+"""Where bytes lie: local paths and buckets, files that appear whole, outputs that are held."""

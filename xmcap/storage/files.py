@@ -1,0 +1,127 @@
+"""Folders and files, written whole or not at all, a disk that is at fault named; cores to write with."""
+
+import contextlib
+import errno
+import io
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.storage.whole_files import replacing
+
+__all__ = [
+  "available_cores",
+  "cannot_write",
+  "make_folder",
+  "output",
+  "remove_incomplete",
+  "replacing",
+  "whole",
+  "write_array",
+  "write_bytes",
+  "write_text",
+]
+
+_FULL = {
+  errno.ENOSPC: "the disk that holds it is full: free space there",
+  errno.EDQUOT: "your quota on the disk that holds it is used up: free space there",
+  errno.EFBIG: "the file system or the shell (`ulimit -f`) allows no larger file: choose another place",
+}
+_BUFFER = 1 << 20
+
+
+def make_folder(path: pathlib.Path) -> None:
+  """Makes a folder and its parents; UsageError in one line where that cannot be, XmcapError if the disk is full."""
+  try:
+    path.mkdir(parents=True, exist_ok=True)
+  except OSError as error:
+    if error.errno in _FULL:
+      raise cannot_write(path, error) from None
+    raise UsageError(f"cannot make the folder {path}: {error.strerror}; choose another") from None
+
+
+def cannot_write(path: str | os.PathLike, error: OSError) -> XmcapError:
+  """What is said of a file that cannot be written: which, why, and what to do about the disk."""
+  hint = _FULL.get(error.errno, "is the disk full, or the folder locked? Mend it")
+  return XmcapError(f"cannot write {path}: {error.strerror or error}: {hint}, and start again")
+
+
+class _Output(io.FileIO):
+  """A file whose errors name it, and so are never taken for those of what is read meanwhile."""
+
+  def __init__(self, path: str | os.PathLike, mode: str, known_as: str | os.PathLike):
+    self._known_as = known_as
+    try:
+      super().__init__(path, mode)
+    except OSError as error:
+      raise cannot_write(known_as, error) from None
+
+  def write(self, data) -> int | None:
+    try:
+      return super().write(data)
+    except OSError as error:
+      raise cannot_write(self._known_as, error) from None
+
+
+def output(
+  path: str | os.PathLike, append: bool = False, known_as: str | os.PathLike | None = None
+) -> BinaryIO:
+  """Opens a file to write bytes to; where it cannot be written, now or later, XmcapError says so and names it.
+
+  Args:
+    path: of the file.
+    append: goes on behind what is there.
+    known_as: named in the error; None: `path`.
+  """
+  return io.BufferedWriter(_Output(path, "ab" if append else "wb", known_as or path), _BUFFER)
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+  """Writes a UTF-8 file whole or not at all; XmcapError in one line where that cannot be."""
+  write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: pathlib.Path, data: bytes) -> None:
+  """As `write_text`, of bytes."""
+  with whole(path) as file:
+    file.write(data)
+
+
+def write_array(path: pathlib.Path, array: np.ndarray) -> None:
+  """As `write_text`, of an array, as .npy."""
+  # numpy writes to a real file past Python, and says nothing of the reason when that fails.
+  buffer = io.BytesIO()
+  np.save(buffer, array, allow_pickle=False)
+  write_bytes(path, buffer.getvalue())
+
+
+@contextlib.contextmanager
+def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
+  """As `output`, of a file that has its name once the `with` ends well, and not before."""
+  of_the_caller = False
+  try:
+    with replacing(path) as temporary, output(temporary, known_as=path) as file:
+      try:
+        yield file
+      except OSError:
+        of_the_caller = True
+        raise
+  except OSError as error:
+    if of_the_caller:
+      raise
+    raise cannot_write(path, error) from None
+
+
+def remove_incomplete(folder: pathlib.Path) -> None:
+  """Removes what kills left in a folder of files that were being written by `replacing`."""
+  for left in folder.glob(".*.incomplete"):
+    left.unlink(missing_ok=True)
+
+
+def available_cores() -> int:
+  """The CPU cores that this process may use."""
+  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

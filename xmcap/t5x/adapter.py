@@ -1,0 +1,334 @@
+"""The captioner as a model of t5x: trained by `t5x.train`, evaluated by `t5x.eval`, decoded by `t5x.infer`.
+
+Nothing else of xmcap imports this module, and it needs t5x, which xmcap does not (docs/t5x.md says how to install it).
+The gin files in `gin/t5x` bind what is here. A t5x example is one caption: K is 1.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import seqio
+import tensorflow as tf
+
+try:
+  from t5x import adafactor, infer, models, optimizers, partitioning
+except ModuleNotFoundError as error:
+  raise ModuleNotFoundError(
+    f"xmcap.t5x.adapter needs t5x, and {error.name} is not installed: see docs/t5x.md", name=error.name
+  ) from None
+
+from xmcap.data import images, tasks
+from xmcap.data.vocabulary import EOS_ID
+from xmcap.errors import UsageError
+from xmcap.models.captioner import Captioner
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Greedy, Search
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.scoring.score import score
+from xmcap.training.schedule import ConstantThenRsqrt
+
+Batch = Mapping[str, jax.Array]
+_GREEDY = Greedy()
+
+
+def captioner() -> Captioner:
+  """The captioner that gin's bindings of `ViTConfig` and `T5Config` describe."""
+  return Captioner(ViTConfig(), T5Config())
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+_IMAGE = seqio.FeatureConverter.FeatureSpec(dtype=tf.uint8, rank=3)
+
+
+class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
+  """seqio's converter for encoder-decoders, with the picture beside: `encoder_image` uint8 [H, W, 3].
+
+  Raises:
+    UsageError: for packing, which would put several captions before one picture.
+  """
+
+  TASK_FEATURES = {**seqio.EncDecFeatureConverter.TASK_FEATURES, "image": _IMAGE}
+  MODEL_FEATURES = {**seqio.EncDecFeatureConverter.MODEL_FEATURES, "encoder_image": _IMAGE}
+
+  def __init__(self, pack: bool = False, **arguments: Any):
+    if pack:
+      raise UsageError(
+        "DatasetConfig.pack is True: captions of several pictures cannot share a row, set it to False"
+      )
+    super().__init__(pack=False, **arguments)
+
+  def _convert_example(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
+    return {**super()._convert_example(features), "encoder_image": features["image"]}
+
+  def get_model_feature_lengths(self, task_feature_lengths: Mapping[str, int]) -> Mapping[str, int]:
+    lengths = super().get_model_feature_lengths(task_feature_lengths)
+    return {**lengths, "encoder_image": task_feature_lengths["image"]}
+
+
+def from_stream(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+  """A batch of `CaptionStream` with one caption a picture, in the layout that the converter gives.
+
+  Raises:
+    UsageError: it has several captions a picture.
+  """
+  targets = batch["target_tokens"]
+  if targets.shape[1] != 1:
+    raise UsageError(f"{targets.shape[1]} captions a picture: t5x takes 1, set captions_per_image to 1")
+  targets = targets[:, 0]
+  return {
+    "encoder_image": batch["image"],
+    "encoder_input_tokens": batch["prompt_tokens"][:, 0],
+    "decoder_target_tokens": targets,
+    "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
+    "decoder_loss_weights": batch["target_weights"][:, 0].astype(np.int32),
+  }
+
+
+# ---- the model -----------------------------------------------------------------------------------
+
+
+class CaptionerModel(models.EncoderDecoderModel):
+  """xmcap's captioner with the interface that t5x's scripts call; the loss is t5x's own.
+
+  Args:
+    module: see `captioner`.
+    mixture: a corpus's, whose vocabulary it reads and writes.
+    optimizer_def: such as `t5x.adafactor.Adafactor` with `factor_rules`.
+    search: how `t5x.eval` and `t5x.infer` decode; xmcap's, so the captions are xmcap's.
+    label_smoothing, z_loss: as in `CaptionObjective`.
+    loss_normalizing_factor: t5x's; its default here makes the loss a mean over tokens, as xmcap's is.
+  """
+
+  FEATURE_CONVERTER_CLS = CaptionFeatureConverter
+
+  def __init__(
+    self,
+    module: Captioner,
+    mixture: str,
+    optimizer_def: optimizers.OptimizerDefType,
+    search: Search = _GREEDY,
+    label_smoothing: float = 0.0,
+    z_loss: float = 1e-4,
+    loss_normalizing_factor: float | str | None = "NUM_REAL_TARGET_TOKENS",
+  ):
+    vocabulary = tasks.CorpusVocabulary(tasks.registration(mixture).corpus)
+    super().__init__(
+      module, vocabulary, vocabulary, optimizer_def, label_smoothing=label_smoothing, z_loss=z_loss,
+      loss_normalizing_factor=loss_normalizing_factor,
+    )  # fmt: skip
+    self._search = search
+
+  def get_initial_variables(
+    self, rng: jax.Array, input_shapes: Mapping[str, Any], input_types: Mapping[str, Any] | None = None
+  ) -> Any:
+    """Fresh `params` and `params_axes`, the numbers that xmcap gives for the same key."""
+    batch = {
+      name: jnp.ones(shape, (input_types or {}).get(name, jnp.int32)) for name, shape in input_shapes.items()
+    }
+    return flax.core.freeze(self.module.init(rng, *_inputs(batch)))
+
+  def _compute_logits(
+    self,
+    params: Any,
+    batch: Batch,
+    dropout_rng: jax.Array | None = None,
+    mutable: Any = False,
+    other_variables: Any = None,
+  ) -> Any:
+    rngs = None if dropout_rng is None else {"dropout": dropout_rng}
+    variables = {"params": params, **(other_variables or {})}
+    result = self.module.apply(variables, *_inputs(batch), dropout_rng is None, rngs=rngs, mutable=mutable)
+    logits, *rest = result if isinstance(result, tuple) else (result,)
+    return (logits[:, 0], *rest) if rest else logits[:, 0]
+
+  def predict_batch_with_aux(
+    self,
+    params: Any,
+    batch: Batch,
+    rng: jax.Array | None = None,
+    decoder_params: Mapping[str, Any] | None = None,
+    return_all_decodes: bool = False,
+    num_decodes: int = 1,
+    prompt_with_targets: bool = False,
+  ) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """Captions by xmcap's `Generator`, as long as the targets of the batch are.
+
+    Returns:
+      Tokens int32 [B, T], and `scores` float32 [B].
+
+    Raises:
+      UsageError: for options of t5x's own decoding; `CaptionerModel.search` has them.
+    """
+    if decoder_params or return_all_decodes or num_decodes != 1 or prompt_with_targets:
+      raise UsageError("CaptionerModel decodes by its `search`: bind that, not t5x's decoding options")
+    image, prompts, _ = _inputs(batch)
+    if rng is not None and not jnp.issubdtype(rng.dtype, jax.dtypes.prng_key):
+      rng = jax.random.wrap_key_data(rng)  # t5x's keys are bare numbers
+    generator = Generator(self.module, self._search, max_length=batch["decoder_input_tokens"].shape[1])
+    tokens, scores = generator(flax.core.unfreeze(params), image, prompts, rng)
+    return tokens[:, 0], {"scores": scores[:, 0]}
+
+
+def _inputs(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """A captioner's arguments: image [B, H, W, 3], prompts [B, 1, P], targets [B, 1, T]."""
+  tokens = (batch[name][:, None] for name in ("encoder_input_tokens", "decoder_target_tokens"))
+  return (batch["encoder_image"], *tokens)
+
+
+def learning_rate(
+  total_steps: int, schedule: Callable[[Any, int], jax.Array] | None = None
+) -> Callable[[jax.Array], jax.Array]:
+  """A schedule of xmcap (by default `ConstantThenRsqrt` as gin binds it) as t5x's `learning_rate_fn`."""
+  schedule = schedule or ConstantThenRsqrt()
+  return lambda step: schedule(step, total_steps)
+
+
+# ---- where arrays lie ----------------------------------------------------------------------------
+
+# Beyond those that t5x knows.
+_UNCUT_AXES = ("image_embed", "position", "height", "width", "channel", "classes")
+
+
+def logical_axis_rules(
+  activation_partitioning_dims: int = 1, parameter_partitioning_dims: int = 1
+) -> list[tuple[str, str | None]]:
+  """t5x's rules, and one for each further axis of the captioner."""
+  dims = (activation_partitioning_dims, parameter_partitioning_dims)
+  return partitioning.standard_logical_axis_rules(*dims, list(dict.fromkeys(_UNCUT_AXES).items()))
+
+
+def factor_rules() -> Mapping[str | None, Any]:
+  """t5x's rules for Adafactor, and one for each further axis of the captioner.
+
+  They decide for parameters of more than two dimensions alone. The kernel of the patches has no columns then, so that
+  its second moments are kept whole, as optax keeps them.
+  """
+  known = adafactor.standard_logical_factor_rules()
+  uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
+  return flax.core.freeze({**known, **uncut})
+
+
+class Partitioner(partitioning.PjitPartitioner):
+  """t5x's, whose `num_partitions` also holds for devices that a CPU simulates."""
+
+  @functools.cached_property
+  def mesh(self) -> jax.sharding.Mesh:
+    devices = jax.devices()
+    if devices[0].platform != "cpu":
+      return super().mesh
+    model = self._num_partitions or 1
+    if len(devices) % model:
+      raise UsageError(
+        f"Partitioner.num_partitions is {model}: it does not divide the {len(devices)} devices there are"
+      )
+    return jax.sharding.Mesh(np.array(devices).reshape(-1, model), ("data", "model"))
+
+
+# ---- evaluation ----------------------------------------------------------------------------------
+
+
+def evaluation_mixture(mixture: str) -> str:
+  """Registers MIXTURE_evaluation, for `t5x.eval` and `t5x.infer`, and returns its name.
+
+  Its tasks, one a language, hold each picture once, with all its references, and are scored by CIDEr. (The mixture
+  itself holds a picture as often as it has captions, for training.)
+  """
+  name = f"{mixture}_evaluation"
+  if name in seqio.MixtureRegistry.names():
+    return name
+  registered = tasks.registration(mixture)
+  corpus, provider = registered.corpus, seqio.get_mixture_or_task(mixture)
+  for language in registered.rates:
+    seqio.TaskRegistry.add(
+      f"{name}_{language}",
+      source=tasks.RecordDataSource(corpus, language, seqio.get_subtasks(provider)[0].splits),
+      preprocessors=[functools.partial(_read_pictures, corpus=corpus, language=language)],
+      output_features=provider.output_features,
+      postprocess_fn=_postprocess,
+      metric_fns=[caption_metrics],
+      shuffle_buffer_size=None,
+    )
+  seqio.MixtureRegistry.add(name, [(f"{name}_{language}", 1.0) for language in registered.rates])
+  return name
+
+
+def _read_pictures(
+  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.Corpus, language: str
+) -> tf.data.Dataset:
+  """Index of a record -> an example, if the picture has captions in the language; targets are its first one."""
+  size, vocabulary = sequence_length["image"], corpus.vocabulary()
+  prompt = tf.constant(vocabulary.prompt(language), tf.int32)
+
+  def read(index: np.ndarray, split: bytes):
+    (record,) = corpus.source(split.decode()).read([int(index)])
+    texts = [caption.text for caption in record.captions if caption.language == language]
+    if not texts:
+      return np.zeros((size, size, 3), np.uint8), np.zeros(0, np.int32), b"", b""
+    ids = np.array([*vocabulary.encode(texts[0]), EOS_ID], np.int32)
+    return images.load(record.image, record.key, size), ids, record.key.encode(), json.dumps(texts).encode()
+
+  def example(item):
+    image, targets, key, references = tf.numpy_function(
+      read, (item["index"], item["split"]), (tf.uint8, tf.int32, tf.string, tf.string)
+    )
+    return {
+      "image": tf.ensure_shape(image, (size, size, 3)), "inputs": prompt,
+      "targets": tf.ensure_shape(targets, (None,)), "key": tf.ensure_shape(key, ()),
+      "language": tf.constant(language), "references": tf.ensure_shape(references, ()),
+    }  # fmt: skip
+
+  examples = dataset.map(example, num_parallel_calls=tf.data.AUTOTUNE)
+  return examples.filter(lambda item: tf.strings.length(item["references"]) > 0)
+
+
+def _postprocess(output: Any, example: Mapping[str, Any], is_target: bool = False) -> Any:
+  if not is_target:
+    return output
+  return _text(example["key"]), _text(example["language"]), json.loads(_text(example["references"]))
+
+
+def caption_metrics(
+  targets: Sequence[tuple[str, str, list[str]]], predictions: Sequence[str]
+) -> dict[str, float]:
+  """CIDEr and CIDEr-D of one language's captions, as `xmcap score` has them.
+
+  Args:
+    targets: (image key, language, references) of each picture.
+    predictions: a caption for each.
+  """
+  references = {key: {language: texts} for key, language, texts in targets}
+  captions = {key: {language: text} for (key, language, _), text in zip(targets, predictions, strict=True)}
+  table = score(references, captions).table
+  return {name: float(table.rows[targets[0][1]][name]) for name in table.metrics}
+
+
+def write_captions(
+  path: str, inferences: Any, task_ds: tf.data.Dataset, mode: str, vocabulary: seqio.Vocabulary | None = None
+) -> None:
+  """`write_fn` of `t5x.infer`: the predictions that `xmcap score` reads, with the search's score in `predict_with_aux`.
+
+  In the mode `score` it writes what t5x writes.
+  """
+  if mode == "score":
+    return infer.write_inferences_to_file(path, inferences, task_ds, mode, vocabulary)
+  tokens, aux = inferences
+  with tf.io.gfile.GFile(path, "w") as file:
+    for row, item in enumerate(task_ds.as_numpy_iterator()):
+      caption = vocabulary.decode([int(token) for token in tokens[row]])
+      line = {"image/key": _text(item["key"]), "language": _text(item["language"]), "caption": caption}
+      if mode == "predict_with_aux":
+        line["score"] = float(aux["scores"][row])
+      file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _text(value: Any) -> str:
+  value = value.item() if isinstance(value, np.ndarray) else value
+  return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,1 @@
+"""Tensors in files, read one at a time."""

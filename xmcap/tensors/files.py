@@ -1,0 +1,321 @@
+"""Tensors in files, read one at a time: safetensors in and out, and what every format's reader hands on.
+
+A model larger than memory passes through here: reading names a tensor's shape and dtype and fetches its numbers
+only when asked, writing knows the whole header from the shapes before the first number is there.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import whole_files
+from xmcap.terminal import shown
+
+_DTYPES = {
+  "F64": np.dtype(np.float64),
+  "F32": np.dtype(np.float32),
+  "F16": np.dtype(np.float16),
+  "BF16": np.dtype(ml_dtypes.bfloat16),
+  "I64": np.dtype(np.int64),
+  "I32": np.dtype(np.int32),
+  "I16": np.dtype(np.int16),
+  "I8": np.dtype(np.int8),
+  "U8": np.dtype(np.uint8),
+  "BOOL": np.dtype(np.bool_),
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
+"""What weights may be; integers are buffers, and quantised weights mean something else."""
+
+_BLOCK = 2**25
+_LONGEST_HEADER = 2**24
+"""Bytes of a safetensors header; one has some 100 a tensor. The library alone would parse 100 MB."""
+_LONGEST_NAME = 500
+_MOST_LAYERS = 1024
+_LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
+"""How many times the bytes of its files numbers may take; and so many bytes beside, for constants compress well."""
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+  """A tensor whose numbers are still in its file.
+
+  Attributes:
+    shape, dtype: known without reading it.
+    read: fetches it, whole.
+    where: the file, for messages.
+    group: tensors of one group are slices of one array in the file: read one after the other they cost one
+      reading of it.
+  """
+
+  shape: tuple[int, ...]
+  dtype: np.dtype
+  read: Callable[[], np.ndarray]
+  where: str
+  group: str = ""
+
+  @property
+  def nbytes(self) -> int:
+    """Bytes of its numbers."""
+    return math.prod(self.shape) * self.dtype.itemsize
+
+
+def check_name(name: str, where: str) -> str:
+  """A tensor's name, which goes into messages and files; UsageError where it holds what cannot be shown."""
+  if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
+    raise UsageError(f"{where}: {shown(repr(name), 80)} is no name of a tensor: fetch or copy it again")
+  return name
+
+
+def check_claim(claimed: int, held: int, where: str) -> None:
+  """Refuses what says that it holds far more numbers than its files could: a few bytes would fill the memory.
+
+  Args:
+    claimed: bytes of the numbers.
+    held: bytes of the files that they are in, which may be compressed.
+    where: begins the message.
+
+  Raises:
+    UsageError: it claims more than a hundred times as much, and 64 MB.
+  """
+  if claimed > _LARGEST_RATIO * held + _ALWAYS_FINE:
+    raise UsageError(
+      f"{where}: claims {claimed:,} bytes of numbers and its files have {held:,}: no real weights are so; fetch or copy"
+      " it again"
+    )
+
+
+def check_finite(name: str, array: np.ndarray, where: str) -> None:
+  """Raises UsageError where a tensor of floats holds NaN or infinity."""
+  flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
+  if array.dtype not in FLOATS:
+    return
+  step = _BLOCK // max(array.itemsize, 1)
+  for start in range(0, flat.size, step):
+    if not np.isfinite(flat[start : start + step]).all():
+      raise UsageError(
+        f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before a run went wrong"
+      )
+
+
+class LastRead:
+  """Keeps the array that was read last, so that its slices are cut from one reading."""
+
+  def __init__(self):
+    self._name, self._array = None, None
+
+  def slices(self, name: str, stacked: Tensor) -> list[Tensor]:
+    """The parts of a tensor along its first axis; `name` tells it from the others that share this memory.
+
+    Raises:
+      UsageError: it has no axis, or more parts than a model has layers.
+    """
+    if not stacked.shape or stacked.shape[0] > _MOST_LAYERS:
+      raise UsageError(
+        f"{stacked.where}: {name} has shape {stacked.shape}: its first axis is to be {_MOST_LAYERS:,} layers at most"
+      )
+
+    def read(index: int) -> np.ndarray:
+      if self._name != name:
+        self._name, self._array = None, None  # the one before goes before the next one comes
+        self._name, self._array = name, stacked.read()
+      return self._array[index]
+
+    shape = stacked.shape[1:]
+    return [
+      Tensor(shape, stacked.dtype, lambda index=index: read(index), stacked.where, name)
+      for index in range(stacked.shape[0])
+    ]
+
+
+def refuse_pickle(path: str | os.PathLike) -> None:
+  """Raises UsageError for a file that is a pickle by its name or its first bytes."""
+  path = pathlib.Path(path)
+  with open(path, "rb") as file:
+    head = file.read(2)
+  zipped = head == b"PK" and _holds_pickle(path)
+  if path.suffix in PICKLES or zipped or (head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05"):
+    raise UsageError(
+      f"{path}: a pickle, which can run code when it is read, so xmcap never does: take the safetensors files of"
+      " the same model, or write them where the model is trusted (transformers: save_pretrained)"
+    )
+
+
+def _holds_pickle(path: pathlib.Path) -> bool:
+  import zipfile
+
+  try:
+    with zipfile.ZipFile(path) as file:
+      return any(name.endswith((".pkl", ".pickle")) for name in file.namelist())
+  # A broken archive fails in many ways; whoever reads it says so.
+  except Exception:
+    return False
+
+
+# ---- safetensors in ------------------------------------------------------------------------------
+
+
+def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
+  """The tensors of a safetensors file, by name; nothing but its header is read.
+
+  Raises:
+    UsageError: the file is absent, a pickle, or not a whole safetensors file.
+  """
+  from safetensors import SafetensorError, safe_open
+
+  path = pathlib.Path(path)
+  if not path.is_file():
+    raise UsageError(f"{path}: no such file")
+  refuse_pickle(path)
+  try:
+    with open(path, "rb") as file:
+      (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
+      if length > _LONGEST_HEADER:
+        raise ValueError(f"a header of {length:,} bytes; {_LONGEST_HEADER:,} at most")
+      header = json.loads(file.read(length), object_pairs_hook=_members)
+    # The library checks the header: dtypes, shapes, and offsets that neither overlap nor leave the file.
+    with safe_open(path, "np"):
+      pass
+  except (SafetensorError, ValueError, RecursionError, OSError) as error:
+    reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")[:160]
+    raise UsageError(f"{path}: not a whole safetensors file ({reason}): fetch or copy it again") from None
+  header.pop("__metadata__", None)
+  tensors = {}
+  for name, entry in header.items():
+    check_name(name, str(path))
+    if entry["dtype"] not in _DTYPES:
+      raise UsageError(
+        f"{path}: tensor {name} has dtype {entry['dtype']}: xmcap takes weights in F32, F16 or BF16, not quantised"
+      )
+    dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+    offset = 8 + length + entry["data_offsets"][0]
+    tensors[name] = Tensor(shape, dtype, _reader(path, offset, shape, dtype), str(path))
+  return tensors
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  members = dict(pairs)
+  if len(members) < len(pairs):
+    # Readers differ in which of the two they take.
+    raise ValueError("a name that is given twice")
+  return members
+
+
+def _reader(path: pathlib.Path, offset: int, shape: tuple[int, ...], dtype: np.dtype):
+  def read() -> np.ndarray:
+    # Read, not mapped: pages of a mapped file count as this process's memory until the kernel wants them back.
+    array = np.fromfile(path, dtype, math.prod(shape), offset=offset)
+    if array.size != math.prod(shape):
+      raise XmcapError(f"{path}: became shorter while it was read: copy it again")
+    return array.reshape(shape)
+
+  return read
+
+
+# ---- safetensors out -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+  """Tensors that are made together, from the same numbers.
+
+  Attributes:
+    names, shapes, dtypes: of each.
+    make: gives them, in this order.
+    group: see `Tensor.group`.
+  """
+
+  names: Sequence[str]
+  shapes: Sequence[tuple[int, ...]]
+  dtypes: Sequence[np.dtype]
+  make: Callable[[], Sequence[np.ndarray]]
+  group: str = ""
+
+
+def write_safetensors(
+  path: str | os.PathLike,
+  outputs: Sequence[Output],
+  metadata: Mapping[str, str],
+  say: Callable[[str], None] = lambda line: None,
+) -> int:
+  """Writes a safetensors file: the header first, then one output after the other; it appears when it is whole.
+
+  Args:
+    path: written under another name beside it, then renamed.
+    outputs: what goes in; made in an order that takes slices of one array together.
+    metadata: of the header; transformers wants `format`.
+    say: told every few seconds how far it is.
+
+  Returns:
+    Bytes written.
+
+  Raises:
+    XmcapError: an output is of another shape or dtype than was said.
+  """
+  path = pathlib.Path(path)
+  entries = {
+    name: (tuple(shape), np.dtype(dtype))
+    for output in outputs
+    for name, shape, dtype in zip(output.names, output.shapes, output.dtypes, strict=True)
+  }
+  header, offsets, at = {"__metadata__": dict(metadata)}, {}, 0
+  # Wider dtypes first, so that every tensor starts at a multiple of its item size.
+  for name, (shape, dtype) in sorted(entries.items(), key=lambda item: (-item[1][1].itemsize, item[0])):
+    size = math.prod(shape) * dtype.itemsize
+    header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [at, at + size]}
+    offsets[name], at = at, at + size
+  text = json.dumps(header, separators=(",", ":")).encode()
+  text += b" " * (-len(text) % 8)
+  with whole_files.replacing(path) as temporary, open(temporary, "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text)
+    start = file.tell()
+    file.truncate(start + at)
+    for name, array in _with_progress(_made(outputs), at, say):
+      _check(path, name, array, entries[name])
+      file.seek(start + offsets[name])
+      for rows in _blocks(array):
+        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+    file.flush()
+    os.fsync(file.fileno())
+  return start + at
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+  """A transposed array in blocks of rows: put in order as a whole it would be held twice."""
+  rows = len(array) if array.flags.c_contiguous else max(1, _BLOCK * len(array) // max(array.nbytes, 1))
+  for start in range(0, len(array), max(rows, 1)):
+    yield array[start : start + rows]
+
+
+def _made(outputs: Sequence[Output]) -> Iterator[tuple[str, np.ndarray]]:
+  for output in sorted(outputs, key=lambda output: output.group):
+    yield from zip(output.names, output.make(), strict=True)
+
+
+def _check(path: Any, name: str, array: np.ndarray, wanted: tuple[tuple[int, ...], np.dtype]) -> None:
+  if (array.shape, array.dtype) != wanted:
+    raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {wanted[1]} {wanted[0]}")
+
+
+def _with_progress(made: Iterator, total: int, say: Callable[[str], None], every: float = 5.0) -> Iterator:
+  began = last = time.monotonic()
+  done = 0
+  for name, array in made:
+    yield name, array
+    done += array.nbytes
+    now = time.monotonic()
+    if now - last >= every:
+      left = (total - done) * (now - began) / max(done, 1)
+      say(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB, {left:.0f} s left")
+      last = now

@@ -1,0 +1,1 @@
+"""Checkpoints of a run: written, read, verified; and where a run starts."""

@@ -1,0 +1,1 @@
+"""The processes of a run: who is there, who hangs, when to stop."""

@@ -1,0 +1,110 @@
+"""The arithmetic that a model asks for, whatever a compiler makes of it: its matrix products, counted as traced."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from flax.linen import partitioning as nn_partitioning
+from jax.extend import core as jax_core
+
+from xmcap.training.optimizer import Optimizer, merge
+from xmcap.training.reporting import chips
+
+
+def step_flops(
+  objective: Any, optimizer: Optimizer, params: Any, batch: Mapping[str, Any], remat: bool = False
+) -> int:
+  """Operations of the matrix products of loss and gradients. Nothing is computed.
+
+  Args:
+    objective: see `step.make_train_step`.
+    optimizer: says which parameters have gradients.
+    params: or their shapes.
+    batch: arrays of the whole batch, or their shapes.
+    remat: count what is computed twice because a configuration says `remat`; else each product counts once, which
+      is what model-flops utilisation is about (Chowdhery et al. 2022, "PaLM", appendix B).
+  """
+  if not remat:
+    objective = _without_remat(objective)
+  learning, frozen = optimizer.split(params)
+
+  def gradients(learning, frozen, batch, rng):
+    return jax.grad(lambda learning: objective.loss(merge(learning, frozen), batch, rng, False)[0])(learning)
+
+  rng = jax.eval_shape(lambda: jax.random.key(0))
+  # Without axis rules: the count is the model's, whatever the mesh.
+  with nn_partitioning.axis_rules(()):
+    return matmul_flops(gradients, learning, frozen, dict(batch), rng)
+
+
+def ideal_seconds(
+  objective: Any, optimizer: Optimizer, params: Any, devices: Sequence[Any], batch: Mapping[str, Any]
+) -> float | None:
+  """Seconds of a step whose matrix products run at the peak of the devices; None where no peak is known.
+
+  Over the seconds that a step takes it is the model-flops utilisation. All but `devices` is as in `step_flops`.
+  """
+  peak = chips.peak_flops(devices[0])
+  return None if peak is None else step_flops(objective, optimizer, params, batch) / (peak * len(devices))
+
+
+def _without_remat(objective: Any) -> Any:
+  module = getattr(objective, "module", None)
+  names = [field.name for field in dataclasses.fields(module)] if dataclasses.is_dataclass(module) else []
+  parts = {name: getattr(module, name) for name in names}
+  plain = {
+    name: dataclasses.replace(part, remat=False)
+    for name, part in parts.items()
+    if getattr(part, "remat", False)
+  }
+  if not plain:
+    return objective
+  objective = copy.copy(objective)
+  objective.module = module.clone(**plain)
+  return objective
+
+
+def matmul_flops(function: Callable, *arguments: Any) -> int:
+  """Operations of all matrix products and convolutions of a function: two for each multiplication.
+
+  Loops count as often as they run, and of branches the dearest. Nothing is computed.
+
+  Args:
+    function: of jax.
+    arguments: arrays or their shapes.
+  """
+  return _of_jaxpr(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _of_jaxpr(jaxpr: jax_core.Jaxpr) -> int:
+  total = 0
+  for equation in jaxpr.eqns:
+    name, params = equation.primitive.name, equation.params
+    if name == "dot_general":
+      contracted = params["dimension_numbers"][0][0]
+      left = equation.invars[0].aval.shape
+      total += 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[dim] for dim in contracted)
+    elif name == "conv_general_dilated":
+      kernel, numbers = equation.invars[1].aval.shape, params["dimension_numbers"]
+      inputs = math.prod(kernel) // kernel[numbers.rhs_spec[0]]
+      total += 2 * math.prod(equation.outvars[0].aval.shape) * inputs
+    elif name == "cond":
+      total += max(_of_jaxpr(branch.jaxpr) for branch in params["branches"])
+    else:
+      times = params["length"] if name == "scan" else 1
+      total += times * sum(map(_of_jaxpr, _inside(params)))
+  return total
+
+
+def _inside(params: dict[str, Any]) -> list[jax_core.Jaxpr]:
+  found = []
+  for value in params.values():
+    for one in value if isinstance(value, tuple | list) else (value,):
+      if isinstance(one, jax_core.ClosedJaxpr):
+        found.append(one.jaxpr)
+      elif isinstance(one, jax_core.Jaxpr):
+        found.append(one)
+  return found

@@ -1,0 +1,152 @@
+"""Traces of a few steps, for XProf (TensorBoard's Profile) and Perfetto.
+
+`MODEL_DIR/profile/plugins/profile/step_NNNNNN/` holds two files of each process: `process_I.xplane.pb`, which
+`tensorboard --logdir MODEL_DIR/profile` opens, and `process_I.trace.json.gz`, which ui.perfetto.dev opens.
+"""
+
+import dataclasses
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+from etils import epath
+from jax.experimental import multihost_utils
+
+from xmcap.errors import UsageError, one_line
+from xmcap.training import hooks
+from xmcap.training.hosts import watch
+
+REQUEST = "profile.now"
+"""A file of this name in the run's folder asks for a trace; it is removed when the trace begins."""
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Profiler:
+  """Which steps are traced.
+
+  Attributes:
+    steps: (first, last), both included, counted from 1 as the lines of progress do; () is none.
+    num_steps: of a trace that `MODEL_DIR/profile.now` asks for. It begins after the next report.
+    python: whether Python's calls are in it: larger files and a slower host.
+  """
+
+  steps: Sequence[int] = ()
+  num_steps: int = 5
+  python: bool = False
+
+  def __post_init__(self):
+    steps = tuple(self.steps or ())
+    object.__setattr__(self, "steps", steps)
+    if steps and (len(steps) != 2 or not 1 <= steps[0] <= steps[1]):
+      raise UsageError(f"Profiler.steps is {steps}: give the first and the last step, such as (100, 105)")
+    if self.num_steps < 1:
+      raise UsageError(f"Profiler.num_steps is {self.num_steps}: give at least 1")
+
+
+class Profile:
+  """The hook that traces; all processes of a run trace the same steps.
+
+  Args:
+    profiler: which steps.
+    model_dir: the run's folder.
+    start_step: steps that are done when the loop begins.
+    check_every: steps between two looks for `profile.now`. Process 0 looks and tells the others.
+    say: prints a line.
+  """
+
+  def __init__(
+    self,
+    profiler: Profiler,
+    model_dir: str | os.PathLike,
+    start_step: int,
+    check_every: int,
+    say: Callable[[str], None],
+  ):
+    self._profiler = profiler
+    self._model_dir = epath.Path(model_dir)
+    self._start_step = start_step
+    self._check_every = check_every
+    self._say = say
+    self._last: int | None = None  # step of the trace that is being made
+    self._first = 0
+
+  def __enter__(self) -> "Profile":
+    if self._profiler.steps and self._profiler.steps[0] == self._start_step + 1:
+      self._begin(*self._profiler.steps)
+    return self
+
+  def __exit__(self, *error: Any) -> None:
+    if self._last is not None:
+      self._end()
+
+  def __call__(self, run: hooks.Run) -> None:
+    began = time.monotonic()
+    if self._last is not None:
+      if run.step < self._last and not run.is_last:
+        return
+      with watch.during("checkpoint", f"the trace of step {self._first}"):
+        jax.block_until_ready(run.state.params)
+        self._end()
+    elif run.is_last:
+      return
+    elif self._profiler.steps and run.step + 1 == self._profiler.steps[0]:
+      jax.block_until_ready(run.state.params)
+      self._begin(*self._profiler.steps)
+    elif run.every(self._check_every) and self._asked():
+      jax.block_until_ready(run.state.params)
+      self._begin(run.step + 1, run.step + self._profiler.num_steps)
+    else:
+      return
+    run.progress.beside("profiling", time.monotonic() - began)
+
+  def _asked(self) -> bool:
+    asked = False
+    if jax.process_index() == 0:
+      request = self._model_dir / REQUEST
+      asked = request.exists()
+      if asked:
+        request.unlink()
+    if jax.process_count() > 1:
+      # A report has just waited for the device, so this costs nothing worth to be avoided.
+      asked = bool(multihost_utils.broadcast_one_to_all(np.asarray(asked)))
+    return asked
+
+  def _begin(self, first: int, last: int) -> None:
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = int(self._profiler.python)
+    # On a disk first: the names are ours then, and the run's folder may be an object store.
+    self._temporary = tempfile.TemporaryDirectory(prefix="xmcap-profile-")
+    try:
+      jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)
+    except RuntimeError as error:  # another trace is being made
+      self._temporary.cleanup()
+      self._say(f"no trace from step {first}: {one_line(error)}")
+      return
+    self._first, self._last = first, last
+
+  def _end(self) -> None:
+    self._last = None
+    with self._temporary as folder:
+      try:
+        jax.profiler.stop_trace()
+        out = self._keep(pathlib.Path(folder))
+      except (OSError, ValueError) as error:
+        self._say(f"the trace could not be written: {one_line(error)}; the run goes on")
+        return
+    self._say(f"trace of the steps from {self._first} in {out}")
+
+  def _keep(self, folder: pathlib.Path) -> epath.Path:
+    (xplane,) = folder.glob("plugins/profile/*/*.xplane.pb")
+    out = self._model_dir / "profile" / "plugins" / "profile" / f"step_{self._first:06}"
+    out.mkdir(parents=True, exist_ok=True)
+    process = f"process_{jax.process_index()}"
+    (out / f"{process}.xplane.pb").write_bytes(xplane.read_bytes())
+    (out / f"{process}.trace.json.gz").write_bytes((xplane.parent / "perfetto_trace.json.gz").read_bytes())
+    return out

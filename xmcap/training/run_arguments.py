@@ -1,0 +1,71 @@
+"""The arguments of `loop.train` as gin binds them, each resolved by itself: for plans and dry runs."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gin
+from gin import config as gin_config
+
+from xmcap import configuration
+from xmcap.errors import UsageError
+from xmcap.training import loop, sharding
+from xmcap.training.checkpoints import write as checkpoints_lib
+from xmcap.training.optimizer import Optimizer
+
+
+class Once:
+  """A value made when it is first asked for; an error in the making is raised each time."""
+
+  def __init__(self, make: Callable[[], Any]):
+    self._make = make
+    self._error: Exception | None = None
+
+  def __call__(self) -> Any:
+    if self._make is not None:
+      make, self._make = self._make, None
+      try:
+        self._value = make()
+      except Exception as error:
+        self._error = error
+    if self._error is not None:
+      raise self._error
+    return self._value
+
+  def peek(self) -> Any:
+    """The value, or None if it cannot be made."""
+    try:
+      return self()
+    except Exception:
+      return None
+
+
+class Arguments:
+  """The arguments of `loop.train`, each resolved by itself, so that one that cannot be made hides no other."""
+
+  _MADE = {
+    "optimizer": Optimizer,
+    "checkpoint": checkpoints_lib.CheckpointPolicy,
+    "partitioning": sharding.Partitioning,
+  }
+
+  def __init__(self):
+    self._bound = gin.get_bindings("train", resolve_references=False)
+    self._defaults = {name: field.default for name, field in inspect.signature(loop.train).parameters.items()}
+    self._once: dict[str, Once] = {}
+
+  def __getitem__(self, name: str) -> Once:
+    return self._once.setdefault(name, Once(lambda: self._resolve(name)))
+
+  def unresolved(self, name: str) -> Sequence[Any]:
+    """The items of a list, as they are bound."""
+    value = self._bound.get(name, ())
+    while isinstance(value, gin_config.ConfigurableReference) and value.selector == "gin.macro":
+      value = gin.query_parameter(f"{value.scoped_selector}.value")
+    return value if isinstance(value, list | tuple) else configuration.resolve(value)
+
+  def _resolve(self, name: str) -> Any:
+    value = configuration.resolve(self._bound.get(name, self._defaults[name]))
+    if value is gin.REQUIRED or value is inspect.Parameter.empty:
+      raise UsageError(f"train.{name} is not set: add a run's gin file, such as --gin_file=runs/train.gin")
+    return self._MADE[name]() if value is None and name in self._MADE else value
