@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.training.test_hosts import free_port
+from tests.training.hosts.test_join import free_port
 from xmcap.training.checkpoints.read import load_params, steps_in
 
 ROOT = Path(__file__).parents[2]

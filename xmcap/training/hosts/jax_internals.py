@@ -5,7 +5,7 @@
 - The search for a cluster: `jax.distributed.initialize` finds the place of a process and joins the others in one call,
   and the roll call needs the place before.
 
-`tests/training/test_jax_internals.py` fails where a release of jax moves them.
+`tests/training/hosts/test_jax_internals.py` fails where a release of jax moves them.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ import pytest
 from xmcap.errors import XmcapError
 from xmcap.training.hosts import jax_internals
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_client_has_what_the_processes_say_to_each_other_by():

@@ -139,7 +139,7 @@ def main(folder: str, out: str) -> None:
 @pytest.mark.slow
 def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=60, faults=[*FAULTS, *releases.ARCHIVE_FAULTS])
-  command = [sys.executable, "-m", "tests.data.corpora.test_xm3600", str(tmp_path / "release")]
+  command = [sys.executable, "-m", "tests.data.corpora.releases.test_xm3600", str(tmp_path / "release")]
   root = pathlib.Path(builds.__file__).parents[3]
   subprocess.run([*command, str(tmp_path / "one")], cwd=root, check=True, capture_output=True)
   assert release.differences(tmp_path / "one") == []

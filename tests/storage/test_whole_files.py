@@ -99,7 +99,7 @@ def test_nothing_of_a_killed_process_stays_when_it_is_written_again(folders):
 
 _LOOP = """
 import itertools, pathlib, sys
-from tests.test_whole_files import _write
+from tests.storage.test_whole_files import _write
 print("ready", flush=True)
 for words in itertools.cycle(["new", "old"]):
   _write(pathlib.Path(sys.argv[1]), words)
@@ -108,7 +108,7 @@ for words in itertools.cycle(["new", "old"]):
 
 def test_real_kills(folders):
   folder, old, new = folders
-  root = pathlib.Path(__file__).parents[1]
+  root = pathlib.Path(__file__).parents[2]
   for turn in range(8):
     process = subprocess.Popen(
       [sys.executable, "-c", _LOOP, str(folder)], stdout=subprocess.PIPE, text=True, cwd=root

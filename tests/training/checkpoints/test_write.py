@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.training.test_manifest import HOSTILE
+from tests.training.checkpoints.test_verify import HOSTILE
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training.checkpoints import read as saved
@@ -22,7 +22,7 @@ from xmcap.training.optimizer import Optimizer, adafactor, adam, path_name
 from xmcap.training.step import TrainState, create_state
 
 OPTIMIZER = Optimizer(adam)
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEEP_ALL = lib.CheckpointPolicy(keep=9)
 
 
@@ -316,7 +316,7 @@ def test_full_disk_is_one_line(tmp_path):
   program = """
     import resource, sys
     import numpy as np
-    from tests.training.test_checkpoints import lib, create_state, OPTIMIZER
+    from tests.training.checkpoints.test_write import lib, create_state, OPTIMIZER
     checkpoints = lib.Checkpoints(sys.argv[1])
     kernel = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
     state = create_state({"kernel": kernel}, OPTIMIZER)

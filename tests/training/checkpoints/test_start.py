@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.training.test_checkpoints import OPTIMIZER, assert_same, begin, cut_short, fresh, lib, write
+from tests.training.checkpoints.test_write import OPTIMIZER, assert_same, begin, cut_short, fresh, lib, write
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training.sharding import Partitioning

@@ -60,7 +60,7 @@ def eight_devices(tmp_path_factory):
   """{mesh: what it found}, see `main`."""
   file = tmp_path_factory.mktemp("meshes") / "result.json"
   given = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-  command = [sys.executable, "-m", "tests.training.test_placement", str(file)]
+  command = [sys.executable, "-m", "tests.evaluation.test_placement", str(file)]
   env = local.environment(8, given)
   result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
   assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
