@@ -9,7 +9,6 @@ import pytest
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import predictor as predictor_lib
 from xmcap.evaluation.predictor import Predictor, with_progress
-from xmcap.models import stacking
 from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -41,7 +40,7 @@ def make(monkeypatch):
     predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)
     model = predictor_lib.Captioner(predictor_lib.ViTConfig(), predictor_lib.T5Config())
     inputs = np.zeros((1, 8, 8, 3), np.uint8), np.ones((1, 1, 2), np.int32), np.ones((1, 1, 2), np.int32)
-    return predictor, stacking.init(model, jax.random.key(0), *inputs)["params"]
+    return predictor, model.init(jax.random.key(0), *inputs)["params"]
 
   return build
 
@@ -65,7 +64,7 @@ def test_every_picture_has_a_caption_in_every_language(make):
   assert list(predictor(params, [], _load, ["fil"])) == []
 
 
-def test_stacked_layers_give_the_same_captions(make):
+def test_scanned_layers_give_the_same_captions(make):
   expected, actual = (
     list(predictor(params, _keys(2), _load, ["en"]))
     for predictor, params in (make(scan=False), make(scan=True))

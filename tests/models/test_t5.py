@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xmcap.errors import UsageError
+from xmcap.models import stacking
 from xmcap.models.captioner import shift_right
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder, relative_position_buckets
 
@@ -69,7 +70,7 @@ def _params(mt5):
         }
       tables[stack][f"layers_{i}"] = layer
   tables["decoder"]["logits_dense"] = kernel("lm_head")
-  return {"token_embedder": {"embedding": w["shared.weight"]}, **tables}
+  return stacking.stack({"token_embedder": {"embedding": w["shared.weight"]}, **tables})
 
 
 def test_logits_equal_transformers(mt5):
@@ -121,8 +122,8 @@ def test_steps_over_the_cache_equal_all_positions_at_once(mt5):
   embedded = rng.standard_normal((2, 6, 16)).astype(np.float32)
   encoded = rng.standard_normal((2, 5, 16)).astype(np.float32)
   mask = np.arange(5) < np.array([[5], [3]])
-  decoder, variables = Decoder(CONFIG), {"params": params["decoder"]}
-  expected = decoder.apply(variables, embedded, encoded, mask)
+  expected = Decoder(CONFIG).apply({"params": params["decoder"]}, embedded, encoded, mask)
+  decoder, variables = Decoder(CONFIG, stepwise=True), {"params": stacking.unstack(params["decoder"])}
   cross, cache = decoder.apply(variables, encoded, mask, 8, 1, method="start")
   step = jax.jit(lambda x, i, cache: decoder.apply(variables, x, i, cross, cache, method="step"))
   for position in range(6):
@@ -137,14 +138,3 @@ def test_a_size_that_is_not_positive_is_named(name):
   )
   with pytest.raises(UsageError, match=f"T5Config.{name} is 0"):
     T5Config(**sizes | {name: 0})
-
-
-# ---- rows side by side --------------------------------------------------------------------------
-
-
-def _decoder_inputs(rows=6, length=4, encoded_length=3):
-  keys = jax.random.split(jax.random.key(5), 2)
-  embedded = jax.random.normal(keys[0], (rows, length, CONFIG.emb_dim))
-  encoded = jax.random.normal(keys[1], (rows, encoded_length, CONFIG.emb_dim))
-  mask = np.arange(encoded_length)[None] < np.array([3, 1, 2, 3, 1, 2])[:rows, None]
-  return embedded, encoded, mask

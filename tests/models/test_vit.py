@@ -10,6 +10,7 @@ import pytest
 
 from tests.models.conftest import randomize
 from xmcap.errors import UsageError
+from xmcap.models import stacking
 from xmcap.models.tagger import Tagger
 from xmcap.models.vit import ViT, ViTConfig
 
@@ -134,6 +135,7 @@ def test_features_equal_transformers(batch):
         "wo": dense(layer + r"(output\.dense|mlp\.fc2)"),
       },
     }
+  params = stacking.stack(params)
   pixels = torch.tensor(batch["image"]).permute(0, 3, 1, 2).float() / 127.5 - 1
   with torch.no_grad():
     expected = theirs(pixel_values=pixels).last_hidden_state[:, 0].numpy()
