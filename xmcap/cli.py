@@ -81,7 +81,7 @@ def console() -> None:
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
     # Threads may still wait for a host or a disk that does not answer, and Python would wait for them. And where the
     # keyboard interrupted code that was made of a text, as numba's is, Python itself would die of the signal.
-    sys.stdout.flush()
+    _close_output()
     sys.stderr.flush()
     os._exit(code)
   sys.exit(code)
