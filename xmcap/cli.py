@@ -21,6 +21,7 @@ _PLACES = (
   *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
   *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EMFILE, errno.ENFILE),
 )
+_STOPPED = 130  # by the keyboard, as a shell says it
 _LINE = 4_000  # characters of an error at most: paths may have as many
 
 
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
     return 1
   except KeyboardInterrupt:
     print("xmcap: stopped by the keyboard", file=sys.stderr)
-    return 130
+    return _STOPPED
   return 0
 
 
@@ -77,9 +78,10 @@ def console() -> None:
   """What the installed command calls."""
   terminal.guard()
   code = main(leave=os._exit)
-  if code == RestartError.exit_code or (code and _has_other_hosts()):
-    # Threads may still wait for a host or a disk that does not answer, and Python would wait for them.
-    sys.stdout.flush()
+  if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
+    # Threads may still wait for a host or a disk that does not answer, and Python would wait for them. And where the
+    # keyboard interrupted code that was made of a text, as numba's is, Python itself would die of the signal.
+    _close_output()
     sys.stderr.flush()
     os._exit(code)
   sys.exit(code)
