@@ -280,7 +280,7 @@ def main(folder):
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.models import places
   from xmcap.training.checkpoints.read import load_params
-  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.loop import train
   from xmcap.training.metrics import Progress
   from xmcap.training.optimizer import adam
