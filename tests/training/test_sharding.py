@@ -272,7 +272,7 @@ def main(folder):
   """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on every other."""
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.training.checkpoints.read import load_params
-  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.loop import train
   from xmcap.training.metrics import Progress
   from xmcap.training.optimizer import adam
