@@ -145,7 +145,7 @@ class CaptionEvaluator:
   def _predict(self, params: Any) -> predictions_lib.Predictions:
     """Captions in the languages that a picture has references in."""
     keys = list(self.references)
-    # If each process has all parameters, each decodes a share of the pictures; otherwise all decode each batch together.
+    # If each process has all parameters, each decodes a share of the pictures; otherwise all share each batch.
     is_whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
     is_shared = is_whole and jax.process_count() > 1
     numbers = range(len(keys))
