@@ -40,12 +40,14 @@ class Writers:
   """Where the numbers go, besides `metrics.jsonl`.
 
   Attributes:
+    tensorboard: whether TensorBoard's files are written, to `model_dir/tensorboard`.
     wandb: a project of Weights & Biases; "" sends nothing there.
 
   Raises:
     UsageError: Weights & Biases is asked for and not installed.
   """
 
+  tensorboard: bool = True
   wandb: str = ""
 
   def __post_init__(self):
@@ -54,12 +56,11 @@ class Writers:
         f"Writers.wandb is {self.wandb!r}, but wandb is not installed: pip install 'xmcap[wandb]'"
       )
 
-  def open(self, model_dir: str | os.PathLike, tensorboard: bool, say: Callable[[str], None]) -> "AllWriters":
+  def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
     """Opens them; none in a process other than the first.
 
     Args:
       model_dir: the run's folder, which `metrics.jsonl` and TensorBoard's files go to.
-      tensorboard: whether TensorBoard's files are written.
       say: prints a line.
 
     Raises:
@@ -68,7 +69,7 @@ class Writers:
     if jax.process_index():
       return AllWriters([], say)
     writers: list[Writer] = [JsonLines(model_dir, say)]
-    if tensorboard:
+    if self.tensorboard:
       writers.append(TensorBoard(os.path.join(model_dir, "tensorboard")))
     if self.wandb:
       writers.append(WeightsAndBiases(self.wandb, model_dir))
