@@ -5,12 +5,10 @@
 """
 
 import dataclasses
-import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import gin
 import jax
@@ -19,8 +17,8 @@ from etils import epath
 from jax.experimental import multihost_utils
 
 from xmcap.errors import UsageError, one_line
-from xmcap.training import hooks
 from xmcap.training.hosts import watch
+from xmcap.training.run import Hook, Run
 
 REQUEST = "profile.now"
 """A file of this name in the run's folder asks for a trace, and is removed when the trace begins."""
@@ -50,43 +48,31 @@ class Profiler:
       raise UsageError(f"Profiler.num_steps is {self.num_steps}: give at least 1")
 
 
-class Profile:
+class Profile(Hook):
   """The hook that traces; all processes of a run trace the same steps.
 
   Args:
     profiler: which steps.
-    model_dir: the run's folder.
-    start_step: steps done when the loop begins.
     check_every: steps between two looks for `profile.now`, by process 0.
-    say: prints a line.
   """
 
-  def __init__(
-    self,
-    profiler: Profiler,
-    model_dir: str | os.PathLike,
-    start_step: int,
-    check_every: int,
-    say: Callable[[str], None],
-  ):
+  def __init__(self, profiler: Profiler, check_every: int):
     self._profiler = profiler
-    self._model_dir = epath.Path(model_dir)
-    self._start_step = start_step
     self._check_every = check_every
-    self._say = say
     self._last: int | None = None  # step of the current trace
     self._first = 0
 
-  def __enter__(self) -> "Profile":
-    if self._profiler.steps and self._profiler.steps[0] == self._start_step + 1:
+  def begin(self, run: Run) -> None:
+    self._model_dir = epath.Path(run.model_dir)
+    self._say = run.say
+    if self._profiler.steps and self._profiler.steps[0] == run.step + 1:
       self._begin(*self._profiler.steps)
-    return self
 
-  def __exit__(self, *error: Any) -> None:
+  def end(self) -> None:
     if self._last is not None:
       self._end()
 
-  def __call__(self, run: hooks.Run) -> None:
+  def __call__(self, run: Run) -> None:
     began = time.monotonic()
     if self._last is not None:
       if run.step < self._last and not run.is_last:

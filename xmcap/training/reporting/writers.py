@@ -40,9 +40,11 @@ class Writers:
   """Which writers a run has besides `metrics.jsonl`.
 
   Attributes:
+    tensorboard: whether to write TensorBoard's files, into `MODEL_DIR/tensorboard`.
     wandb: a project of Weights & Biases; "" sends nothing there.
   """
 
+  tensorboard: bool = True
   wandb: str = ""
 
   def __post_init__(self):
@@ -51,7 +53,7 @@ class Writers:
         f"Writers.wandb is {self.wandb!r}, but wandb is not installed: pip install 'xmcap[wandb]'"
       )
 
-  def open(self, model_dir: str | os.PathLike, tensorboard: bool, say: Callable[[str], None]) -> "AllWriters":
+  def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
     """Opens the writers of a run's folder; none in processes other than the first.
 
     Raises:
@@ -60,7 +62,7 @@ class Writers:
     writers: list[Writer] = []
     if jax.process_index() == 0:
       writers.append(MetricsFile(model_dir, say))
-      if tensorboard:
+      if self.tensorboard:
         writers.append(TensorBoard(os.path.join(model_dir, "tensorboard")))
       if self.wandb:
         writers.append(WeightsAndBiases(self.wandb, model_dir))
