@@ -102,11 +102,7 @@ class CaptionEvaluator:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
   def small(self, pictures: int) -> "CaptionEvaluator":
-    """The same for a few pictures and two languages, which writes nothing.
-
-    Raises:
-      UsageError: the file of any picture is absent, one of these or not.
-    """
+    """The same for a few pictures and two languages, which writes nothing; UsageError if any picture is absent."""
     present = set(addresses.names(self.images_dir))
     for key in () if self.records else self.references:
       if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):

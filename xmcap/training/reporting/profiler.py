@@ -49,12 +49,7 @@ class Profiler:
 
 
 class Profile(Hook):
-  """The hook that traces; all processes of a run trace the same steps.
-
-  Args:
-    profiler: which steps.
-    check_every: steps between two looks for `profile.now`, by process 0.
-  """
+  """The hook that traces; process 0 looks for `profile.now` every `check_every` steps, and all trace the same steps."""
 
   def __init__(self, profiler: Profiler, check_every: int):
     self._profiler = profiler
@@ -87,7 +82,7 @@ class Profile(Hook):
       return
     run.progress.beside("profiling", time.monotonic() - began)
 
-  def _due(self, run: hooks.Run) -> Sequence[int]:
+  def _due(self, run: Run) -> Sequence[int]:
     """The first and last step of a trace that begins now; () if none does."""
     if run.is_last:
       return ()
