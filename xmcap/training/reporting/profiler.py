@@ -1,4 +1,4 @@
-"""Traces of a few steps, for XProf (TensorBoard's Profile) and Perfetto.
+"""Traces a few steps for XProf (TensorBoard's Profile) and Perfetto.
 
 `MODEL_DIR/profile/plugins/profile/step_NNNNNN/` holds two files of each process: `process_I.xplane.pb`, which
 `tensorboard --logdir MODEL_DIR/profile` opens, and `process_I.trace.json.gz`, which ui.perfetto.dev opens.
@@ -21,7 +21,7 @@ from xmcap.training.hosts import watch
 from xmcap.training.run import Hook, Run
 
 REQUEST = "profile.now"
-"""A file of this name in the run's folder asks for a trace; it is removed when the trace begins."""
+"""A file of this name in the run's folder asks for a trace, and is removed when the trace begins."""
 
 
 @gin.configurable
@@ -30,9 +30,9 @@ class Profiler:
   """Which steps are traced.
 
   Attributes:
-    steps: (first, last), both included, counted from 1 as the lines of progress do; () is none.
-    num_steps: of a trace that `MODEL_DIR/profile.now` asks for. It begins after the next report.
-    python: whether Python's calls are in it: larger files and a slower host.
+    steps: (first, last), both included, counted from 1 as in the lines of progress; () is none.
+    num_steps: of a trace that `MODEL_DIR/profile.now` asks for; it begins after the next report.
+    python: whether to trace Python's calls, which makes files larger and the host slower.
   """
 
   steps: Sequence[int] = ()
@@ -59,7 +59,7 @@ class Profile(Hook):
   def __init__(self, profiler: Profiler, check_every: int):
     self._profiler = profiler
     self._check_every = check_every
-    self._last: int | None = None  # step of the trace that is being made
+    self._last: int | None = None  # step of the current trace
     self._first = 0
 
   def begin(self, run: Run) -> None:
@@ -80,34 +80,36 @@ class Profile(Hook):
       with watch.during("checkpoint", f"the trace of step {self._first}"):
         jax.block_until_ready(run.state.params)
         self._end()
-    elif run.is_last:
-      return
-    elif self._profiler.steps and run.step + 1 == self._profiler.steps[0]:
+    elif steps := self._due(run):
       jax.block_until_ready(run.state.params)
-      self._begin(*self._profiler.steps)
-    elif run.every(self._check_every) and self._asked():
-      jax.block_until_ready(run.state.params)
-      self._begin(run.step + 1, run.step + self._profiler.num_steps)
+      self._begin(*steps)
     else:
       return
     run.progress.beside("profiling", time.monotonic() - began)
 
+  def _due(self, run: hooks.Run) -> Sequence[int]:
+    """The first and last step of a trace that begins now; () if none does."""
+    if run.is_last:
+      return ()
+    if self._profiler.steps and run.step + 1 == self._profiler.steps[0]:
+      return self._profiler.steps
+    if run.every(self._check_every) and self._asked():
+      return run.step + 1, run.step + self._profiler.num_steps
+    return ()
+
   def _asked(self) -> bool:
-    asked = False
-    if jax.process_index() == 0:
-      request = self._model_dir / REQUEST
-      asked = request.exists()
-      if asked:
-        request.unlink()
+    request = self._model_dir / REQUEST
+    asked = jax.process_index() == 0 and request.exists()
+    if asked:
+      request.unlink()
     if jax.process_count() > 1:
-      # A report has just waited for the device, so this costs nothing worth to be avoided.
       asked = bool(multihost_utils.broadcast_one_to_all(np.asarray(asked)))
     return asked
 
   def _begin(self, first: int, last: int) -> None:
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = int(self._profiler.python)
-    # On a disk first: the names are ours then, and the run's folder may be an object store.
+    # On a disk first, as the run's folder may be an object store.
     self._temporary = tempfile.TemporaryDirectory(prefix="xmcap-profile-")
     try:
       jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)
