@@ -36,12 +36,12 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     systems: the first one says which images there are.
   """
   first = systems[0]
-  keys = first.scores[code].keys
+  keys = first.statistics[code].keys
   images = [places[key] for key in keys]
   columns: list[Sequence] = [[first.references[key][code] for key in keys], _reference_words(first, code)]
   scores = []
   for system in systems:
-    held = system.scores.get(code)
+    held = system.statistics.get(code)
     if held is not None and held.keys == keys:
       order = None
     elif held is None:
@@ -67,7 +67,7 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
 def _reference_words(result: Result, code: str) -> Sequence:
   if code in result.words:
     return result.words[code].references
-  return [None] * len(result.scores[code].keys)
+  return [None] * len(result.statistics[code].keys)
 
 
 def _words(result: Result, code: str, order: list[int] | None, count: int) -> Sequence:
@@ -78,8 +78,8 @@ def _words(result: Result, code: str, order: list[int] | None, count: int) -> Se
 
 
 def _scores(result: Result, code: str, metric: str, order: list[int] | None) -> list[int | None] | None:
-  held = result.scores.get(code)
-  if held is None or metric not in held.statistics:
+  held = result.statistics.get(code)
+  if held is None or metric not in held.values:
     return None
   scores = np.rint(held.image_scores(metric) * scale(metric)).astype(np.int64).tolist()
   return scores if order is None else [scores[place] if place >= 0 else None for place in order]

@@ -23,7 +23,7 @@ _CARD = """<template id="card"><article class="card"><div class="picture"></div>
 
 def keys_of(result: Result) -> list[str]:
   """Returns the keys of the images that were scored in some language, in the order of the references."""
-  scored = {key for of_language in result.scores.values() for key in of_language.keys}
+  scored = {key for of_language in result.statistics.values() for key in of_language.keys}
   return [key for key in result.references if key in scored]
 
 
