@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.data import length_writer, record_writer, workers
+from xmcap.data import lengths, record_writer, workers
 from xmcap.data.corpora import lines as lines_lib
 from xmcap.data.corpora import pictures as pictures_lib
 from xmcap.data.corpora import plans, spill
@@ -233,14 +233,13 @@ def _build(
   for split in splits:
     maker, shards = makers[split.name], range(len(split.listing.shards))
     shown = Progress(say, f"{split.name}: records", split.listing.count)
-    counted = length_writer.Counted(maker, vocabulary, work_dir, split.name) if vocabulary else maker
     try:
       written.append(
         record_writer.write_split(
           out,
           split.name,
           shards,
-          counted,
+          maker,
           dataset=corpus.name,
           processes=processes,
           progress=shown,
@@ -264,7 +263,7 @@ def _build(
     out, written, dataset=corpus.name, version=corpus.version, description=corpus.description
   )
   if vocabulary is not None:
-    length_writer.index(out, vocabulary, list(counts), parts=work_dir, processes=processes)
+    lengths.write(out, vocabulary, list(counts), processes=processes)
   plans.write_list(out / "problems.jsonl", lists)
   return finish(out, corpus.name, wanted, counts, total)
 
