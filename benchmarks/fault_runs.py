@@ -66,14 +66,14 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.errors import XmcapError
   from xmcap.storage import outputs
-  from xmcap.training.checkpoints import verify as manifest
-  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.checkpoints import checksums
+  from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.hosts import watch
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.schedule import ConstantThenRsqrt
 
-  hanging, write = threading.Event(), manifest.write
+  hanging, write = threading.Event(), checksums.write
   watch.BEAT = 0.3
 
   def happen(kind):
@@ -97,7 +97,7 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
       threading.Event().wait()
     write(folder)
 
-  manifest.write = write_or_hang
+  checksums.write = write_or_hang
   limits = watch.HangLimits(checkpoint=PATIENCE) if "hanging write" in plan.events else watch.HangLimits()
   try:
     with outputs.held(model_dir, "xmcap train", "MODEL_DIR"), watch.alone(limits):

@@ -17,7 +17,7 @@ from jax.experimental import multihost_utils
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import RestartError, XmcapError
 from xmcap.training import sharding
-from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import stopping, watch
 from xmcap.training.loop import train

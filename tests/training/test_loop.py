@@ -17,7 +17,7 @@ from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import loop
 from xmcap.training.checkpoints.read import best_step, load_params
-from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer, adam

@@ -71,7 +71,7 @@ def main(model_dir, total_steps):
   """A run that is slow enough to be killed on the way."""
   import time
 
-  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.schedule import ConstantThenRsqrt

@@ -168,12 +168,7 @@ def no_model_json(model_dir: str | os.PathLike) -> UsageError:
 
 def load_params(model_dir: str, step: int | None = None) -> Any:
   """The captioner's parameters: of `step`, or the best by the run's metric if it kept one, else the newest."""
-  if step is None:
-    try:
-      step = saved.best_step(model_dir)
-    except UsageError:
-      step = None  # the run kept none by a metric
-  return saved.load_params(model_dir, step)
+  return saved.load_params(model_dir, saved.best_step(model_dir) if step is None else step)
 
 
 @gin.configurable
