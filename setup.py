@@ -28,6 +28,7 @@ setuptools.setup(
     "xmcap.gin": ["**/*.gin"],
     "xmcap.launch_scripts": ["*.sh"],
     "xmcap": [
+      "data/checking/*.css",
       "runs/*.css",
       "runs/*.js",
       "scoring/report/*.css",
