@@ -5,7 +5,7 @@ import types
 import pytest
 
 from xmcap.planning import estimate, topologies
-from xmcap.planning.program import Collective
+from xmcap.planning.hlo import Collective
 
 _V4 = topologies.parse("v4:4x4x4")
 
@@ -24,14 +24,15 @@ def _links(kind, group, topology=_V4):
   return bounds.links, bounds.network
 
 
-def test_arithmetic_and_memory():
-  bounds = estimate.bounds(275e12, 1.228e12 * 2, [], _V4, _devices(_V4))
-  assert (bounds.arithmetic, bounds.memory, bounds.links) == (1.0, 2.0, 0.0)
-  assert bounds.seconds == 2.0 and bounds.name == "memory"
-  slower = estimate.bounds(275e12, 1.228e12 * 2, [], _V4, _devices(_V4), cycles=3 * 1.05e9)
+def test_arithmetic_and_schedule():
+  bounds = estimate.bounds(2 * 275e12, 1.05e9, [], _V4, _devices(_V4))
+  assert (bounds.arithmetic, bounds.links, bounds.network) == (2.0, 0.0, 0.0)
+  assert bounds.schedule == pytest.approx(1.0)
+  assert bounds.seconds == 2.0 and bounds.name == "arithmetic"
+  slower = estimate.bounds(275e12, 3 * 1.05e9, [], _V4, _devices(_V4))
   assert slower.seconds == pytest.approx(3.0) and slower.name == "schedule"
-  unknown = topologies.parse("v5e-4")
-  assert estimate.bounds(0, 0, [], unknown, _devices(unknown), cycles=1e9).schedule == 0
+  unknown = topologies.parse("v6e-4")
+  assert estimate.bounds(0, 1e9, [], unknown, _devices(unknown)).schedule == 0
 
 
 @pytest.mark.parametrize(
