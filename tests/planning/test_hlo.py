@@ -3,7 +3,7 @@
 import pytest
 
 from xmcap.planning import hlo
-from xmcap.planning.hlo import Collective
+from xmcap.planning.hlo import Exchanges
 
 _TEXT = """\
 HloModule jit_step, is_scheduled=true
@@ -44,14 +44,12 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 """
 
 
-def test_collectives_are_read_with_their_sizes_and_groups():
-  found = {(c.kind, c.size, c.group, c.times) for c in hlo.Module(_TEXT).collectives()}
-  assert found == {
-    ("all-gather", 64, (0, 2), 1),
-    ("reduce-scatter", 4 * (8 + 16), (0, 1, 2, 3), 1),
-    ("all-gather", 32, (0, 1), 1),
-    ("collective-permute", 64, (0, 1), 1),
-    ("all-reduce", 32, (0, 1), 12),
+def test_exchanges_are_read_with_their_sizes():
+  assert hlo.Module(_TEXT).exchanges() == {
+    "all-gather": Exchanges(2, 64 + 32),
+    "reduce-scatter": Exchanges(1, 4 * (8 + 16)),
+    "collective-permute": Exchanges(1, 64),
+    "all-reduce": Exchanges(12, 12 * 32),
   }
 
 
@@ -68,32 +66,16 @@ ENTRY %main (x: f32[8]) -> f32[4] {
   ROOT %f = f32[4]{0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter.7
 }
 """
-  assert hlo.Module(text).collectives() == (Collective("reduce-scatter", 32, (0, 1)),)
+  assert hlo.Module(text).exchanges() == {"reduce-scatter": Exchanges(1, 32)}
 
 
-def _sent(kind, target):
-  return f"""ENTRY %main (x: f32[8]) -> f32[8] {{
-  %send = (f32[1,8,128]{{2,1,0:T(1,128)}}, u32[], token[]) send(%x, %t), channel_id=3, is_host_transfer=true, \
-frontend_attributes={{_xla_host_transfer_handler_name="xla_megascale_runtime",_xla_megascale_target="{target}",\
-_xla_megascale_transfer_type="{kind}"}}
-}}
+def test_hosts_send_between_slices():
+  text = """ENTRY %main (x: f32[8]) -> f32[8] {
+  %send = (f32[1,8,128]{2,1,0:T(1,128)}, u32[], token[]) send(%x, %t), channel_id=3, is_host_transfer=true, \
+frontend_attributes={_xla_megascale_target="{1,2}x{0:3}",_xla_megascale_transfer_type="ALL_REDUCE"}
+}
 """
-
-
-@pytest.mark.parametrize(
-  "kind, target, expected",
-  [
-    ("ALL_REDUCE", "{1,2}x{0:3}", Collective("all-reduce", 4096, (0, 4))),
-    ("ALL_GATHER", "{1:4}x{0:63}", Collective("all-gather", 4 * 4096, (0, 64, 128, 192))),
-  ],
-)
-def test_what_goes_between_slices_is_read(kind, target, expected):
-  assert hlo.Module(_sent(kind, target)).collectives() == (expected,)
-
-
-def test_an_unknown_exchange_between_slices_is_an_error():
-  with pytest.raises(ValueError, match="between slices"):
-    hlo.Module(_sent("GOSSIP", "{1,2}x{0:3}")).collectives()
+  assert hlo.Module(text).exchanges() == {hlo.BETWEEN_SLICES: Exchanges(1, 4096)}
 
 
 def test_cycles_of_a_loop_count_as_often_as_it_runs():
@@ -106,29 +88,25 @@ def test_a_loop_that_may_end_early_runs_as_often_as_asked():
   assert [module.cycles(unknown_trips=trips) for trips in (0, 1, 5)] == [7, 17, 57]
 
 
-def test_sums_by_kind():
-  collectives = [Collective("all-reduce", 10, (0, 1), 3), Collective("all-reduce", 1, (0, 1))]
-  assert hlo.totals_by_kind(collectives) == {"all-reduce": (4, 31)}
-
-
 @pytest.mark.parametrize(
-  "text, expected",
+  "groups, chips",
   [
-    ("{{0,2},{1,3}}", (0, 2)),
-    ("[2,2]<=[4]", (0, 1)),
-    ("[4,2]<=[2,2,2]T(2,1,0)", (0, 4)),
-    ("mesh['a'=2,'b'=3] {'a'}", (0, 3)),
-    ("mesh['a'=2,'b'=2] {'a','b'}", (0, 1, 2, 3)),
-    ("mesh['a'=1,'b'=2] {'a'}", (0,)),
-    ("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}", (0, 2)),
-    ("mesh['a'=4,'b'=2] {'a':(2)2}", (0, 2)),
-    ("mesh['a'=4,'b'=2] {'a':(1)2}", (0, 4)),
+    ("{{0,2,4},{1,3,5}}", 3),
+    ("[4,2]<=[2,2,2]T(2,1,0)", 2),
+    ("mesh['a'=2,'b'=3] {'b'}", 3),
+    ("mesh['a'=2,'b'=2] {'a','b'}", 4),
+    ("mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}", 4),
+    ("mesh['a'=4,'b'=2] {'a':(2)2}", 2),
   ],
 )
-def test_the_first_group(text, expected):
-  assert hlo.first_group(text) == expected
+def test_a_reduce_scatter_leaves_each_chip_of_a_group_its_part(groups, chips):
+  line = f"  %rs = f32[2]{{0}} reduce-scatter(%x), channel_id=1, replica_groups={groups}, to_apply=%add"
+  module = hlo.Module(f"ENTRY %main (x: f32[8]) -> f32[2] {{\n{line}\n}}\n")
+  assert module.exchanges() == {"reduce-scatter": Exchanges(1, 8 * chips)}
 
 
 def test_unknown_groups_are_an_error():
   with pytest.raises(ValueError, match="unknown way"):
-    hlo.first_group("somehow")
+    hlo.Module(
+      "ENTRY %m (x: f32[8]) -> f32[2] {\n  %r = f32[2]{0} reduce-scatter(%x), groups=x\n}\n"
+    ).exchanges()

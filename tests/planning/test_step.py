@@ -74,9 +74,7 @@ def test_the_estimate_is_the_largest_bound(planned):
 def test_parts_of_a_mesh_exchange(planned):
   document, _ = planned
   # Parameters are gathered along fsdp, and gradients are summed.
-  assert (
-    document["collectives"]["all-gather"]["count"] > 0 and document["collectives"]["all-reduce"]["count"] > 0
-  )
+  assert document["exchanges"]["all-gather"]["count"] > 0 and document["exchanges"]["all-reduce"]["count"] > 0
 
 
 def test_the_text_says_what_it_is(planned):

@@ -145,17 +145,11 @@ def text(plan: DecodePlan) -> str:
 def document(plan: DecodePlan) -> dict[str, Any]:
   """A plan as JSON's types, in bytes, cycles and seconds."""
   return {
+    **dataclasses.asdict(plan),
     "topology": plan.topology.name,
-    "pictures": plan.pictures,
-    "languages": plan.languages,
-    "max_length": plan.max_length,
     "search": str(plan.search),
-    "memory": {"arguments": plan.arguments, "working": plan.working, "allowed": plan.topology.allowed},
-    "estimate": {
-      "encoding_cycles": plan.start_cycles,
-      "token_cycles": plan.token_cycles,
-      "encoding_seconds": plan.start_seconds,
-      "token_seconds": plan.token_seconds,
-      "captions_per_second": plan.captions_per_second,
-    },
+    "allowed": plan.topology.allowed,
+    "start_seconds": plan.start_seconds,
+    "token_seconds": plan.token_seconds,
+    "captions_per_second": plan.captions_per_second,
   }

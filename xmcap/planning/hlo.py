@@ -1,15 +1,14 @@
-"""The text of a compiled program (XLA's HLO): functions, loops, collectives, and the cycles the compiler expects."""
+"""The text of a compiled program (XLA's HLO): functions, loops, exchanges, and the cycles that the compiler expects."""
 
 import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterable
 
-import numpy as np
+BETWEEN_SLICES = "between slices"
+"""The kind of the exchanges that the hosts send for their chips, over the data centre's network."""
 
-COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-
+_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*)$")
 _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_computations=\{([^}]*)\}")
@@ -23,9 +22,6 @@ _APPLIES = (
 )  # fmt: skip
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _BYTES = {"pred": 1, "s4": 0.5, "u4": 0.5, "c64": 8, "c128": 16}
-# Hosts send between slices; `_xla_megascale_target="{1,2}x{0:3}"` is slices x chips of a slice.
-_BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
-_TARGET = re.compile(r'_xla_megascale_target="\{([\d,:]+)\}x\{([\d,:]+)\}"')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,21 +46,11 @@ class Instruction:
 
 
 @dataclasses.dataclass(frozen=True)
-class Collective:
-  """An exchange between chips.
+class Exchanges:
+  """All exchanges of one kind in one run of a program; `size` is the bytes of their arrays together, for one chip."""
 
-  Attributes:
-    kind: one of `COLLECTIVES`.
-    size: bytes of the whole array that one chip reduces, gathers, scatters or sends.
-    group: positions in the mesh (row-major) of one group of chips; of a permutation, one pair; between slices, one chip
-      of each.
-    times: how often it runs in one run of the program.
-  """
-
-  kind: str
+  count: int
   size: int
-  group: tuple[int, ...]
-  times: int = 1
 
 
 class Module:
@@ -88,7 +74,7 @@ class Module:
     return any(one.operation == "while" for instructions in self.functions.values() for one in instructions)
 
   def cycles(self, unknown_trips: int = 1) -> int:
-    """The compiler's estimate for one chip, collectives left out; 0 where it makes none (CPUs and GPUs).
+    """The compiler's estimate for one chip, exchanges left out; 0 where it makes none (CPUs and GPUs).
 
     Args:
       unknown_trips: how often a loop runs whose number of runs the program does not say.
@@ -100,21 +86,16 @@ class Module:
       for cycles in _CYCLES.findall(instruction.rest)
     )
 
-  def collectives(self) -> tuple[Collective, ...]:
-    """All exchanges between chips.
-
-    Raises:
-      ValueError: the groups of a collective are written in an unknown way.
-    """
-    collectives = []
+  def exchanges(self) -> dict[str, Exchanges]:
+    """The exchanges between chips by their kind, such as `all-gather`, or `BETWEEN_SLICES`."""
+    found: dict[str, Exchanges] = {}
     for name, times in self._runs(1).items():
       for instruction in self.functions.get(name, ()):
-        if found := _collective(instruction):
-          # A TPU's reduce-scatter is a fusion of an all-reduce and the slice that a chip keeps.
-          scattered = found.kind == "all-reduce" and name.startswith("all-reduce-scatter")
-          kind = "reduce-scatter" if scattered else found.kind
-          collectives.append(dataclasses.replace(found, kind=kind, times=times))
-    return tuple(collectives)
+        kind = _exchange_kind(instruction, name)
+        if kind:
+          before, size = found.get(kind, Exchanges(0, 0)), _exchanged_bytes(instruction)
+          found[kind] = Exchanges(before.count + times, before.size + times * size)
+    return found
 
   def _runs(self, unknown_trips: int) -> dict[str, int]:
     """How often each function runs in one run of the program; functions that do not run are left out."""
@@ -123,7 +104,8 @@ class Module:
       for instruction in instructions:
         trips = 1
         if instruction.operation == "while":
-          trips = self._trips(_CONDITION.search(instruction.rest)[1]) or unknown_trips
+          known = self._trips(_CONDITION.search(instruction.rest)[1])
+          trips = unknown_trips if known is None else known
         calls[name] += [(called, trips) for called in instruction.called]
     order: list[str] = []
     seen: set[str] = set()
@@ -158,100 +140,39 @@ def array_bytes(shape: str) -> list[int]:
   for dtype, dims in _ARRAY.findall(shape):
     bits = re.search(r"\d+", dtype)
     each = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
-    sizes.append(int(each * math.prod(_numbers(dims))))
+    sizes.append(int(each * math.prod(int(size) for size in dims.split(",") if size)))
   return sizes
 
 
-def totals_by_kind(exchanges: Iterable[Collective]) -> dict[str, tuple[int, int]]:
-  """Kind -> (number of collectives, bytes of their arrays together), for one run and chip."""
-  totals: dict[str, tuple[int, int]] = {}
-  for one in exchanges:
-    count, size = totals.get(one.kind, (0, 0))
-    totals[one.kind] = (count + one.times, size + one.times * one.size)
-  return totals
+def _exchange_kind(instruction: Instruction, function: str) -> str | None:
+  if instruction.operation == "send" and "_xla_megascale_transfer_type" in instruction.rest:
+    return BETWEEN_SLICES
+  kind = instruction.operation.removesuffix("-start")
+  # A TPU's reduce-scatter is a fusion of an all-reduce and the slice that a chip keeps.
+  if kind == "all-reduce" and function.startswith("all-reduce-scatter"):
+    return "reduce-scatter"
+  return kind if kind in _COLLECTIVES else None
 
 
-def first_group(text: str) -> tuple[int, ...]:
-  """The first of the groups of chips, whose order and size are those of all.
-
-  Args:
-    text: as XLA writes it: `{{0,1},{2,3}}`, `[2,2]<=[4]`, `[2,2]<=[2,2]T(1,0)` or `mesh['a'=2,'b'=2] {'a'}`.
-
-  Raises:
-    ValueError: it is none of these.
-  """
-  if listed := re.match(r"\{\{([\d, ]+)\}", text):
-    return _numbers(listed[1])
-  if iota := re.match(r"\[\d+,(\d+)\]<=(\[[\d,]+\](?:T\([\d,]+\))?)", text):
-    return tuple(_device_ids(iota[2]).reshape(-1)[: int(iota[1])].tolist())
-  if mesh := re.match(r"mesh\[([^\]]*)\](?:, device_ids=\((\[[^)]*\)?)\))? \{([^}]*)\}", text):
-    return _group_of_mesh(*mesh.groups())
-  raise ValueError(f"groups of chips written in an unknown way: {text[:100]}")
+def _exchanged_bytes(instruction: Instruction) -> int:
+  """Bytes of the larger of what goes in and what comes out."""
+  sizes = array_bytes(instruction.shape)
+  if instruction.operation == "send" or instruction.operation.endswith("-start"):
+    # Operands and results are listed together.
+    return sum(sizes) if instruction.operation == "all-reduce-start" else max(sizes)
+  if instruction.operation == "reduce-scatter":
+    return sum(sizes) * _group_size(instruction.rest)
+  return sum(sizes)
 
 
-def _collective(instruction: Instruction) -> Collective | None:
-  operation, shape, rest = instruction.operation, instruction.shape, instruction.rest
-  if operation == "send" and _BETWEEN_SLICES.search(rest):
-    return _between_slices(shape, rest)
-  kind = operation.removesuffix("-start")
-  if kind not in COLLECTIVES:
-    return None
-  group = _group(kind, rest)
-  sizes = array_bytes(shape)
-  if operation.endswith("-start") and kind != "all-reduce":
-    # Operands and results together, and counters: the largest is the whole array.
-    return Collective(kind, max(sizes), group)
-  return Collective(kind, sum(sizes) * (len(group) if kind == "reduce-scatter" else 1), group)
-
-
-def _between_slices(shape: str, rest: str) -> Collective:
-  """The exchange that one chip makes for its slice; the mesh holds the slices one after the other."""
-  kind = _BETWEEN_SLICES.search(rest)[1].lower().replace("_", "-")
-  kind = "collective-permute" if kind == "one-to-one" else kind
-  target = _TARGET.search(rest)
-  if kind not in COLLECTIVES or target is None:
-    raise ValueError(f"an exchange between slices that is written in an unknown way: {rest[:200]}")
-  slices, chips = (_count(part) for part in target.groups())
-  size = array_bytes(shape)[0] * (slices if kind == "all-gather" else 1)
-  return Collective(kind, size, tuple(number * chips for number in range(slices)))
-
-
-def _count(text: str) -> int:
-  """How many numbers `1,2` or `0:3` are."""
-  ends = [tuple(map(int, part.split(":"))) for part in text.split(",")]
-  return sum(end[-1] - end[0] + 1 for end in ends)
-
-
-def _group(kind: str, rest: str) -> tuple[int, ...]:
-  if kind == "collective-permute":
-    pair = re.search(r"source_target_pairs=\{\{(\d+,\d+)\}", rest)
-    return _numbers(pair[1]) if pair else ()
-  text = re.search(r"replica_groups=(.*?)(?:, (?!device_ids)\w+=|$)", rest)
-  if text is None:
-    raise ValueError(f"{kind} without replica_groups: {rest[:200]}")
-  return first_group(text[1])
-
-
-def _group_of_mesh(sizes: str, order: str | None, inside: str) -> tuple[int, ...]:
-  """The first group along some axes of a mesh; `'a':(2)4` are the 4 parts of `a` that have 2 parts before them."""
-  axes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", sizes)}
-  ids = _device_ids(order) if order else np.arange(math.prod(axes.values()))
-  ids = ids.reshape(tuple(axes.values()))
-  places = [dict.fromkeys(axes, 0)]
-  for name, before, size in re.findall(r"'(\w+)'(?::\((\d+)\)(\d+))?", inside):
-    count = int(size or axes[name])
-    stride = axes[name] // (int(before or 1) * count)
-    places = [{**place, name: place[name] + n * stride} for place in places for n in range(count)]
-  return tuple(int(ids[tuple(place.values())]) for place in places)
-
-
-def _device_ids(text: str) -> np.ndarray:
-  """`[2,4]T(1,0)` -> the numbers 0 to 7 in that shape, transposed."""
-  shape, _, order = text.partition("T")
-  sizes = _numbers(shape.strip("[]"))
-  ids = np.arange(math.prod(sizes)).reshape(sizes)
-  return ids.transpose(_numbers(order.strip("()"))) if order else ids
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-  return tuple(int(number) for number in text.split(",") if number)
+def _group_size(rest: str) -> int:
+  """Chips of a group, as XLA writes groups: `{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['a'=2,'b'=4] {'a'}`."""
+  if listed := re.search(r"replica_groups=\{\{([\d, ]+)\}", rest):
+    return listed[1].count(",") + 1
+  if iota := re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest):
+    return int(iota[1])
+  if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\].*? \{([^}]*)\}", rest):
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", mesh[1]))
+    parts = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2])
+    return math.prod(int(part or sizes[axis]) for axis, part in parts)
+  raise ValueError(f"groups of chips written in an unknown way: {rest[:200]}")

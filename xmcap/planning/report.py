@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.planning import hlo
 from xmcap.planning.estimate import CAVEATS
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.mix import Mix
@@ -121,10 +120,8 @@ def document(plan: StepPlan) -> dict[str, Any]:
     "memory": {**dataclasses.asdict(plan.memory), "total": plan.memory.total, "allowed": topology.allowed},
     "compile_seconds": plan.compile_seconds,
   }
-  if isinstance(topology, GpuNode):
-    found["memory"]["of_gpu"] = topology.kind.memory
+  if plan.bounds is None:
     return found
-  exchanges = hlo.totals_by_kind(plan.collectives)
   return {
     **found,
     "hosts": topology.hosts,
@@ -132,7 +129,7 @@ def document(plan: StepPlan) -> dict[str, Any]:
     "flops": plan.flops,
     "model_flops": plan.model_flops,
     "estimated_cycles": plan.cycles,
-    "collectives": {kind: {"count": count, "bytes": size} for kind, (count, size) in exchanges.items()},
+    "exchanges": {kind: {"count": one.count, "bytes": one.size} for kind, one in plan.exchanges.items()},
     "estimate": {
       **{f"{name}_seconds": value for name, value in dataclasses.asdict(plan.bounds).items()},
       "step_seconds": plan.seconds,
@@ -141,7 +138,7 @@ def document(plan: StepPlan) -> dict[str, Any]:
       "model_flops_utilisation": plan.utilisation,
       "pictures_per_second_and_host": plan.pictures_per_host,
       "hours": plan.hours,
-      "chip_hours": None if plan.hours is None else plan.hours * topology.chips,
+      "chip_hours": plan.chip_hours,
     },
     "caveats": CAVEATS,
   }
@@ -189,8 +186,8 @@ def _memory(plan: StepPlan) -> Grid:
 
 def _step(plan: StepPlan) -> Grid:
   rows = [("arithmetic", f"{plan.flops / 1e12:.3f} Tflop", _ms(plan.bounds.arithmetic))]
-  for kind, (count, size) in sorted(hlo.totals_by_kind(plan.collectives).items()):
-    rows.append((kind, f"{count} of {size / 1e9:.3f} GB together", ""))
+  for kind, one in sorted(plan.exchanges.items()):
+    rows.append((kind, f"{one.count} of {one.size / 1e9:.3f} GB together", ""))
   rows.append(("links of the slice", "", _ms(plan.bounds.links)))
   if plan.topology.slices > 1:
     rows.append(("network between slices", "", _ms(plan.bounds.network)))
@@ -212,15 +209,14 @@ def _run(plan: StepPlan, price: float | None) -> Grid:
   ]
   if plan.hours is None:
     rows.append(("hours", "unknown: the number of steps follows from the data"))
-  else:
-    chip_hours = plan.hours * plan.topology.chips
-    rows += [
-      ("steps", f"{plan.run.total_steps:,}"),
-      ("hours", f"{plan.hours:,.2f}"),
-      ("chip-hours", f"{chip_hours:,.0f}"),
-    ]
-    if price is not None:
-      rows.append((f"cost at {price:g} a chip and hour", f"{chip_hours * price:,.0f}"))
+    return Grid(("the run, estimated", ""), tuple(rows))
+  rows += [
+    ("steps", f"{plan.run.total_steps:,}"),
+    ("hours", f"{plan.hours:,.2f}"),
+    ("chip-hours", f"{plan.chip_hours:,.0f}"),
+  ]
+  if price is not None:
+    rows.append((f"cost at {price:g} a chip and hour", f"{plan.chip_hours * price:,.0f}"))
   return Grid(("the run, estimated", ""), tuple(rows))
 
 

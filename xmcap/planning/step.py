@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -62,7 +62,7 @@ class StepPlan:
     compile_seconds: on this host.
     flops: operations of the program.
     cycles: the compiler's estimate, exchanges left out.
-    collectives: exchanges between chips.
+    exchanges: between chips, by their kind.
     bounds: the times that these take; None for GPUs, where nothing but the memory is planned.
     model_flops: of all chips: matrix products that the model asks for, none computed twice.
     fed: for each host, the rows of a batch of pictures that it feeds.
@@ -75,7 +75,7 @@ class StepPlan:
   compile_seconds: float
   flops: float = 0.0
   cycles: int = 0
-  collectives: tuple[hlo.Collective, ...] = ()
+  exchanges: Mapping[str, hlo.Exchanges] = dataclasses.field(default_factory=dict)
   bounds: estimate.Bounds | None = None
   model_flops: float = 0.0
   fed: tuple[np.ndarray, ...] = ()
@@ -104,6 +104,11 @@ class StepPlan:
   def hours(self) -> float | None:
     """Of the whole run, by the estimate; None where the number of steps is unknown."""
     return None if self.run.total_steps is None else self.run.total_steps * self.seconds / 3600
+
+  @property
+  def chip_hours(self) -> float | None:
+    """`hours` of all chips together."""
+    return None if self.hours is None else self.hours * self.topology.chips
 
 
 def plan_step(run: Run, topology: Topology | GpuNode) -> StepPlan:
@@ -137,13 +142,13 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> StepPlan:
   if module.has_loops:
     # XLA counts a loop as if it ran once.
     flops = max(flops, _product_flops(run, params, remat=True) / topology.chips)
-  cycles, collectives = module.cycles(), module.collectives()
+  cycles, exchanges = module.cycles(), module.exchanges()
   return dataclasses.replace(
     plan,
     flops=flops,
     cycles=cycles,
-    collectives=collectives,
-    bounds=estimate.bounds(flops, cycles, collectives, topology, mesh.devices.flatten().tolist()),
+    exchanges=exchanges,
+    bounds=estimate.bounds(flops, cycles, exchanges, topology),
     model_flops=_product_flops(run, params, remat=False),
   )
 

@@ -15,7 +15,7 @@ from xmcap.training.optimizer import Optimizer
 
 
 def check_batch(pictures: int, groups: int, microbatches: int) -> None:
-  """Raises UsageError where the pictures of a batch do not divide over the devices of data x fsdp, or into microbatches."""
+  """Raises UsageError if the pictures of a batch do not divide over data x fsdp devices, or into microbatches."""
   if pictures % groups or pictures % microbatches:
     raise UsageError(
       f"{pictures:,} pictures a batch do not divide over data x fsdp = {groups} devices and {microbatches} "
