@@ -6,9 +6,9 @@ Both read the same generated coco_mt_train.jsonl.bz2 in a process of its own, tu
 process's CPU time, from when it has imported what it needs. The plain loop reads each line with `bz2` and `json` and
 takes out the id, the language and the text; ours also finds the picture and checks the text, and gives the English
 captions once. What decompression takes alone (once for the index, once for the lines) is said, since with it no parser
-can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
-of a process that spills all captions of a file, as a build does; longer files are the same one over and over (bzip2
-files may follow one another).
+can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by
+language. Memory: the largest resident size of a process that spills all captions of a file, as a build does; longer
+files are the same one over and over (bzip2 files may follow one another).
 """
 
 import argparse

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from xmcap.evaluation import placement
+from xmcap.evaluation import sharded_params
 from xmcap.evaluation.predictor import Predictor
 from xmcap.languages import LANGUAGES
 from xmcap.models.decoding import generator as decoding
@@ -83,10 +83,11 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   wanted = ("search", "max_length", "batch_size", "cache_dtype")
   search, max_length, pictures, cache_dtype = (run_lib.option(Predictor, name) for name in wanted)
   devices = topology.devices()
-  placed = placement.place({}, [one for one in devices if one.process_index == devices[0].process_index])
+  of_host = [device for device in devices if device.process_index == devices[0].process_index]
+  placed = sharded_params.for_evaluation({}, of_host)
   pictures = -(-pictures // placed.groups) * placed.groups
   generator = decoding.Generator(run.objective.module, search, max_length, pictures, cache_dtype)
-  whole, rows = placed.whole, sharding.batch_sharding(placed.mesh)
+  whole, rows = placed.replicated, sharding.batch_sharding(placed.mesh)
 
   def shape(sizes, dtype, lies=rows):
     return jax.ShapeDtypeStruct(sizes, dtype, sharding=lies)

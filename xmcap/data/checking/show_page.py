@@ -111,7 +111,7 @@ def write_sheet(
     f"<li>{_chip(Piece(text, kind))}<span>{_escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
-  head = elements.page_head(_escape(title), elements.resource("base.css") + _STYLE, images="data:")
+  head = elements.page_head(title, elements.resource("base.css") + _STYLE, images="data:")
   page = f"""{head}<main id="top">
 <header class="page-head"><h1>{_escape(title)}</h1>
 <p class="lede">{count}, as the model sees them</p>

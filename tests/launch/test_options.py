@@ -4,7 +4,7 @@ import pytest
 
 from tests.launch.stubs import HOSTILE
 from xmcap.errors import UsageError
-from xmcap.launch import names
+from xmcap.launch import gcloud, options
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from xmcap.launch import names
   ],
 )
 def test_allowed(rule, value):
-  assert names.check(rule, value) == value
+  assert options.check_text(rule, value, "x") == value
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_allowed(rule, value):
     ("tpu name", "a" * 64),
     ("xpk name", "a" * 41),
     ("job name", "-bb"),
-    ("accelerator_type", "v4"),
+    ("slice", "v4"),
     ("python", "3.12; true"),
     ("mem", "-1"),
     ("env", "1A=b"),
@@ -50,20 +50,21 @@ def test_allowed(rule, value):
 )
 def test_refused(rule, value):
   with pytest.raises(UsageError) as error:
-    names.check(rule, value)
+    options.check_text(rule, value, "x")
   assert "must be" in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("rule", [rule for rule in names._RULES if rule != "env"])
-@pytest.mark.parametrize("value", [value for value in HOSTILE if value not in ("~", "*", "-", "--")])
-def test_no_hostile_text_is_a_name(rule, value):
-  with pytest.raises(UsageError) as error:
-    names.check(rule, value)
-  assert str(error.value).isprintable()
+@pytest.mark.parametrize("rule", [rule for rule in options._RULES if rule != "env"])
+def test_no_hostile_text_is_a_name(rule):
+  for value in HOSTILE:
+    if value not in ("~", "*", "-", "--"):
+      with pytest.raises(UsageError) as error:
+        options.check_text(rule, value, "x")
+      assert str(error.value).isprintable()
 
 
 def test_v5e_has_another_name_in_the_api():
-  assert names.accelerator_type("v5e-256") == "v5litepod-256"
+  assert gcloud.accelerator_type("v5e-256") == "v5litepod-256"
 
 
 @pytest.mark.parametrize(
@@ -77,9 +78,9 @@ def test_v5e_has_another_name_in_the_api():
 )
 def test_software_version(slice_type, version):
   # The table of cloud.google.com/tpu/docs/runtimes (2025).
-  assert names.runtime_version(slice_type) == version
+  assert gcloud.runtime_version(slice_type) == version
 
 
 def test_an_unknown_kind_has_no_software_version():
   with pytest.raises(UsageError, match="--runtime_version"):
-    names.runtime_version("v9-8")
+    gcloud.runtime_version("v9-8")

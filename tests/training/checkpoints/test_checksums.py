@@ -3,7 +3,7 @@ import json
 import pytest
 from etils import epath
 
-from xmcap.training.checkpoints import verify as manifest
+from xmcap.training.checkpoints import checksums
 
 FILES = {
   "_METADATA": b"names", "manifest.ocdbt": b"merged", "d/tree": b"small",
@@ -32,26 +32,26 @@ def folder(tmp_path):
 @pytest.fixture
 def summed(monkeypatch):
   """The names of the files that are read to be summed."""
-  names, real = [], manifest._sum
+  names, real = [], checksums._sum
 
   def noted(file):
     names.append("/".join(file.parts[-2:]))
     return real(file)
 
-  monkeypatch.setattr(manifest, "_sum", noted)
+  monkeypatch.setattr(checksums, "_sum", noted)
   return names
 
 
 def written(folder):
-  manifest.write_share(folder, 0)
-  manifest.write_share(folder, 1)
-  manifest.write(folder)
+  checksums.write_share(folder, 0)
+  checksums.write_share(folder, 1)
+  checksums.write(folder)
   return folder
 
 
 def test_each_process_sums_its_own_share_and_process_0_no_other(folder, summed):
-  manifest.write_share(folder, 0)
-  manifest.write_share(folder, 1)
+  checksums.write_share(folder, 0)
+  checksums.write_share(folder, 1)
   assert sorted(summed) == [
     "d/aa",
     "d/bb",
@@ -59,17 +59,17 @@ def test_each_process_sums_its_own_share_and_process_0_no_other(folder, summed):
     "ocdbt.process_1/manifest.ocdbt",
   ]
   summed.clear()
-  manifest.write(folder)
+  checksums.write(folder)
   read = {name.split("/")[-1] for name in summed}
   assert read == {"_METADATA", "manifest.ocdbt", "tree", "crc32-0.json", "crc32-1.json"} and len(summed) == 5
-  assert manifest.difference(folder) is None
+  assert checksums.difference(folder) is None
 
 
 def test_a_process_that_wrote_nothing_leaves_an_empty_share(folder):
-  manifest.write_share(folder, 2)
+  checksums.write_share(folder, 2)
   written(folder)
   assert json.loads((folder / "crc32-2.json").read_text()) == {}
-  assert manifest.difference(folder) is None
+  assert checksums.difference(folder) is None
 
 
 @pytest.mark.parametrize("name", [*FILES, "crc32-0.json", "crc32-1.json"])
@@ -77,7 +77,7 @@ def test_every_file_is_compared_by_one_of_the_hosts(folder, name):
   file = written(folder) / name
   data = file.read_bytes()
   file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-  found = [manifest.difference(folder, index, 3) for index in range(3)]
+  found = [checksums.difference(folder, index, 3) for index in range(3)]
   # All need the sums themselves; a file that they are of is read by one.
   assert len([problem for problem in found if problem]) == (3 if name.startswith("crc32") else 1)
   assert all(str(file) in problem for problem in found if problem)
@@ -86,15 +86,15 @@ def test_every_file_is_compared_by_one_of_the_hosts(folder, name):
 @pytest.mark.parametrize("name", ["ocdbt.process_1/d/bb", "crc32-1.json"])
 def test_a_missing_file_is_named(folder, name):
   (written(folder) / name).unlink()
-  assert manifest.difference(folder) == f"{folder / name} is missing"
+  assert checksums.difference(folder) == f"{folder / name} is missing"
 
 
 def test_one_file_for_all_as_written_by_older_versions_is_read(folder):
-  manifest.write(folder)
+  checksums.write(folder)
   assert set(json.loads((folder / "crc32.json").read_text())) == set(FILES)
-  assert manifest.difference(folder) is None
+  assert checksums.difference(folder) is None
   (folder / "ocdbt.process_1/d/bb").write_bytes(b"1" * 6999)
-  assert "6,999 bytes, and had 7,000" in manifest.difference(folder)
+  assert "6,999 bytes, and had 7,000" in checksums.difference(folder)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
@@ -102,6 +102,6 @@ def test_one_file_for_all_as_written_by_older_versions_is_read(folder):
 def test_sums_that_are_none_of_ours_are_damage(folder, name, text):
   # What the other sums are compared with is itself as it was written.
   (folder / name).write_bytes(text.encode(errors="surrogateescape"))
-  if name != manifest.NAME:
-    (folder / manifest.NAME).write_text(json.dumps({name: manifest._sum(folder / name)}))
-  assert manifest.difference(folder) == f"{folder / name} cannot be read as what was written"
+  if name != checksums.NAME:
+    (folder / checksums.NAME).write_text(json.dumps({name: checksums._sum(folder / name)}))
+  assert checksums.difference(folder) == f"{folder / name} cannot be read as what was written"

@@ -5,18 +5,18 @@ import json
 
 import pytest
 
-from xmcap.scoring.report import blocks, browser
+from xmcap.scoring.report import captions
 from xmcap.scoring.scores import Scores
 
 
 def _unpacked(code, places, systems):
-  return json.loads(gzip.decompress(base64.b64decode(blocks.block(code, places, systems))))
+  return json.loads(gzip.decompress(base64.b64decode(captions.block(code, places, systems))))
 
 
 @pytest.fixture
 def places(ours):
   """Image key -> its place."""
-  return {key: place for place, key in enumerate(browser.keys_of(ours))}
+  return {key: place for place, key in enumerate(captions.keys_of(ours))}
 
 
 def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
@@ -54,9 +54,9 @@ def test_what_a_second_system_lacks_is_null(ours, theirs, places):
 
 
 def test_words_that_were_not_kept_are_null(bare):
-  places = {key: place for place, key in enumerate(browser.keys_of(bare))}
+  places = {key: place for place, key in enumerate(captions.keys_of(bare))}
   assert _unpacked("en", places, [bare])["rows"][0][1::2] == [None, None]
 
 
 def test_percentages_keep_the_digits_that_are_shown():
-  assert [blocks.scale(name) for name in ("cider", "exact", "chrf")] == [1000, 1000, 10]
+  assert [captions.scale(name) for name in ("cider", "exact", "chrf")] == [1000, 1000, 10]

@@ -13,7 +13,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from tests import pictures
-from xmcap.evaluation import placement
+from xmcap.evaluation import sharded_params
 from xmcap.launch import local
 from xmcap.training import sharding
 
@@ -28,12 +28,12 @@ MESHES = {
 def test_parameters_of_a_run_stay_where_they_lie():
   mesh = sharding.Partitioning().mesh()
   params = {"a": jax.device_put(np.ones(4), NamedSharding(mesh, PartitionSpec("fsdp")))}
-  placed = placement.place(params, [])
+  placed = sharded_params.for_evaluation(params, [])
   assert placed.params is params and placed.mesh == mesh and placed.rules is None
 
 
 def test_other_parameters_are_put_on_every_device_whole():
-  placed = placement.place({"a": np.ones(4)}, jax.local_devices())
+  placed = sharded_params.for_evaluation({"a": np.ones(4)}, jax.local_devices())
   lies = placed.params["a"].sharding
   assert lies.is_fully_replicated and lies.device_set == set(jax.local_devices())
   assert placed.mesh.axis_names == sharding.MESH_AXES and placed.rules
@@ -42,14 +42,15 @@ def test_other_parameters_are_put_on_every_device_whole():
 def test_parameters_that_decoding_needs_as_they_are_stay_where_they_lie():
   mesh = sharding.Partitioning().mesh(jax.devices()[:1])
   params = {"a": jax.device_put(np.ones((4, 2), np.float32), NamedSharding(mesh, PartitionSpec("fsdp")))}
-  assert placement.place_for_decoding(params, []).params is params
+  kept = sharded_params.for_decoding(params, []).params["a"]
+  assert kept.unsafe_buffer_pointer() == params["a"].unsafe_buffer_pointer()
 
 
 def test_decoding_cuts_by_model_and_pictures_alone():
-  placed = placement.place_for_decoding({"a": np.ones(4)}, jax.local_devices())
+  placed = sharded_params.for_decoding({"a": np.ones(4)}, jax.local_devices())
   rules = dict(placed.rules)
   assert rules["batch"] == ("data", "fsdp") and rules["embed"] is None
-  assert rules["table"] == rules["mlp"] == "model"
+  assert rules["vocab"] == rules["mlp"] == "model"
 
 
 # ---- eight simulated devices, in a process of their own ------------------------------------------
@@ -60,7 +61,7 @@ def eight_devices(tmp_path_factory):
   """{mesh: what it found}, see `main`."""
   file = tmp_path_factory.mktemp("meshes") / "result.json"
   given = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-  command = [sys.executable, "-m", "tests.evaluation.test_placement", str(file)]
+  command = [sys.executable, "-m", "tests.evaluation.test_sharded_params", str(file)]
   env = local.environment(8, given)
   result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
   assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
@@ -112,13 +113,11 @@ def main(file):
   from tests.training.test_sharding import captions
   from xmcap.evaluation import predictor as predictor_lib
   from xmcap.evaluation.evaluators import LossEvaluator
-  from xmcap.models import places
   from xmcap.models.decoding import generator as decoding
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.state import plan_state
 
   assert len(jax.devices()) == 8
-  places.TILE = (1, 1)  # numbers so small fill no tile
   (objective, _), (unrolled, _) = captions(layers=2, scan=True), captions(layers=2)
   stream = pictures.Captions(11, batch=3)
   load = {f"{number:02d}": pictures.caption(number)["image"] for number in range(11)}
@@ -144,7 +143,7 @@ def main(file):
       found["loss"] = [(row[1], row[2]) for row in LossEvaluator(objective, stream).run(params, 0)]
 
       generator = decoding.Generator(objective.module, max_length=6)
-      placed = placement.place_for_decoding(params, [], generator.cast)
+      placed = sharded_params.for_decoding(params, [], generator.cast)
       batch = [
         jax.ShapeDtypeStruct(shape, dtype, sharding=sharding.batch_sharding(mesh))
         for shape, dtype in (((8, 16, 16, 3), np.uint8), ((8, 2, 1), np.int32))

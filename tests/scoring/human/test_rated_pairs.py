@@ -7,7 +7,7 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring import published
-from xmcap.scoring.human import comparisons
+from xmcap.scoring.human import rated_pairs
 
 # shared/paper/VERIFICATION.md: scipy 1.17 on Tables 5 and 7; columns XM600, XM3600, COCO-dev.
 _RECOMPUTED = {
@@ -26,7 +26,7 @@ _HEADER = "m1,m2,lang,delta_sxs,delta_cider\n"
 
 @pytest.fixture(scope="module")
 def table6():
-  return comparisons.correlate(comparisons.read_published(), resamples=0, paper=True)
+  return rated_pairs.correlate(rated_pairs.read_published(), resamples=0, paper=True)
 
 
 def _read(tmp_path, *contents):
@@ -35,12 +35,12 @@ def _read(tmp_path, *contents):
     path = tmp_path / f"{number}.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     groups[f"G{number}"] = path
-  return comparisons.read(groups)
+  return rated_pairs.read(groups)
 
 
 @pytest.mark.parametrize("coefficient, group", _RECOMPUTED)
 def test_table_6_comes_out_of_tables_5_and_7(table6, coefficient, group):
-  values = [cell.value for cell in table6.cells[group][coefficient].values()]
+  values = [cell.value for (g, name, _), cell in table6.cells.items() if (g, name) == (group, coefficient)]
   assert values == pytest.approx(_RECOMPUTED[coefficient, group], abs=5.1e-5)
 
 
@@ -55,7 +55,7 @@ def test_no_cell_of_table_6_is_further_off_than_a_hundredth(table6):
   }
   for (coefficient, group), row in printed.items():
     for split in ("xm600", "xm3600", "coco_dev"):
-      value = table6.cells[group][coefficient][f"cider_{split}"].value
+      value = table6.cells[group, coefficient, f"cider_{split}"].value
       assert abs(round(value, 2) - float(row[split])) < 0.0101, (coefficient, group, split)
 
 
@@ -65,8 +65,8 @@ def test_points_are_counted_as_in_the_paper(table6):
 
 def test_order_of_a_pair_does_not_matter():
   def of(sign):
-    return comparisons.correlate(
-      [comparisons.Comparison("a", "b", "en", sign[i] * sxs, {"x": sign[i] * cider})
+    return rated_pairs.correlate(
+      [rated_pairs.RatedPair("a", "b", "en", sign[i] * sxs, {"x": sign[i] * cider})
        for i, (sxs, cider) in enumerate([(-3.0, 0.1), (5.0, 0.2), (0.0, -0.3), (7.5, 0.0)])],
       resamples=0,
     ).cells  # fmt: skip
@@ -78,8 +78,8 @@ def test_both_directions_of_a_comparison_are_drawn_together():
   # Drawn apart, a resample would not be symmetric and its Pearson coefficient would depend on a mean.
   rng = np.random.default_rng(0)
   deltas = rng.normal(size=(12, 2))
-  pairs = [comparisons.Comparison("a", "b", "en", s, {"x": d}) for s, d in deltas]
-  cell = comparisons.correlate(pairs, resamples=500, seed=4).cells["ALL"]["pearson"]["x"]
+  pairs = [rated_pairs.RatedPair("a", "b", "en", s, {"x": d}) for s, d in deltas]
+  cell = rated_pairs.correlate(pairs, resamples=500, seed=4).cells["ALL", "pearson", "x"]
   drawn = np.random.default_rng(4).integers(12, size=(500, 12))
   s, d = deltas[drawn].transpose(2, 0, 1)
   through_origin = (s * d).sum(1) / np.sqrt((s**2).sum(1) * (d**2).sum(1))
@@ -95,14 +95,14 @@ def test_own_files_are_read_and_grouped(tmp_path):
 
 
 def test_one_comparison_has_no_correlation(tmp_path):
-  result = comparisons.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\n"))
-  assert result.cells["G0"]["pearson"]["cider"].value is None
+  result = rated_pairs.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\n"))
+  assert result.cells["G0", "pearson", "cider"].value is None
   assert "no coefficient (-) for 3 cells" in result.terminal()
 
 
 def test_one_group_alone_is_not_repeated_as_all(tmp_path):
-  result = comparisons.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\nA,B,de,2,2.5\n"), resamples=0)
-  assert list(result.cells) == ["G0"]
+  result = rated_pairs.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\nA,B,de,2,2.5\n"), resamples=0)
+  assert list(result.points) == ["G0"]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_comparison_in_two_groups_is_refused(tmp_path):
 
 def test_written_twice_the_files_are_equal(tmp_path):
   for out in ("a", "b"):
-    comparisons.correlate(comparisons.read_published(), resamples=20, paper=True).write(tmp_path / out)
+    rated_pairs.correlate(rated_pairs.read_published(), resamples=20, paper=True).write(tmp_path / out)
   names = sorted(path.name for path in (tmp_path / "a").iterdir())
   assert names == ["correlations.csv", "correlations.json", "correlations.md"]
   assert [(tmp_path / "a" / n).read_bytes() for n in names] == [
@@ -158,3 +158,72 @@ def test_written_twice_the_files_are_equal(tmp_path):
     "cider_xm600"
   ]
   assert cell["low"] < cell["score"] < cell["high"]
+
+
+# Scores read back from table.json
+
+_SIGNATURE = "metric.cider:n=4|metric.chrf:n=3|tokenizer:x|subset:all"
+
+
+def _read_scores(tmp_path, content):
+  text = content if isinstance(content, bytes) else json.dumps(content).encode()
+  (tmp_path / "table.json").write_bytes(text)
+  return rated_pairs.read_scores({"a": tmp_path}, "cider")["a"]
+
+
+def test_scores_are_read_with_and_without_intervals(tmp_path):
+  rows = {"en": {"images": 2, "cider": 1}, "de": {"cider": {"score": 0.5, "low": 0.4, "high": 0.6}}}
+  assert _read_scores(tmp_path, {"signature": _SIGNATURE, "languages": rows}) == {"en": 1.0, "de": 0.5}
+
+
+@pytest.mark.parametrize(
+  "content, message",
+  [
+    (b"{", "broken JSON"),
+    (b"\xff", "not UTF-8"),
+    (b"[" * 100_000, "nested too deeply"),
+    ([], "no object 'languages'"),
+    ({"languages": {}}, "no object 'languages'"),
+    ({"languages": {"xx": {}}}, "unknown language 'xx'"),
+    ({"languages": {"en": {"bleu_4": 1.0}}}, "'en' has no 'cider'; name another --metric"),
+    ({"languages": {"en": 1.0}}, "'en': not an object of scores"),
+    ({"languages": {"en": {"cider": True}}}, "'cider' is no number"),
+    ({"languages": {"en": {"cider": float("nan")}}}, "NaN at"),
+    ({"languages": {"en": {"cider": {"low": 1}}}}, "'cider' is no number"),
+    ({"languages": {"en": {"cider": 1}}}, "is no signature of xmcap"),
+    ({"languages": {"en": {"cider": 1}}, "signature": "x"}, "'x' is no signature of xmcap"),
+  ],
+)
+def test_bad_tables_of_scores_are_one_line(tmp_path, content, message):
+  with pytest.raises(UsageError) as caught:
+    _read_scores(tmp_path, content)
+  assert message in str(caught.value) and str(tmp_path / "table.json") in str(caught.value)
+  assert str(caught.value).isprintable()
+
+
+def test_a_missing_folder_of_scores_is_named(tmp_path):
+  with pytest.raises(UsageError, match="absent/table.json: cannot be read"):
+    rated_pairs.read_scores({"a": tmp_path / "absent"}, "cider")
+
+
+@pytest.mark.parametrize(
+  "signature, message",
+  [
+    (_SIGNATURE, None),
+    (_SIGNATURE.replace("n=3", "n=5"), None),  # of another metric
+    (_SIGNATURE.replace("n=4", "n=5"), "signatures differ in metric.cider: n=4 against n=5: score both"),
+    (_SIGNATURE.replace("all", "xm600:1"), "signatures differ in subset: all against xm600:1"),
+  ],
+)
+def test_systems_must_be_scored_in_the_same_way(tmp_path, signature, message):
+  folders = {}
+  for name, of_system in (("a", _SIGNATURE), ("b", _SIGNATURE), ("c", signature)):
+    folders[name] = tmp_path / name
+    folders[name].mkdir()
+    table = {"languages": {"en": {"cider": 1.0}}, "signature": of_system}
+    (folders[name] / "table.json").write_text(json.dumps(table))
+  if message is None:
+    assert rated_pairs.read_scores(folders, "cider") == dict.fromkeys("abc", {"en": 1.0})
+  else:
+    with pytest.raises(UsageError, match=message):
+      rated_pairs.read_scores(folders, "cider")
