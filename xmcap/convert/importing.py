@@ -69,7 +69,7 @@ def convert(
   )
   model = "the T5 of bb, bg or lg" if isinstance(source.config, T5Config) else "the ViT of bb, bg or lg"
   say(f"next, {model}: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ...")
-  say(f"  and --gin.INITIAL_CHECKPOINT=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
+  say(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
 
 
 def _dropped_lines(dropped: Sequence[Dropped], most: int = 4) -> list[str]:

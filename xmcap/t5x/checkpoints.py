@@ -110,7 +110,7 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
   count = pairs.count({output.names[0]: output.shapes[0] for output in outputs})
   say(f"{found}: {len(outputs)} parameters, {count:,} numbers; the optimizer's state is not taken")
-  say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.INITIAL_CHECKPOINT={folder}")
+  say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
 
 
