@@ -104,7 +104,7 @@ def gathers(text):
   return {
     "all": sum(one.operation == "all-gather" for one in everything),
     "in loops": len(looped),
-    "bytes in loops": sum(size for one in looped for size, _ in hlo.arrays(one.shape)),
+    "bytes in loops": sum(size for one in looped for size in hlo.array_bytes(one.shape)),
   }
 
 

@@ -14,6 +14,15 @@ from xmcap.training.checkpoints.write import CheckpointPolicy
 from xmcap.training.optimizer import Optimizer
 
 
+def check_batch(pictures: int, groups: int, microbatches: int) -> None:
+  """Raises UsageError if the pictures of a batch do not divide over data x fsdp devices, or into microbatches."""
+  if pictures % groups or pictures % microbatches:
+    raise UsageError(
+      f"{pictures:,} pictures a batch do not divide over data x fsdp = {groups} devices and {microbatches} "
+      "microbatches: change one of them"
+    )
+
+
 class Once:
   """A value made when it is first asked for; an error in the making is raised each time."""
 
