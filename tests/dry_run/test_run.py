@@ -16,9 +16,9 @@ from xmcap.dry_run import first_step, trial_checkpoint
 from xmcap.dry_run import run as dry_run
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import evaluators
-from xmcap.training.checkpoints import read as saved
 from xmcap.training.checkpoints import settings
 from xmcap.training.checkpoints import write as checkpoints
+from xmcap.training.checkpoints.read import load_params
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state
@@ -272,7 +272,7 @@ def test_weights_that_are_not_there(corpus, run, quick):
 
 
 def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
-  params = jax.tree.map(np.array, saved.load_params(trained))
+  params = jax.tree.map(np.array, load_params(trained))
   params["encoder"]["encoder_norm"]["scale"][3] = np.nan
   count = np.zeros((), np.int32)
   save(tmp_path / "bad", TrainState(count, params, {"none": count}, count, count))

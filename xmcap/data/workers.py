@@ -25,21 +25,16 @@ class Pool:
     Raises:
       processes.Killed: a process ended in the middle of its work.
     """
-
-    def pack(numbered: tuple[int, tuple[Any, ...]], slot: int) -> bytes:
-      del slot
-      return processes_lib.pack(function, *numbered[1])
-
     done: dict[int, _Out] = {}
-    shared = processes_lib.share(self._workers, enumerate(zip(*iterables, strict=False)), pack)
-    for place in itertools.count():
-      while place not in done:
+    shared = processes_lib.share(self._workers, function, zip(*iterables, strict=False))
+    for expected in itertools.count():
+      while expected not in done:
         found = next(shared, None)
         if found is None:
           return
-        (number, _), result = found
+        number, result = found
         done[number] = result
-      yield done.pop(place)
+      yield done.pop(expected)
 
 
 @contextlib.contextmanager
