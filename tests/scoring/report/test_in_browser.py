@@ -172,7 +172,7 @@ def test_the_chart_changes_metric_and_order(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   columns = page.locator("#chart .column")
   assert columns.count() == 3 and page.locator("#chart .column .mark").count() == 3
-  assert page.locator("#languages .legend .key svg").count() == 4
+  assert page.locator("#languages .legend .key svg").count() == 2
   low, high = ours.table.intervals["en"]["cider_d"]
   tip = f"English\nCIDEr-D {ours.table.rows['en']['cider_d']:.3f} [{low:.3f}, {high:.3f}]"
   assert columns.nth(2).get_attribute("data-tip").startswith(tip)

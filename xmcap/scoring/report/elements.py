@@ -16,7 +16,7 @@ def escape(text: str) -> str:
   return html.escape(text)
 
 
-def tag(name: str, content_html: str, **attributes: str | int | bool | None) -> str:
+def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) -> str:
   """Returns an element; `class_` and `data_value` are written `class` and `data-value`, None and False are left out."""
   written = "".join(
     f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
