@@ -40,15 +40,7 @@ def write(
 ) -> None:
   """Writes the page. The same runs at the same time give the same bytes.
 
-  Args:
-    path: the file.
-    runs: what it shows.
-    metrics: of evaluations, in order.
-    notes: lines at the top, such as which folders were left out.
-    now: seconds since 1970, by which a run is silent; None: the clock's.
-
-  Raises:
-    XmcapError: the file cannot be written.
+  `notes` are lines at the top, such as which folders were left out; `now` is as in `read_runs`.
   """
   charts = {
     "learning": charts_lib.learning(runs),

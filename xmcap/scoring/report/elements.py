@@ -34,11 +34,7 @@ def resource(name: str, package: str = __package__) -> str:
 def page_head(title: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
   """Returns a page up to `<body>`; it may load nothing from anywhere.
 
-  Args:
-    title: of the window.
-    style: its style sheet, which follows the colours of all pages.
-    scripts: whether it has scripts, which stand in the page itself.
-    images: what it may show, as a Content-Security-Policy says it.
+  Its scripts, if any, stand in the page itself; `images` says what it may show, in words of a Content-Security-Policy.
   """
   policy = f"default-src 'none'; img-src {images}; style-src 'unsafe-inline'"
   if scripts:
@@ -60,10 +56,7 @@ def page_head(title: str, style: str, scripts: bool = False, images: str = "'non
 def contents(sections_html: Mapping[str, str], links: Mapping[str, str], skip_to: str) -> str:
   """Returns the bar of links to the sections that are there, and the beginning of `<main>`.
 
-  Args:
-    sections_html: id -> section, empty if it is not there.
-    links: id -> text of the link.
-    skip_to: id of the section that a reader by keyboard may skip to.
+  A section is known by its id, and empty if it is not there. A reader by keyboard may skip to the section `skip_to`.
   """
   items = "".join(tag("a", links[name], href=f"#{name}") for name, body in sections_html.items() if body)
   return f"""<a class="skip" href="#{skip_to}">Skip to the table</a>

@@ -41,10 +41,7 @@ def short_signature(signature: str) -> str:
 def notices(table: tables.Table, others: Others, name: str = "") -> str:
   """Returns a box with the tables' notes, and with what makes other tables incomparable; "" without any.
 
-  Args:
-    table: that the report is about.
-    others: shown beside.
-    name: of the system of `table`, where its notes must be told from those of other systems.
+  `name` is that of the system of `table`, where its notes must be told from those of other systems.
   """
   about = f"<b>{escape(name)}</b>: " if name else ""
   notes = [f"{about}{escape(note)}" for note in table.notes]

@@ -11,11 +11,7 @@ _WEAKEST = 0.02  # below that, the tint would only mark noise
 
 
 def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
-  """Returns the section; "" if no system's health is known.
-
-  Args:
-    healths: system -> language code -> health of its captions.
-  """
+  """Returns the section of system -> language code -> health of its captions; "" if no system's is known."""
   known = [(name, of_languages) for name, of_languages in healths.items() if of_languages]
   if not known:
     return ""

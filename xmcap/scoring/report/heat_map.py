@@ -26,9 +26,7 @@ _MAP = """<div class="sheet heat-sheet">
 def section(systems: Mapping[str, Result], from_first: bool = False) -> str:
   """Returns the section: a heat map if regions are known, and the table of groups.
 
-  Args:
-    systems: name -> result; scores are those of the first.
-    from_first: whether differences of systems are those of the others to the first, not of it to the others.
+  Scores are those of the first system. `from_first`: differences are those of the others to it, and not the reverse.
   """
   (name, first), *others = systems.items()
   groups = _groups(first)

@@ -9,11 +9,8 @@ from xmcap.scoring.report.elements import language_name, tag
 def heading(content_html: str, numeric: bool = True, hint: str = "", sorted: bool = False) -> str:
   """Returns a heading that sorts.
 
-  Args:
-    content_html: its text.
-    numeric: whether the column holds numbers, which stand to the right and are sorted from the highest down.
-    hint: for a reader who rests on it.
-    sorted: whether the rows come in its order, ascending.
+  A numeric column stands to the right and is sorted from the highest down. `hint` is shown to a reader who rests on the
+  heading; `sorted`: the rows come in its order, ascending.
   """
   arrow = tag("span", "", aria_hidden="true", class_="arrow")
   button = tag("button", content_html + arrow, type="button", data_tip=hint or None)
@@ -30,12 +27,8 @@ def table(
 ) -> str:
   """Returns a table in a box that scrolls sideways.
 
-  Args:
-    name: its id.
-    headings_html: made by `heading`.
-    rows_html: the cells of each row, made by `text`, `row_head`, `number` and `absent`.
-    foot_html: the same, of rows that stay below, whatever the order.
-    label: what it holds, for those who do not see it.
+  The headings are made by `heading`, the cells of a row by `text`, `row_head`, `number` and `absent`. Rows of the foot
+  stay below, whatever the order. `label` is for those who do not see the table.
   """
   body, foot = (
     "".join(tag("tr", "".join(cells)) + "\n" for cells in rows) for rows in (rows_html, foot_html)
