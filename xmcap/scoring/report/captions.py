@@ -82,8 +82,8 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
       for name in table.metrics
     ],
     "languages": {
-      code: {"name": languages.get(code).english_name, "direction": languages.get(code).direction}
-      for code in table.rows
+      code: {"name": language.english_name, "native": language.native_name, "direction": language.direction}
+      for code, language in ((code, languages.get(code)) for code in table.rows)
     },
     "keys": list(keys),
     "regions": [{"code": locale, "name": region_name(locale)} for locale, _ in regions],

@@ -5,7 +5,6 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 
-from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 
 _MAX_BUTTONS = 4  # more options than these go into a list that unfolds
@@ -127,17 +126,15 @@ def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
   )
 
 
+def table_holder(label: str, **attributes: str) -> str:
+  """Returns the box, which scrolls sideways, of a table that a script makes; `label` is for those who do not see it."""
+  return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
+
+
 def named(name: str, number: int | None) -> str:
   """Returns the name of a system after its mark, which a script draws by its number; None: the bar of the first."""
   key = tag("span", "", class_="key", data_mark="bar" if number is None else number)
   return tag("span", f"{key}<bdi>{escape(name)}</bdi>", class_="named")
-
-
-def language_name(code: str) -> str:
-  """Returns the name of a language, in English and in itself."""
-  language = languages.get(code)
-  native = tag("bdi", language.native_name, class_="native", lang=code, dir=language.direction)
-  return f"{language.english_name} {native}"
 
 
 def decimals(metric: str) -> int:

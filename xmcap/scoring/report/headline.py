@@ -7,8 +7,8 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
 from xmcap.scoring.report import elements
-from xmcap.scoring.report.chart import Others
 from xmcap.scoring.report.elements import escape, tag
+from xmcap.scoring.report.scores import Others
 from xmcap.scoring.signature import Signature, shortened
 
 _METRICS = {
