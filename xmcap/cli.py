@@ -10,7 +10,6 @@ import difflib
 import errno
 import os
 import sys
-from collections.abc import Callable
 
 from xmcap import __version__, terminal
 from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score
@@ -25,24 +24,16 @@ _STOPPED = 130  # by the keyboard, as a shell says it
 _LINE = 4_000  # characters of an error at most: paths may have as many
 
 
-def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = None) -> int:
-  """Runs the command; returns its exit code.
-
-  Args:
-    argv: the arguments; None: those of the process.
-    leave: ends the process when a command is done that holds nothing but memory; None: the caller goes on.
-  """
+def main(argv: list[str] | None = None) -> int:
+  """Runs the command with these arguments, or those of the process; returns its exit code."""
   argv = sys.argv[1:] if argv is None else argv
   try:
     arguments, rest = _parser().parse_known_args(argv)
     if not arguments.hands_words_on:
       _check_utf8(argv)
     arguments.overrides = _overrides(arguments, rest, argv)
-    result = arguments.run(arguments)
+    arguments.run(arguments)
     sys.stdout.flush()
-    if leave is not None and result is not None:
-      # To free its millions of captions one by one would take as long as reading them did.
-      leave(0)
   except XmcapError as error:
     # Gin adds the chain of configurables that called; what is wrong stands before it.
     line = _line(str(error).split("\n  In call to configurable")[0])
@@ -77,7 +68,7 @@ def _line(text: str) -> str:
 def console() -> None:
   """What the installed command calls."""
   terminal.guard()
-  code = main(leave=os._exit)
+  code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
     # Threads may still wait for a host or a disk that does not answer, and Python would wait for them. And where the
     # keyboard interrupted code that was made of a text, as numba's is, Python itself would die of the signal.

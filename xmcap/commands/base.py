@@ -28,8 +28,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
   """Declares a subcommand: `run(arguments)` is called with what was parsed.
 
-  What it returns, if anything, says that nothing but memory is left to be given back. One that `hands_words_on` gives
-  its arguments to another program as they are; those of all others must be UTF-8.
+  One that `hands_words_on` gives its arguments to another program as they are; those of all others must be UTF-8.
   """
   command = commands.add_parser(
     name,

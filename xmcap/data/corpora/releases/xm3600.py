@@ -27,6 +27,7 @@ from xmcap.data.corpora.shards import image_to_store
 from xmcap.data.progress import Progress, Say
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
+from xmcap.scoring.inputs import Input
 from xmcap.storage import files
 
 NAME = "xm3600"
@@ -153,9 +154,8 @@ def read_lines(captions: pathlib.Path, work_dir: pathlib.Path, options: Options)
     return Lines(path, **json.loads(about.read_text(encoding="utf-8")))
   problems = Problems(options.on_bad)
   keys, offsets = [], []
-  with xm3600_lines.open_captions(captions) as file, files.whole(path) as copy:
-    counted = _Counted(file)
-    for image in xm3600_lines.read_images(counted, captions.name, problems):
+  with Input(captions) as source, files.whole(path) as copy:
+    for image in xm3600_lines.read_images(source, captions.name, problems):
       if len(keys) % options.shard_pictures == 0:
         offsets.append(copy.tell())
       keys.append(image.key)
@@ -164,22 +164,9 @@ def read_lines(captions: pathlib.Path, work_dir: pathlib.Path, options: Options)
   if not keys:
     problems_seen = f" ({', '.join(problems.counts)})" if problems.counts else ""
     raise XmcapError(f"{captions}: no line of it can be used{problems_seen}: give the captions as published")
-  values = {"lines": counted.lines, "keys": keys, "offsets": offsets, "problems": problems.to_json()}
+  values = {"lines": source.num_lines, "keys": keys, "offsets": offsets, "problems": problems.to_json()}
   files.write_text(about, json.dumps(values, ensure_ascii=False))
   return Lines(path, **values)
-
-
-class _Counted:
-  """A file that counts the lines read from it."""
-
-  def __init__(self, file):
-    self._file = file
-    self.lines = 0
-
-  def readline(self, size: int) -> bytes:
-    line = self._file.readline(size)
-    self.lines += bool(line)
-    return line
 
 
 @dataclasses.dataclass(frozen=True)
