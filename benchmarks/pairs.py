@@ -42,8 +42,8 @@ train.model_dir = %MODEL_DIR
 train.objective = @ToyObjective()
 train.stream = @ToyStream()
 train.total_steps = 40
-train.log_every = 20
-train.tensorboard = False
+hooks.log_every = 20
+Writers.tensorboard = False
 train.checkpoint = @CheckpointPolicy()
 CheckpointPolicy.every = 10
 Optimizer.transformation = @adam
@@ -226,7 +226,8 @@ def main() -> None:
   # Libraries are imported once; no side initialises jax in the process that the others come from.
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
-    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600", "xmcap.evaluation.model_dir",
+    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600",
+     "xmcap.evaluation.model_dir",
      "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36", "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}

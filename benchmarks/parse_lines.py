@@ -5,8 +5,7 @@ usage: python benchmarks/parse_lines.py [--captions=12000] [--order=image|langua
 Both read the same generated coco_mt_train.jsonl.bz2 in a process of its own, turn about, in the same run; time is the
 process's CPU time, from when it has imported what it needs. The plain loop reads each line with `bz2` and `json` and
 takes out the id, the language and the text; ours also finds the picture and checks the text, and gives the English
-captions once. What decompression takes alone (once for the index, once for the lines) is said, since with it no parser
-can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
+captions once. What decompression takes alone is said, since with it no parser can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
 of a process that spills all captions of a file, as a build does; longer files are the same one over and over (bzip2
 files may follow one another).
 """
@@ -42,20 +41,13 @@ def plain(path: pathlib.Path) -> int:
 
 def ours(path: pathlib.Path) -> int:
   """The parser of the builds, all checks included; returns the lines."""
-  import numpy as np
-
   from xmcap.data.corpora import lines
   from xmcap.data.corpora.problems import Problems
-  from xmcap.data.corpora.releases import translations
 
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
-  problems, count = Problems(), 0
-  with tempfile.TemporaryDirectory() as work_dir:
-    file = lines.open_lines(path, pathlib.Path(work_dir))
-    for chunk in range(file.chunks):
-      for batch in file.batches(chunk):
-        _, read = parser.parse(batch, count + 1, str, problems)
-        count += read
+  parser, problems, count = _parser(path), Problems(), 0
+  for text, _ in lines.chunks(path):
+    _, read = parser.parse(text, count + 1, problems)
+    count += read
   assert not problems.counts, problems.counts
   return count
 
@@ -64,32 +56,33 @@ def decompressed(path: pathlib.Path) -> int:
   """Decompression alone, as ours does it; returns 0."""
   from xmcap.data.corpora import lines
 
-  with tempfile.TemporaryDirectory() as work_dir:
-    file = lines.open_lines(path, pathlib.Path(work_dir))
-    for chunk in range(file.chunks):
-      for _ in file.batches(chunk):
-        pass
+  for _ in lines.chunks(path):
+    pass
   return 0
 
 
 def spilled(path: pathlib.Path) -> int:
   """The first phase of a build, in this process alone; returns the lines."""
-  import numpy as np
-
   from xmcap.data.corpora import lines, spill
+  from xmcap.data.corpora.problems import Problems
+
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    return spill.spill(
+      path,
+      _parser(path),
+      pathlib.Path(folder),
+      "train",
+      chunk_bytes=lines.CHUNK_BYTES,
+      processes=1,
+      problems=Problems(),
+      say=lambda line: None,
+    ).lines
+
+
+def _parser(path: pathlib.Path):
   from xmcap.data.corpora.releases import translations
 
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
-  count = 0
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    work_dir = pathlib.Path(folder)
-    file = lines.open_lines(path, work_dir)
-    for chunk in range(file.chunks):
-      spill.write(file, parser, work_dir, "train", [1_000_000], chunk)
-      spill_path = spill.path_of(work_dir, "train", chunk)
-      count += spill.num_lines(spill_path)
-      spill_path.unlink()
-  return count
+  return translations.Parser(path.name, translations.CocoIds({n: n - 1 for n in range(1, 1_000_000)}))
 
 
 WAYS = {"plain": plain, "ours": ours, "decompressed": decompressed, "spilled": spilled}

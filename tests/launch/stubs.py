@@ -46,7 +46,7 @@ HOSTILE = [
   "#",
   ": x",
   "--gin.INITIAL_CHECKPOINT=['a', \"b\"]",
-  "--gin.train.evaluators=[@LossEvaluator(), @CaptionEvaluator()]",
+  "--gin.hooks.evaluators=[@LossEvaluator(), @CaptionEvaluator()]",
 ]
 
 _RECORDER = """#!{python} -SEI

@@ -44,7 +44,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   # One small program, whatever the run decodes at once.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
-  splits: dict[tuple[str, str], checks.Split] = {}
+  splits: dict[tuple[str, str], checks.SplitSample] = {}
   stream = report.check("data", lambda: _read_split(run["stream"](), splits), vocabulary=vocabulary.peek())
   evaluators = [
     _make_evaluator(report, number, bound, splits, vocabulary.peek())

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xmcap.evaluation import placement
+from xmcap.evaluation import sharded_params
 from xmcap.evaluation.predictor import Predictor
 from xmcap.languages import LANGUAGES
 from xmcap.models.captioner import Captioner
@@ -68,10 +68,10 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   search, max_length, pictures, cache_dtype = (run_lib.option(Predictor, name) for name in wanted)
   captioner: Captioner = run.objective.module
   devices = topology.devices()
-  placed = placement.place({}, [one for one in devices if one.process_index == devices[0].process_index])
+  placed = sharded_params.for_evaluation({}, [one for one in devices if one.process_index == devices[0].process_index])
   pictures = -(-pictures // placed.groups) * placed.groups
   generator = decoding.Generator(captioner, search, max_length, pictures, cache_dtype)
-  mesh, whole, rows = placed.mesh, placed.whole, sharding.batch_sharding(placed.mesh)
+  mesh, whole, rows = placed.mesh, placed.replicated, sharding.batch_sharding(placed.mesh)
   side, count = captioner.vit.image_size, len(LANGUAGES)
   prompt = run.shapes["prompt_tokens"][0][-1]
 

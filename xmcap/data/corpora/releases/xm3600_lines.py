@@ -83,10 +83,10 @@ def _kind(line: bytes, error: UsageError) -> str:
   cause = error.__cause__
   if isinstance(cause, UnicodeDecodeError):
     return "bad_utf8"
-  if line.startswith(b"{") and isinstance(cause, json.JSONDecodeError):
-    if cause.pos >= len(cause.doc) or cause.msg.startswith("Unterminated string"):
-      return "cut_line"
-  return "not_json"
+  is_cut = isinstance(cause, json.JSONDecodeError) and (
+    cause.pos >= len(cause.doc) or cause.msg.startswith("Unterminated string")
+  )
+  return "cut_line" if is_cut and line.startswith(b"{") else "not_json"
 
 
 def _captions(row: dict, where: str, problems: Problems) -> Iterator[tuple[str, str, str]]:
