@@ -53,7 +53,7 @@ def text(row: dict[str, Any], member: str, where: str, hint: str = "") -> str:
 
 def texts(value: Any) -> list[str] | None:
   """Returns a list of texts as it is, and None for anything else."""
-  return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+  return value if isinstance(value, list) and set(map(type, value)) <= {str} else None
 
 
 def released(
