@@ -1,4 +1,4 @@
-"""The words of many captions as numbers: what tokenisers give and metrics count."""
+"""The words of many captions as numbers, made by tokenisers and counted by metrics."""
 
 import dataclasses
 import functools
