@@ -140,9 +140,7 @@ def held_all(
 
 @contextlib.contextmanager
 def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
-  """Within it files are written that appear all at once at its end, or not at all; however the process ends.
-
-  It is about what `whole_files.replacing` writes, and `whole_files.remove` removes, in one folder.
+  """What `whole_files.replacing` writes and `remove` removes in a folder appears all at once at the end, or not at all.
 
   Args:
     path: the folder; made if need be, and held meanwhile.
@@ -176,9 +174,6 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
 
 def settle(path: str | os.PathLike, folder: bool = True) -> None:
   """Puts files that were written `together` right where a kill came between; before they are read.
-
-  Args:
-    path, folder: as of `together`.
 
   Raises:
     XmcapError: they are being written, or cannot be put right; says what to do.

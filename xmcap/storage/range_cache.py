@@ -68,7 +68,6 @@ class RangeCache:
   """A cache in a folder, safe in threads and processes; see `RecordCache`.
 
   Args:
-    directory: its folder; made if absent.
     size: bytes on disk at most.
     idle: seconds without a read after which a range may make room.
     look_every: seconds for which a full cache is not tried again.
