@@ -3,10 +3,10 @@
 All of it follows from the index of lengths (lengths.py) without reading a record, so that every process finds the same.
 """
 
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,10 @@ from xmcap.data.lengths import LengthIndex
 _KEPT = 16  # batches before and after the last one that was asked for
 
 
-@dataclasses.dataclass(frozen=True)
-class Bucket:
-  """A batch before it is read.
+class Bucket(NamedTuple):
+  """A batch before it is read: the positions of its pictures, int64 [B], and T of its targets.
 
-  Attributes:
-    positions: int64 [B], of its pictures in the stream.
-    longest: int64 [B], pieces of the longest caption drawn of each picture, its end included; 0 where there is none.
-    length: T, of its targets.
+  `longest`, int64 [B], is the longest caption drawn of each picture, in pieces with the end; 0 where there is none.
   """
 
   positions: np.ndarray
@@ -99,7 +95,7 @@ class Buckets:
     by_layout = np.argsort(layouts, kind="stable")
     for rows in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
       codes = self._index.layouts[int(layouts[rows[0]])].encode()
-      columns, places = drawn.captions(rows, self._drawing.layout(codes, codes.split()))
+      columns, places = drawn(rows, self._drawing.layout(codes, codes.split()))
       if columns[0, 0] < len(self._drawing.languages):  # else there is no caption in these languages
         longest[rows] = self._index.lengths[self._index.starts[indices[rows], None] + places].max(axis=1)
     return longest

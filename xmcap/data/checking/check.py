@@ -61,10 +61,6 @@ def check(
     max_characters: longer captions are counted.
     processes: None: one a core.
     progress: called with a split, the records so far, and all of its records.
-
-  Raises:
-    UsageError: the folder is no corpus, or has no such split.
-    XmcapError: the findings cannot be written.
   """
   if out is None and addresses.is_remote(directory):
     raise UsageError(f"{directory} is not on this machine: say where the report goes with --out=DIR")

@@ -42,9 +42,6 @@ class SplitFindings:
   """The findings in a split; as a string, for people.
 
   Attributes:
-    split: its name.
-    pictures: records.
-    captions: in all languages.
     bytes: of the pictures, as stored.
     formats: `JPEG` and so on -> pictures.
     counts: kind -> finds.

@@ -74,13 +74,9 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-  """Rows by split and language; `statistics_tables.text` makes tables of them.
+  """Split -> its images, rows by split and language, split -> the corpus whose published figures it is compared with.
 
-  Attributes:
-    images: split -> images in it.
-    rows: a row for each language that a split has captions in, in the order of the codes.
-    published: split -> the corpus whose published figures it is compared with.
-    target_length: T, at which targets are cut; 0 where pieces were not counted.
+  `target_length` is T, at which targets are cut; 0 where pieces were not counted.
   """
 
   images: dict[str, int]
@@ -108,10 +104,6 @@ def statistics(
       records are named after, and none for a release.
     processes: for large splits; None: one a core.
     progress: called with a split's name, records so far, and all records.
-
-  Raises:
-    UsageError: the folder holds neither, there is no such corpus, or the vocabulary cannot be read.
-    XmcapError: a file is damaged (names it, and the line).
   """
   directory = addresses.absolute(directory).rstrip("/")
   if corpus and corpus not in published.CORPORA:
