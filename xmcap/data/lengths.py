@@ -148,15 +148,9 @@ def write(
     source = RecordSource(directory, split)
     if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
       raise UsageError(f"--splits: '{split}' is a part of a split: the index is of whole ones")
-    counted = workers.map_records(
-      _count,
-      source,
-      vocabulary,
-      chunk=_CHUNK,
-      processes=processes,
-      progress=functools.partial(progress, split) if progress else None,
-    )
-    layouts, layout_of, pieces = _merged(counted)
+    done = functools.partial(progress, split) if progress else None
+    parts = workers.map_records(_count, source, vocabulary, chunk=_CHUNK, processes=processes, progress=done)
+    layouts, layout_of, pieces = _merged(parts)
     folder = pathlib.Path(folder_of(directory, split, vocabulary))
     about = {**_facts(source, split, vocabulary), "captions": len(pieces), "layouts": layouts}
     with outputs.together(folder):

@@ -121,14 +121,21 @@ class CaptionStream(PictureStream):
     self._prompts = self._prompt_table(prompt_length)
     if list(target_lengths) != sorted(set(target_lengths)):
       raise UsageError(f"target_lengths {tuple(target_lengths)}: give rising lengths")
-    self.target_lengths = (*(size for size in target_lengths if size < target_length), target_length)
-    if self.target_lengths[0] < 2 or bucket_window < 1:
+    sizes = (*(size for size in target_lengths if size < target_length), target_length)
+    if sizes[0] < 2 or bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
-    self.bucket_window = bucket_window if len(self.target_lengths) > 1 else 1
     weights = np.array(list(self._weights.values()))
     self._drawing = Drawing(seed, self.languages, weights, self._count_power, captions_per_image, len(source))
-    self._index = lengths.index_of(source, self.vocabulary) if len(self.target_lengths) > 1 else None
-    self._buckets: Buckets | None = None
+    self._index = lengths.index_of(source, self.vocabulary) if len(sizes) > 1 else None
+    self._plan(sizes, bucket_window)
+
+  def _plan(self, target_lengths: tuple[int, ...], bucket_window: int) -> None:
+    """Plans batches of the stream's size."""
+    self.target_lengths = target_lengths
+    self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
+    self._buckets = Buckets(
+      self._drawing, self._index, self._indices, self.pictures, target_lengths, self.bucket_window
+    )
 
   def _prompt_table(self, prompt_length: int) -> np.ndarray:
     """int32 [languages + 1, P]; the last row, all pads, is for a picture without a caption in them."""
@@ -160,41 +167,23 @@ class CaptionStream(PictureStream):
   def resized(self, pictures: int) -> "CaptionStream":
     """As in every stream, with targets of the largest length and pictures in drawn order."""
     stream = super().resized(pictures)
-    stream.target_lengths, stream.bucket_window, stream._buckets = self.target_lengths[-1:], 1, None
+    stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple["CaptionStream", int]:
     """As in every stream, with pictures in drawn order."""
     stream, steps = super().first(count, multiple)
-    stream.bucket_window, stream._buckets = 1, None
+    stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
 
   def mix_of_lengths(self, steps: int) -> dict[int, float]:
     """T -> its share of about the first `steps` batches."""
-    if len(self.target_lengths) == 1:
-      return {self.target_lengths[0]: 1.0}
-    return self._current_buckets().mix(steps)
-
-  def _current_buckets(self) -> Buckets:
-    """The batches by length; only where there are several lengths."""
-    with self._lock:
-      if self._buckets is None:
-        self._buckets = Buckets(
-          self._drawing,
-          self._index,
-          self._indices,
-          self.pictures,
-          self.target_lengths,
-          self.bucket_window,
-        )
-      return self._buckets
+    return self._buckets.mix(steps)
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
-    length, longest = self.target_lengths[-1], None
-    if len(self.target_lengths) > 1:
-      bucket = self._current_buckets().batch(step)
-      rows = positions - step * self.pictures
-      positions, longest, length = bucket.positions[rows], bucket.longest[rows], bucket.length
+    bucket = self._buckets.batch(step)
+    rows = positions - step * self.pictures
+    positions = bucket.positions[rows]
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
@@ -207,9 +196,9 @@ class CaptionStream(PictureStream):
 
     self._load_pixels(pixels, pictures(), positions)
     tokens = self._encoded(texts)
-    if longest is not None:
-      self._check_index(keys, tokens, longest)
-    return _Captions(keys, positions, np.array(columns), tokens, length)
+    if bucket.longest is not None:
+      self._check_index(keys, tokens, bucket.longest[rows])
+    return _Captions(keys, positions, np.array(columns), tokens, bucket.length)
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
     keys = [key for part in parts for key in part.keys]

@@ -45,8 +45,6 @@ def train_vocabulary(
   text_file: str,
   out_model: str,
   size: int = 4_000,
-  character_coverage: float = 0.9999,
-  normalization: str = "identity",
   span_words: bool = False,
 ) -> "Vocabulary":
   """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces: the same bytes each time.
@@ -55,9 +53,6 @@ def train_vocabulary(
     text_file: UTF-8 text, one sentence a line.
     out_model: the file to write.
     size: pieces wanted, special ones included; a text too small for so many gives fewer.
-    character_coverage: share of the text's characters that get a piece; the others are spelt in bytes.
-    normalization: SentencePiece's rule name. None by default, so that decoding gives back the text that was
-      encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's zero-width non-joiners.
     span_words: pieces may hold several words, such as a whole name: short targets, but unlike mT5.
   """
   # Read once before, for the trainer would swallow an error of its iterator.
@@ -72,8 +67,10 @@ def train_vocabulary(
       vocab_size=size,
       hard_vocab_limit=False,
       byte_fallback=True,
-      character_coverage=character_coverage,
-      normalization_rule_name=normalization,
+      character_coverage=0.9999,  # rarer characters are spelt in bytes
+      # Decoding gives back the text that was encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's
+      # zero-width non-joiners.
+      normalization_rule_name="identity",
       split_by_whitespace=not span_words,
       split_by_unicode_script=not span_words,
       max_sentencepiece_length=48 if span_words else 16,

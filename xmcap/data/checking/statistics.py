@@ -115,9 +115,9 @@ def statistics(
   for split in records.splits(directory):
     source = records.RecordSource(directory, split)
     name = f"{split} (records)"
-    split_progress = functools.partial(progress, name) if progress else None
+    done = functools.partial(progress, name) if progress else None
     parts = workers.map_records(
-      _count_records, source, model, chunk=_CHUNK, processes=processes, progress=split_progress
+      _count_records, source, model, chunk=_CHUNK, processes=processes, progress=done
     )
     found.rows.extend(_rows(name, parts))
     found.images[name], found.published[name] = len(source), corpus or published.name(directory)
@@ -166,10 +166,7 @@ def _count_records(
   source: records.RecordSource, indices: range, vocabulary: Vocabulary | None
 ) -> dict[str, _Counts]:
   captions = (
-    [
-      (language.decode(), text.decode())
-      for language, text in zip(record.languages, record.texts, strict=True)
-    ]
+    [(code.decode(), text.decode()) for code, text in zip(record.languages, record.texts, strict=True)]
     for record in source.iterate(indices, records.parse_columns)
   )
   return _count(captions, vocabulary)
