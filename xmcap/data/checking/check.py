@@ -1,6 +1,6 @@
 """The check of a built corpus: every record read, every picture decoded, every caption looked at.
 
-`xmcap.data.checking.preflight` looks at a little of a corpus before a run; this looks at all of it, on all cores, and
+`preflight.py` looks at a little of a corpus before a run; this looks at all of it, on all cores, and
 lists its finds. A record that a run could not use is an error; an odd caption is a warning, for of many millions of
 machine translations some are odd.
 """

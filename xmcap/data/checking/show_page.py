@@ -58,7 +58,7 @@ def write_sheet(
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
   style = elements.resource("base.css") + elements.resource("sheet.css", __package__)
-  head = elements.page_head(_escape(title), style, images="data:")
+  head = elements.page_head(title, style, images="data:")
   page = f"""{head}<main id="top">
 <header class="page-head"><h1>{_escape(title)}</h1>
 <p class="lede">{count}, as the model sees them</p>

@@ -22,7 +22,7 @@ class CheckpointPolicy:
   Attributes:
     every: steps between two checkpoints; 0: none by steps.
     minutes: also write one when this time has passed since the last, by the clock of process 0, checked at each report
-      (`train.log_every`); 0: none by time.
+      (`hooks.log_every`); 0: none by time.
     keep: how many of the newest to keep.
     keep_every: write and keep forever the checkpoints of multiples of this step; 0: none.
     best_metric: a metric of the evaluators. A checkpoint is written before each evaluation, and the best is kept.
