@@ -38,7 +38,7 @@ class RegisteredCorpus:
     self._vocabularies: dict[str, Vocabulary] = {}
 
   def __deepcopy__(self, memo) -> "RegisteredCorpus":
-    return self  # gin copies what it is given, and a registration is one thing
+    return self  # gin copies its arguments, and a registration is one thing
 
   def source(self, split: str) -> RecordSource:
     """The records of a split, or of a part of one in TFDS's notation; UsageError or XmcapError as `RecordSource`."""

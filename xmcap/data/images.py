@@ -22,7 +22,7 @@ MAX_SCANS = 256
 """Passes of a JPEG over its pixels, each for a few bytes; progressive ones have some ten."""
 
 NUM_DRAWS = 5
-"""How many uniform numbers one augmentation takes."""
+"""Uniform numbers that one augmentation takes."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, as EPS does
 _ORIENTATION_TAG = 0x0112

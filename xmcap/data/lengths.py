@@ -232,7 +232,7 @@ def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Coun
 
 
 def _merged(parts: Iterable[Counted]) -> Counted:
-  """What was counted of successive records; pieces as the smallest integers that hold them."""
+  """The parts of successive records as one, the pieces as the smallest integers that hold them."""
   layouts: dict[str, int] = {}
   numbers, pieces = [], []
   for names, layout_of, counts in parts:

@@ -28,7 +28,7 @@ from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt")
-"""Where a caption comes from: written by a person, or machine translated."""
+"""Origins of a caption: written by a person, or machine translated."""
 
 FEATURES = tfds.features.FeaturesDict(
   {

@@ -165,13 +165,13 @@ class CaptionStream(PictureStream):
     }
 
   def resized(self, pictures: int) -> "CaptionStream":
-    """As in every stream, with targets of the largest length and pictures in drawn order."""
+    """See `PictureStream`; targets have the largest length, and pictures come in drawn order."""
     stream = super().resized(pictures)
     stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple["CaptionStream", int]:
-    """As in every stream, with pictures in drawn order."""
+    """See `PictureStream`; pictures come in drawn order."""
     stream, steps = super().first(count, multiple)
     stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps

@@ -1,4 +1,4 @@
-"""How much text a corpus holds: captions, words, characters and pieces of each language in each split."""
+"""The amount of text in a corpus: captions, words, characters and pieces of each language in each split."""
 
 import collections
 import dataclasses
