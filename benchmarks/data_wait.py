@@ -8,6 +8,7 @@ import itertools
 import tempfile
 
 import common
+import report
 
 from xmcap.data.stream import CaptionStream
 from xmcap.training import loop
@@ -50,6 +51,14 @@ def main():
   print(f"waiting for data: {streamed['waiting_for_data']:.1%} of the time")
   ratio = streamed["captions_per_second"] / repeated["captions_per_second"]
   print(f"ratio of captions/s, stream / one batch again and again: {ratio:.2f}")
+  report.write(
+    "data_wait",
+    "The device waits for data, tiny model",
+    [
+      ("share of the time that the device waits", f"{streamed['waiting_for_data']:.1%}"),
+      ("captions a second, the stream / one batch again and again", f"{ratio:.2f}"),
+    ],
+  )
 
 
 if __name__ == "__main__":

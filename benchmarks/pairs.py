@@ -1,6 +1,6 @@
 """Two of a command at once into one output: afterwards it is what an undisturbed one writes, to the bit.
 
-usage: python benchmarks/pairs.py [--pairs=100] [--commands=build,train,score,convert] [--seed=0] [--json=FILE]
+usage: python benchmarks/pairs.py [--pairs=100] [--commands=build,train,score,convert] [--seed=0]
 The second process of a pair begins at a random moment of the first one's time. Either it is refused, in one line that
 names the first, or it comes when the first has ended, and finds its work done or does it again. Anything else counts
 as wrong, and so does an output that differs in one byte (of training: in one bit of the parameters) from an
@@ -27,6 +27,8 @@ import time
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from benchmarks import report
 
 REFUSED = re.compile(r"is being written by process (\d+) on \S+ \(xmcap ")
 
@@ -216,7 +218,6 @@ def main() -> None:
   parser.add_argument("--pairs", type=int, default=100)
   parser.add_argument("--commands", default="build,train,score,convert")
   parser.add_argument("--seed", type=int, default=0)
-  parser.add_argument("--json", default="")
   options = parser.parse_args()
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   os.environ.setdefault(
@@ -227,8 +228,8 @@ def main() -> None:
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
     ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600",
-     "xmcap.evaluation.model_dir",
-     "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36", "xmcap.training.loop"]
+     "xmcap.evaluation.model_dir", "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36",
+     "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}
   with tempfile.TemporaryDirectory() as place:
@@ -248,10 +249,18 @@ def main() -> None:
   )
   for name, row in counts.items():
     print(f"| {name} | {row['pairs']} | {row['refused']} | {row['came later']} | {row['wrong']} |")
-  if options.json:
-    pathlib.Path(options.json).write_text(
-      json.dumps({"seed": options.seed, "commands": counts}, indent=2) + "\n"
-    )
+  report.write(
+    "pairs",
+    "Two of a command at once into one output",
+    [
+      (name, *(f"{row[column]}" for column in ("pairs", "refused", "came later", "wrong")))
+      for name, row in counts.items()
+    ],
+    columns=("command", "pairs", "second refused by name", "second came later", "wrong results"),
+    notes=[
+      "A result is wrong where it differs in a byte (of training: a bit) from that of an undisturbed command."
+    ],
+  )
   if any(row["wrong"] for row in counts.values()):
     raise SystemExit("wrong results: see above")
 

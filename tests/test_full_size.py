@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.alone]
 
 _ROWS, _INPUTS, _TARGETS = 4, 9, 12
 

@@ -168,7 +168,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
 
 def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
   before = sorted(tmp_path.rglob("*"))
-  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={trained}")
+  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}")
   assert code == 0 and not lines["FAILED"]
   (weights,) = [line for line in lines["ok"] if line.startswith("weights")]
   assert f"from {trained}" in weights and "fresh" not in weights
@@ -177,9 +177,7 @@ def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
 
 def test_a_run_that_was_begun_is_resumed_and_stays_as_it_is(corpus, trained, run):
   before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
-  code, lines, _ = run(
-    corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.INITIAL_CHECKPOINT=/nowhere"
-  )
+  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.PRETRAINED=/nowhere")
   assert any(line.startswith("weights: resuming from step 1") for line in lines["ok"])
   after = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
   assert set(before) == set(after) and {path for path in before if before[path] != after[path]} <= {trained}
@@ -263,13 +261,13 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
 
 
 def test_weights_of_another_shape(corpus, trained, run):
-  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={trained}", "--gin.T5Config.mlp_dim=48")
+  found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}", "--gin.T5Config.mlp_dim=48")
   assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (1, 32, 32)", "(1, 32, 48)", code=1)
   assert any(line == "step: 1 picture of fresh parameters" for line in found[1]["ok"])
 
 
 def test_weights_that_are_not_there(corpus, run, quick):
-  found = run(corpus, NO_EVALUATORS, "--gin.INITIAL_CHECKPOINT=/nowhere")
+  found = run(corpus, NO_EVALUATORS, "--gin.PRETRAINED=/nowhere")
   assert_one_failure(found, "weights", "/nowhere: no checkpoint there", code=2)
 
 
@@ -278,7 +276,7 @@ def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
   params["encoder"]["encoder_norm"]["scale"][3] = np.nan
   count = np.zeros((), np.int32)
   save(tmp_path / "bad", TrainState(count, params, {"none": count}, count, count))
-  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={tmp_path / 'bad'}")
+  found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={tmp_path / 'bad'}")
   assert_one_failure(found, "weights", "encoder/encoder_norm/scale holds NaN or infinity", code=1)
 
 
@@ -289,7 +287,7 @@ def test_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
   save_file(
     {"token_embedder/embedding": np.ones((1024, 32), np.float32)}, tmp_path / "mt5/params.safetensors"
   )
-  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={tmp_path / 'mt5'}")
+  found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={tmp_path / 'mt5'}")
   assert_one_failure(found, "weights", "its embedding has 1,024 rows", "428 pieces", code=2)
 
 
@@ -298,7 +296,7 @@ def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
   found = run(
     corpus,
     NO_EVALUATORS,
-    f"--gin.INITIAL_CHECKPOINT={trained}",
+    f"--gin.PRETRAINED={trained}",
     f"--gin.VOCABULARY={other / 'vocabulary.model'}",
   )
   assert_one_failure(found, "weights", "was trained with another vocabulary", code=2)

@@ -45,7 +45,7 @@ HOSTILE = [
   "\udcff\udcfe",
   "#",
   ": x",
-  "--gin.INITIAL_CHECKPOINT=['a', \"b\"]",
+  "--gin.PRETRAINED=['a', \"b\"]",
   "--gin.hooks.evaluators=[@LossEvaluator(), @CaptionEvaluator()]",
 ]
 

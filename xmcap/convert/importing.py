@@ -70,7 +70,7 @@ def convert(
   say(
     f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ..."
   )
-  say(f"  and --gin.INITIAL_CHECKPOINT=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
+  say(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
 
 
 def check_free(folder: pathlib.Path, *files: str) -> None:

@@ -48,7 +48,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   # One small program, whatever the run decodes at once.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
-  splits: dict[tuple[str, str], preflight.Split] = {}
+  splits: dict[tuple[str, str], preflight.SplitSample] = {}
   stream = report.ask("data", lambda: _read_split(run["stream"](), splits), vocabulary=vocabulary.peek())
   evaluators = _make_evaluators(report, run, splits, vocabulary.peek())
   text_fits = report.ask("vocabulary", lambda: _vocabulary(vocabulary(), run, splits.values()))
@@ -182,7 +182,7 @@ def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: A
   return evaluators
 
 
-def _vocabulary(vocabulary: Any, run: Arguments, splits: Sequence[preflight.Split]) -> tuple[str, bool]:
+def _vocabulary(vocabulary: Any, run: Arguments, splits: Sequence[preflight.SplitSample]) -> tuple[str, bool]:
   rows = model_dir.text_rows(run["objective"].peek())
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} pieces; the model has no text", True

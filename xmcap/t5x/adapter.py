@@ -242,7 +242,7 @@ def evaluation_mixture(mixture: str) -> str:
 
 
 def _read_pictures(
-  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.Corpus, language: str
+  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.RegisteredCorpus, language: str
 ) -> tf.data.Dataset:
   """Index of a record -> an example, if the picture has captions in the language; targets are its first one."""
   size, vocabulary = sequence_length["image"], corpus.vocabulary()

@@ -72,7 +72,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
     manager.save(0, args=ocp.args.Composite(state=ocp.args.PyTreeSave(tree)))
   checkpoint = folder / "checkpoint_0"
   say(f"{given.where}: {len(wanted)} parameters, now in {checkpoint}")
-  say(f"next: --gin.INITIAL_CHECKPOINT_PATH='\"{checkpoint}\"'")
+  say(f"next: --gin.PRETRAINED_PATH='\"{checkpoint}\"'")
   return checkpoint
 
 
@@ -101,7 +101,7 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
   numbers = importing.count(outputs)
   say(f"{found}: {len(outputs)} parameters, {numbers:,} numbers; the optimizer's state is not taken")
-  say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.INITIAL_CHECKPOINT={folder}")
+  say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
 
 

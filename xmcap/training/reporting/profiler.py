@@ -87,7 +87,7 @@ class Profile(Hook):
       return
     run.progress.beside("profiling", time.monotonic() - began)
 
-  def _due(self, run: hooks.Run) -> Sequence[int]:
+  def _due(self, run: Run) -> Sequence[int]:
     """The first and last step of a trace that begins now; () if none does."""
     if run.is_last:
       return ()

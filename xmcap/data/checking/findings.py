@@ -1,4 +1,4 @@
-"""What the check of a corpus found (checking.py): kinds, counts and places."""
+"""The findings of the check of a corpus (check.py): kinds, counts and places."""
 
 import collections
 import dataclasses
@@ -22,11 +22,12 @@ KINDS: Mapping[str, str] = {
 """Kinds of finds; those in ERRORS make a record one that cannot be used."""
 
 ERRORS = ("damaged", "invalid", "broken_picture", "repeated_key", "unknown_tag")
+_MAX_LANGUAGES = 8  # named of a kind
 
 
 @dataclasses.dataclass(frozen=True)
 class Find:
-  """Something found: the split, the record's place in it and its key, the kind, and words; a language or ""."""
+  """One find: the split, the index and key of its record, its kind, a description, and a language or ""."""
 
   split: str
   index: int
@@ -37,8 +38,8 @@ class Find:
 
 
 @dataclasses.dataclass
-class SplitReport:
-  """What was found in a split.
+class SplitFindings:
+  """The findings in a split; as a string, for people.
 
   Attributes:
     split: its name.
@@ -64,6 +65,13 @@ class SplitReport:
   sides: tuple[int, int] = (0, 0)
   first: dict[str, Find] = dataclasses.field(default_factory=dict)
 
+  def add(self, find: Find) -> None:
+    """Counts a find."""
+    self.counts[find.kind] += 1
+    self.first.setdefault(find.kind, find)
+    if find.language:
+      self.by_language.setdefault(find.kind, collections.Counter())[find.language] += 1
+
   def __str__(self) -> str:
     formats = ", ".join(f"{count:,} {name}" for name, count in sorted(self.formats.items())) or "none decoded"
     lines = [
@@ -74,32 +82,34 @@ class SplitReport:
       name = f"{'ERROR' if kind in ERRORS else 'warning':<7} {kind}"
       lines.append(f"  {self.counts[kind]:>10,}  {name}: {KINDS[kind]}")
       if kind in self.by_language:
-        found = self.by_language[kind].most_common(8)
+        found = self.by_language[kind].most_common(_MAX_LANGUAGES)
         more = len(self.by_language[kind]) - len(found)
         tail = f" and {more} more languages" if more else ""
         lines.append(f"{'':14}{', '.join(f'{code} {count:,}' for code, count in found)}{tail}")
       first = self.first[kind]
-      lines.append(
-        f"{'':14}first: {shown(first.key)}{f' ({first.language})' if first.language else ''}: {shown(first.what)}"
-      )
+      language = f" ({first.language})" if first.language else ""
+      lines.append(f"{'':14}first: {shown(first.key)}{language}: {shown(first.what)}")
     if not self.counts:
       lines.append("  nothing wrong")
     return "\n".join(lines)
 
-  def add(self, find: Find) -> None:
-    """Counts a find."""
-    self.counts[find.kind] += 1
-    self.first.setdefault(find.kind, find)
-    if find.language:
-      self.by_language.setdefault(find.kind, collections.Counter())[find.language] += 1
+  def as_json(self) -> dict:
+    """The same for programs."""
+    names = ("split", "pictures", "captions", "bytes", "bad", "sides")
+    return {
+      **{name: getattr(self, name) for name in names},
+      "formats": dict(sorted(self.formats.items())),
+      "counts": {kind: self.counts[kind] for kind in KINDS if self.counts[kind]},
+      "by_language": {kind: dict(sorted(counts.items())) for kind, counts in self.by_language.items()},
+    }
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
-  """What was found in a corpus; as a string, for people."""
+class CorpusFindings:
+  """The findings in a corpus; as a string, for people."""
 
   directory: str
-  splits: tuple[SplitReport, ...]
+  splits: tuple[SplitFindings, ...]
 
   @property
   def bad(self) -> int:
@@ -108,26 +118,13 @@ class Report:
 
   @property
   def pictures(self) -> int:
-    """Records looked at."""
+    """Records checked."""
     return sum(split.pictures for split in self.splits)
 
   def __str__(self) -> str:
-    return "\n\n".join(str(split) for split in self.splits)
+    return "\n\n".join(map(str, self.splits))
 
   def as_json(self) -> dict:
     """The same for programs."""
-    return {
-      "directory": self.directory,
-      "bad": self.bad,
-      "splits": [
-        {
-          **{
-            name: getattr(split, name) for name in ("split", "pictures", "captions", "bytes", "bad", "sides")
-          },
-          "formats": dict(sorted(split.formats.items())),
-          "counts": {kind: split.counts[kind] for kind in KINDS if split.counts[kind]},
-          "by_language": {kind: dict(sorted(counts.items())) for kind, counts in split.by_language.items()},
-        }
-        for split in self.splits
-      ],
-    }
+    splits = [split.as_json() for split in self.splits]
+    return {"directory": self.directory, "bad": self.bad, "splits": splits}

@@ -11,7 +11,7 @@ from tests.scoring import release
 from xmcap import cli
 from xmcap.errors import UsageError
 from xmcap.scoring import score_files
-from xmcap.scoring.scores_file import read_scores, write_scores
+from xmcap.scoring.statistics_file import read_statistics, write_statistics
 
 
 @pytest.fixture(scope="module")
@@ -144,19 +144,19 @@ def test_cut_and_flipped_files_are_refused_or_the_same(written, tmp_path):
   for end in range(0, len(content), 97):
     path.write_bytes(content[:end])
     with pytest.raises(UsageError):
-      read_scores(path)
+      read_statistics(path)
   for place in range(0, len(content), 13):
     path.write_bytes(content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :])
     try:
-      read_scores(path)
+      read_statistics(path)
     except UsageError as error:
       assert "\n" not in str(error)
 
 
 def test_a_key_that_an_array_cannot_hold_is_refused(written, tmp_path):
-  scores = read_scores(written / "scores.npz")
+  scores = read_statistics(written / "scores.npz")
   import dataclasses
 
   scores["en"] = dataclasses.replace(scores["en"], keys=("a\0", *scores["en"].keys[1:]))
   with pytest.raises(UsageError, match="holds a NUL"):
-    write_scores(tmp_path / "x.npz", scores)
+    write_statistics(tmp_path / "x.npz", scores)
