@@ -262,7 +262,7 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
 
 def test_weights_of_another_shape(corpus, trained, run):
   found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}", "--gin.T5Config.mlp_dim=48")
-  assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (32, 32)", "(32, 48)", code=1)
+  assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (1, 32, 32)", "(1, 32, 48)", code=1)
   assert any(line == "step: 1 picture of fresh parameters" for line in found[1]["ok"])
 
 

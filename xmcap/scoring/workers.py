@@ -11,7 +11,7 @@ from xmcap import processes as processes_lib
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-_function: Callable  # of a worker process: what it calls with each item
+_function: Callable  # of a worker process, called with each item
 
 
 def share(function: Callable[[_In], _Out], items: Sequence[_In], processes: int) -> list[_Out]:
