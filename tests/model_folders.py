@@ -11,10 +11,10 @@ from PIL import Image
 from xmcap.convert.source import parameter_shapes
 from xmcap.data import vocabulary
 from xmcap.languages import LANGUAGES
-from xmcap.models import model_json
+from xmcap.models import model_json, stacking
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training.checkpoints import write as checkpoints
+from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
 
@@ -33,8 +33,8 @@ def write(folder: pathlib.Path) -> pathlib.Path:
   shapes |= {"projection/kernel": (16, 16), "projection/bias": (16,)}
   rng = np.random.RandomState(0)
   flat = {name: jax.numpy.asarray(rng.standard_normal(shape), np.float32) for name, shape in shapes.items()}
-  run = checkpoints.Checkpoints(folder)
-  run.save(3, create_state(traverse_util.unflatten_dict(flat, sep="/"), Optimizer(adam)))
+  run = Checkpoints(folder)
+  run.save(3, create_state(stacking.stack(traverse_util.unflatten_dict(flat, sep="/")), Optimizer(adam)))
   run.close()
   model = model_json.Model(
     model_json.of_config(VIT), model_json.of_config(t5), "emoji36", {"max_length": 5}, ("Greedy", {})
