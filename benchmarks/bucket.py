@@ -23,6 +23,8 @@ from xmcap.data.stream import CaptionStream
 from xmcap.storage import object_store
 from xmcap.storage.range_cache import RecordCache
 from xmcap.training import loop
+from xmcap.training.hooks import hooks
+from xmcap.training.reporting.writers import Writers
 
 _CACHE = 16_000_000
 _REPOSITORY = pathlib.Path(__file__).parents[1]
@@ -34,8 +36,8 @@ def train(data_dir: str, steps: int) -> dict[str, float]:
     gin.bind_parameter("emoji36.data_dir", data_dir)
   with tempfile.TemporaryDirectory() as model_dir:
     result = loop.train(
-      model_dir=model_dir, stream=CaptionStream(), total_steps=steps, log_every=steps * 2 // 3, pretrained=(),
-      tensorboard=False, evaluators=(), say=lambda line: None,
+      model_dir=model_dir, stream=CaptionStream(), total_steps=steps, pretrained=(),
+      hooks=hooks(log_every=steps * 2 // 3), writers=Writers(tensorboard=False), say=lambda line: None,
     )  # fmt: skip
   return result.metrics
 

@@ -12,6 +12,8 @@ import report
 
 from xmcap.data.stream import CaptionStream
 from xmcap.training import loop
+from xmcap.training.hooks import hooks
+from xmcap.training.reporting.writers import Writers
 
 _STEPS = 300
 
@@ -34,8 +36,8 @@ def train(stream) -> dict[str, float]:
   """The metrics of the last two thirds of a run (the first third compiles)."""
   with tempfile.TemporaryDirectory() as model_dir:
     result = loop.train(
-      model_dir=model_dir, stream=stream, total_steps=_STEPS, log_every=_STEPS * 2 // 3, pretrained=(),
-      tensorboard=False, say=lambda line: None,
+      model_dir=model_dir, stream=stream, total_steps=_STEPS, hooks=hooks(log_every=_STEPS * 2 // 3), pretrained=(),
+      writers=Writers(tensorboard=False), say=lambda line: None,
     )  # fmt: skip
   return result.metrics
 

@@ -23,7 +23,7 @@ import numpy as np
 import report
 from jax.tree_util import tree_map_with_path
 
-from xmcap.evaluation import predictor
+from xmcap.evaluation import predictor, progress
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator
@@ -163,7 +163,7 @@ def main():
     pairs = zip(tokens.reshape(captions, -1), peer.best(images, prompts), strict=True)
     same = statistics.mean(decoding_peer.same_caption(*pair) for pair in pairs)
     print(f"{same:.1%} of the captions are the same, token for token")
-  print(predictor.peak_memory())
+  print(progress.peak_memory())
   beam, large = chosen.search == "beam", chosen.vit == "g"
   report.write(
     "decoding" + "_beam" * beam + "_vit_g" * large,

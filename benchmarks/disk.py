@@ -59,8 +59,8 @@ def main() -> None:
       train_captions=release / "coco_mt_train.jsonl.bz2",
       dev_captions=release / "coco_mt_dev.jsonl.bz2",
       karpathy=release / "dataset_coco.json",
-      images=[release / "train2014", release / "val2014"],
-      options=Options(),
+      train_images=release / "train2014",
+      val_images=release / "val2014",
     )
     build.build(corpus, folder / "built", Options())
     built = sum(path.stat().st_size for path in (folder / "built").glob("coco_35l-train*"))

@@ -47,20 +47,13 @@ def plain(path: pathlib.Path) -> int:
 
 def ours(path: pathlib.Path) -> int:
   """The parser of the builds, all checks included; returns the lines."""
-  import numpy as np
-
   from xmcap.data.corpora import lines
   from xmcap.data.corpora.problems import Problems
-  from xmcap.data.corpora.releases import translations
 
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
-  problems, count = Problems(), 0
-  with tempfile.TemporaryDirectory() as work_dir:
-    file = lines.open_lines(path, pathlib.Path(work_dir))
-    for chunk in range(file.chunks):
-      for batch in file.batches(chunk):
-        _, read = parser.parse(batch, count + 1, str, problems)
-        count += read
+  parser, problems, count = _parser(path), Problems(), 0
+  for text, _ in lines.chunks(path):
+    _, read = parser.parse(text, count + 1, problems)
+    count += read
   assert not problems.counts, problems.counts
   return count
 
@@ -69,32 +62,33 @@ def decompressed(path: pathlib.Path) -> int:
   """Decompression alone, as ours does it; returns 0."""
   from xmcap.data.corpora import lines
 
-  with tempfile.TemporaryDirectory() as work_dir:
-    file = lines.open_lines(path, pathlib.Path(work_dir))
-    for chunk in range(file.chunks):
-      for _ in file.batches(chunk):
-        pass
+  for _ in lines.chunks(path):
+    pass
   return 0
 
 
 def spilled(path: pathlib.Path) -> int:
   """The first phase of a build, in this process alone; returns the lines."""
-  import numpy as np
-
   from xmcap.data.corpora import lines, spill
+  from xmcap.data.corpora.problems import Problems
+
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    return spill.spill(
+      path,
+      _parser(path),
+      pathlib.Path(folder),
+      "train",
+      chunk_bytes=lines.CHUNK_BYTES,
+      processes=1,
+      problems=Problems(),
+      say=lambda line: None,
+    ).lines
+
+
+def _parser(path: pathlib.Path):
   from xmcap.data.corpora.releases import translations
 
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
-  count = 0
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    work_dir = pathlib.Path(folder)
-    file = lines.open_lines(path, work_dir)
-    for chunk in range(file.chunks):
-      spill.write(file, parser, work_dir, "train", [1_000_000], chunk)
-      spill_path = spill.path_of(work_dir, "train", chunk)
-      count += spill.num_lines(spill_path)
-      spill_path.unlink()
-  return count
+  return translations.Parser(path.name, translations.CocoIds({n: n - 1 for n in range(1, 1_000_000)}))
 
 
 WAYS = {"plain": plain, "ours": ours, "decompressed": decompressed, "spilled": spilled}

@@ -244,4 +244,4 @@ print(*sorted({{name.split(".")[0] for name in sys.modules}}), file=sys.stderr)
   "systems, expected", [(("A", "Human"), "Human"), (("Human",), None), (("A", "B"), None)]
 )
 def test_thumbs_own_name_for_people_is_known(systems, expected):
-  assert human._human(systems) == expected
+  assert human._human_system(systems) == expected

@@ -178,7 +178,7 @@ def _train(model_dir: str, *more: str) -> Callable[[random.Random], list[str]]:
     ]
     return ["--gin.TOTAL_STEPS=3", "--gin.BATCH_SIZE=4", *gin_files, *SMALLER, "--gin.DATA_DIR=corpus",
             f"--gin.MODEL_DIR={model_dir}",
-            "--gin.EVALUATORS=()", "--gin.train.tensorboard=False", "--gin.IMAGE_SIZE=16",
+            "--gin.EVALUATORS=()", "--gin.Writers.tensorboard=False", "--gin.IMAGE_SIZE=16",
             "--gin.CaptionStream.target_lengths=()", "--gin.TARGET_LENGTH=8", *more]  # fmt: skip
 
   return arguments

@@ -13,7 +13,7 @@ from tests.launch import stubs
 from tests.launch.stubs import HOSTILE
 from xmcap import cli
 from xmcap.launch import slurm, tpu_vm, xpk
-from xmcap.launch.tpu_vm_commands import Machine
+from xmcap.launch.gcloud import TpuVm
 
 _TRAIN = ["train", *(f"--gin.NAME={text}" for text in HOSTILE), *HOSTILE]
 _PLACE = ["--project=my-project", "--zone=us-central2-b"]
@@ -51,14 +51,14 @@ def test_tpu_vm(place):
   )
   assert place.bash(text).returncode == 0
   _, _, install, copy, start, status, logs = place.calls()
-  run = tpu_vm.Run(
-    Machine("bb", "my-project", "us-central2-b", "v4-128"),
+  run = tpu_vm.TpuVmRun(
+    TpuVm("bb", "my-project", "us-central2-b", "v4-128"),
     tpu_vm.Package(_PACKAGE),
+    tpu_vm.Following(files=files),
     ["env", *(f"NAME_{index}={value}" for index, value in enumerate(HOSTILE)), "xmcap", *_TRAIN],
-    files,
   )
   # The dry run is what would be run, argument by argument.
-  assert [install, copy] == [argv for _, argv in run._install()] and start == run._ssh("start", run._command)
+  assert [install, copy] == [argv for _, argv in run.preparation()] and start == run.start()
   (place.work / "xmcap/bb/venv/bin").mkdir(parents=True)
   for call in (install, copy, start):
     _as_worker(place, call)
@@ -88,7 +88,7 @@ def test_slurm(place):
 
 
 def test_slurm_directives_end_before_the_command():
-  lines = slurm.script(slurm.Job("bb", nodes=1), _TRAIN).splitlines()
+  lines = slurm.script(slurm.BatchJob("bb", nodes=1), _TRAIN).splitlines()
   first = next(index for index, line in enumerate(lines[1:], 1) if line and not line.startswith("#"))
   assert not [line for line in lines[first:] if line.startswith("#SBATCH")]
 
@@ -147,7 +147,7 @@ def test_xpk_runs_what_it_prints(place, monkeypatch):
     "bb", "pod", "my-project", "us-central2-b", tpu_type="v4-128", docker_image="gcr.io/a/b"
   )
   xpk.run("run", workload, ["xmcap", *_TRAIN])
-  assert place.calls() == [xpk.create(workload, ["xmcap", *_TRAIN])]
+  assert place.calls() == [workload.create(["xmcap", *_TRAIN])]
 
 
 @pytest.mark.parametrize("action", ["status", "delete"])

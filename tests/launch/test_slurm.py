@@ -18,7 +18,7 @@ def _run(place, code: int, restart: int = 2, state: str = "RUNNING", **variables
     f'#!/bin/bash\nif [ "$1" = requeue ]; then exec requeue "$2"; fi\necho JobId=7 JobState={state} Reason=None\n',
   )
   done = place.bash(
-    slurm.script(slurm.Job("bb", 1, restart=restart), _COMMAND), SLURM_JOB_ID="7", **variables
+    slurm.script(slurm.BatchJob("bb", 1, restart=restart), _COMMAND), SLURM_JOB_ID="7", **variables
   )
   return done, place.calls()
 
@@ -49,22 +49,22 @@ def test_so_many_restarts(place, count, requeued):
 def test_the_script_outlives_a_warning(place):
   stubs.program(place.bin / "srun", "#!/bin/bash\nkill -TERM $PPID\nexit 75\n")
   stubs.recorder(place.bin, "scontrol", place.log)
-  place.bash(slurm.script(slurm.Job("bb", 1), _COMMAND), SLURM_JOB_ID="7")
+  place.bash(slurm.script(slurm.BatchJob("bb", 1), _COMMAND), SLURM_JOB_ID="7")
   assert place.calls()[-1] == ["scontrol", "requeue", "7"]
 
 
 def test_one_task_for_each_gpu_and_one_without():
   assert "#SBATCH --ntasks-per-node=8\n#SBATCH --gpus-per-node=8" in slurm.script(
-    slurm.Job("bb", 2, 8), _COMMAND
+    slurm.BatchJob("bb", 2, 8), _COMMAND
   )
-  text = slurm.script(slurm.Job("bb", 2), _COMMAND)
+  text = slurm.script(slurm.BatchJob("bb", 2), _COMMAND)
   assert "#SBATCH --ntasks-per-node=1\n" in text and "gpus" not in text
 
 
 def test_submitting_gives_sbatch_the_script(place, monkeypatch):
   stubs.program(place.bin / "sbatch", f"#!/bin/bash\n/bin/cat >{place.log}\n")
   monkeypatch.setenv("PATH", str(place.bin))
-  job = slurm.Job("bb", nodes=1)
+  job = slurm.BatchJob("bb", nodes=1)
   slurm.submit(job, _COMMAND)
   assert place.log.read_text() == slurm.script(job, _COMMAND)
 
@@ -73,13 +73,13 @@ def test_a_refusal_of_sbatch_is_one_line(place, monkeypatch):
   stubs.program(place.bin / "sbatch", "#!/bin/bash\nexit 1\n")
   monkeypatch.setenv("PATH", str(place.bin))
   with pytest.raises(XmcapError, match="sbatch ended with exit code 1"):
-    slurm.submit(slurm.Job("bb", nodes=1), _COMMAND)
+    slurm.submit(slurm.BatchJob("bb", nodes=1), _COMMAND)
 
 
 def test_without_slurm_it_says_so(monkeypatch, tmp_path):
   monkeypatch.setenv("PATH", str(tmp_path))
   with pytest.raises(UsageError, match="sbatch: No such file.*--dry_run"):
-    slurm.submit(slurm.Job("bb", nodes=1), _COMMAND)
+    slurm.submit(slurm.BatchJob("bb", nodes=1), _COMMAND)
 
 
 @pytest.mark.parametrize(("action", "program"), [("status", "squeue"), ("stop", "scancel")])
@@ -97,4 +97,4 @@ def test_actions(place, monkeypatch, action, program):
 )
 def test_options_are_checked(wrong):
   with pytest.raises(UsageError, match=f"--{next(iter(wrong))}="):
-    slurm.Job(**{"name": "bb", "nodes": 1, **wrong})
+    slurm.BatchJob(**{"name": "bb", "nodes": 1, **wrong})

@@ -7,7 +7,7 @@ import pytest
 from tests.launch.fake_cloud import Cloud
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import tpu_vm
-from xmcap.launch.tpu_vm_commands import Machine
+from xmcap.launch.gcloud import TpuVm
 
 
 @pytest.fixture
@@ -36,11 +36,9 @@ def _run(
     if waiting:
       waiting.pop(0)(cloud)
 
-  machine = Machine("bb", "my-project", "us-central2-b", "v4-16", **options)
-  run = tpu_vm.Run(
-    machine, tpu_vm.Package(package), ["xmcap", *command], restart=restart, poll=1, wait=0.005, sleep=sleep
-  )
-  run.run()
+  vm = TpuVm("bb", "my-project", "us-central2-b", "v4-16", **options)
+  following = tpu_vm.Following(restart=restart, poll=1.0, wait=0.005)
+  tpu_vm.TpuVmRun(vm, tpu_vm.Package(package), following, ["xmcap", *command], sleep).run()
 
 
 def _nothing(_):
@@ -228,7 +226,7 @@ def test_the_keyboard_leaves_the_run_alone(make, capsys):
 
 def test_stop_ends_the_run_and_status_says_so(make, capfd):
   cloud = make("signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\ntime.sleep(60)", workers=1)
-  machine = Machine("bb", "my-project", "us-central2-b", "v4-8")
+  vm = TpuVm("bb", "my-project", "us-central2-b", "v4-8")
 
   def down(one):
     one.wait_for_start()
@@ -236,15 +234,15 @@ def test_stop_ends_the_run_and_status_says_so(make, capfd):
 
   with pytest.raises(RuntimeError):
     _run(cloud, events=[down])
-  tpu_vm.control("stop", machine)
-  tpu_vm.control("status", machine)
+  tpu_vm.control("stop", vm)
+  tpu_vm.control("status", vm)
   assert capfd.readouterr().out.split()[-2:] == ["exited", "75"]
 
 
 def test_delete(make):
   cloud = make("")
   _run(cloud, queued=True)
-  tpu_vm.control("delete", Machine("bb", "my-project", "us-central2-b", queued=True))
+  tpu_vm.control("delete", TpuVm("bb", "my-project", "us-central2-b", queued=True))
   (call,) = cloud.calls("delete")
   assert call[0] == "queued-resources"
 
@@ -275,4 +273,4 @@ def test_what_the_states_come_to(workers, kind):
 )
 def test_options_are_checked(options, message):
   with pytest.raises(UsageError, match=message):
-    Machine("bb", "my-project", "us-central2-b", "v4-16", **options)
+    TpuVm("bb", "my-project", "us-central2-b", "v4-16", **options)

@@ -5,25 +5,25 @@ import pytest
 from tests.launch import stubs
 from xmcap.errors import UsageError
 from xmcap.launch import scripts
-from xmcap.launch.tpu_vm_commands import Machine
+from xmcap.launch.gcloud import TpuVm
 
 
-def machine(disk: str, **options) -> Machine:
-  return Machine("bb", "my-project", "us-central2-b", "v4-16", data_disk=disk, **options)
+def with_disk(disk: str, **options) -> TpuVm:
+  return TpuVm("bb", "my-project", "us-central2-b", "v4-16", data_disk=disk, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"queued": True}, {"queued": True, "num_slices": 2}])
 def test_it_is_attached_read_only(options):
   source = "projects/my-project/zones/us-central2-b/disks/records"
-  assert f"--data-disk=source={source},mode=read-only" in machine("records", **options).create()
+  assert f"--data-disk=source={source},mode=read-only" in with_disk("records", **options).create()
   other = source.replace("my-project", "other-project")
-  assert f"--data-disk=source={other},mode=read-only" in machine(other, **options).create()
+  assert f"--data-disk=source={other},mode=read-only" in with_disk(other, **options).create()
 
 
 @pytest.mark.parametrize("disk", ["Records", "a,mode=read-write", "a/b", "projects/p/disks/a", "-a", "a b"])
 def test_what_is_no_disk(disk):
   with pytest.raises(UsageError, match="--data_disk=.*the name of a disk in the zone"):
-    machine(disk)
+    with_disk(disk)
 
 
 @pytest.fixture

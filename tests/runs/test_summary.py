@@ -23,7 +23,7 @@ def test_each_run_has_its_last_and_best_numbers(runs):
   found = rows(runs, metrics)
   done, failed = found["bb-cc3m-k1"], found["bb-lr1e-3"]
   assert done["state"] == "finished" and done["step"] == "20,000" and done["MFU"].endswith("%")
-  assert failed["step"] == "7,200 of 20,000" and failed["cider_d"].endswith("@ 4k)")
+  assert failed["step"] == "7,200 of 20,000" and failed["cider_d"].endswith("@ 4,000)")
   by_name = {run.name: run for run in runs}
   assert done["loss"] == f"{by_name['bb-cc3m-k1'].last('train/loss'):.4f}"
 

@@ -16,7 +16,7 @@ def add(actions) -> None:
     "index",
     _index,
     "write the index of caption lengths, which CaptionStream.target_lengths needs",
-    "Reads every record once. `xmcap data build` with a vocabulary writes it as it goes.",
+    "Reads every record once. `xmcap data build` with a vocabulary writes it too.",
   )
   command.add_argument("dir", metavar="DIR", help="a built corpus")
   command.add_argument(
@@ -28,16 +28,14 @@ def add(actions) -> None:
   command.add_argument(
     "--splits", default="", metavar="NAME,...", help="splits of DIR, with commas between; default: all"
   )
-  command.add_argument("--processes", type=int, metavar="N", help="processes that count; default: one a core")
+  base.add_processes(command)
 
 
 def _index(arguments) -> None:
-  from xmcap.data import length_writer, records
+  from xmcap.data import lengths, records
   from xmcap.data.vocabulary import Vocabulary
   from xmcap.storage import addresses
 
-  if arguments.processes is not None and arguments.processes < 1:
-    raise UsageError(f"--processes={arguments.processes}: the least is 1")
   path = arguments.vocabulary or addresses.join(arguments.dir, "vocabulary.model")
   if not arguments.vocabulary and not addresses.is_file(path):
     raise UsageError(f"{arguments.dir} holds no vocabulary.model: name one with --vocabulary=PATH")
@@ -48,7 +46,7 @@ def _index(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
-    captions = length_writer.index(
+    captions = lengths.write(
       arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()
     )
   rate = sum(captions.values()) / (time.monotonic() - began)
@@ -58,9 +56,9 @@ def _index(arguments) -> None:
 
 def write_absent(directory, vocabulary, splits, processes) -> None:
   """Writes the index of those of the splits of a corpus that have none."""
-  from xmcap.data import length_writer
+  from xmcap.data import lengths
 
-  length_writer.index_absent(directory, vocabulary, splits, processes=processes, progress=_progress())
+  lengths.write_absent(directory, vocabulary, splits, processes=processes, progress=_progress())
 
 
 def _progress():

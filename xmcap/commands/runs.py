@@ -17,12 +17,8 @@ def add(commands) -> None:
     "Reads MODEL_DIR/metrics.jsonl, also while a run is going on.",
   )
   command.add_argument("dirs", nargs="+", metavar="DIR", help="a MODEL_DIR, or a folder of them")
-  command.add_argument(
-    "--out",
-    default="",
-    metavar="FILE",
-    help="write an HTML page of the curves, which needs neither server nor network",
-  )
+  page = "write an HTML page of the curves, which needs neither server nor network"
+  command.add_argument("--out", default="", metavar="FILE", help=page)
   command.add_argument("--metrics", default="", metavar="NAMES", help="of the evaluations, only these")
 
 

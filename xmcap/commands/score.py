@@ -142,7 +142,7 @@ def _score(arguments) -> object:
       health=not arguments.no_health,
     )
   if not arguments.only_tables:
-    _say_pictures(arguments, result.scores)
+    _say_pictures(arguments, result.statistics)
   print(result.table.terminal())
   if result.health:
     print(output.health_grid(result.health).text())
@@ -237,5 +237,5 @@ def _compare(arguments) -> None:
         pictures=arguments.pictures,
       )
   if arguments.references:
-    _say_pictures(arguments, next(iter(systems.values())).scores)
+    _say_pictures(arguments, next(iter(systems.values())).statistics)
   print(comparison.terminal())

@@ -1,6 +1,6 @@
 """Batches of captions that are alike in length: how long each batch is, and which pictures are in it.
 
-All is found from the index of lengths (lengths.py) without reading a record, so that every process finds the same.
+All of it follows from the index of lengths (lengths.py) without reading a record, so that every process finds the same.
 """
 
 import dataclasses
@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xmcap.data import draws
-from xmcap.data.caption_choice import Drawing, Layout
+from xmcap.data.caption_choice import Drawing
 from xmcap.data.lengths import LengthIndex
 
-_KEPT = 16  # batches before and after that which was asked for last
-_MAX_LAYOUTS = 10_000  # kept; a layout of 35 languages takes some 3 kB
+_KEPT = 16  # batches before and after the last one that was asked for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +40,8 @@ class Buckets:
     index: of the split's captions.
     indices: positions -> pictures of the split: int64 [N] -> int64 [N].
     pictures: B.
-    lengths: that T may be, rising. The smallest that holds all captions of a batch is taken, or else the largest.
-    window: batches that are dealt out anew among themselves, pictures with long captions together; 1 leaves the order.
-
-  Attributes:
-    sizes: (pictures, lengths, window).
+    lengths: values that T may have, rising. The smallest that holds all captions of a batch is taken, or the largest.
+    window: batches whose pictures are dealt out anew, those with long captions together; 1 keeps the order.
   """
 
   def __init__(
@@ -59,8 +55,6 @@ class Buckets:
   ):
     self._drawing, self._index, self._indices = drawing, index, indices
     self._pictures, self._lengths, self._window = pictures, np.array(lengths), window
-    self.sizes = (pictures, tuple(lengths), window)
-    self._layouts: dict[int, Layout] = {}
     self._windows: dict[int, list[Bucket]] = {}
     self._lock = threading.Lock()
 
@@ -104,15 +98,8 @@ class Buckets:
     longest = np.zeros(len(positions), np.int64)
     by_layout = np.argsort(layouts, kind="stable")
     for rows in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
-      columns, places = drawn.captions(rows, self._layout(int(layouts[rows[0]])))
+      codes = self._index.layouts[int(layouts[rows[0]])].encode()
+      columns, places = drawn.captions(rows, self._drawing.layout(codes, codes.split()))
       if columns[0, 0] < len(self._drawing.languages):  # else there is no caption in these languages
         longest[rows] = self._index.lengths[self._index.starts[indices[rows], None] + places].max(axis=1)
     return longest
-
-  def _layout(self, number: int) -> Layout:
-    layout = self._layouts.get(number)
-    if layout is None:
-      layout = self._drawing.layout(self._index.layouts[number].split())
-      if len(self._layouts) < _MAX_LAYOUTS:
-        self._layouts[number] = layout
-    return layout

@@ -1,4 +1,4 @@
-"""Which captions of a picture a stream shows: a function of (seed, position) and of the languages of its captions."""
+"""The choice of a picture's captions: a function of (seed, position) and of the languages of its captions."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -7,12 +7,11 @@ import numpy as np
 
 from xmcap.data import draws
 
-# Most pictures of a corpus have as many captions in the same languages: what is found for one is kept for others.
-_MAX_LAYOUTS = 1_000
+_MAX_LAYOUTS = 10_000  # kept, of some 3 kB each; the pictures of most corpora share a few
 
 
 class Layout:
-  """Which captions of a picture are in which of the languages drawn from; many pictures have the same.
+  """The captions of a picture by language; many pictures have the same layout.
 
   Args:
     languages: code of each caption of a picture.
@@ -37,7 +36,7 @@ class Layout:
 
     Args:
       order: int64 [N, L], the columns in the order drawn.
-      turns: int64 [N], where in each language's captions to begin.
+      turns: int64 [N], the first caption to take of each language.
       count: K, captions a picture.
 
     Returns:
@@ -60,11 +59,11 @@ class Layout:
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-  """What was drawn at N positions, before the layouts of their pictures are known.
+  """The draws at N positions, before the layouts of their pictures are known.
 
   Attributes:
     order: int64 [N, L], languages in the order drawn; None where that depends on the layout.
-    uniforms: float64 [N, L], what it is drawn with.
+    uniforms: float64 [N, L], the numbers that give the order.
     turns: int64 [N]; see `Layout.take`.
     captions_per_image: K.
   """
@@ -84,7 +83,7 @@ class Drawn:
 
 
 class Drawing:
-  """Draws languages by weight, without replacement, and captions of a language in turn.
+  """Draws languages by weight, without replacement, and the captions of a language in turn.
 
   Args:
     seed: of the stream.
@@ -113,26 +112,17 @@ class Drawing:
     self._columns = {language: column for column, language in enumerate(self.languages)}
     self._layouts: dict[bytes, Layout] = {}
 
-  def layout(self, codes: Sequence[str]) -> Layout:
-    """The layout of pictures whose captions are in these languages, one after the other."""
-    return Layout(codes, self._columns, self._count_power)
-
-  def known_layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
-    """`layout`, kept under a key that is equal for equal codes, such as `Columns.layout`."""
+  def layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
+    """The layout of pictures whose captions are in these languages, kept under a key that is equal for equal codes."""
     layout = self._layouts.get(key)
     if layout is None:
-      layout = self.layout([code.decode() for code in codes])
+      layout = Layout([code.decode() for code in codes], self._columns, self._count_power)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[key] = layout
     return layout
 
   def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
-    """Draws at positions of the stream.
-
-    Args:
-      positions: int64 [N], at least 0.
-      indices: int64 [N], the pictures there.
-    """
+    """Draws at positions of the stream (int64 [N], at least 0), for the pictures there (int64 [N], indices)."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
     order = None if self._count_power is not None else draws.weighted_order(self.weights, uniforms)
     # Another start for every picture: else all would show their first caption in the same epoch.

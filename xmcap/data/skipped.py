@@ -20,7 +20,7 @@ class SkippedPictures:
 
   Args:
     on_bad: `stop` or `skip`.
-    limit: of different pictures; one more ends the run, for then it is not the pictures that are bad.
+    limit: so many different pictures may be left out; one more ends the run, for then the fault lies elsewhere.
 
   Raises:
     UsageError: `on_bad` is something else, or the limit is negative.
@@ -58,11 +58,7 @@ class SkippedPictures:
           ) from None
 
   def add(self, key: str, error: XmcapError) -> None:
-    """Leaves a picture out; the first time it is said and listed.
-
-    Args:
-      key: of the picture.
-      error: why it cannot be decoded.
+    """Leaves a picture out, for which `error` is the reason; the first time it is logged and listed.
 
     Raises:
       XmcapError: pictures are not to be left out, or they are more than the limit.
@@ -89,7 +85,7 @@ class SkippedPictures:
       return np.array([key not in self._met for key in keys], np.float32)
 
   def _write(self) -> None:
-    # A whole file each time: places such as gs:// know no appending, and the limit keeps it short.
+    # A whole file each time: stores such as gs:// cannot append, and the limit keeps it short.
     lines = [
       json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
     ]

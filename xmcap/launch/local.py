@@ -9,42 +9,36 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xmcap.launch import names, quoting, runner
+from xmcap.launch import quoting, runner
+from xmcap.launch.options import check_number
 
-RESTART = 75  # EX_TEMPFAIL: what xmcap train and eval exit with when they are to be started again.
-MAX_PROCESSES = 1024  # on one machine
-_POLL = 0.05
-# How long the others may take to end by themselves after the first: what they exit with says more than our signal.
-_SETTLE = 1.0
+_RESTART = 75  # EX_TEMPFAIL: what xmcap train and eval exit with when they are to be started again
+_MOST_PROCESSES = 1024
+_POLL_SECONDS = 0.05
+# How long the others may take to end by themselves after the first: their own exit codes say more than our signal.
+_SETTLE_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
-_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _printing = threading.Lock()
 
 
-def restartable(code: int) -> bool:
+def is_restartable(code: int) -> bool:
   """Returns whether an exit code asks to be started again; a signal is -N here and 128 + N in a shell."""
-  return code == RESTART or code < 0 or code > 128
+  return code == _RESTART or code < 0 or code > 128
 
 
 def commands(command: Sequence[str], processes: int, port: int) -> list[list[str]]:
   """Returns the command of each process; one alone needs no coordinator."""
   if processes == 1:
     return [list(command)]
-  return [
-    [
-      *command,
-      f"--coordinator_address=127.0.0.1:{port}",
-      f"--num_processes={processes}",
-      f"--process_id={index}",
-    ]
-    for index in range(processes)
-  ]
+  shared = [f"--coordinator_address=127.0.0.1:{port}", f"--num_processes={processes}"]
+  return [[*command, *shared, f"--process_id={index}"] for index in range(processes)]
 
 
 def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
-  """Returns the variables that give a process `devices` simulated CPU devices; 0: those that it finds."""
+  """Returns `given` with the variables that give a process `devices` simulated CPU devices; 0: those that it finds."""
   variables = {**given, "PYTHONUNBUFFERED": "1"}
   if devices:
     variables["XLA_FLAGS"] = f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()
@@ -54,17 +48,17 @@ def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
 
 def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
   """Returns the commands as bash would take them: in the background, then waited for."""
-  names.positive("processes", processes, most=MAX_PROCESSES)
-  names.positive("devices", devices, 0)
-  # The flags are appended to what bash finds, so that word is double-quoted by hand.
+  check_number("processes", processes, most=_MOST_PROCESSES)
+  check_number("devices", devices, 0)
   added = [quoting.words([f"{name}={value}"]) for name, value in env.items()]
   if devices:
+    # The flag is appended to what bash finds, so this word is double-quoted by hand.
     added += [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"']
     added += [f"{name}={value}" for name, value in _simulation(devices).items()]
   start = " ".join(["env", *added, "PYTHONUNBUFFERED=1"])
-  argvs = commands(command, processes, 12355)
   lines = ["# the port is any free one, each time"] if processes > 1 else []
-  return "\n".join([*lines, *(f"{start} {quoting.words(argv)} &" for argv in argvs), "wait"])
+  lines += [f"{start} {quoting.words(argv)} &" for argv in commands(command, processes, 12355)]
+  return "\n".join([*lines, "wait"])
 
 
 def run(
@@ -77,6 +71,9 @@ def run(
 ) -> int:
   """Runs a command as several processes until it is finished; returns its exit code.
 
+  SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; then nothing is started again. A second one kills. On Linux
+  the processes die with this one even if it is killed.
+
   Args:
     command: the program and its arguments; those that tell the processes of each other are added.
     processes: how many.
@@ -87,54 +84,53 @@ def run(
 
   Returns:
     0, or the code of the process that failed; 128 + N for one that signal N ended.
-
-  SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; then nothing is started again. A second one kills. On Linux
-  the processes die with this one even if it is killed.
   """
-  names.positive("processes", processes, most=MAX_PROCESSES)
-  names.positive("devices", devices, 0)
-  names.positive("restart", restart, 0)
+  check_number("processes", processes, most=_MOST_PROCESSES)
+  check_number("devices", devices, 0)
+  check_number("restart", restart, 0)
   variables = environment(devices, {**os.environ, **(env or {})})
-  with _Signals() as signals:
+  with _counted_signals() as num_signals:
     for attempt in range(restart + 1):
-      group = _Group(commands(command, processes, _free_port()), variables)
+      group = _Processes(commands(command, processes, _free_port()), variables)
       try:
-        code = group.wait(signals, grace)
+        code = group.wait(num_signals, grace)
       finally:
         group.kill()
-      if code == 0 or signals.count or not restartable(code):
+      if code == 0 or num_signals() or not is_restartable(code):
         break
       if attempt < restart:
-        runner.say(f"{group.who_ended}ended with {words(code)}: starting again ({attempt + 1} of {restart})")
+        runner.say(
+          f"{group.first_ended}ended with {exit_code_words(code)}: starting again ({attempt + 1} of {restart})"
+        )
   return 128 - code if code < 0 else code
 
 
-class _Signals:
-  """Counts the signals that end the launcher, while it is entered."""
+def exit_code_words(code: int) -> str:
+  """Returns an exit code for a reader; a signal is -N or 128 + N."""
+  number = -code if code < 0 else code - 128
+  name = signal.Signals(number).name if number in list(signal.Signals) else ""
+  return f"{name} (exit code {128 + number})" if name else f"exit code {code}"
 
-  def __init__(self):
-    self.count = 0
 
-  def __enter__(self):
-    self._before = {number: signal.signal(number, self._received) for number in _STOP}
-    return self
-
-  def __exit__(self, *_):
-    for number, handler in self._before.items():
+@contextlib.contextmanager
+def _counted_signals() -> Iterator[Callable[[], int]]:
+  """Counts the signals that would end the launcher; gives a function that returns their number."""
+  received = []
+  before = {number: signal.signal(number, lambda *_: received.append(1)) for number in _STOP_SIGNALS}
+  try:
+    yield lambda: len(received)
+  finally:
+    for number, handler in before.items():
       signal.signal(number, handler)
 
-  def _received(self, number, frame):
-    del number, frame
-    self.count += 1
 
-
-class _Group:
+class _Processes:
   """The processes of one attempt, each in a session of its own, so that its own children can be ended with it."""
 
   def __init__(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]):
-    self._processes = []
-    self._readers = []
-    self.who_ended = ""
+    self.first_ended = ""  # "process N " of the one whose code is returned, if it was the first to end
+    self._processes: list[subprocess.Popen] = []
+    self._readers: list[threading.Thread] = []
     try:
       for argv in argvs:
         self._processes.append(_start(argv, variables))
@@ -146,56 +142,51 @@ class _Group:
       reader.start()
       self._readers.append(reader)
 
-  def wait(self, signals: _Signals, grace: float) -> int:
-    """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N).
-
-    `who_ended` is then that one, in words, where it was the first to end.
-    """
-    while self._running():
-      if signals.count or any(process.returncode for process in self._processes):
+  def wait(self, num_signals: Callable[[], int], grace: float) -> int:
+    """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N)."""
+    while self._count_running() and not num_signals():
+      if any(process.returncode for process in self._processes):
         break
-      time.sleep(_POLL)
+      time.sleep(_POLL_SECONDS)
     first = [index for index, process in enumerate(self._processes) if process.returncode]
-    if not signals.count:
-      self._sleep_until_ended(_SETTLE, lambda: signals.count)
-    by_themselves = [process.returncode for process in self._processes if process.returncode is not None]
+    if not num_signals():
+      self._wait_until(_SETTLE_SECONDS, num_signals)
+    unasked = [process.returncode for process in self._processes if process.returncode is not None]
     self._send(signal.SIGTERM)
-    seen = signals.count
-    self._sleep_until_ended(grace, lambda: signals.count > max(seen, 1))
+    enough = max(num_signals(), 1)
+    self._wait_until(grace, lambda: num_signals() > enough)
     self.kill()
-    failed = [code for code in by_themselves if code and not restartable(code)]
     codes = [process.returncode for process in self._processes]
-    # One that failed stands before those that only lost it, and the first to end before the others.
-    asked = [*(codes[index] for index in first), *by_themselves, *codes]
-    found = next((code for code in [*failed, *asked] if code), 0)
+    # A failure counts before the codes of those that only lost it, and the first to end before the others.
+    failures = [code for code in unasked if not is_restartable(code)]
+    in_order = [*failures, *(codes[index] for index in first), *unasked, *codes]
+    found = next((code for code in in_order if code), 0)
     named = [index for index in first if codes[index] == found]
-    self.who_ended = f"process {named[0]} " if named and len(codes) > 1 else ""
+    self.first_ended = f"process {named[0]} " if named and len(codes) > 1 else ""
     return found
 
   def kill(self) -> None:
     """Ends what is left, the processes' own children too, and waits for the last lines."""
-    self._send(signal.SIGKILL, always=True)
+    self._send(signal.SIGKILL, ended_too=True)
     for process in self._processes:
       process.wait()
     for reader in self._readers:
       reader.join(timeout=5.0)
 
-  def _running(self) -> int:
-    """Returns how many still run; asks all of them, which is what sets their codes."""
+  def _count_running(self) -> int:
     return [process.poll() for process in self._processes].count(None)
 
-  def _send(self, number: int, always: bool = False) -> None:
+  def _send(self, number: int, ended_too: bool = False) -> None:
     for process in self._processes:
-      if always or process.poll() is None:
+      if ended_too or process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
           os.killpg(process.pid, number)
 
-  def _sleep_until_ended(self, seconds: float, hurried) -> None:
+  def _wait_until(self, seconds: float, hurried: Callable[[], int]) -> None:
+    """Waits until all have ended, at most so many seconds, and no longer once the user is in a hurry."""
     end = time.monotonic() + seconds
-    while self._running():
-      if time.monotonic() > end or hurried():
-        return
-      time.sleep(_POLL)
+    while self._count_running() and time.monotonic() < end and not hurried():
+      time.sleep(_POLL_SECONDS)
 
 
 def _start(argv: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen:
@@ -220,7 +211,7 @@ def _start(argv: Sequence[str], variables: Mapping[str, str]) -> subprocess.Pope
       preexec_fn=die_with_parent,
     )
   except OSError as error:
-    raise runner.missing(argv[0], error) from None
+    raise runner.no_program(argv[0], error) from None
 
 
 def _copy_lines(pipe, index: int) -> None:
@@ -240,10 +231,10 @@ def _copy_lines(pipe, index: int) -> None:
 
 
 def _simulation(devices: int) -> dict[str, str]:
-  """What simulated devices need besides their flag.
+  """Returns the variables that simulated devices need besides their flag.
 
-  XLA's threads on a CPU wait in an exchange for those of the other devices. With as many threads as devices, which is
-  what it takes, and two exchanges at a time, all may wait for one that none is left to run; NPROC asks for more.
+  XLA's CPU threads wait in an exchange for those of the other devices. It takes as many threads as devices; with two
+  exchanges at a time, all may wait for one that has no thread left to run. NPROC asks for more.
   """
   return {"JAX_PLATFORMS": "cpu", "NPROC": str(8 * devices)}
 
@@ -256,10 +247,3 @@ def _free_port() -> int:
   with socket.socket() as server:
     server.bind(("127.0.0.1", 0))
     return server.getsockname()[1]
-
-
-def words(code: int) -> str:
-  """Returns an exit code for a reader; a signal is -N or 128 + N."""
-  number = -code if code < 0 else code - 128
-  name = signal.Signals(number).name if number in list(signal.Signals) else ""
-  return f"{name} (exit code {128 + number})" if name else f"exit code {code}"

@@ -18,7 +18,7 @@ def word(text: str) -> str:
 
 def words(texts: Sequence[str]) -> str:
   """Returns a simple command of bash on one line."""
-  return " ".join(word(text) for text in texts)
+  return " ".join(map(word, texts))
 
 
 def shown(texts: Sequence[str]) -> str:
@@ -45,6 +45,6 @@ def _escaped(text: str) -> str:
   parts = []
   for byte in text.encode("utf-8", "surrogateescape"):
     plain = 32 <= byte < 127 and chr(byte) not in "\\'${}`!"
-    # Always three digits: a digit that follows is none of the escape's.
+    # Always three digits, so that a digit that follows is not part of the escape.
     parts.append(chr(byte) if plain else f"\\{byte:03o}")
   return "$'" + "".join(parts) + "'"

@@ -16,15 +16,19 @@ _HOW_TO_INSTALL = {
 }
 
 
-class Output(NamedTuple):
-  """What a command answered: its exit code, what it wrote, and what it complained of."""
+class Answer(NamedTuple):
+  """What a command wrote, and its exit code."""
 
   code: int
   out: bytes
   error: str
 
+  def text(self) -> str:
+    """Returns the standard output as text."""
+    return self.out.decode("utf-8", "replace")
+
   def complaint(self) -> str:
-    """Returns the first line of the complaint, which is where gcloud says what is wrong."""
+    """Returns the first line of the error, which is where gcloud says what is wrong."""
     lines = [line for line in self.error.splitlines() if line.startswith("ERROR")] or self.error.splitlines()
     return terminal.shown(lines[0]) if lines else f"exit code {self.code}"
 
@@ -41,24 +45,25 @@ def run(argv: Sequence[str], given: str | None = None) -> None:
     XmcapError: it failed.
     UsageError: there is no such program.
   """
+  # Without an input of its own a command that asks something would wait for ever.
+  encoded = b"" if given is None else given.encode("utf-8", "surrogateescape")
   try:
-    encoded = None if given is None else given.encode("utf-8", "surrogateescape")
-    # Without an input of its own a command that asks something would wait for ever.
-    source = {"stdin": subprocess.DEVNULL} if encoded is None else {"input": encoded}
-    code = subprocess.run(argv, check=False, **source).returncode
+    code = subprocess.run(argv, check=False, input=encoded).returncode
   except OSError as error:
-    raise missing(argv[0], error) from None
+    raise no_program(argv[0], error) from None
   if code:
-    raise XmcapError(f"{_title(argv)} ended with exit code {code}: see its message above")
+    # Program and subcommands, but no values.
+    name = quoting.words([text for text in argv if not text.startswith("-")][:6])[:100]
+    raise XmcapError(f"{name} ended with exit code {code}: see its message above")
 
 
-def capture(argv: Sequence[str]) -> Output:
-  """Runs a command and returns what it wrote; a failure is for the caller to judge."""
+def capture(argv: Sequence[str]) -> Answer:
+  """Runs a command and returns its answer, also where it failed."""
   try:
     done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
   except OSError as error:
-    raise missing(argv[0], error) from None
-  return Output(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+    raise no_program(argv[0], error) from None
+  return Answer(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
 
 def listing(parts: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -67,17 +72,12 @@ def listing(parts: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 
 def function(name: str, comment: str, argv: Sequence[str]) -> str:
-  """Returns a command that is run only on occasion: bash defines it as a function and does not call it."""
+  """Returns a function of bash that holds a command for later."""
   return f"# {comment}\n{name}() {{\n{quoting.shown(argv)}\n}}"
 
 
-def _title(argv: Sequence[str]) -> str:
-  """Returns what a command is called in a message: program and subcommands, no values."""
-  plain = [text for text in argv if not text.startswith("-")]
-  return quoting.words(plain[:6])[:100]
-
-
-def missing(program: str, error: OSError) -> UsageError:
+def no_program(program: str, error: OSError) -> UsageError:
+  """Returns the error of a program that cannot be started."""
   where = _HOW_TO_INSTALL.get(program)
   hint = f": install it ({where}) or look at --dry_run" if where else ""
   return UsageError(f"{program}: {error.strerror}{hint}")

@@ -1,6 +1,5 @@
 """The scripts of the folder `launch/`, which travel with the package."""
 
-import functools
 import pathlib
 import string
 
@@ -18,7 +17,6 @@ def folder() -> pathlib.Path:
   return installed if installed.is_dir() else package.parent / "launch"
 
 
-@functools.cache
 def text(name: str) -> str:
   """Returns a script without the comments at its head."""
   lines = (folder() / name).read_text(encoding="utf-8").splitlines()
@@ -27,5 +25,5 @@ def text(name: str) -> str:
 
 
 def render(name: str, **values: str) -> str:
-  """Returns a script with its places filled; the values are quoted by who calls."""
+  """Returns a script with values, quoted by the caller, in their places."""
   return _Script((folder() / name).read_text(encoding="utf-8")).substitute(values)

@@ -4,54 +4,47 @@ import dataclasses
 import getpass
 from collections.abc import Sequence
 
-from xmcap.launch import names, quoting, runner, scripts
+from xmcap.launch import quoting, runner, scripts
+from xmcap.launch.options import check_fields, check_text, option
 
 # No line of a rendered script can be this one: those with a user's words are indented.
 _END = "XMCAP_SBATCH"
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class BatchJob:
   """What the batch script asks for; options left empty are SLURM's defaults.
 
   JAX takes one GPU for each task, so there are as many tasks on a node as GPUs, and one on a node without.
   """
 
-  name: str
-  nodes: int
-  gpus_per_node: int = 0
-  cpus_per_task: int = 0
-  mem: str = ""
-  time: str = ""
-  partition: str = ""
-  account: str = ""
-  qos: str = ""
-  constraint: str = ""
-  chdir: str = ""
-  log: str = "%x-%j.log"
-  restart: int = 10
-  grace: int = 120
+  name: str = option("the name of the job", rule="job name")
+  nodes: int = option("how many nodes", 1, least=1, metavar="N")
+  gpus_per_node: int = option("GPUs of each node, one process for each; 0: CPUs", 0, metavar="N")
+  cpus_per_task: int = option("for each process", 0, metavar="N")
+  mem: str = option("memory of each node, such as 200G", "", rule="mem")
+  time: str = option("the time limit, such as 24:00:00", "", rule="time")
+  partition: str = option("where to queue", "", rule="partition")
+  account: str = option("who is charged", "", rule="account")
+  qos: str = option("the quality of service", "", rule="qos")
+  constraint: str = option("features of the nodes", "", rule="constraint")
+  chdir: str = option("the folder that the job runs in", "", rule="chdir")
+  log: str = option("the file of the output; %%x is the name, %%j the number", "%x-%j.log", rule="log")
+  grace: int = option("between the warning and the end, to save in", 120, least=1, metavar="SECONDS")
+  restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
 
   def __post_init__(self):
-    names.check("job name", self.name, "name")
-    names.positive("nodes", self.nodes)
-    for option in ("gpus_per_node", "cpus_per_task", "restart"):
-      names.positive(option, getattr(self, option), 0)
-    names.positive("grace", self.grace)
-    for option in ("mem", "time", "partition", "account", "qos", "constraint", "chdir", "log"):
-      if getattr(self, option):
-        names.check(option, getattr(self, option))
+    check_fields(self)
 
 
-def script(job: Job, command: Sequence[str]) -> str:
+def script(job: BatchJob, command: Sequence[str]) -> str:
   """Returns the batch script that runs `command` in every task."""
-  tasks = max(1, job.gpus_per_node)
-  options = {
+  directives = {
     "job-name": job.name,
     "nodes": job.nodes,
-    "ntasks-per-node": tasks,
-    "gpus-per-node": job.gpus_per_node or "",
-    "cpus-per-task": job.cpus_per_task or "",
+    "ntasks-per-node": max(1, job.gpus_per_node),
+    "gpus-per-node": job.gpus_per_node,
+    "cpus-per-task": job.cpus_per_task,
     "mem": job.mem,
     "time": job.time,
     "partition": job.partition,
@@ -64,7 +57,7 @@ def script(job: Job, command: Sequence[str]) -> str:
     "open-mode": "append",
     "signal": f"TERM@{job.grace}",
   }
-  lines = [f"#SBATCH --{option}={value}" for option, value in options.items() if value]
+  lines = [f"#SBATCH --{name}={value}" for name, value in directives.items() if value]
   srun = ["--label", "--kill-on-bad-exit=0", "--wait=120"]
   if job.cpus_per_task:
     # From SLURM 22.05 on srun no longer takes this from the batch job.
@@ -78,7 +71,7 @@ def script(job: Job, command: Sequence[str]) -> str:
   )
 
 
-def submit(job: Job, command: Sequence[str], dry_run: bool = False) -> None:
+def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None:
   """Submits the script by sbatch; a dry run prints it instead."""
   text = script(job, command)
   if dry_run:
@@ -92,10 +85,10 @@ def submit(job: Job, command: Sequence[str], dry_run: bool = False) -> None:
 
 def control(action: str, name: str, dry_run: bool = False) -> None:
   """Shows (`status`) or ends (`stop`) this user's jobs of that name."""
-  names.check("job name", name, "name")
+  check_text("job name", name, "name")
   program = {"status": "squeue", "stop": "scancel"}[action]
   argv = [program, f"--user={getpass.getuser()}", f"--name={name}"]
   if dry_run:
     print(quoting.shown(argv))
-    return
-  runner.run(argv)
+  else:
+    runner.run(argv)

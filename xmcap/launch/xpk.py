@@ -5,107 +5,93 @@ import pathlib
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError
-from xmcap.launch import names, quoting, runner
+from xmcap.launch import gcloud, quoting, runner
+from xmcap.launch.options import check_fields, option
+
+_PRIORITIES = ("very-low", "low", "medium", "high", "very-high")
 
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """What `xpk workload create` is asked for; `tpu_type` or `device_type`, `docker_image` or `base_docker_image`."""
+  """The options of `xpk workload`: one of `tpu_type` and `device_type`, one of the two images."""
 
-  name: str
-  cluster: str
-  project: str
-  zone: str
-  tpu_type: str = ""
-  device_type: str = ""
-  num_slices: int = 1
-  num_nodes: int = 1
-  docker_image: str = ""
-  base_docker_image: str = ""
-  script_dir: str = ""
-  priority: str = "medium"
-  restart: int = 10
-  grace: int = 120
+  name: str = option("the name of the workload", rule="xpk name")
+  cluster: str = option("a cluster that xpk made", rule="xpk name")
+  project: str = option("the Google Cloud project, never taken from gcloud's", rule="project")
+  zone: str = option("such as us-central2-b", rule="zone")
+  tpu_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
+  device_type: str = option("for GPUs, such as h100-80gb-8", "", rule="device_type", metavar="TYPE")
+  num_slices: int = option("TPU slices that train together", 1, least=1, metavar="N")
+  num_nodes: int = option("nodes of --device_type", 1, least=1, metavar="N")
+  docker_image: str = option("an image with xmcap in it", "", rule="docker_image", metavar="IMAGE")
+  base_docker_image: str = option("an image that XPK adds to", "", rule="base_docker_image", metavar="IMAGE")
+  script_dir: str = option("what XPK adds to it; default: this folder", "", metavar="DIR")
+  priority: str = option("in the queue", "medium", choices=_PRIORITIES)
+  grace: int = option("between the warning and the end, to save in", 120, least=1, metavar="SECONDS")
+  restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
 
   def __post_init__(self):
-    for option in ("name", "cluster"):
-      names.check("xpk name", getattr(self, option), option)
-    for option in ("project", "zone"):
-      names.check(option, getattr(self, option))
+    check_fields(self)
 
-  def check(self) -> None:
-    """Checks what creating needs and the other actions do not."""
+  def create(self, command: Sequence[str]) -> list[str]:
+    """Returns the argument list that creates the workload.
+
+    XPK restarts by itself where the exit code is 42 or 127 to 255; 75 is added to these.
+    """
+    return [
+      *self._xpk("create"),
+      f"--workload={self.name}",
+      *self._devices(),
+      *self._image(),
+      f"--priority={self.priority}",
+      f"--max-restarts={self.restart}",
+      "--restart-on-exit-codes=75",
+      f"--termination-grace-period-seconds={self.grace}",
+      # With exec the signals that XPK forwards reach xmcap and not a shell before it.
+      f"--command=exec {quoting.xpk_words(command)}",
+    ]
+
+  def status(self) -> list[str]:
+    """Returns the argument list that lists the workload."""
+    return [*self._xpk("list"), f"--filter-by-job={self.name}"]
+
+  def delete(self) -> list[str]:
+    """Returns the argument list that deletes the workload."""
+    return [*self._xpk("delete"), f"--workload={self.name}"]
+
+  def _xpk(self, verb: str) -> list[str]:
+    where = [f"--cluster={self.cluster}", f"--project={self.project}", f"--zone={self.zone}"]
+    return ["xpk", "workload", verb, *where]
+
+  def _devices(self) -> list[str]:
     if bool(self.tpu_type) == bool(self.device_type):
       raise UsageError(
         "xmcap launch xpk needs --tpu_type, such as v4-128, or --device_type, such as h100-80gb-8"
       )
+    if self.tpu_type:
+      return [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
+    return [f"--device-type={self.device_type}", f"--num-nodes={self.num_nodes}"]
+
+  def _image(self) -> list[str]:
     if bool(self.docker_image) == bool(self.base_docker_image):
       raise UsageError(
         "xmcap launch xpk needs --docker_image, with xmcap installed in it, or --base_docker_image, to which XPK"
         " adds the files of --script_dir"
       )
-    for option in ("device_type", "docker_image", "base_docker_image"):
-      if getattr(self, option):
-        names.check(option, getattr(self, option))
-    for option in ("num_slices", "num_nodes", "grace"):
-      names.positive(option, getattr(self, option))
-    names.positive("restart", self.restart, 0)
     if self.script_dir and not self.base_docker_image:
       raise UsageError("--script_dir: goes with --base_docker_image")
     if self.script_dir and not pathlib.Path(self.script_dir).is_dir():
       raise UsageError(f"--script_dir={self.script_dir}: no such folder")
-
-
-def create(workload: Workload, command: Sequence[str]) -> list[str]:
-  """Returns the argument list that creates the workload.
-
-  XPK restarts by itself where the exit code is 42 or 127 to 255; 75 is added to these.
-  """
-  workload.check()
-  if workload.tpu_type:
-    device = [
-      f"--tpu-type={names.accelerator_type(workload.tpu_type)}",
-      f"--num-slices={workload.num_slices}",
-    ]
-  else:
-    device = [f"--device-type={workload.device_type}", f"--num-nodes={workload.num_nodes}"]
-  if workload.docker_image:
-    image = [f"--docker-image={workload.docker_image}"]
-  else:
-    image = [f"--base-docker-image={workload.base_docker_image}"]
-    image += [f"--script-dir={workload.script_dir}"] if workload.script_dir else []
-  return [
-    *_xpk(workload, "create"),
-    f"--workload={workload.name}",
-    *device,
-    *image,
-    f"--priority={workload.priority}",
-    f"--max-restarts={workload.restart}",
-    "--restart-on-exit-codes=75",
-    f"--termination-grace-period-seconds={workload.grace}",
-    # With exec the signals that XPK forwards reach xmcap and not a shell before it.
-    f"--command=exec {quoting.xpk_words(command)}",
-  ]
+    if self.docker_image:
+      return [f"--docker-image={self.docker_image}"]
+    script_dir = [f"--script-dir={self.script_dir}"] if self.script_dir else []
+    return [f"--base-docker-image={self.base_docker_image}", *script_dir]
 
 
 def run(action: str, workload: Workload, command: Sequence[str] = (), dry_run: bool = False) -> None:
   """Creates (`run`), lists (`status`) or deletes (`delete`) the workload; a dry run prints the command."""
-  if action == "run":
-    argv = create(workload, command)
-  elif action == "status":
-    argv = [*_xpk(workload, "list"), f"--filter-by-job={workload.name}"]
-  else:
-    argv = [*_xpk(workload, "delete"), f"--workload={workload.name}"]
+  argv = workload.create(command) if action == "run" else getattr(workload, action)()
   if dry_run:
     print(quoting.shown(argv))
-    return
-  runner.run(argv)
-
-
-def _xpk(workload: Workload, subcommand: str) -> list[str]:
-  return [
-    *("xpk", "workload", subcommand),
-    f"--cluster={workload.cluster}",
-    f"--project={workload.project}",
-    f"--zone={workload.zone}",
-  ]
+  else:
+    runner.run(argv)

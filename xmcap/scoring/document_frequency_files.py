@@ -18,6 +18,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files, tokenizers
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.storage import strict_json
+from xmcap.terminal import shown
 
 _MAX_UNPACKED = 1 << 30
 _MOST_IMAGES = 1 << 40
@@ -71,7 +72,7 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
     wanted = _version(tokenizer, language)
     if version != wanted:
       raise UsageError(
-        f"{where}: words of {language} were found by {files.shown(version)}, and would now be by {wanted}; "
+        f"{where}: words of {language} were found by {shown(version)}, and would now be by {wanted}; "
         "make the file again"
       )
     try:

@@ -32,7 +32,7 @@ SIZES = (
   *small_corpus.SMALLER,
   "--gin.TARGET_LENGTH=24",
   "--gin.BATCH_SIZE=64",
-  "--gin.train.tensorboard=False",
+  "--gin.Writers.tensorboard=False",
 )
 
 

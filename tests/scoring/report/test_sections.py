@@ -72,7 +72,7 @@ def test_health_is_tinted_by_what_exceeds_the_references(ours):
 
 
 def test_the_heat_map_holds_all_regions_then_each(ours, theirs):
-  data = heat_map._data({"ours": ours, "theirs": theirs})
+  data = heat_map.data({"ours": ours, "theirs": theirs})
   assert [region["code"] for region in data["regions"]] == ["de", "mi", "th"]
   assert [column["code"] for column in data["columns"]] == ["ar", "de", "en", "mean"]
   rows = data["scores"][0]["cider_d"]

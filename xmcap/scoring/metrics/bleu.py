@@ -12,21 +12,16 @@ _MAX_N = 4
 class Bleu(base.Metric):
   """BLEU (Papineni et al., ACL 2002) of n-grams of up to n words, in [0, 100], as sacreBLEU computes it.
 
-  On the words of the table: what `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` gives for the
-  words joined by spaces. Brevity is measured against the reference that is closest in length, of two as close
-  the shorter one; precisions without a match are smoothed ("exp"). The score of a set of images is computed from
-  its sums, not the mean of its images' scores. The score of an image is that of `sacrebleu.sentence_bleu`: a
-  caption of fewer than n words is not punished for the n-grams it cannot have.
+  It equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` of the table's words joined by spaces:
+  brevity is measured against the reference that is closest in length (of two the shorter one), and precisions without
+  a match are smoothed ("exp"). The score of a set of images is computed from its sums. The score of an image is that
+  of `sacrebleu.sentence_bleu`: a caption of fewer than n words is not punished for the n-grams it cannot have.
   """
 
   decimals = 1
 
   def __init__(self, n: int = _MAX_N):
-    """Takes the longest n-gram in words.
-
-    Raises:
-      ValueError: n is not one of 1 to 4.
-    """
+    """Takes the longest n-gram in words, 1 to 4."""
     if not 1 <= n <= _MAX_N:
       raise ValueError(f"BLEU with n-grams of up to {n} words: n must be 1 to {_MAX_N}")
     self.n = n

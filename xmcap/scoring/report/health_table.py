@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from xmcap import languages
 from xmcap.scoring.health import MEASURES, Health
 from xmcap.scoring.report import elements, sortable
 
@@ -17,14 +16,13 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
   Args:
     healths: system -> language code -> health of its captions.
   """
-  healths = {name: held for name, held in healths.items() if held}
-  if not healths:
+  known = [(name, of_languages) for name, of_languages in healths.items() if of_languages]
+  if not known:
     return ""
-  panels = "".join(
-    f'<div class="panel" data-system="{place}"{" hidden" if place else ""}>{_table(f"health-{place}", name, held)}'
-    "</div>"
-    for place, (name, held) in enumerate(healths.items())
-  )
+  panels = {
+    str(place): _table(f"health-{place}", name, of_languages)
+    for place, (name, of_languages) in enumerate(known)
+  }
   explanations = "".join(
     f"<div><dt>{measure.heading}</dt><dd>{elements.escape(measure.explanation)}</dd></div>"
     for measure in MEASURES.values()
@@ -32,30 +30,21 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
   return elements.section(
     "health",
     "Health of the captions",
-    f'{panels}<details class="explanations"><summary>What is counted</summary><dl>{explanations}</dl></details>',
+    elements.panels("system", panels)
+    + f'<details class="explanations"><summary>What is counted</summary><dl>{explanations}</dl></details>',
     "What is wrong with captions that no overlap with references would tell. The stronger the tint, the larger "
     "the share, less that of the references where it is measured.",
     elements.choice(
-      "health-system", "System", [(str(place), name) for place, name in enumerate(healths)], buttons=False
+      "health-system", "System", [(str(place), name) for place, (name, _) in enumerate(known)], buttons=False
     ),
   )
 
 
 def _table(name: str, system: str, healths: Mapping[str, Health]) -> str:
-  columns = [
-    sortable.Column("Code", number=False, sorted=True),
-    sortable.Column("Language", number=False),
-    *(sortable.Column(measure.heading, hint=measure.explanation) for measure in MEASURES.values()),
-  ]
-  rows = (
-    [
-      sortable.text(f"<code>{code}</code>", classes="first"),
-      sortable.row_head(elements.language_name(code), languages.get(code).english_name),
-      *_cells(health.as_dict()),
-    ]
-    for code, health in healths.items()
-  )
-  return sortable.table(name, columns, rows, label=f"Health of the captions of {system}")
+  headings = sortable.language_headings()
+  headings += [sortable.heading(measure.heading, hint=measure.explanation) for measure in MEASURES.values()]
+  rows = [[*sortable.language_cells(code), *_cells(health.as_dict())] for code, health in healths.items()]
+  return sortable.table(name, headings, rows, label=f"Health of the captions of {system}")
 
 
 def _cells(values: Mapping[str, float | None]) -> list[str]:

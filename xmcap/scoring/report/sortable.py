@@ -1,78 +1,66 @@
 """Tables that the reader sorts by a click on a heading."""
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
-from xmcap.scoring.report import elements
+from xmcap import languages
+from xmcap.scoring.report.elements import language_name, tag
 
-_SORTED = ' aria-sort="ascending"'
 
+def heading(content_html: str, numeric: bool = True, hint: str = "", sorted: bool = False) -> str:
+  """Returns a heading that sorts.
 
-@dataclasses.dataclass(frozen=True)
-class Column:
-  """A column.
-
-  Attributes:
-    heading_html: what stands above it.
-    number: whether it holds numbers, which stand to the right and are sorted from the highest down.
-    hint: what a reader sees who rests on the heading.
+  Args:
+    content_html: its text.
+    numeric: whether the column holds numbers, which stand to the right and are sorted from the highest down.
+    hint: for a reader who rests on it.
     sorted: whether the rows come in its order, ascending.
   """
-
-  heading_html: str
-  number: bool = True
-  hint: str = ""
-  sorted: bool = False
+  arrow = tag("span", "", aria_hidden="true", class_="arrow")
+  button = tag("button", content_html + arrow, type="button", data_tip=hint or None)
+  kind = "number" if numeric else "text"
+  return tag("th", button, scope="col", class_=kind, aria_sort="ascending" if sorted else None)
 
 
 def table(
   name: str,
-  columns: Sequence[Column],
+  headings_html: Sequence[str],
   rows_html: Iterable[Sequence[str]],
   foot_html: Iterable[Sequence[str]] = (),
   label: str = "",
 ) -> str:
-  """Returns a table in a box that scrolls sideways; `text`, `row_head` and `number` make its cells.
+  """Returns a table in a box that scrolls sideways.
 
   Args:
     name: its id.
-    columns: from the left.
-    rows_html: the cells of each row.
+    headings_html: made by `heading`.
+    rows_html: the cells of each row, made by `text`, `row_head`, `number` and `absent`.
     foot_html: the same, of rows that stay below, whatever the order.
     label: what it holds, for those who do not see it.
   """
-  headings = "".join(
-    f'<th scope="col" class="{"number" if column.number else "text"}"'
-    f"{_SORTED if column.sorted else ''}>"
-    f'<button type="button"{_hint(column.hint)}>{column.heading_html}'
-    '<span aria-hidden="true" class="arrow"></span></button></th>'
-    for column in columns
+  body, foot = (
+    "".join(tag("tr", "".join(cells)) + "\n" for cells in rows) for rows in (rows_html, foot_html)
   )
-  body = "".join(f"<tr>{''.join(cells)}</tr>\n" for cells in rows_html)
-  foot = "".join(f"<tr>{''.join(cells)}</tr>\n" for cells in foot_html)
-  return f"""<div class="sheet scroll" tabindex="0" role="group" aria-label="{elements.escape(label or name)}">
-<table id="{name}" class="sortable"><thead><tr>{headings}</tr></thead>
-<tbody>
-{body}</tbody><tfoot>{foot}</tfoot></table></div>"""
+  head = tag("thead", tag("tr", "".join(headings_html)))
+  content = tag("table", f"{head}\n<tbody>\n{body}</tbody><tfoot>{foot}</tfoot>", id=name, class_="sortable")
+  return tag("div", content, class_="sheet scroll", tabindex=0, role="group", aria_label=label or name)
 
 
-def text(content_html: str, value: str = "", classes: str = "") -> str:
+def text(content_html: str, value: str | None = None, classes: str | None = None) -> str:
   """Returns a cell of text; `value` is what it is sorted by, if that is not its content."""
-  return f"<td{_classes(classes)}{_value(value)}>{content_html}</td>"
+  return tag("td", content_html, class_=classes, data_value=value)
 
 
-def row_head(content_html: str, value: str = "", span: int = 1, classes: str = "") -> str:
+def row_head(
+  content_html: str, value: str | None = None, span: int | None = None, classes: str | None = None
+) -> str:
   """Returns the cell that names its row."""
-  spans = f' colspan="{span}"' if span > 1 else ""
-  return f'<th scope="row"{spans}{_classes(classes)}{_value(value)}>{content_html}</th>'
+  return tag("th", content_html, scope="row", colspan=span, class_=classes, data_value=value)
 
 
-def number(value: float | None, content_html: str, classes: str = "", style: str = "") -> str:
+def number(value: float | None, content_html: str, classes: str = "", style: str | None = None) -> str:
   """Returns a cell of a number; None is sorted below all others."""
   order = "" if value is None else repr(value)
-  styles = f' style="{style}"' if style else ""
-  classes = f"number {classes}" if classes else "number"
-  return f'<td class="{classes}" data-value="{order}"{styles}>{content_html}</td>'
+  return tag("td", content_html, class_=f"number {classes}".strip(), data_value=order, style=style or None)
 
 
 def absent(classes: str = "") -> str:
@@ -80,13 +68,14 @@ def absent(classes: str = "") -> str:
   return number(None, "\u2013", classes)
 
 
-def _classes(classes: str) -> str:
-  return f' class="{classes}"' if classes else ""
+def language_headings() -> list[str]:
+  """Returns the headings of `language_cells`."""
+  return [heading("Code", numeric=False, sorted=True), heading("Language", numeric=False)]
 
 
-def _value(value: str) -> str:
-  return f' data-value="{elements.escape(value)}"' if value else ""
-
-
-def _hint(hint: str) -> str:
-  return f' data-tip="{elements.escape(hint)}"' if hint else ""
+def language_cells(code: str, flag_html: str = "") -> list[str]:
+  """Returns the first two cells of a language's row."""
+  return [
+    text(f"<code>{code}</code>", classes="first"),
+    row_head(language_name(code) + flag_html, languages.get(code).english_name),
+  ]

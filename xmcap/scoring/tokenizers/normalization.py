@@ -7,9 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 SPACE = " "
-MAX_MARKS = 1000
-"""Combining marks of one character that are normalised together."""
-
 _APOSTROPHES = frozenset("'\u2018\u2019\u02bc\u05f3\u05f4\"")
 # In these, an apostrophe (or the Hebrew geresh and gershayim) stands inside a word as a letter does.
 _APOSTROPHE_IS_A_LETTER = frozenset({"he", "quz", "uk"})
@@ -42,7 +39,7 @@ class Normalizer:
     joined = _SEPARATOR.join(texts)
     if joined.count(_SEPARATOR) >= len(texts):
       joined = _SEPARATOR.join(text.replace(_SEPARATOR, SPACE) for text in texts)
-    joined = nfkc(joined) if max(map(len, texts)) > MAX_MARKS else unicodedata.normalize("NFKC", joined)
+    joined = unicodedata.normalize("NFKC", joined)
     if self._lower:
       joined = joined.translate(self._lower)
     code_points = np.frombuffer(joined.lower().encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -60,23 +57,6 @@ class Normalizer:
       else:
         to_space = category[0] in "PSZ" or category == "Cc"
         self._table[code_point] = ord(SPACE) if to_space else code_point
-
-
-def nfkc(text: str) -> str:
-  """Returns Unicode's NFKC, in a time that grows as the text does.
-
-  Unicode sorts the combining marks of a character, which takes the square of their number; so a run of over
-  `MAX_MARKS` is split there by a space. Unicode's own stream-safe format (UAX 15) allows 30 of them.
-  """
-  if len(text) > MAX_MARKS:
-    pieces, start, run = [], 0, 0
-    for place, character in enumerate(text):
-      run = run + 1 if unicodedata.combining(character) else 0
-      if run > MAX_MARKS:
-        pieces.append(text[start:place])
-        start, run = place, 1
-    text = SPACE.join([*pieces, text[start:]])
-  return unicodedata.normalize("NFKC", text)
 
 
 @functools.cache

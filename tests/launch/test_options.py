@@ -1,0 +1,86 @@
+"""Names are checked by the providers' rules, in one line."""
+
+import pytest
+
+from tests.launch.stubs import HOSTILE
+from xmcap.errors import UsageError
+from xmcap.launch import gcloud, options
+
+
+@pytest.mark.parametrize(
+  ("rule", "value"),
+  [
+    ("project", "my-project-123456"),
+    ("project", "example.com:my-project"),
+    ("zone", "us-central2-b"),
+    ("zone", "northamerica-northeast1-a"),
+    ("zone", "us-central1-ai1a"),
+    ("tpu name", "bb"),
+    ("tpu name", "a" * 63),
+    ("xpk name", "a" * 40),
+    ("docker_image", "us-docker.pkg.dev/my-project/xmcap/xmcap@sha256:0a"),
+    ("time", "2-12:00:00"),
+    ("mem", "200G"),
+    ("env", "XLA_FLAGS=--a --b\n"),
+  ],
+)
+def test_allowed(rule, value):
+  assert options.check_text(rule, value, "x") == value
+
+
+@pytest.mark.parametrize(
+  ("rule", "value"),
+  [
+    ("project", "Project-1"),
+    ("project", "short"),
+    ("project", "ends-with-"),
+    ("zone", "us-central2"),
+    ("zone", "us-central2-b\n"),
+    ("tpu name", "1bb"),
+    ("tpu name", "bb-"),
+    ("tpu name", "a" * 64),
+    ("xpk name", "a" * 41),
+    ("job name", "-bb"),
+    ("slice", "v4"),
+    ("python", "3.12; true"),
+    ("mem", "-1"),
+    ("env", "1A=b"),
+    ("env", "A"),
+  ],
+)
+def test_refused(rule, value):
+  with pytest.raises(UsageError) as error:
+    options.check_text(rule, value, "x")
+  assert "must be" in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("rule", [rule for rule in options._RULES if rule != "env"])
+def test_no_hostile_text_is_a_name(rule):
+  for value in HOSTILE:
+    if value not in ("~", "*", "-", "--"):
+      with pytest.raises(UsageError) as error:
+        options.check_text(rule, value, "x")
+      assert str(error.value).isprintable()
+
+
+def test_v5e_has_another_name_in_the_api():
+  assert gcloud.accelerator_type("v5e-256") == "v5litepod-256"
+
+
+@pytest.mark.parametrize(
+  ("slice_type", "version"),
+  [
+    ("v4-128", "tpu-ubuntu2204-base"),
+    ("v5litepod-16", "v2-alpha-tpuv5-lite"),
+    ("v5p-128", "v2-alpha-tpuv5"),
+    ("v6e-64", "v2-alpha-tpuv6e"),
+  ],
+)
+def test_software_version(slice_type, version):
+  # The table of cloud.google.com/tpu/docs/runtimes (2025).
+  assert gcloud.runtime_version(slice_type) == version
+
+
+def test_an_unknown_kind_has_no_software_version():
+  with pytest.raises(UsageError, match="--runtime_version"):
+    gcloud.runtime_version("v9-8")

@@ -1,0 +1,134 @@
+"""The gcloud commands for a TPU slice, or for several that train together (gcloud 528)."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+
+from xmcap.errors import UsageError
+from xmcap.launch import quoting, scripts
+from xmcap.launch.options import check_fields, option
+
+# The software for JAX on each kind of TPU (cloud.google.com/tpu/docs/runtimes).
+_RUNTIME_VERSIONS = {
+  "v2": "tpu-ubuntu2204-base",
+  "v3": "tpu-ubuntu2204-base",
+  "v4": "tpu-ubuntu2204-base",
+  "v5p": "v2-alpha-tpuv5",
+  "v5litepod": "v2-alpha-tpuv5-lite",
+  "v6e": "v2-alpha-tpuv6e",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TpuVm:
+  """A TPU VM, or the queued resource that brings it; several slices always come as a queued resource."""
+
+  name: str = option("the name of the TPU VM; a run on one that is there goes on with it", rule="tpu name")
+  project: str = option("the Google Cloud project, never taken from gcloud's", rule="project")
+  zone: str = option("such as us-central2-b", rule="zone")
+  accelerator_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
+  runtime_version: str = option("the TPU's software; default: JAX's for its kind", "", rule="runtime_version")
+  queued: bool = option("wait in the queue of the zone (queued resource)", False)
+  spot: bool = option("cheaper, and taken away at any time", False)
+  reserved: bool = option("from the project's reservation", False)
+  num_slices: int = option("slices that train together", 1, least=1, metavar="N")
+  service_account: str = option("whom the workers act as", "", rule="service_account")
+  network: str = option("the workers' network", "", rule="network")
+  subnetwork: str = option("the workers' subnetwork", "", rule="subnetwork")
+  internal_ips: bool = option("no external addresses; ssh from inside", False)
+  data_disk: str = option(
+    "attached to every worker, read-only, at /mnt/disks/DISK", "", rule="data_disk", metavar="DISK"
+  )
+
+  def __post_init__(self):
+    check_fields(self)
+    if self.spot and self.reserved:
+      raise UsageError("--spot and --reserved: a slice is one or the other")
+    if self.num_slices > 1 and not self.queued:
+      raise UsageError(
+        f"--num_slices={self.num_slices}: several slices come as a queued resource: add --queued"
+      )
+
+  def create(self) -> list[str]:
+    """Returns the command that creates the slice, or asks for it."""
+    if not self.accelerator_type:
+      raise UsageError("xmcap launch tpu-vm needs --accelerator_type, such as v4-128")
+    kind = accelerator_type(self.accelerator_type)
+    version = self.runtime_version or runtime_version(kind)
+    options = [f"--accelerator-type={kind}"]
+    if not self.queued:
+      options += [f"--version={version}"]
+    elif self.num_slices == 1:
+      options += [f"--runtime-version={version}", f"--node-id={self.name}"]
+    else:
+      nodes = [f"--node-count={self.num_slices}", f"--node-prefix={self.name}"]
+      options += [f"--runtime-version={version}", *nodes]
+    for name in ("spot", "reserved", "internal_ips"):
+      options += [f"--{name.replace('_', '-')}"] if getattr(self, name) else []
+    for name in ("service_account", "network", "subnetwork"):
+      value = getattr(self, name)
+      options += [f"--{name.replace('_', '-')}={value}"] if value else []
+    if self.data_disk:
+      source = self.data_disk
+      if "/" not in source:
+        source = f"projects/{self.project}/zones/{self.zone}/disks/{source}"
+      # Read-only, a disk may be attached to any number of workers.
+      options.append(f"--data-disk=source={source},mode=read-only")
+    return self._gcloud(self._resource(), "create", self.name, *options, "--quiet")
+
+  def describe(self, queued: bool | None = None) -> list[str]:
+    """Returns the command that prints the state of the queued resource, or of the TPU VM; None: as it was created."""
+    if self.queued if queued is None else queued:
+      return self._gcloud("queued-resources", "describe", self.name, "--format=value(state.state)")
+    return self._gcloud("tpu-vm", "describe", self.name, "--format=value(state)")
+
+  def delete(self) -> list[str]:
+    """Returns the command that gives the slice back, with all that runs on it."""
+    force = ["--force"] if self.queued else []
+    return self._gcloud(self._resource(), "delete", self.name, *force, "--quiet")
+
+  def copy(self, file: pathlib.Path) -> list[str]:
+    """Returns the command that copies a file into the home folder of every worker."""
+    return self._on_workers("scp", [str(file), f"{self.name}:"], "all")
+
+  def mount(self) -> list[str]:
+    """Returns the command that mounts the attached disk at `/mnt/disks/NAME` on every worker, read-only."""
+    return self.ssh("tpu_vm_disk.sh", [self.data_disk.rpartition("/")[2], "/dev/disk/by-id", "/mnt/disks"])
+
+  def ssh(self, script: str, arguments: Sequence[str], worker: str = "all") -> list[str]:
+    """Returns the command that runs a script of `launch/` on workers.
+
+    The script is constant text; `arguments` are its own, each one word of the remote shell.
+    """
+    remote = quoting.shown(["bash", "-c", scripts.text(script), "xmcap", *arguments])
+    return self._on_workers("ssh", [self.name], worker, f"--command={remote}")
+
+  def _on_workers(self, verb: str, addressed: Sequence[str], worker: str, *options: str) -> list[str]:
+    nodes = [] if self.num_slices == 1 else [f"--node={'all' if worker == 'all' else '0'}"]
+    route = ["--internal-ip"] if self.internal_ips else []
+    kind = "tpu-vm" if self.num_slices == 1 else "queued-resources"
+    return self._gcloud(
+      kind, verb, *addressed, *nodes, f"--worker={worker}", *route, "--quiet", *options, named=len(addressed)
+    )
+
+  def _gcloud(self, kind: str, verb: str, *arguments: str, named: int = 1) -> list[str]:
+    """Returns a command of gcloud; project and zone follow the first `named` arguments."""
+    where = [f"--project={self.project}", f"--zone={self.zone}"]
+    return ["gcloud", "compute", "tpus", kind, verb, *arguments[:named], *where, *arguments[named:]]
+
+  def _resource(self) -> str:
+    return "queued-resources" if self.queued else "tpu-vm"
+
+
+def accelerator_type(slice_type: str) -> str:
+  """Returns the API's name of a slice, which calls v5e slices v5litepod."""
+  return re.sub(r"^v5e-", "v5litepod-", slice_type)
+
+
+def runtime_version(slice_type: str) -> str:
+  """Returns the software version for JAX on such a slice."""
+  kind = slice_type.split("-")[0]
+  if kind not in _RUNTIME_VERSIONS:
+    raise UsageError(f"--accelerator_type={slice_type}: no software version is known: give --runtime_version")
+  return _RUNTIME_VERSIONS[kind]
