@@ -134,6 +134,7 @@ class RangeCache:
       try:
         if not self._has_room(len(data)) and not self._begin_segment():
           return
+        assert self._writer is not None  # there is room in it
         segment, file = self._writer
         checksum = _checksum(key, data)
         _write(file, data, self._place)

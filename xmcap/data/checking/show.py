@@ -90,7 +90,7 @@ def stream_of(
   vocabulary: str = "",
   seed: int = 0,
 ) -> CaptionStream:
-  """A stream over a built corpus that needs no gin file; arguments as of `CaptionStream`, but for
+  """A stream over a built corpus, without a gin file. Other arguments are those of `CaptionStream`.
 
   Args:
     directory: of the records.
