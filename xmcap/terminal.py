@@ -1,8 +1,8 @@
-"""Escapes foreign text before it reaches a terminal or a message.
+r"""Escapes foreign text before it reaches a terminal or a message.
 
 Names of files, keys, captions and answers of servers come from strangers. A control character in one could move the
 cursor, a newline could forge a line of a log, an override of direction could show another name than the real one.
-`shown` writes such characters as JSON does (`\\n`, `\\u001b`, `\\u202e`), so text that is JSON keeps its meaning.
+`shown` writes such characters as JSON does (`\n`, `\u001b`, `\u202e`), so text that is JSON keeps its meaning.
 Messages quote text through `shown`; `guard` escapes all that the process prints or logs once more.
 """
 
