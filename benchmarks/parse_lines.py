@@ -1,14 +1,13 @@
-"""Lines of captions parsed a second on one core, against `bz2` and `json` in a plain loop; and memory by length.
+"""Lines of captions that one core parses, beside a plain loop of `bz2` and `json`; and memory by length.
 
 usage: python benchmarks/parse_lines.py [--captions=12000] [--order=image|language] [--repeats=3]
   [--lines=100000,1000000,10000000]
-Both read the same generated coco_mt_train.jsonl.bz2 in a process of its own, turn about, in the same run; time is the
-process's CPU time, from when it has imported what it needs. The plain loop reads each line with `bz2` and `json` and
-takes out the id, the language and the text; ours also finds the picture and checks the text, and gives the English
-captions once. What decompression takes alone (once for the index, once for the lines) is said, since with it no parser
-can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
-of a process that spills all captions of a file, as a build does; longer files are the same one over and over (bzip2
-files may follow one another).
+Both read the same generated coco_mt_train.jsonl.bz2, each in a process of its own, in turns. Time is the process's CPU
+time once it has imported what it needs. The plain loop reads each line with `bz2` and `json` and takes out the id, the
+language and the text; xmcap also finds the picture, checks the text, and gives the English captions once.
+Decompression alone is timed too, since no parser can be faster, and so are the same lines as .jsonl.gz. Text repeats
+itself less where lines are ordered by language. Memory is the largest resident size of a process that spills all
+captions of a file, as a build does; longer files are the same one over and over (bzip2 files may follow one another).
 """
 
 import argparse
@@ -27,6 +26,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 NAME = "coco_mt_train.jsonl.bz2"
+_NAMES = {
+  "plain": "a plain loop of bz2 and json",
+  "ours": "xmcap, parsed and checked",
+  "decompressed": "xmcap, decompression alone",
+  "ours, gzip": "xmcap, from .jsonl.gz",
+}
 
 
 def plain(path: pathlib.Path) -> int:
@@ -42,20 +47,13 @@ def plain(path: pathlib.Path) -> int:
 
 def ours(path: pathlib.Path) -> int:
   """The parser of the builds, all checks included; returns the lines."""
-  import numpy as np
-
   from xmcap.data.corpora import lines
   from xmcap.data.corpora.problems import Problems
-  from xmcap.data.corpora.releases import translations
 
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
-  problems, count = Problems(), 0
-  with tempfile.TemporaryDirectory() as work_dir:
-    file = lines.open_lines(path, pathlib.Path(work_dir))
-    for chunk in range(file.chunks):
-      for batch in file.batches(chunk):
-        _, read = parser.parse(batch, count + 1, str, problems)
-        count += read
+  parser, problems, count = _parser(path), Problems(), 0
+  for text, _ in lines.chunks(path):
+    _, read = parser.parse(text, count + 1, problems)
+    count += read
   assert not problems.counts, problems.counts
   return count
 
@@ -64,32 +62,33 @@ def decompressed(path: pathlib.Path) -> int:
   """Decompression alone, as ours does it; returns 0."""
   from xmcap.data.corpora import lines
 
-  with tempfile.TemporaryDirectory() as work_dir:
-    file = lines.open_lines(path, pathlib.Path(work_dir))
-    for chunk in range(file.chunks):
-      for _ in file.batches(chunk):
-        pass
+  for _ in lines.chunks(path):
+    pass
   return 0
 
 
 def spilled(path: pathlib.Path) -> int:
   """The first phase of a build, in this process alone; returns the lines."""
-  import numpy as np
-
   from xmcap.data.corpora import lines, spill
+  from xmcap.data.corpora.problems import Problems
+
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    return spill.spill(
+      path,
+      _parser(path),
+      pathlib.Path(folder),
+      "train",
+      chunk_bytes=lines.CHUNK_BYTES,
+      processes=1,
+      problems=Problems(),
+      say=lambda line: None,
+    ).lines
+
+
+def _parser(path: pathlib.Path):
   from xmcap.data.corpora.releases import translations
 
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 1_000_000)))
-  count = 0
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    work_dir = pathlib.Path(folder)
-    file = lines.open_lines(path, work_dir)
-    for chunk in range(file.chunks):
-      spill.write(file, parser, work_dir, "train", [1_000_000], chunk)
-      spill_path = spill.path_of(work_dir, "train", chunk)
-      count += spill.num_lines(spill_path)
-      spill_path.unlink()
-  return count
+  return translations.Parser(path.name, translations.CocoIds({n: n - 1 for n in range(1, 1_000_000)}))
 
 
 WAYS = {"plain": plain, "ours": ours, "decompressed": decompressed, "spilled": spilled}
@@ -124,7 +123,7 @@ def main() -> None:
   if arguments.way:
     run_way(arguments.way, arguments.path)
     return
-  from benchmarks import large_release
+  from benchmarks import large_release, report
 
   with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary)
@@ -151,17 +150,21 @@ def main() -> None:
         if name == "ours":
           starts.append(result["imports"])
     size = path.stat().st_size
+    rows = []
     print(
       f"{lines:,} lines, {size / 1e6:,.0f} MB of bz2; CPU time of one process, median of {arguments.repeats}"
     )
     for name, seconds in found.items():
       middle = statistics.median(seconds)
       print(f"  {name:14s} {middle:6.2f} s  {lines / middle:10,.0f} lines a second")
+      rows.append((f"lines a second: {_NAMES[name]}", f"{lines / middle:,.0f}"))
     print(f"the start of a process that is ours: {statistics.median(starts):.2f} s")
     for name in list(ways)[1:]:
       ratios = [a / b for a, b in zip(found["plain"], found[name], strict=True)]
       turns = ", ".join(f"{ratio:.2f}" for ratio in ratios)
       print(f"plain / {name}: {statistics.median(ratios):.2f} (of each turn: {turns})")
+      rows.append((f"{_NAMES[name]} / {_NAMES['plain']}", f"{statistics.median(ratios):.2f}"))
+    rows.append(("seconds to start a process", f"{statistics.median(starts):.2f}"))
     for wanted in map(int, filter(None, arguments.lines.split(","))):
       large_release.write_coco35l(
         folder / "part", min(wanted, 10**6) // 34 // 5 * 5 * 20 // 19, pictures="none"
@@ -173,6 +176,13 @@ def main() -> None:
             shutil.copyfileobj(source, target)
       result = measure("spilled", long)
       print(f"memory at {result['lines']:12,} lines: {result['memory']:6.0f} MB ({result['seconds']:.0f} s)")
+      rows.append((f"MB of a process that has parsed {result['lines']:,} lines", f"{result['memory']:.0f}"))
+    report.write(
+      "parse_lines" if arguments.order == "image" else "parse_lines_by_language",
+      "Lines of captions that one core parses",
+      rows,
+      notes=[f"{size / 1e6:,.0f} MB of bz2; seconds of CPU, medians of {arguments.repeats} turns."],
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.data import release_archives, release_lines, release_pictures, releases
 from tests.data.mutations import mutate
 from xmcap.data import images, records
-from xmcap.data.corpora import build, lines, pictures, plans
+from xmcap.data.corpora import build, lines, picture_check, pictures, plans
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.data.corpora.releases import coco35l, translations, xm3600_lines
 from xmcap.errors import UsageError, XmcapError
@@ -65,7 +65,7 @@ def test_decoding_damaged_pictures(damaged_pictures):
 def test_examining_damaged_pictures(damaged_pictures):
   outcomes = collections.Counter()
   for number, data in enumerate(damaged_pictures):
-    picture = pictures.examine(data, "the-key", image_size=(None, 24)[number % 2])
+    picture = picture_check.examine(data, "the-key", image_size=(None, 24)[number % 2])
     rules = [KINDS[kind].rule for kind in picture.kinds]
     if picture.data:
       assert set(rules) <= {"use"}
@@ -131,11 +131,15 @@ def damaged_lines() -> list[bytes]:
   return [line.rstrip(b"\n") + b"\n" for line in damaged]
 
 
-def _parse(batch: bytes) -> tuple[translations.Captions, int, Problems]:
+def _parse(batch: bytes) -> tuple[list[translations.CaptionRow], int, Problems]:
   problems = Problems()
-  parser = translations.Parser(translations.CocoIds(np.arange(1, 7)))
-  captions, count = parser.parse(batch, 2, lambda number: f"line {number}", problems)
+  parser = translations.Parser("file", translations.CocoIds({number: number - 1 for number in range(1, 7)}))
+  captions, count = parser.parse(batch, 2, problems)
   return captions, count, problems
+
+
+def _translated(captions: list[translations.CaptionRow]) -> list[str]:
+  return [caption.text for caption in captions if caption.source == translations.MT]
 
 
 def _skipped(problems: Problems) -> int:
@@ -148,12 +152,11 @@ def test_each_damaged_line_is_used_or_counted(damaged_lines):
     captions, count, problems = _parse(line)
     assert count == line.count(b"\n")
     pieces = [piece for piece in line.split(b"\n") if piece.strip(b" \t\r")]
-    translated = int((captions.sources == translations.MT).sum())
+    translated = len(_translated(captions))
     assert translated + _skipped(problems) >= len(pieces), line
-    assert all(text.strip() and text.encode() and len(text.encode()) <= 10_000 for text in captions.texts)
-    assert not any(char < " " for text in captions.texts for char in text)
-    assert len(captions.texts) == len(captions.pictures) == len(captions.languages) == len(captions.lines)
-    assert set(captions.pictures.tolist()) <= set(range(6))
+    assert all(one.text.strip() and len(one.text.encode()) <= 10_000 for one in captions)
+    assert not any(char < " " for one in captions for char in one.text)
+    assert {one.picture for one in captions} <= set(range(6))
     outcomes["used"] += translated
     outcomes.update(problems.counts)
   assert {
@@ -173,13 +176,9 @@ def test_damaged_lines_together_are_what_each_is_alone(damaged_lines):
   texts, counts = [], collections.Counter()
   for line in damaged_lines:
     alone, _, found = _parse(line)
-    texts += [
-      text for text, source in zip(alone.texts, alone.sources, strict=True) if source == translations.MT
-    ]
+    texts += _translated(alone)
     counts.update({kind: found.counts[kind] for kind in found.counts if kind not in ENGLISH_TOO})
-  assert [
-    text for text, source in zip(together.texts, together.sources, strict=True) if source == translations.MT
-  ] == texts
+  assert _translated(together) == texts
   assert {kind: n for kind, n in problems.counts.items() if kind not in ENGLISH_TOO} == counts
 
 
@@ -196,8 +195,7 @@ def test_damaged_compressed_files_are_read_whole_or_refused(packer, suffix, tmp_
     path = folder / f"x.jsonl{suffix}"
     path.write_bytes(mutate(whole[turn % 2], whole, rng))
     try:
-      file = lines.open_lines(path, folder, chunk_bytes=60_000)
-      got = b"".join(batch for chunk in range(file.chunks) for batch in file.batches(chunk))
+      got = b"".join(piece for piece, _ in lines.chunks(path, 60_000))
     except XmcapError as error:
       assert is_message(error, str(path)), repr(error)
       refused += 1
@@ -210,7 +208,7 @@ def test_a_line_is_read_alike_whatever_is_beside_it():
   two = _line(0)[:-1] + _line(1)
   alone, _, found = _parse(two)
   beside, _, found_beside = _parse(two + b"\n")
-  assert alone.texts == beside.texts and found.counts == found_beside.counts
+  assert alone == beside and found.counts == found_beside.counts
 
 
 def test_damaged_lines_of_xm3600():
@@ -254,7 +252,8 @@ def test_damaged_archives(tmp_path):
     path = folder / ("train2014.zip", "images.tgz")[turn % 2]
     path.write_bytes(mutate(archives[turn % 2], archives[turn % 2 :][:1], rng))
     try:
-      found = pictures.open_pictures(path, folder / "work", processes=1)
+      problems = Problems()
+      found = pictures.open_pictures([path], folder / "work", problems=problems, say=print)
     except (XmcapError, UsageError) as error:
       assert is_message(error, str(path)), repr(error)
       continue
@@ -263,7 +262,7 @@ def test_damaged_archives(tmp_path):
         assert found.read(name) == data
       except KeyError:
         # Under a damaged name it is there still, and a build finds that it is missing.
-        assert found.problems.counts or len(found) == len(files), f"{name} is gone without a word"
+        assert problems.counts or len(found) == len(files), f"{name} is gone without a word"
       except XmcapError as error:
         assert is_message(error), repr(error)
 
@@ -278,7 +277,7 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
     folder.mkdir()
     (folder / "images.tgz").write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
     try:
-      found = pictures.open_pictures(folder / "images.tgz", folder / "work", processes=1)
+      found = pictures.open_pictures([folder / "images.tgz"], folder / "work", problems=Problems(), say=print)
     except XmcapError:
       continue
     assert all(found.read(name) == data for name, data in files.items())
@@ -287,7 +286,7 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
 @pytest.mark.parametrize("image_size", [None, 24])
 def test_a_picture_longer_than_a_jpeg_can_be(image_size):
   data = release_pictures.encode(Image.new("L", (100_000, 30)), "PNG")
-  picture = pictures.examine(data, "the-key", image_size=image_size)
+  picture = picture_check.examine(data, "the-key", image_size=image_size)
   assert picture.data or any(KINDS[kind].rule == "skip" for kind in picture.kinds)
 
 
@@ -301,9 +300,8 @@ def test_a_build_of_damaged_lines_loses_none(tmp_path):
   rng = random.Random(7)
   damaged = b"".join(mutate(line, whole, rng) if rng.random() < 0.3 else line for line in whole)
   path.write_bytes(damaged)
-  images = [release.paths.pop("train_images"), release.paths.pop("val_images")]
   options = plans.Options(chunk_bytes=20_000, shard_pictures=3)
-  corpus = coco35l.corpus(**release.paths, images=images, options=options)
+  corpus = coco35l.corpus(**release.paths)
   report = build.build(corpus, tmp_path / "out", options, processes=1)
   captions = [one for record in records.RecordSource(tmp_path / "out", "train") for one in record.captions]
   translated = sum(one.source == "mt" for one in captions)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.models.conftest import randomize
 from tests.models.test_t5 import _params
+from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator
@@ -77,14 +78,15 @@ def _theirs(mt5, mask, options, **inputs):
 def _search(params, prompts, search):
   """A search over text alone."""
   mask = prompts != 0
-  decoder = {"params": params["decoder"]}
+  decoder = {"params": stacking.unstack(params["decoder"])}
+  stepwise = Decoder(T5, stepwise=True)
   embed = lambda tokens: TokenEmbedder(T5).apply({"params": params["token_embedder"]}, tokens)  # noqa: E731
   encoded = Encoder(T5).apply({"params": params["encoder"]}, embed(prompts), mask)
-  cross, cache = Decoder(T5).apply(decoder, encoded, mask, MAX_LENGTH, search.beams, method="start")
+  cross, cache = stepwise.apply(decoder, encoded, mask, MAX_LENGTH, search.beams, method="start")
 
   def step(tokens, position, cross, cache):
-    hidden, cache = Decoder(T5).apply(decoder, embed(tokens), position, cross, cache, method="step")
-    return Decoder(T5).apply(decoder, hidden, method="logits"), cache
+    hidden, cache = stepwise.apply(decoder, embed(tokens), position, cross, cache, method="step")
+    return stepwise.apply(decoder, hidden, method="logits"), cache
 
   return search.run(step, cross, cache, MAX_LENGTH, np.zeros(len(prompts)))
 

@@ -15,9 +15,8 @@ from tests.training.test_hang import end, start
 from tests.training.test_loop import run
 from tests.training.toy import ToyStream
 from xmcap.errors import RestartError, XmcapError
-from xmcap.training.checkpoints import read as saved
-from xmcap.training.checkpoints import verify as manifest
-from xmcap.training.checkpoints import write as lib
+from xmcap.training.checkpoints import checksums, read
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 
 EVERY_FILE = (
   "params/_METADATA", "params/manifest.ocdbt", "params/d/*", "params/ocdbt.process_0/d/*", "params/crc32.json",
@@ -68,7 +67,7 @@ def test_a_bit_that_flips_is_found_in_any_file(folder, undisturbed, pattern, cap
   file = one_file(folder / "checkpoints/14", pattern)
   flip(file, 8 * (file.stat().st_size // 2) + 3)
   assert "resuming from step 7" in same_end(folder, undisturbed)[0]
-  named = file if file.name != manifest.NAME else folder / "checkpoints/14/params"
+  named = file if file.name != checksums.NAME else folder / "checkpoints/14/params"
   assert str(named) in caplog.text and (folder / "damaged/14").is_dir()
 
 
@@ -100,7 +99,7 @@ def test_two_processes_refuse_together_and_begin_anew_together(tmp_path):
   def started(where, code):
     return end(start(tmp_path / "run", where, 2), code)
 
-  run(tmp_path / "run", 6, checkpoint=lib.CheckpointPolicy(every=3))
+  run(tmp_path / "run", 6, checkpoint=CheckpointPolicy(every=3))
   for step in (3, 6):
     flip(one_file(tmp_path / f"run/checkpoints/{step}", "params/d/*"), 77)
   for _, log in started("nowhere", 1):
@@ -114,25 +113,25 @@ def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undistu
     raise MemoryError("no room for it")
 
   with monkeypatch.context() as patch:
-    patch.setattr(lib.ocp.StandardCheckpointHandler, "restore", no_memory)
+    patch.setattr(read.ocp.StandardCheckpointHandler, "restore", no_memory)
     with pytest.raises(XmcapError, match="though its files are what was written .*no room") as error:
       run(folder)
-  assert not isinstance(error.value, saved.CheckpointDamaged)
+  assert not isinstance(error.value, read.CheckpointDamaged)
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
 
 
 def test_a_checkpoint_without_sums_is_read_as_it_is(folder, undisturbed, caplog):
   for item in ("params", "training"):
-    (folder / "checkpoints/14" / item / manifest.NAME).unlink()
+    (folder / "checkpoints/14" / item / checksums.NAME).unlink()
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
-  assert "no sums of its files were written" in caplog.text
+  assert "has no checksums, so its files cannot be verified" in caplog.text
 
 
 def test_parameters_that_are_loaded_are_checked_too(folder):
   file = one_file(folder / "checkpoints/14", "params/ocdbt.process_0/d/*")
   flip(file, 1001)
-  with pytest.raises(saved.CheckpointDamaged, match=f"{file} has changed since it was written"):
-    saved.load_params(folder, 14)
+  with pytest.raises(read.CheckpointDamaged, match=f"{file} has changed since it was written"):
+    read.load_params(folder, 14)
 
 
 def test_a_score_that_is_not_its_value_is_damage(tmp_path):
@@ -140,11 +139,11 @@ def test_a_score_that_is_not_its_value_is_damage(tmp_path):
     def run(self, params, step):
       yield "mean", "cider", 0.25
 
-  run(tmp_path, 7, evaluators=[Evaluator()], checkpoint=lib.CheckpointPolicy(every=0, best_metric="cider"))
+  run(tmp_path, 7, evaluators=[Evaluator()], checkpoint=CheckpointPolicy(every=0, best_metric="cider"))
   note = tmp_path / "checkpoints/7/metrics/metrics"
   note.write_text(json.dumps({**json.loads(note.read_text()), "score": 0.75}))
-  with pytest.raises(saved.CheckpointDamaged, match="checkpoints/7"):
-    saved.best_step(tmp_path)
+  with pytest.raises(read.CheckpointDamaged, match="checkpoints/7"):
+    read.best_step(tmp_path)
 
 
 @pytest.mark.parametrize("every", [9, 0], ids=["a checkpoint is due", "none is due"])
@@ -156,7 +155,7 @@ def test_an_evaluator_that_fails_costs_nothing(folder, undisturbed, every):
   with pytest.raises(
     XmcapError, match=r"step 18: Broken failed \(no captions\); checkpoint 18 is saved"
   ) as error:
-    run(folder, evaluators=[Broken()], eval_every=9, checkpoint=lib.CheckpointPolicy(every=every))
+    run(folder, evaluators=[Broken()], eval_every=9, checkpoint=CheckpointPolicy(every=every))
   assert error.value.exit_code == 1
   assert "resuming from step 18" in same_end(folder, undisturbed)[0]
 
@@ -173,7 +172,7 @@ def test_a_full_disk_ends_the_run_and_names_the_folder(folder, undisturbed, monk
     raise OSError(28, "No space left on device")
 
   with monkeypatch.context() as patch:
-    patch.setattr(manifest, "write", full)
+    patch.setattr(checksums, "write", full)
     with pytest.raises(XmcapError, match=f"{folder}/checkpoints: writing failed .*No space left") as error:
       run(folder)
   assert error.value.exit_code == 1

@@ -10,7 +10,7 @@ from tests.training.test_loop import Evaluator, run
 from tests.training.toy import ToyStream
 from xmcap.errors import XmcapError
 from xmcap.training import metrics
-from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.metrics import Progress
 from xmcap.training.reporting.writers import AllWriters
 

@@ -33,12 +33,10 @@ MESHES = {
   "fsdp 8": {"data": 1, "fsdp": 8},
   "data 2 x fsdp 4": {"data": 2, "fsdp": 4},
 }
-# Each mesh that the captioner is compiled for takes half a minute. Over `data` alone it is in test_processes.py; over
-# `fsdp` alone no array of it is cut otherwise than over `data` x `fsdp`, where both cut the same dimensions.
+# Each mesh that the captioner is compiled for takes half a minute; test_processes.py has it over `data` alone.
 CASES = [
   *((mesh, "toy") for mesh in MESHES),
   *((mesh, "captions") for mesh in ("data 4 x model 2", "data 2 x fsdp 4")),
-  *((mesh, "captions of stacked layers") for mesh in ("data 4 x model 2", "data 2 x fsdp 4")),
 ]
 
 
@@ -53,34 +51,27 @@ def specs(shape, axes, **rules):
 
 
 def test_logical_axes_decide_where_a_parameter_lies():
-  assert specs((4, 6), ("embed", "mlp")) == PartitionSpec("fsdp", "model")
-  assert specs((4, 6), ("mlp", "embed")) == PartitionSpec("model", "fsdp")
+  assert specs((4, 6), ("embed", "mlp")) == PartitionSpec("fsdp", ("model", "data"))
+  assert specs((4, 6), ("mlp", "embed")) == PartitionSpec(("model", "data"), "fsdp")
   assert specs((4, 6), ("embed", "mlp"), extra_rules=[("mlp", None)]) == PartitionSpec("fsdp", None)
 
 
 @pytest.mark.parametrize(
   "shape, axes, spec",
   [
-    # 768 / 16 = 48 rows of 2,048 / 4 = 512: whole tiles of 16 x 128.
     ((768, 2048), ("embed", "mlp"), ("fsdp", ("model", "data"))),
-    # 48 columns are narrower than a tile whoever cuts them: the rows are cut.
-    ((2048, 768), ("mlp", "embed"), (("model", "data"), "fsdp")),
-    # 192 columns fill a tile and a half, 12 rows three quarters of one.
-    ((768, 768), ("embed", "joined_kv"), ("fsdp", ("model", "data"))),
-    ((1024, 1024), ("embed", "joined_kv"), (("fsdp", "data"), "model")),
-    # The embedding by rows.
-    ((250_112, 768), ("table", "embed"), (("model", "fsdp"), "data")),
+    ((768, 768), ("joined_kv", "embed"), (("model", "data"), "fsdp")),
+    ((250_112, 768), ("vocab", "embed"), (("model", "data"), "fsdp")),
     # Layers are not dealt out: each is needed whole in its turn.
-    ((64, 100, 60), ("layers", "embed", "mlp"), (None, None, "model")),
-    ((64, 768, 100), ("layers", "embed", "mlp"), (None, "fsdp", "model")),
-    # Nothing that `fsdp` does not cut.
-    ((768,), ("mlp",), ("model",)),
-    # A vector lies whole.
-    ((768,), ("embed",), (None,)),
+    ((64, 768, 2048), ("layers", "embed", "mlp"), (None, "fsdp", ("model", "data"))),
+    # Two `model` devices divide 6 columns, and those times four do not; 100 rows are not divided by 16.
+    ((768, 6), ("embed", "mlp"), ("fsdp", "model")),
+    ((100, 2048), ("embed", "mlp"), (None, ("model", "data"))),
+    ((768,), ("embed",), ("fsdp",)),
   ],
 )
-def test_data_cuts_parameters_too_where_that_leaves_whole_tiles(shape, axes, spec):
-  mesh = AbstractMesh((4, 16, 1), MESH_AXES)
+def test_parameters_are_cut_over_all_axes_that_divide_them(shape, axes, spec):
+  mesh = AbstractMesh((4, 16, 2), MESH_AXES)
   params = {"kernel": jax.ShapeDtypeStruct(shape, jnp.float32)}
   axes = {"kernel_axes": AxisMetadata(axes)}
   found = parameter_shardings(params, axes, mesh, Partitioning().logical_rules())["kernel"].spec
@@ -144,13 +135,13 @@ def test_adafactors_factors_lie_as_the_dimensions_that_they_keep():
   }
   assert found["v_row/a"] == ((4,), PartitionSpec("fsdp")) and found["v_col/a"] == (
     (6,),
-    PartitionSpec("model"),
+    PartitionSpec(("model", "data")),
   )
   assert found["v_row/b"] == ((4,), PartitionSpec("fsdp")) and found["v_col/b"] == (
     (6,),
-    PartitionSpec("model"),
+    PartitionSpec(("model", "data")),
   )
-  assert found["v/c"] == ((3,), PartitionSpec("model"))
+  assert found["v/c"] == ((3,), PartitionSpec(("model", "data")))
   assert found["v/a"] == ((1,), PartitionSpec())
 
 
@@ -161,14 +152,14 @@ def test_factors_of_stacked_layers_lie_as_those_of_one():
   params = {"encoder": {"layers": {"a": jnp.ones((5, 4, 6))}}}
   metadata = {"encoder": {"layers": {"a_axes": AxisMetadata(("layers", "embed", "mlp"))}}}
   placed = parameter_shardings(params, metadata, mesh, partitioning.logical_rules())
-  assert placed["encoder"]["layers"]["a"].spec == PartitionSpec(None, "fsdp", "model")
+  assert placed["encoder"]["layers"]["a"].spec == PartitionSpec(None, "fsdp", ("model", "data"))
   state = create_state(params, Optimizer(lambda: adafactor(min_dim_size_to_factor=2)))
   places = jax.tree_util.tree_leaves_with_path(state_shardings(state, placed, mesh).opt_state)
   found = {jax.tree_util.keystr(path): place.spec for path, place in places}
   row, column = (
     next(spec for path, spec in found.items() if f".{name}[" in path) for name in ("v_row", "v_col")
   )
-  assert row == PartitionSpec(None, "fsdp") and column == PartitionSpec(None, "model")
+  assert row == PartitionSpec(None, "fsdp") and column == PartitionSpec(None, ("model", "data"))
 
 
 def test_constraints_on_activations_hold_within_a_mesh():
@@ -233,18 +224,20 @@ def test_checkpoint_of_one_mesh_is_read_on_the_others(eight_devices):
     assert step == 10 and difference == 0, mesh
 
 
-def captions(layers=1, **changes):
-  """A tiny captioner and random batches for it."""
+def captions():
+  """A tiny captioner of scanned layers and random batches for it."""
   from xmcap.models.t5 import T5Config
   from xmcap.models.vit import ViTConfig
   from xmcap.training.objectives import CaptionObjective
 
   vit = ViTConfig(
-    width=16, depth=layers, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dropout_rate=0.1,
-    **changes,
+    width=16, depth=2, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dropout_rate=0.1,
+    scan=True, remat=True,
   )  # fmt: skip
-  t5 = T5Config(vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=layers,
-                num_decoder_layers=layers, mlp_dim=32, dropout_rate=0.1, pack_length=10, **changes)  # fmt: skip
+  t5 = T5Config(
+    vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=2, num_decoder_layers=2, mlp_dim=32,
+    dropout_rate=0.1, scan=True, remat=True,
+  )  # fmt: skip
 
   class Stream:
     pictures = 16
@@ -278,17 +271,16 @@ def constrained():
 def main(folder):
   """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on every other."""
   from tests.training.toy import ToyObjective, ToyStream
-  from xmcap.models import places
   from xmcap.training.checkpoints.read import load_params
-  from xmcap.training.checkpoints.write import CheckpointPolicy
+  from xmcap.training.checkpoints.retention import CheckpointPolicy
+  from xmcap.training.hooks import hooks
   from xmcap.training.loop import train
   from xmcap.training.metrics import Progress
   from xmcap.training.optimizer import adam
+  from xmcap.training.reporting.writers import Writers
   from xmcap.training.schedule import ConstantThenRsqrt
 
   assert len(jax.devices()) == 8
-  # Numbers so small fill no tile.
-  places.TILE = (1, 1)
   result = {"losses": {}, "bytes": {}, "read": {}, "constrained": constrained()}
   report = Progress.report
 
@@ -306,11 +298,6 @@ def main(folder):
   for objective_name, (objective, stream), rule in (
     ("toy", (ToyObjective(), ToyStream()), adam),
     ("captions", captions(), lambda: adafactor(min_dim_size_to_factor=8)),
-    (
-      "captions of stacked layers",
-      captions(layers=2, scan=True, remat=True),
-      lambda: adafactor(min_dim_size_to_factor=8),
-    ),
   ):
     losses = result["losses"][objective_name] = {}
     for name, partitioning in meshes.items():
@@ -321,8 +308,8 @@ def main(folder):
         "stream": stream,
         "total_steps": 10,
         "optimizer": Optimizer(rule, schedule),
-        "log_every": 1,
-        "tensorboard": False,
+        "hooks": hooks(log_every=1),
+        "writers": Writers(tensorboard=False),
         "say": lambda line: None,
         "checkpoint": CheckpointPolicy(every=0),
       }

@@ -2,11 +2,12 @@
 
 import argparse
 import functools
+import importlib
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from xmcap.commands import base, data_index
-from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, XM3600, Part
+from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -14,22 +15,23 @@ from xmcap.storage import outputs
 def add(corpora) -> None:
   """Declares `data build coco35l`, `cc3m35l` and `xm3600`."""
   for command in (
-    _add(corpora, "coco35l", _coco, "MSCOCO with captions in 35 languages", COCO35L),
-    _add(corpora, "cc3m35l", _cc3m, "Conceptual Captions with captions in 35 languages", CC3M35L),
+    _add(corpora, "coco35l", "MSCOCO with captions in 35 languages", COCO35L),
+    _add(corpora, "cc3m35l", "Conceptual Captions with captions in 35 languages", CC3M35L),
   ):
     command.add_argument(
       "--vocabulary",
       metavar="PATH",
       help="the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)",
     )
-  _add(corpora, "xm3600", _xm3600, "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation", XM3600)
+  xm3600 = _add(corpora, "xm3600", "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation", XM3600)
+  xm3600.set_defaults(vocabulary=None)
 
 
-def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> argparse.ArgumentParser:
+def _add(corpora, name: str, summary: str, parts: Mapping[str, Part]) -> argparse.ArgumentParser:
   command = base.add_command(
     corpora,
     name,
-    functools.partial(_alone, run, parts),
+    functools.partial(_run, name, parts),
     summary,
     "Reads the files as published, in place; a build that was killed goes on when it is started again. "
     "docs/corpora.md says what is needed.",
@@ -59,10 +61,8 @@ def _add(corpora, name: str, run, summary: str, parts: Mapping[str, Part]) -> ar
   return command
 
 
-def _alone(
-  run: Callable[[argparse.Namespace], None], parts: Mapping[str, Part], arguments: argparse.Namespace
-) -> None:
-  """Builds, while no other process writes where this one does."""
+def _run(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
+  """Builds a corpus, while no other process writes where this one does."""
   for option in ("release", "out", *parts):
     given = getattr(arguments, option) or ""
     if "://" in given:
@@ -70,49 +70,62 @@ def _alone(
         f"--{option}={given}: a build reads and writes folders of this machine: copy the release here "
         "(gcloud storage cp, aws s3 cp), and the records to the bucket when they are built"
       )
+  if arguments.processes is not None and arguments.processes < 1:
+    raise UsageError(f"--processes={arguments.processes}: the least is 1")
+  if arguments.download and not arguments.release:
+    raise UsageError("--download needs --release=DIR, where the files go")
   read = {f"--{option}": getattr(arguments, option) for option in ("release", *parts)}
   outputs.keep_apart({"--out": arguments.out}, read)
   places = [("--out", arguments.out, True)]
-  if arguments.download and arguments.release:
+  if arguments.download:
     places.append(("--release", arguments.release, True))
   with outputs.held_all(places, arguments.prog):
-    run(arguments)
+    _build(name, _paths(name, parts, arguments), arguments)
 
 
-def _coco(arguments) -> None:
-  from xmcap.data.corpora.releases import coco35l
+def _paths(
+  name: str, parts: Mapping[str, Part], arguments: argparse.Namespace
+) -> dict[str, pathlib.Path | None]:
+  """Option -> path of every part, as given or in the folder of the release; None for an optional one that is absent.
 
-  paths, options = _paths(arguments, "coco35l", COCO35L), _options(arguments)
-  images = [paths.pop("train_images"), paths.pop("val_images")]
-  _build(coco35l.corpus(images=images, options=options, **paths), arguments, options)
+  Raises:
+    UsageError: others are absent; says which, and where they can be had.
+  """
+  release = pathlib.Path(arguments.release) if arguments.release else None
+
+  def find(option: str) -> pathlib.Path | None:
+    if given := getattr(arguments, option):
+      return pathlib.Path(given)
+    return parts[option].find(release) if release else None
+
+  if arguments.download:
+    from xmcap.data.corpora import downloads
+
+    for option, part in parts.items():
+      if part.url and find(option) is None:
+        downloads.fetch_part(part, release, base.say)
+    if name in ELSEWHERE:
+      base.say(ELSEWHERE[name])
+  paths = {option: find(option) for option in parts}
+  absent = [option for option, path in paths.items() if path is None and not parts[option].optional]
+  if absent:
+    hint = " (or add --download)" if all(parts[option].url for option in absent) else f"; {ELSEWHERE[name]}"
+    where = f"{release} has no {parts[absent[0]].names[0]}: " if release else ""
+    raise UsageError(f"{where}give {', '.join(f'--{option}' for option in absent)}{hint}")
+  return paths
 
 
-def _cc3m(arguments) -> None:
-  from xmcap.data.corpora.releases import cc3m35l
-
-  paths, options = _paths(arguments, "cc3m35l", CC3M35L), _options(arguments)
-  _build(cc3m35l.corpus(options=options, **paths), arguments, options)
-
-
-def _xm3600(arguments) -> None:
-  from xmcap.data.corpora.releases import xm3600
-
-  paths, options = _paths(arguments, "xm3600", XM3600), _options(arguments)
-  report = xm3600.build(
-    arguments.out, **paths, options=options, processes=arguments.processes, progress=base.say
-  )
-  print(report.summary())
-
-
-def _build(corpus, arguments, options) -> None:
+def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argparse.Namespace) -> None:
   from xmcap.data.corpora import build
+  from xmcap.data.corpora.plans import Options
   from xmcap.data.vocabulary import Vocabulary
 
+  release = importlib.import_module(f"xmcap.data.corpora.releases.{name}")
   model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
   report = build.build(
-    corpus,
+    release.corpus(**paths),
     arguments.out,
-    options,
+    Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality),
     processes=arguments.processes,
     progress=base.say,
     vocabulary=model,
@@ -120,59 +133,3 @@ def _build(corpus, arguments, options) -> None:
   if model is not None and report.held:
     data_index.write_absent(report.out, model, list(report.splits), arguments.processes)
   print(report.summary())
-
-
-def _options(arguments):
-  from xmcap.data.corpora.plans import Options
-
-  return Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
-
-
-def _paths(
-  arguments: argparse.Namespace, corpus: str, parts: Mapping[str, Part]
-) -> dict[str, pathlib.Path | None]:
-  """Returns option -> path of every part, None for an optional one that is absent.
-
-  Raises:
-    UsageError: others are absent; says which, and where they can be had.
-  """
-  if arguments.processes is not None and arguments.processes < 1:
-    raise UsageError(f"--processes={arguments.processes}: the least is 1")
-  from xmcap.data.corpora import downloads
-
-  if arguments.download:
-    if not arguments.release:
-      raise UsageError("--download needs --release=DIR, where the files go")
-    names = {name: option for option, part in parts.items() for name in part.names}
-    downloads.fetch_all(
-      corpus,
-      arguments.release,
-      lambda name: _find(arguments, names[name], parts[names[name]].names) is not None,
-      base.say,
-    )
-  paths = {option: _find(arguments, option, part.names) for option, part in parts.items()}
-  absent = [option for option, path in paths.items() if path is None and not parts[option].optional]
-  if absent:
-    known = {part.name for part in downloads.PARTS[corpus]}
-    had = all(known.intersection(parts[option].names) for option in absent)
-    hint = (
-      " (or add --download)"
-      if had
-      else f"; {downloads.ELSEWHERE[corpus]}"
-      if corpus in downloads.ELSEWHERE
-      else ""
-    )
-    where = f"{arguments.release} has no {parts[absent[0]].names[0]}: " if arguments.release else ""
-    raise UsageError(f"{where}give {', '.join(f'--{option}' for option in absent)}{hint}")
-  return paths
-
-
-def _find(arguments: argparse.Namespace, option: str, names: Sequence[str]) -> pathlib.Path | None:
-  """Returns the path of a part: as given, or else the first of its names that is in the folder of the release."""
-  if given := getattr(arguments, option):
-    return pathlib.Path(given)
-  if arguments.release:
-    for path in (pathlib.Path(arguments.release, name) for name in names):
-      if path.exists():
-        return path
-  return None

@@ -163,8 +163,8 @@ def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
 def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules) -> Any:
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
-  A dimension that its mesh axes do not divide stays whole, which is logged. Nothing is cut over `data` where that joins
-  slices of TPUs or nodes of GPUs: the network between them is slow.
+  A dimension that its mesh axes do not divide is cut over fewer of them, which is logged. Nothing is cut over `data`
+  where that joins slices of TPUs or nodes of GPUs: the network between them is slow.
 
   Args:
     params: a tree with shapes.
@@ -191,20 +191,28 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
       raise XmcapError(
         f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
       )
-    spec = []
-    for size, logical, mesh_axes in zip(
-      param.shape, axes, nn_partitioning.logical_to_mesh_axes(tuple(axes), rules), strict=True
-    ):
-      mesh_axes = (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes or ())
-      mesh_axes = tuple(axis for axis in mesh_axes if one_domain or axis != "data")
-      if size % axis_size(mesh, mesh_axes):
-        count = axis_size(mesh, mesh_axes)
-        logging.warning("parameter %s %s: %s is not cut over %d devices", name, param.shape, logical, count)
-        mesh_axes = ()
-      spec.append(mesh_axes or None)
+    mesh_axes = nn_partitioning.logical_to_mesh_axes(tuple(axes), rules)
+    spec = [
+      _dividing(size, wanted, mesh, one_domain, f"parameter {name} {param.shape}: {logical}")
+      for size, logical, wanted in zip(param.shape, axes, mesh_axes, strict=True)
+    ]
     return NamedSharding(mesh, PartitionSpec(*spec))
 
   return jax.tree_util.tree_map_with_path(sharding, params)
+
+
+def _dividing(
+  size: int, axes: str | tuple[str, ...] | None, mesh: Mesh, one_domain: bool, dimension: str
+) -> str | tuple[str, ...] | None:
+  """The mesh axes to cut a dimension over: the wanted ones without those, from the last on, that do not divide it."""
+  wanted = (axes,) if isinstance(axes, str) else tuple(axes or ())
+  wanted = kept = tuple(axis for axis in wanted if one_domain or axis != "data")
+  while size % axis_size(mesh, kept):
+    kept = kept[:-1]
+  if kept != wanted:
+    whole, parts = axis_size(mesh, wanted), axis_size(mesh, kept)
+    logging.warning("%s is cut into %d parts: %d do not divide it", dimension, parts, whole)
+  return kept[0] if len(kept) == 1 else kept or None
 
 
 def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:

@@ -1,30 +1,41 @@
 """Builds of generated releases, for tests: small shards and chunks, so that there are many of them."""
 
+import json
+import os
 import pathlib
+import random
+import signal
 import sys
+import time
+import traceback
 
 from tests.data.releases import Release
 from xmcap.data import progress as progress_lib
 from xmcap.data.corpora import build
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.releases import cc3m35l, coco35l
+from xmcap.data.corpora.releases import xm3600 as xm3600_lib
 
 SMALL = {"shard_pictures": 7, "chunk_bytes": 30_000}
 
 
-def coco(release: Release, out: pathlib.Path, processes: int = 1, progress=None, **options) -> build.Report:
-  paths = dict(release.paths)
-  images = [paths.pop("train_images"), paths.pop("val_images")]
-  made = Options(**SMALL | options)
-  corpus = coco35l.corpus(**paths, images=images, options=made)
-  return build.build(corpus, out, made, processes=processes, progress=progress)
+def coco(release: Release, out: pathlib.Path, **options) -> build.Report:
+  return run(coco35l.corpus(**release.paths), out, **options)
 
 
-def cc3m(release: Release, out: pathlib.Path, processes: int = 1, progress=None, **options) -> build.Report:
-  made = Options(**SMALL | options)
-  return build.build(
-    cc3m35l.corpus(**release.paths, options=made), out, made, processes=processes, progress=progress
-  )
+def cc3m(release: Release, out: pathlib.Path, **options) -> build.Report:
+  return run(cc3m35l.corpus(**release.paths), out, **options)
+
+
+def xm3600(release: Release, out: pathlib.Path, **options) -> build.Report:
+  return run(xm3600_lib.corpus(**release.paths), out, **options)
+
+
+def run(
+  corpus: build.Corpus, out: pathlib.Path, processes: int = 1, progress=None, **options
+) -> build.Report:
+  """Builds with small shards and chunks."""
+  return build.build(corpus, out, Options(**SMALL | options), processes=processes, progress=progress)
 
 
 def differing(one: pathlib.Path, two: pathlib.Path) -> list[str]:
@@ -36,36 +47,45 @@ def differing(one: pathlib.Path, two: pathlib.Path) -> list[str]:
   return sorted(path for path in held[0].keys() | held[1].keys() if held[0].get(path) != held[1].get(path))
 
 
-_COCO_PATHS = {
-  "train_captions": "coco_mt_train.jsonl.bz2",
-  "dev_captions": "coco_mt_dev.jsonl.bz2",
-  "karpathy": "dataset_coco.json",
-  "train_images": "train2014.zip",
-  "val_images": "val2014.zip",
-}
-_CC3M_PATHS = {
-  "train_captions": "cc3m_mt_train.jsonl.bz2",
-  "dev_captions": "cc3m_mt_dev.jsonl.bz2",
-  "train_tsv": "Train_GCC-training.tsv",
-  "dev_tsv": "Validation_GCC-1.1.0-Validation.tsv",
-  "train_images": "train_images",
-  "dev_images": "dev_images",
-}
+def main(corpus: str, paths: str, folder: str) -> None:
+  """Builds into FOLDER/one undisturbed, and into FOLDER/two through ten kills at random moments.
 
-
-def main(corpus: str, folder: str, out: str) -> None:
-  """Builds `coco` or `cc3m` from zip and tar files in two processes, and says every step at once."""
+  Each build is a fork of this process, which has imported all that it needs and started no thread.
+  """
   progress_lib._SECONDS_BETWEEN = 0
-  build_one, names = {"coco": (coco, _COCO_PATHS), "cc3m": (cc3m, _CC3M_PATHS)}[corpus]
-  paths = {role: pathlib.Path(folder, name) for role, name in names.items()}
-  build_one(
-    Release(pathlib.Path(folder), paths, {}, {}),
-    pathlib.Path(out),
-    processes=2,
-    progress=lambda line: print(line, flush=True),
-    shard_pictures=3,
-    chunk_bytes=1,
-  )
+  build_one = {"coco": coco, "cc3m": cc3m, "xm3600": xm3600}[corpus]
+  paths = {role: pathlib.Path(path) for role, path in json.loads(paths).items()}
+  release = Release(pathlib.Path(folder), paths, {}, {})
+  rng = random.Random(6)
+
+  def ends_well(name: str, lines: int | None = None) -> bool:
+    """Whether a build comes to its end before it has said so many lines and is killed."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+      try:
+        out = pathlib.Path(folder, name)
+        build_one(
+          release, out, progress=lambda line: os.write(write, b"\n"), shard_pictures=3, chunk_bytes=5_000
+        )
+        os._exit(0)
+      except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os.close(write)
+    with open(read, "rb") as said:
+      for _ in range(lines) if lines else iter(int, 1):
+        if not said.readline():
+          break
+      else:
+        time.sleep(rng.random() * 0.02)
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1] == 0
+
+  assert ends_well("one")
+  kills = sum(not ends_well("two", rng.randint(1, 12)) for _ in range(10))
+  assert kills >= 5, kills
+  assert ends_well("two")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from xmcap.data import images
-from xmcap.data.corpora import archives, lines, listing, pictures, tar_files
+from xmcap.data.corpora import archives, lines, listing, picture_check, tar_files
 from xmcap.data.corpora.problems import MAX_LISTED, Problems
 from xmcap.data.corpora.releases import xm3600_lines
 from xmcap.data.corpora.releases.translations import CocoIds, Parser
@@ -41,17 +41,15 @@ def packed(path, opener, piece, count):
 
 @pytest.mark.parametrize("suffix, opener", [("", open), (".gz", gzip.open)])
 @pytest.mark.parametrize("line", [b"\n", b" \n"])
-def test_empty_lines_of_translations_cost_nothing(suffix, opener, line, tmp_path, soon):
+def test_empty_lines_of_translations_cost_little(suffix, opener, line, tmp_path, soon):
   piece = line * ((1 << 20) // len(line))
-  path = packed(tmp_path / f"a.jsonl{suffix}", opener, piece, 32)
-  file = lines.open_lines(path, tmp_path)
-  parser, count, problems = Parser(CocoIds(lines.np.array([1]))), 0, Problems()
-  for chunk in range(file.chunks):
-    for batch in file.batches(chunk):
-      captions, read = parser.parse(batch, count + 1, str, problems)
-      assert not captions.texts
-      count += read
-  assert count == 32 * piece.count(b"\n") and not problems.counts
+  path = packed(tmp_path / f"a.jsonl{suffix}", opener, piece, 4)
+  parser, count, problems = Parser("a", CocoIds({1: 0})), 0, Problems()
+  for text, _ in lines.chunks(path):
+    captions, read = parser.parse(text, count + 1, problems)
+    assert not captions
+    count += read
+  assert count == 4 * piece.count(b"\n") and not problems.counts
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r\n", b"   \n"])
@@ -75,13 +73,19 @@ def test_empty_lines_of_predictions_cost_nothing(tmp_path, soon):
 
 
 @pytest.mark.parametrize("opener", [open, gzip.open, bz2.open])
-def test_empty_lines_of_xm3600_end_it(opener, tmp_path, soon):
+def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
+  path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 8)
+  with inputs.Input(path) as source:
+    assert not list(xm3600_lines.read_images(source, "captions.jsonl", Problems()))
+  assert source.num_lines == 8 << 20
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
+def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 2)
-  with (
-    xm3600_lines.open_captions(path) as file,
-    pytest.raises(XmcapError, match=r"captions.jsonl: over 1024 MB of text, or 1,000,000 empty lines"),
-  ):
-    list(xm3600_lines.read_images(file, "captions.jsonl", Problems()))
+  with inputs.Input(path) as source, pytest.raises(UsageError, match="captions.jsonl: unpacks to over 1 MiB"):
+    list(source.rows())
 
 
 def test_problems_are_not_held_without_end():
@@ -90,23 +94,15 @@ def test_problems_are_not_held_without_end():
   with pytest.raises(XmcapError, match=r"line 1000: more than 1,000 problems, .*not_json: give the files"):
     for number in range(2_000):
       problems.add("not_json", f"line {number}")
-  assert problems.take_listed().count("\n") == 1_001
+  assert len(problems.listed) == 1_001
 
 
-def test_a_gzip_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
-  monkeypatch.setattr(lines, "MAX_SMALL", 1 << 20)
-  path = packed(tmp_path / "a.jsonl.gz", gzip.open, b"{}" * (1 << 19), 64)
-  with pytest.raises(XmcapError, match="a.jsonl.gz: unpacks to far more than its .* bytes can hold"):
-    lines.open_lines(path, tmp_path)
-
-
-def test_a_chunk_of_bzip2_that_unpacks_to_too_much(tmp_path, monkeypatch):
-  monkeypatch.setattr(lines, "MAX_CHUNK_TEXT", 8 << 20)
-  path = packed(tmp_path / "a.jsonl.bz2", bz2.open, b"a" * (1 << 20) + b"\n", 12)
-  file = lines.open_lines(path, tmp_path)
-  with pytest.raises(XmcapError, match="a.jsonl.bz2: unpacks to far more"):
-    for _ in file.batches(0):
-      pass
+@pytest.mark.parametrize("suffix, opener", [("gz", gzip.open), ("bz2", bz2.open)])
+def test_a_file_that_unpacks_to_too_much(suffix, opener, tmp_path, monkeypatch):
+  monkeypatch.setattr(lines, "MAX_SMALL", 1 << 16)
+  path = packed(tmp_path / f"a.jsonl.{suffix}", opener, b"{}" * (1 << 19) + b"\n", 2)
+  with pytest.raises(XmcapError, match=f"a.jsonl.{suffix}: unpacks to far more than its .* bytes can hold"):
+    list(lines.chunks(path))
 
 
 @pytest.mark.parametrize("mode", ["gz", "bz2"])
@@ -122,7 +118,7 @@ def test_a_tar_that_unpacks_to_too_much(mode, behind, tmp_path, monkeypatch):
   opener = gzip.open if mode == "gz" else bz2.open
   path = packed(tmp_path / f"a.tar.{mode}", opener, raw.getvalue() + bytes(64 << 20 if behind else 0), 1)
   with pytest.raises(XmcapError, match=r"no whole tar file \(it unpacks to over [17],[0-9,]+ bytes\)"):
-    list(tar_files.search_tar(str(path), True, str(tmp_path / "unpacked")))
+    tar_files.unpack(str(path), str(tmp_path / "unpacked"))
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -189,7 +185,7 @@ def test_a_listing_of_too_many_pictures(tmp_path, monkeypatch):
   path.write_text("a dog\thttp://a\n" + "\n" * 100)
   monkeypatch.setattr(listing, "MAX_PICTURES", 100)
   with pytest.raises(UsageError, match="a.tsv: over 100 lines: give the TSV"):
-    listing.read_addresses(path, 10)
+    list(listing.read_tsv(path))
 
 
 def progressive(side, extra):
@@ -204,14 +200,14 @@ def test_a_jpeg_of_too_many_scans(soon):
   data = progressive(5_000, 100_000)
   with pytest.raises(XmcapError, match="picture 'a': a JPEG of more than 256 scans"):
     images.decode(data, "a")
-  found = pictures.examine(data, "a")
+  found = picture_check.examine(data, "a")
   assert not found.data and "over 256 scans" in found.kinds["too_many_pixels"]
 
 
 def test_what_lies_behind_a_jpeg_does_not_count():
   for extra in (0, 200):
     data = progressive(16, extra) + b"\xff\xda" * 1_000
-    assert images.decode(data, "a").shape == (16, 16, 3) and pictures.examine(data, "a").data == data
+    assert images.decode(data, "a").shape == (16, 16, 3) and picture_check.examine(data, "a").data == data
 
 
 @pytest.mark.parametrize("name", ["../a.jpg", "/a.jpg", "a/../../b.jpg", "C:\\a.jpg", "..\\a.jpg"])

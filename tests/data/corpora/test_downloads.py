@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 from xmcap.data.corpora import downloads
+from xmcap.data.corpora.releases.file_names import Part
 from xmcap.errors import UsageError, XmcapError
 
 DATA = bytes(range(256)) * 20_000
@@ -107,20 +108,13 @@ def test_wrong_address(server, tmp_path):
     downloads.fetch("file:///etc/passwd", tmp_path / "data.bin", lambda line: None)
 
 
-def test_member_of_a_zip_and_parts_that_are_there(server, tmp_path, monkeypatch):
+def test_member_of_a_zip(server, tmp_path):
   held = io.BytesIO()
   with zipfile.ZipFile(held, "w") as archive:
     archive.writestr("dataset_coco.json", "{}")
     archive.writestr("other.json", "[]")
   Handler.files["/all.zip"] = held.getvalue()
-  parts = [
-    downloads.Part("data.bin", f"{server}/data.bin"),
-    downloads.Part("dataset_coco.json", f"{server}/all.zip", "dataset_coco.json"),
-  ]
-  monkeypatch.setattr(downloads, "PARTS", {"cc3m35l": parts})
-  said = []
-  downloads.fetch_all("cc3m35l", tmp_path, lambda name: name == "data.bin", said.append)
-  assert [path.name for path in tmp_path.iterdir()] == ["dataset_coco.json"]
-  assert (tmp_path / "dataset_coco.json").read_text() == "{}"
-  assert said[0] == "data.bin: is there"
-  assert "the TSVs of CC3M have no public address: ask for them at https://" in said[-1]
+  part = Part(["dataset_coco.json"], "", url=f"{server}/all.zip", member="dataset_coco.json")
+  downloads.fetch_part(part, tmp_path / "new", lambda line: None)
+  assert [path.name for path in (tmp_path / "new").iterdir()] == ["dataset_coco.json"]
+  assert (tmp_path / "new" / "dataset_coco.json").read_text() == "{}"

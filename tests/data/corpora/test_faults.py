@@ -6,9 +6,7 @@ import pytest
 
 from tests.data import releases
 from tests.data.corpora import builds
-from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS
-from xmcap.data.corpora.releases import xm3600
 from xmcap.errors import XmcapError
 
 LANGUAGES = ("de", "th", "zh")
@@ -25,25 +23,22 @@ CASES = [
 ]
 
 
-def build(corpus: str, release: releases.Release, out, **options):
-  if corpus == "xm3600":
-    return xm3600.build(out, **release.paths, options=Options(**options), processes=1)
-  return {"coco35l": builds.coco, "cc3m35l": builds.cc3m}[corpus](release, out, **options)
+BUILDS = {"coco35l": builds.coco, "cc3m35l": builds.cc3m, "xm3600": builds.xm3600}
 
 
 @pytest.mark.parametrize("corpus, fault", CASES)
 def test_a_fault_is_counted_or_stops_the_build(corpus, fault, tmp_path):
   release = WRITERS[corpus](tmp_path / "release", faults=(fault,))
-  report = build(corpus, release, tmp_path / "skipped")
+  report = BUILDS[corpus](release, tmp_path / "skipped")
   assert release.differences(tmp_path / "skipped") == []
   assert report.problems.counts == release.problems
   assert all(KINDS[kind].text in report.summary() for kind in release.problems)
 
   if all(KINDS[kind].rule == "use" for kind in release.problems):
-    build(corpus, release, tmp_path / "stopped", on_bad="stop")
+    BUILDS[corpus](release, tmp_path / "stopped", on_bad="stop")
     assert release.differences(tmp_path / "stopped") == []
     return
   with pytest.raises(XmcapError, match="--on_bad=skip") as stopped:
-    build(corpus, release, tmp_path / "stopped", on_bad="stop")
+    BUILDS[corpus](release, tmp_path / "stopped", on_bad="stop")
   assert any(f"({kind})" in str(stopped.value) for kind in release.problems)
   assert "\n" not in str(stopped.value)

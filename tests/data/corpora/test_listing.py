@@ -11,17 +11,18 @@ from xmcap.errors import UsageError
 @pytest.mark.parametrize("count", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False])
-def test_addresses_shard_by_shard(tmp_path, monkeypatch, count, end, last):
-  monkeypatch.setattr(listing, "_PIECE", 10)
+def test_addresses_shard_by_shard(tmp_path, count, end, last):
   text = "".join(
     f"a cat no {number}\thttp://x.org/{number}?a=1\tb{end}".replace("\tb", "")
     for number in range(1, count + 1)
   )
   path = tmp_path / "train.tsv"
   path.write_bytes((text if last else text.removesuffix(end)).encode())
-  listed = pickle.loads(pickle.dumps(listing.read_addresses(path, 3)))
-  assert listed.count == count and sum(listed.shards) == count
-  wanted = [picture for shard in range(len(listed.shards)) for picture in listed.wanted(shard)]
+  listed = listing.write(tmp_path / "train.listing", listing.read_tsv(path), 3)
+  listed = pickle.loads(pickle.dumps(listed))
+  assert listed.count == count
+  assert [place for shard in range(listed.shards) for place in listed.places(shard)] == list(range(count))
+  wanted = [picture for shard in range(listed.shards) for picture in listed.wanted(shard)]
   assert [(picture.key, picture.url) for picture in wanted] == [
     (f"{number:08d}", f"http://x.org/{number}?a=1") for number in range(1, count + 1)
   ]
@@ -29,20 +30,22 @@ def test_addresses_shard_by_shard(tmp_path, monkeypatch, count, end, last):
 
 
 def test_names_shard_by_shard(tmp_path):
-  pictures = [(f"{number:012d}", f"train2014/{number}.jpg") for number in range(5)]
-  listed = listing.write_named(tmp_path / "train.tsv", pictures, 2)
-  assert listed.shards == [2, 2, 1]
-  assert [(picture.key, picture.name) for picture in listed.wanted(1)] == pictures[2:4]
-  assert next(listed.wanted(2)).url is None
+  pictures = [listing.Wanted(f"{number:012d}", "where", f"train2014/{number}.jpg") for number in range(5)]
+  listed = listing.write(tmp_path / "train.listing", pictures, 2)
+  assert [listed.wanted(shard) for shard in range(listed.shards)] == [
+    pictures[:2],
+    pictures[2:4],
+    pictures[4:],
+  ]
 
 
 @pytest.mark.parametrize("text", ["", "a cat\n", "a cat\tnone\n", "http://x.org/1\ta cat\n"])
 def test_no_list_of_addresses(tmp_path, text):
   (tmp_path / "train.tsv").write_text(text)
   with pytest.raises(UsageError, match="train.tsv, line 1: no `caption<TAB>address`"):
-    listing.read_addresses(tmp_path / "train.tsv", 3)
+    list(listing.read_tsv(tmp_path / "train.tsv"))
 
 
 def test_absent_list(tmp_path):
   with pytest.raises(UsageError, match="cannot read .*train.tsv: No such file"):
-    listing.read_addresses(tmp_path / "train.tsv", 3)
+    list(listing.read_tsv(tmp_path / "train.tsv"))

@@ -12,9 +12,18 @@ from PIL import Image
 
 from tests.data import release_pictures, releases
 from xmcap.data import images
-from xmcap.data.corpora import picture_search, pictures
+from xmcap.data.corpora import picture_check, pictures
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.errors import UsageError, XmcapError
+
+
+def opened(places, folder, key_map=None, on_bad="skip"):
+  """The pictures of places, with their problems."""
+  problems = Problems(on_bad)
+  places = places if isinstance(places, list) else [places]
+  source = pictures.open_pictures(places, folder, key_map=key_map, problems=problems, say=print)
+  source.problems = problems
+  return source
 
 
 def listed(release):
@@ -32,13 +41,12 @@ def addresses(release):
   return [(f"{number:08d}", line.split("\t")[1]) for number, line in enumerate(lines, 1)]
 
 
-def check(release, source, read, wanted):
+def check(release, problems, read, wanted):
   """Reads and examines all pictures; what is found and what is wrong must be as the release says."""
-  problems, kept = Problems(), {}
-  problems.merge(source.problems)
+  kept = {}
   for key, name in wanted:
     try:
-      picture = pictures.examine(read(name), key)
+      picture = picture_check.examine(read(name), key)
     except KeyError:
       problems.add("missing", key)
       continue
@@ -59,9 +67,8 @@ def test_coco(tmp_path, layout):
     tmp_path, images=24, layout=layout, faults=faults, languages=("de", "th", "zh")
   )
   places = [release.paths["train_images"], release.paths["val_images"]]
-  source = pictures.open_pictures(places, tmp_path / "work", processes=2)
-  source = pickle.loads(pickle.dumps(source))
-  check(release, source, source.read, listed(release))
+  source = opened(places, tmp_path / "work")
+  check(release, source.problems, pickle.loads(pickle.dumps(source)).read, listed(release))
 
 
 @pytest.mark.parametrize("layout", ["webdataset", "files", "keymap"])
@@ -71,15 +78,13 @@ def test_cc3m(tmp_path, layout):
   release = releases.write_cc3m35l(
     tmp_path, images=28, layout=layout, faults=faults, in_shard=10, languages=("de", "th", "zh")
   )
-  source = pictures.open_pictures(
-    release.paths["train_images"], tmp_path / "work", key_map=release.paths.get("train_keys"), processes=1
-  )
+  source = opened(release.paths["train_images"], tmp_path / "work", key_map=release.paths.get("train_keys"))
   if layout == "keymap":
     assert not source.has_urls
-    check(release, source, source.read, [(key, key) for key, _ in addresses(release)])
+    check(release, source.problems, source.read, [(key, key) for key, _ in addresses(release)])
   else:
     assert source.has_urls
-    check(release, source, source.by_url, addresses(release))
+    check(release, source.problems, source.by_url, addresses(release))
 
 
 def write_files(folder, files):
@@ -92,7 +97,7 @@ def test_names_by_which_a_picture_is_found(tmp_path):
   write_files(
     tmp_path / "a", {"val2014/1.jpg": b"val", "train2014/1.jpg": b"train", "2.PNG": b"two", "x.y": b"xy"}
   )
-  source = pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1)
+  source = opened(tmp_path / "a", tmp_path / "work")
   assert len(source) == 4 and sorted(source.names()) == ["1", "1", "2", "x.y"]
   assert source.read("val2014/1.jpg") == b"val" and source.read("train2014/1.jpg") == b"train"
   assert source.read("coco/val2014/1.jpg") == b"val"
@@ -111,49 +116,37 @@ def test_the_first_of_two_is_used(tmp_path):
   write_files(tmp_path / "a", {"k.png": b"a png", "k.jpg": b"a jpg"})
   write_files(tmp_path / "b", {"k.jpg": b"b"})
   for order, expected in (("ab", b"a jpg"), ("ba", b"b")):
-    source = pictures.open_pictures(
-      [tmp_path / name for name in order], tmp_path / f"work{order}", processes=1
-    )
+    source = opened([tmp_path / name for name in order], tmp_path / f"work{order}")
     assert source.read("k") == expected and source.problems.counts == {"duplicate_picture": 2}
   with pytest.raises(XmcapError, match="duplicate_picture"):
-    pictures.open_pictures([tmp_path / "a"], tmp_path / "stopped", on_bad="stop", processes=1)
+    opened([tmp_path / "a"], tmp_path / "stopped", on_bad="stop")
 
 
 def test_table_is_used_again_until_something_changes(tmp_path, monkeypatch):
   write_files(tmp_path / "a", {"1.jpg": b"one"})
-  pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1)
+  opened(tmp_path / "a", tmp_path / "work")
   searched = []
-  search = picture_search.search
-  monkeypatch.setattr(picture_search, "search", lambda *arguments: searched.append(1) or search(*arguments))
-  assert pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1).read("1") == b"one"
+  fill = pictures._fill
+  monkeypatch.setattr(pictures, "_fill", lambda *arguments: searched.append(1) or fill(*arguments))
+  assert opened(tmp_path / "a", tmp_path / "work").read("1") == b"one"
   assert not searched
   write_files(tmp_path / "a", {"2.jpg": b"two"})
-  assert pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1).read("2") == b"two"
+  assert opened(tmp_path / "a", tmp_path / "work").read("2") == b"two"
   assert searched
 
 
-def test_search_goes_on_after_a_kill(tmp_path, monkeypatch):
+def test_a_search_that_was_killed_begins_anew(tmp_path, monkeypatch):
   for number in range(3):
     write_files(tmp_path / "a", {f"{number}/{number}.jpg": b"%d" % number})
-  search, seen = picture_search._search, []
 
-  def killed_at_the_third(unit):
-    seen.append(unit.inside)
-    if len(seen) == 3:
-      raise KeyboardInterrupt
-    return search(unit)
+  def killed(*arguments):
+    raise KeyboardInterrupt
 
-  monkeypatch.setattr(picture_search, "_search", killed_at_the_third)
-  with pytest.raises(KeyboardInterrupt):
-    pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1)
-  monkeypatch.setattr(picture_search, "_search", search)
-  opened = []
-  entries_of = picture_search._entries_of
-  monkeypatch.setattr(
-    picture_search, "_entries_of", lambda unit: opened.append(unit.inside) or entries_of(unit)
-  )
-  source = pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1)
-  assert opened == ["1", "2"]
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(pictures, "_bytes", killed)
+    opened(tmp_path / "a", tmp_path / "work")
+  assert not list((tmp_path / "work").iterdir())
+  source = opened(tmp_path / "a", tmp_path / "work")
   assert [source.read(str(number)) for number in range(3)] == [b"0", b"1", b"2"]
 
 
@@ -165,7 +158,7 @@ def test_nothing_is_written_under_a_name_of_an_archive(tmp_path):
       info = tarfile.TarInfo(name)
       info.size = 3
       archive.addfile(info, io.BytesIO(b"abc"))
-  source = pictures.open_pictures(path, tmp_path / "work", processes=1)
+  source = opened(path, tmp_path / "work")
   assert source.read("b") == b"abc" and source.problems.counts == {"unsafe_path": 2}
   found = [name for _, _, names in os.walk(tmp_path) for name in names if name.endswith(".jpg")]
   assert not found and not os.path.exists("/tmp/xmcap-test-out.jpg")
@@ -182,9 +175,7 @@ def test_key_map(tmp_path):
     "",
   ]
   (tmp_path / "map.tsv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
-  source = pictures.open_pictures(
-    tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv", processes=1
-  )
+  source = opened(tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv")
   assert source.has_urls
   assert source.read("00000007") == b"01" and source.read("8") == b"00" and source.read("named") == b"y"
   assert source.by_url("http://a/1") == b"y"
@@ -205,18 +196,18 @@ def test_key_map_that_is_none(tmp_path, text, message):
   write_files(tmp_path / "a", {"a.jpg": b"a", "b.jpg": b"b"})
   (tmp_path / "map.tsv").write_text(text)
   with pytest.raises(UsageError, match=message):
-    pictures.open_pictures(tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv", processes=1)
+    opened(tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv")
 
 
 def test_places_without_pictures(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "empty" / "about.txt").write_text("none")
   with pytest.raises(UsageError, match="empty: no picture in it"):
-    pictures.open_pictures(tmp_path / "empty", tmp_path / "work", processes=1)
+    opened(tmp_path / "empty", tmp_path / "work")
   with pytest.raises(UsageError, match="absent: No such file"):
-    pictures.open_pictures(tmp_path / "absent", tmp_path / "work", processes=1)
+    opened(tmp_path / "absent", tmp_path / "work")
   write_files(tmp_path / "a", {"1.jpg": b"1"})
-  source = pictures.open_pictures(tmp_path / "a", tmp_path / "work", processes=1)
+  source = opened(tmp_path / "a", tmp_path / "work")
   (tmp_path / "a" / "1.jpg").unlink()
   with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since it was searched"):
     source.read("1")
@@ -227,20 +218,20 @@ def test_pictures_that_cannot_be_used(fault):
   spoil, kind = release_pictures.FAULTY[fault]
   if fault == "missing":
     return
-  picture = pictures.examine(spoil(3), "key")
+  picture = picture_check.examine(spoil(3), "key")
   assert list(picture.kinds) == [kind] and not picture.data and KINDS[kind].rule == "skip"
 
 
 @pytest.mark.parametrize("fault", release_pictures.UNUSUAL)
 def test_unusual_pictures_stay_as_published(fault):
   data = release_pictures.UNUSUAL[fault](3)
-  assert pictures.examine(data, "key") == pictures.Picture(data)
+  assert picture_check.examine(data, "key") == picture_check.Picture(data)
 
 
 @pytest.mark.parametrize("fault", release_pictures.CONVERTED)
 def test_the_first_frame_becomes_a_png(fault):
   data = release_pictures.CONVERTED[fault](3)
-  picture = pictures.examine(data, "key")
+  picture = picture_check.examine(data, "key")
   assert list(picture.kinds) == ["converted"] and picture.data.startswith(b"\x89PNG")
   assert np.array_equal(images.decode(picture.data, "key"), images.decode(data, "key"))
 
@@ -250,7 +241,7 @@ def test_the_first_frame_becomes_a_png(fault):
 )
 def test_scaling_the_shorter_side(size, expected):
   data = release_pictures.encode(release_pictures.draw(1).resize(size), "PNG")
-  picture = pictures.examine(data, "key", image_size=32)
+  picture = picture_check.examine(data, "key", image_size=32)
   with Image.open(io.BytesIO(picture.data)) as image:
     assert image.format == "JPEG" and image.size == expected
   assert not picture.kinds
@@ -260,22 +251,22 @@ def test_scaling_turns_what_exif_turns_and_leaves_small_pictures():
   turned = release_pictures.rotated(3)
   with Image.open(io.BytesIO(turned)) as image:
     width, height = image.size
-  with Image.open(io.BytesIO(pictures.examine(turned, "key", image_size=24).data)) as image:
+  with Image.open(io.BytesIO(picture_check.examine(turned, "key", image_size=24).data)) as image:
     assert (image.width > image.height) == (height > width) or width == height
-  assert pictures.examine(turned, "key", image_size=min(width, height)).data == turned
-  assert len(pictures.examine(turned, "key", image_size=24, quality=30).data) < len(
-    pictures.examine(turned, "key", image_size=24, quality=95).data
+  assert picture_check.examine(turned, "key", image_size=min(width, height)).data == turned
+  assert len(picture_check.examine(turned, "key", image_size=24, quality=30).data) < len(
+    picture_check.examine(turned, "key", image_size=24, quality=95).data
   )
 
 
 def test_all_that_a_jpeg_lacks_is_noticed():
   whole = release_pictures.encode(release_pictures.draw(5).resize((640, 480)))
   for missing in (20, 200, len(whole) // 2, len(whole) - 30):
-    assert not pictures.examine(whole[:-missing], "key").data, missing
+    assert not picture_check.examine(whole[:-missing], "key").data, missing
 
 
 def test_places_named_again_and_again_are_no_release(tmp_path, monkeypatch):
-  monkeypatch.setattr(picture_search, "MAX_PROBLEMS", 3)
+  monkeypatch.setattr(pictures, "MAX_PROBLEMS", 3)
   write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(5)})
   with pytest.raises(XmcapError, match=r"more than 3 pictures with problems \(duplicate_picture\)"):
-    pictures.open_pictures([tmp_path / "a", tmp_path / "a"], tmp_path / "work", processes=1)
+    opened([tmp_path / "a", tmp_path / "a"], tmp_path / "work")

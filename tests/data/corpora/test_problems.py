@@ -1,5 +1,6 @@
-"""Problems: counted by kind, kept with the first few, listed one by one, merged and summed up; or an error at once."""
+"""Problems: counted by kind, kept with the first few, listed one by one and summed up; or an error at once."""
 
+import io
 import json
 
 import pytest
@@ -21,30 +22,23 @@ def test_counts_and_first_places():
   assert problems.examples["missing"] == [(f"file, line {number}", "words") for number in (0, 2, 3)]
 
 
-def test_list_is_handed_out_once():
-  problems = found("missing", "bom")
-  lines = [json.loads(line) for line in problems.take_listed().splitlines()]
-  assert lines == [
-    {"kind": "missing", "where": "file, line 0", "what": "words"},
-    {"kind": "bom", "where": "file, line 1", "what": "words"},
-  ]
-  assert problems.take_listed() == ""
-  assert problems.counts == {"missing": 1, "bom": 1}
+def test_the_list_is_kept_or_goes_to_a_file():
+  listed = [("missing", "file, line 0", "words"), ("bom", "file, line 1", "words")]
+  assert found("missing", "bom").listed == listed
+  file = io.BytesIO()
+  problems = Problems(file=file)
+  problems.extend(listed)
+  assert [tuple(json.loads(line).values()) for line in file.getvalue().splitlines()] == listed
+  assert problems.listed == [] and problems.counts == {"missing": 1, "bom": 1}
 
 
-def test_merged_as_if_found_one_after_the_other():
+def test_extended_as_if_found_one_after_the_other():
   together = found("missing", "bom", "missing", "missing", "missing")
   parts = found("missing", "bom")
-  other = Problems()
-  for number in (2, 3, 4):
-    other.add("missing", f"file, line {number}", "words")
-  parts.merge(other)
-  assert parts.to_json() == together.to_json()
-
-
-def test_comes_back_from_json():
-  problems = found("missing", "bom")
-  assert Problems.from_json(json.loads(json.dumps(problems.to_json()))).to_json() == problems.to_json()
+  parts.extend(json.loads(json.dumps([("missing", f"file, line {number}", "words") for number in (2, 3, 4)])))
+  assert (parts.counts, parts.examples, parts.listed) == (together.counts, together.examples, together.listed)
+  with pytest.raises(XmcapError, match="file, line 0: words"):
+    Problems("stop").extend(together.listed)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, known in KINDS.items() if known.rule == "skip"])

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from xmcap.scoring.report import captions
-from xmcap.scoring.scores import Scores
+from xmcap.scoring.statistics import Statistics
 
 
 def _unpacked(code, places, systems):
@@ -27,7 +27,7 @@ def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
     ["katze neben haus neben baum", "katze neben auto"],
     "Katze neben Haus", "katze neben haus", "Baum neben Auto neben Haus", "baum neben auto neben haus",
   ]  # fmt: skip
-  scores = ours.scores["de"].image_scores("cider_d")
+  scores = ours.statistics["de"].image_scores("cider_d")
   assert [score / 1000 for score in held["scores"][0][1]] == pytest.approx(scores, abs=5e-4)
 
 
@@ -36,16 +36,16 @@ def test_a_language_without_all_images_says_which(ours, places):
 
 
 def test_what_a_second_system_lacks_is_null(ours, theirs, places):
-  keep = [i for i, key in enumerate(theirs.scores["de"].keys) if key != "k01"][::-1]
-  keys = theirs.scores["de"].keys
-  fewer = Scores(
-    tuple(keys[i] for i in keep), {n: v[keep] for n, v in theirs.scores["de"].statistics.items() if n != "exact"},
-    theirs.scores["de"].num_references,
+  keep = [i for i, key in enumerate(theirs.statistics["de"].keys) if key != "k01"][::-1]
+  keys = theirs.statistics["de"].keys
+  fewer = Statistics(
+    tuple(keys[i] for i in keep), {n: v[keep] for n, v in theirs.statistics["de"].values.items() if n != "exact"},
+    theirs.statistics["de"].num_references,
   )  # fmt: skip
   words = dataclasses.replace(
     theirs.words["de"], hypotheses=tuple(theirs.words["de"].hypotheses[i] for i in keep)
   )
-  other = dataclasses.replace(theirs, scores={"de": fewer}, words={"de": words})
+  other = dataclasses.replace(theirs, statistics={"de": fewer}, words={"de": words})
   held = _unpacked("de", places, [ours, other])
   assert held["rows"][1][4:] == [None, None] and held["scores"][1][1][1] is None
   assert held["rows"][2][4:] == ["Auto neben Hund neben Baum", "auto neben hund neben baum"]

@@ -91,7 +91,7 @@ def test_the_lowest_and_the_highest_scores_come_first(opened, ours):
   assert _scores(page) == sorted(_scores(page)) and _scores(page)[0] == 0
   _choose(page, "order", "best")
   assert _scores(page) == sorted(_scores(page), reverse=True)
-  assert _scores(page)[0] == pytest.approx(max(ours.scores["en"].image_scores("cider_d")), abs=6e-4)
+  assert _scores(page)[0] == pytest.approx(max(ours.statistics["en"].image_scores("cider_d")), abs=6e-4)
 
 
 def test_the_score_of_another_metric_is_shown(opened, ours):
@@ -126,8 +126,10 @@ def test_two_systems_stand_side_by_side(opened, corpus, ours, theirs):
 
 def test_the_largest_differences_of_two_systems_come_first(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
-  lead = dict(zip(ours.scores["en"].keys, ours.scores["en"].image_scores("cider_d"), strict=True))
-  for key, score in zip(theirs.scores["en"].keys, theirs.scores["en"].image_scores("cider_d"), strict=True):
+  lead = dict(zip(ours.statistics["en"].keys, ours.statistics["en"].image_scores("cider_d"), strict=True))
+  for key, score in zip(
+    theirs.statistics["en"].keys, theirs.statistics["en"].image_scores("cider_d"), strict=True
+  ):
     lead[key] -= score
   _choose(page, "order", "ahead-1")
   assert _keys(page)[0] == max(lead, key=lead.get)

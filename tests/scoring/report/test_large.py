@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xmcap import languages
-from xmcap.scoring import Result, Scores, Table, report
+from xmcap.scoring import Result, Statistics, Table, report
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.references import References
 
@@ -36,7 +36,8 @@ def systems():
   for name in ("ours", "theirs"):
     predictions = captions()
     scores = {
-      code: Scores(keys, {"cider_d": numbers.gamma(1.0, 0.5, (_IMAGES, 1))}, 2 * _IMAGES) for code in codes
+      code: Statistics(keys, {"cider_d": numbers.gamma(1.0, 0.5, (_IMAGES, 1))}, 2 * _IMAGES)
+      for code in codes
     }
     words = {
       code: Tokenized(

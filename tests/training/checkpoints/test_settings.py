@@ -13,7 +13,7 @@ from xmcap import configuration
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError
 from xmcap.training.checkpoints import kept_config, settings
-from xmcap.training.checkpoints import write as checkpoints
+from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.hosts import join as hosts
 
 NOW = settings.Settings({"BATCH_SIZE": "8", "train.seed": "0"}, {"batch_size": 8, "weights": {"en": 1.0}})
@@ -122,7 +122,7 @@ def test_a_checkpoint_of_an_older_version_has_none_and_that_is_said(tmp_path, ca
   (item / "settings.json").unlink()
   (item / "crc32.json").unlink()
   assert "resuming from step 7" in run(tmp_path, 14, ToyStream(rows=16))[1][0]
-  assert "checkpoints/7: an older version kept no settings" in caplog.text
+  assert "checkpoints/7: an older version wrote no settings" in caplog.text
 
 
 # ---- the file ------------------------------------------------------------------------------------
@@ -256,4 +256,4 @@ def test_bindings_are_macros_and_parameters_by_name(bound):
 
 
 def test_a_checkpoint_without_settings_is_compared_with_none(tmp_path):
-  assert checkpoints.Checkpoints(tmp_path).settings is None
+  assert Checkpoints(tmp_path).settings is None

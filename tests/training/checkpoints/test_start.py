@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.training.checkpoints.test_write import OPTIMIZER, assert_same, begin, cut_short, fresh, lib, write
+from tests.training.checkpoints.test_write import OPTIMIZER, assert_same, begin, cut_short, fresh, write
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
+from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import plan_state
 from xmcap.training.step import create_state
@@ -80,7 +81,7 @@ def test_starts_4_from_pretrained_parts_and_leaves_the_rest(tmp_path):
   def tower(seed):
     return {"kernel": jnp.full((2, 3), float(seed)), "bias": jnp.full(3, float(seed))}
 
-  checkpoints = lib.Checkpoints(tmp_path / "tags")
+  checkpoints = Checkpoints(tmp_path / "tags")
   checkpoints.save(
     6, create_state({"vit": tower(1), "vitality": jnp.ones(1), "head": jnp.ones(4)}, OPTIMIZER)
   )
@@ -111,7 +112,7 @@ def test_starts_5_from_scratch(tmp_path):
    ({"vit": {"kernel": (2, 3)}}, "decoder", "lies below 'decoder'; its parts are vit")],
 )  # fmt: skip
 def test_pretrained_parts_that_do_not_fit(tmp_path, mine, prefix, message):
-  checkpoints = lib.Checkpoints(tmp_path / "tags")
+  checkpoints = Checkpoints(tmp_path / "tags")
   checkpoints.save(1, create_state({"vit": {"kernel": jnp.ones((2, 3))}}, OPTIMIZER))
   checkpoints.close()
   params = jax.tree.map(jnp.zeros, mine, is_leaf=lambda x: isinstance(x, tuple))
@@ -213,32 +214,12 @@ def stacked(flat):
   return {stack: {"layers": {"kernel": np.stack(list(flat.values()))}}}
 
 
-def test_layers_one_by_one_into_a_scanned_model(tmp_path):
+def test_single_layers_are_stacked(tmp_path):
   flat = layers("encoder", 3)
   folder = write_converted(tmp_path / "t5", flat)
   mine = model_of({"encoder": {"layers": {"kernel": np.zeros((3, 2, 3), np.float32)}}})
   state, _ = begin(tmp_path / "own", mine, pretrained=folder)
   assert_same(state.params, jax.tree.map(jnp.asarray, stacked(flat)))
-
-
-def test_a_scanned_run_into_layers_one_by_one(tmp_path):
-  flat = layers("encoder", 3)
-  checkpoints = lib.Checkpoints(tmp_path / "scanned")
-  checkpoints.save(1, model_of(stacked(flat)))
-  checkpoints.close()
-  mine = model_of({"encoder": {f"layers_{n}": {"kernel": np.zeros((2, 3), np.float32)} for n in range(3)}})
-  state, _ = begin(tmp_path / "own", mine, pretrained=[(str(tmp_path / "scanned"), "encoder")])
-  for n in range(3):
-    assert_same(state.params["encoder"][f"layers_{n}"]["kernel"], flat[f"encoder/layers_{n}/kernel"])
-
-
-def test_fewer_layers_than_a_scanned_model_has(tmp_path):
-  flat = layers("encoder", 2)
-  folder = write_converted(tmp_path / "t5", flat)
-  mine = model_of({"encoder": {"layers": {"kernel": np.ones((3, 2, 3), np.float32)}}})
-  state, origin = begin(tmp_path / "own", mine, pretrained=folder)
-  assert_same(state.params["encoder"]["layers"]["kernel"][2], jnp.ones((2, 3)))
-  assert "fresh: encoder/layers_2" in origin
 
 
 @pytest.mark.parametrize(

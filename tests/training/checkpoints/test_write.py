@@ -12,18 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.training.checkpoints.test_verify import HOSTILE
+from tests.training.checkpoints.test_checksums import HOSTILE
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training.checkpoints import read as saved
-from xmcap.training.checkpoints import write as lib
+from xmcap.training.checkpoints import read
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.start import starting_state
+from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adafactor, adam, path_name
 from xmcap.training.step import TrainState, create_state
 
 OPTIMIZER = Optimizer(adam)
 ROOT = Path(__file__).parents[3]
-KEEP_ALL = lib.CheckpointPolicy(keep=9)
+KEEP_ALL = CheckpointPolicy(keep=9)
 
 
 def fresh(seed=0, hidden=32, optimizer=OPTIMIZER, step=0):
@@ -41,7 +42,7 @@ def assert_same(a, b):
 
 def write(model_dir, steps, policy=KEEP_ALL, metrics=None):
   """Checkpoints whose parameters come from the seed = step; `metrics` holds their values of `best_metric`, or None."""
-  checkpoints = lib.Checkpoints(model_dir, policy)
+  checkpoints = Checkpoints(model_dir, policy)
   for step, value in zip(steps, metrics or [None] * len(steps), strict=True):
     checkpoints.save(step, fresh(seed=step, step=step))
     if value is not None:
@@ -70,7 +71,7 @@ def begin(model_dir, state=None, **arguments):
 
     return state.replace(params=jax.tree_util.tree_map_with_path(poisoned, state.params))
 
-  checkpoints = lib.Checkpoints(model_dir)
+  checkpoints = Checkpoints(model_dir)
   try:
     return starting_state(checkpoints, create, target_of(state), **arguments)
   finally:
@@ -79,7 +80,7 @@ def begin(model_dir, state=None, **arguments):
 
 def test_saves_and_restores_every_part(tmp_path):
   state = fresh(seed=5, step=7).replace(skipped=jnp.int32(3), skipped_in_a_row=jnp.int32(2))
-  checkpoints = lib.Checkpoints(tmp_path)
+  checkpoints = Checkpoints(tmp_path)
   checkpoints.save(7, state)
   checkpoints.save(7, fresh())  # a second call for a step does nothing
   checkpoints.wait()
@@ -91,34 +92,31 @@ def test_saves_and_restores_every_part(tmp_path):
 
 
 def test_keeps_the_newest_and_the_best(tmp_path):
-  policy = lib.CheckpointPolicy(keep=2, best_metric="cider")
+  policy = CheckpointPolicy(keep=2, best_metric="cider")
   write(tmp_path, [1, 2, 3, 4, 5], policy, [0.1, 0.9, 0.2, 0.3, None])
   assert kept(tmp_path) == [2, 4, 5]
-  assert saved.best_step(tmp_path) == 2
-  assert_same(saved.load_params(tmp_path, "best"), fresh(seed=2).params)
+  assert read.best_step(tmp_path) == 2
 
 
 def test_best_may_be_the_least(tmp_path):
-  write(
-    tmp_path, [1, 2, 3], lib.CheckpointPolicy(keep=1, best_metric="loss", best_mode="min"), [0.5, 0.1, 0.3]
-  )
-  assert saved.best_step(tmp_path) == 2
+  write(tmp_path, [1, 2, 3], CheckpointPolicy(keep=1, best_metric="loss", best_mode="min"), [0.5, 0.1, 0.3])
+  assert read.best_step(tmp_path) == 2
 
 
 def test_the_best_until_now_goes_when_a_better_one_is_known(tmp_path):
-  write(tmp_path, [1, 2], lib.CheckpointPolicy(keep=1, best_metric="cider"), [0.1, 0.2])
+  write(tmp_path, [1, 2], CheckpointPolicy(keep=1, best_metric="cider"), [0.1, 0.2])
   assert kept(tmp_path) == [2]
 
 
 def test_the_best_is_known_after_a_restart(tmp_path):
-  policy = lib.CheckpointPolicy(keep=1, best_metric="cider")
+  policy = CheckpointPolicy(keep=1, best_metric="cider")
   write(tmp_path, [1, 2], policy, [0.9, 0.2])
   write(tmp_path, [3, 4], policy, [0.3, 0.4])
-  assert kept(tmp_path) == [1, 4] and saved.best_step(tmp_path) == 1
+  assert kept(tmp_path) == [1, 4] and read.best_step(tmp_path) == 1
 
 
 def test_one_whose_evaluation_is_pending_stays_until_it_is_known(tmp_path):
-  checkpoints = lib.Checkpoints(tmp_path, lib.CheckpointPolicy(keep=1, best_metric="cider"))
+  checkpoints = Checkpoints(tmp_path, CheckpointPolicy(keep=1, best_metric="cider"))
   checkpoints.save(1, fresh(), pending=True)
   checkpoints.save(2, fresh())
   checkpoints.save(3, fresh())
@@ -132,40 +130,40 @@ def test_one_whose_evaluation_is_pending_stays_until_it_is_known(tmp_path):
 
 
 def test_killed_while_the_note_is_written_it_counts_as_not_evaluated(tmp_path):
-  policy = lib.CheckpointPolicy(best_metric="cider")
+  policy = CheckpointPolicy(best_metric="cider")
   write(tmp_path, [1, 2], policy, [0.1, 0.2])
   note = tmp_path / "checkpoints/2/metrics/metrics"
   note.rename(note.parent / "metrics.part")
-  checkpoints = lib.Checkpoints(tmp_path, policy)
+  checkpoints = Checkpoints(tmp_path, policy)
   assert checkpoints.evaluated(1) and not checkpoints.evaluated(2) and checkpoints.steps() == [1, 2]
   checkpoints.close()
-  assert saved.best_step(tmp_path) == 1
+  assert read.best_step(tmp_path) == 1
 
 
 def test_a_note_that_is_damaged_is_said_and_the_checkpoint_stays(tmp_path, caplog):
-  policy = lib.CheckpointPolicy(best_metric="cider")
+  policy = CheckpointPolicy(best_metric="cider")
   write(tmp_path, [1, 2], policy, [0.1, 0.2])
   note = tmp_path / "checkpoints/2/metrics/metrics"
   note.write_text(note.read_text()[:-5])
-  checkpoints = lib.Checkpoints(tmp_path, policy)
+  checkpoints = Checkpoints(tmp_path, policy)
   assert not checkpoints.evaluated(2) and checkpoints.steps() == [1, 2]
   assert f"{note}: cut short or changed" in caplog.text
   checkpoints.close()
 
 
 def test_a_value_that_is_not_finite_counts_for_no_best(tmp_path, caplog):
-  write(tmp_path, [1, 2], lib.CheckpointPolicy(best_metric="cider"), [0.1, np.nan])
-  assert saved.best_step(tmp_path) == 1 and "cider is nan" in caplog.text
+  write(tmp_path, [1, 2], CheckpointPolicy(best_metric="cider"), [0.1, np.nan])
+  assert read.best_step(tmp_path) == 1 and "cider is nan" in caplog.text
 
 
 def test_values_of_another_metric_are_not_compared(tmp_path):
-  write(tmp_path, [1], lib.CheckpointPolicy(keep=1, best_metric="cider"), [9.0])
-  write(tmp_path, [2, 3], lib.CheckpointPolicy(keep=1, best_metric="bleu"), [0.3, 0.2])
-  assert kept(tmp_path) == [2, 3] and saved.best_step(tmp_path) == 2
+  write(tmp_path, [1], CheckpointPolicy(keep=1, best_metric="cider"), [9.0])
+  write(tmp_path, [2, 3], CheckpointPolicy(keep=1, best_metric="bleu"), [0.3, 0.2])
+  assert kept(tmp_path) == [2, 3] and read.best_step(tmp_path) == 2
 
 
 def test_a_note_of_an_older_version_is_read(tmp_path):
-  policy = lib.CheckpointPolicy(keep=1, best_metric="cider")
+  policy = CheckpointPolicy(keep=1, best_metric="cider")
   write(tmp_path, [1], policy, [0.9])
   (tmp_path / "checkpoints/1/metrics/metrics").write_text('{"value": 0.9, "score": 0.9}')
   write(tmp_path, [2, 3], policy, [0.3, 0.2])
@@ -175,23 +173,22 @@ def test_a_note_of_an_older_version_is_read(tmp_path):
 @pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
 def test_loads_parameters_from_any_of_the_folders(tmp_path, where):
   write(tmp_path, [3, 4])
-  params = saved.load_params(tmp_path / where)
+  params = read.load_params(tmp_path / where)
   assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(params))
   assert_same(params, fresh(seed=4).params)
 
 
 def test_loads_a_step(tmp_path):
   write(tmp_path, [3, 4])
-  assert_same(saved.load_params(tmp_path, 3), fresh(seed=3).params)
+  assert_same(read.load_params(tmp_path, 3), fresh(seed=3).params)
   with pytest.raises(UsageError, match=r"no checkpoint of step 5; there are \[3, 4\]"):
-    saved.load_params(tmp_path, 5)
-  with pytest.raises(UsageError, match="no checkpoint was kept by a metric"):
-    saved.load_params(tmp_path, "best")
+    read.load_params(tmp_path, 5)
+  assert read.best_step(tmp_path) is None
 
 
 def test_no_checkpoint_to_load(tmp_path):
   with pytest.raises(UsageError, match="no checkpoint there"):
-    saved.load_params(tmp_path / "nowhere")
+    read.load_params(tmp_path / "nowhere")
 
 
 # ---- damage --------------------------------------------------------------------------------------
@@ -200,14 +197,14 @@ def test_no_checkpoint_to_load(tmp_path):
 def test_one_cut_short_is_said_and_the_one_before_it_taken(tmp_path, caplog):
   write(tmp_path, [1, 2, 3])
   cut_short(tmp_path / "checkpoints" / "3")
-  assert_same(saved.load_params(tmp_path), fresh(seed=2).params)
+  assert_same(read.load_params(tmp_path), fresh(seed=2).params)
   state, origin = begin(tmp_path)
   assert int(state.step) == 2 and "resuming from step 2" in origin
   assert "checkpoints/3/params/" in caplog.text and "when it was written" in caplog.text
   assert "taking the one before it" in caplog.text
   assert (tmp_path / "damaged" / "3" / "params").exists()
   write(tmp_path, [3])  # the run comes to that step again
-  assert_same(saved.load_params(tmp_path, 3), fresh(seed=3).params)
+  assert_same(read.load_params(tmp_path, 3), fresh(seed=3).params)
 
 
 @pytest.mark.parametrize(
@@ -224,15 +221,15 @@ def test_all_cut_short(tmp_path):
   write(tmp_path, [1, 2])
   for step in "12":
     cut_short(tmp_path / "checkpoints" / step)
-  with pytest.raises(saved.CheckpointDamaged, match=r"none of the checkpoints \[1, 2\] can be read"):
-    saved.load_params(tmp_path)
+  with pytest.raises(read.CheckpointDamaged, match=r"none of the checkpoints \[1, 2\] can be read"):
+    read.load_params(tmp_path)
 
 
 def test_one_still_being_written_when_the_process_died_does_not_count(tmp_path):
   write(tmp_path, [1])
   (tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp").mkdir()
   assert int(begin(tmp_path)[0].step) == 1
-  assert_same(saved.load_params(tmp_path), fresh(seed=1).params)
+  assert_same(read.load_params(tmp_path), fresh(seed=1).params)
 
 
 def test_one_left_by_a_kill_is_gone_when_the_folder_is_open_and_no_thread_is_at_it(tmp_path, monkeypatch):
@@ -247,7 +244,7 @@ def test_one_left_by_a_kill_is_gone_when_the_folder_is_open_and_no_thread_is_at_
 
   monkeypatch.setattr(os, "rmdir", rmdir)
   before = set(threading.enumerate())
-  lib.Checkpoints(tmp_path)
+  Checkpoints(tmp_path)
   assert set(threading.enumerate()) == before and not left.exists()
 
 
@@ -282,7 +279,7 @@ def test_other_shape_names_the_parameter_and_both_shapes(tmp_path):
   write(tmp_path, [1])
   with pytest.raises(XmcapError, match=r"wi has shape \(16, 32\), and this model's has \(16, 40\)") as error:
     begin(tmp_path, fresh(hidden=40))
-  assert not isinstance(error.value, saved.CheckpointDamaged)
+  assert not isinstance(error.value, read.CheckpointDamaged)
   assert (tmp_path / "checkpoints" / "1").exists()
 
 
@@ -294,7 +291,7 @@ def test_other_optimizer_is_refused(tmp_path):
 
 def test_other_parameters_are_refused(tmp_path):
   state = fresh()
-  checkpoints = lib.Checkpoints(tmp_path)
+  checkpoints = Checkpoints(tmp_path)
   checkpoints.save(1, state.replace(params={**state.params, "more": jnp.ones(2)}))
   checkpoints.close()
   with pytest.raises(XmcapError, match="more .* has no place in this model"):
@@ -307,7 +304,7 @@ def test_other_parameters_are_refused(tmp_path):
 def test_folder_that_cannot_be_written(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(XmcapError, match="cannot be written") as error:
-    lib.Checkpoints(tmp_path / "file" / "run")
+    Checkpoints(tmp_path / "file" / "run")
   assert "\n" not in str(error.value)
 
 
@@ -316,15 +313,15 @@ def test_full_disk_is_one_line(tmp_path):
   program = """
     import resource, sys
     import numpy as np
-    from tests.training.checkpoints.test_write import lib, create_state, OPTIMIZER
-    checkpoints = lib.Checkpoints(sys.argv[1])
+    from tests.training.checkpoints.test_write import Checkpoints, XmcapError, create_state, OPTIMIZER
+    checkpoints = Checkpoints(sys.argv[1])
     kernel = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
     state = create_state({"kernel": kernel}, OPTIMIZER)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     try:
       checkpoints.save(1, state)
       checkpoints.wait()
-    except lib.XmcapError as error:
+    except XmcapError as error:
       print("ERROR", error)
   """
   command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
@@ -336,6 +333,6 @@ def test_full_disk_is_one_line(tmp_path):
 
 
 def test_the_note_beside_a_checkpoint_is_plain_json(tmp_path):
-  write(tmp_path, [1], lib.CheckpointPolicy(best_metric="loss", best_mode="min"), [0.25])
+  write(tmp_path, [1], CheckpointPolicy(best_metric="loss", best_mode="min"), [0.25])
   content = json.loads((tmp_path / "checkpoints" / "1" / "metrics" / "metrics").read_text())
   assert content == {"means": {"loss": 0.25, "other": 1.5}, "metric": "loss", "value": 0.25, "score": -0.25}

@@ -10,8 +10,8 @@ import pytest
 
 from tests.training.test_loop import run
 from xmcap.errors import RestartError
-from xmcap.training.checkpoints import read as saved
-from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.checkpoints import read
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.hosts import stall, stopping
 
 
@@ -108,8 +108,8 @@ def test_an_evaluation_is_left_and_done_by_the_next_start(tmp_path, step):
 def test_no_value_of_an_earlier_evaluation_stands_for_the_one_that_was_left(tmp_path):
   policy = CheckpointPolicy(every=0, keep=5, best_metric="cider")
   stopped_within_an_evaluation(tmp_path, 14, policy)
-  assert saved.best_step(tmp_path) == 7
-  assert saved.steps_in(tmp_path / "checkpoints") == [7, 14]
+  assert read.best_step(tmp_path) == 7
+  assert read.steps_in(tmp_path / "checkpoints") == [7, 14]
 
 
 def test_outside_of_training_nothing_stops():

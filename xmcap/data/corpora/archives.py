@@ -1,23 +1,20 @@
 """What is in folders and zip files (tar files: tar_files.py), and the bytes of it, without trusting a name.
 
-Searching gives every picture's place in its file; reading takes bytes from there. A name that would leave its folder
+A search gives every picture's place in its file; reading takes bytes from there. A name that would leave its folder
 is refused, and so are links and devices; none is ever used as the name of a file. What is not a picture by its name
 is passed over, but for the .json that img2dataset writes beside a picture, which holds the picture's address.
 """
 
-import collections
 import dataclasses
-import io
 import json
 import lzma
 import os
-import pathlib
 import re
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from xmcap.errors import UsageError, XmcapError
@@ -29,22 +26,18 @@ MAX_BYTES = 128 << 20
 MAX_ABOUT = 1 << 20
 """Bytes of a .json beside a picture, in which EXIF data can be; longer ones are not read."""
 
-PICTURE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp")
-"""Endings that are no part of a picture's key."""
+MAX_DIRECTORY = 256 << 20
+"""Bytes of a zip file's directory, of about 3 million files; train2014.zip has 7 million bytes."""
 
-FOLDER, ZIP, TAR, PACKED_TAR = "folder", "zip", "tar", "packed tar"
+FOLDER, ZIP, TAR, PACKED_TAR, SHARD = "folder", "zip", "tar", "packed tar", "one of many tars"
 
+_PICTURES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp")
 _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
   *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log"),
 )
-MAX_DIRECTORY = 256 << 20
-"""Bytes of a zip file's directory, of about 3 million files; train2014.zip has 7 million bytes."""
-
 _ZIP_TAIL = 22 + 0xFFFF + 76 + 1024  # the records at the end, with the longest comment
-_OPEN_AT_ONCE = 256
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
-_ENCRYPTED = 1
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DAMAGE = (
   *(OSError, EOFError, ValueError, OverflowError),
@@ -53,15 +46,11 @@ _DAMAGE = (
 
 
 class Found(NamedTuple):
-  """A picture: its path in the archive or folder, and where its bytes lie.
-
-  `packed` is the number of bytes that it takes when deflated, 0 if it lies there as it is; `crc` its CRC-32, if the
-  archive has one.
-  """
+  """A picture: its path in the archive or folder, and where its bytes lie; `packed`: its bytes if it is deflated."""
 
   path: str
-  offset: int
-  size: int
+  offset: int = 0
+  size: int = 0
   packed: int = 0
   crc: int = 0
 
@@ -74,22 +63,19 @@ class Address(NamedTuple):
 
 
 class Trouble(NamedTuple):
-  """A problem: kind, where, what."""
+  """A problem; see `Problems.add`."""
 
   kind: str
   where: str
   what: str
 
 
+Entry = Found | Address | Trouble
+
+
 @dataclasses.dataclass(frozen=True)
 class File:
-  """An archive, or a folder, with pictures.
-
-  Attributes:
-    kind: `FOLDER`, `ZIP`, `TAR` or `PACKED_TAR`.
-    path: where it is.
-    unpacked: of a `PACKED_TAR`, the file that its pictures are copied into, one behind the other.
-  """
+  """An archive, or a folder, with pictures; `unpacked` is the tar file that a `PACKED_TAR` is unpacked to."""
 
   kind: str
   path: str
@@ -98,29 +84,30 @@ class File:
   @property
   def name(self) -> str:
     """The name of the folder that its top stands for: `train2014` of train2014.zip."""
-    name = os.path.basename(os.path.abspath(self.path))
+    name = os.path.basename(self.path)
     return name if self.kind == FOLDER else name.split(".")[0]
+
+  def describe(self, path: str, whole: bool = True) -> str:
+    """Where a picture lies, for messages; not `whole`: without the folders above, which differ between machines."""
+    top = self.path if whole else os.path.basename(self.path)
+    return os.path.join(top, shown(path)) if self.kind == FOLDER else f"{top}: {shown(path)}"
 
 
 def kind_of(path: str | os.PathLike) -> str:
-  """Which kind of place a path is, by its content.
-
-  Raises:
-    UsageError: it is not there, cannot be read, or is none of them.
-  """
+  """Which kind of place a path is, by its content; UsageError if it is none, or cannot be read."""
   if os.path.isdir(path):
     return FOLDER
   try:
     with open(path, "rb") as file:
       head = file.read(512)
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-      return ZIP
-    if head.startswith((b"\x1f\x8b", b"BZh")):
-      return PACKED_TAR
-    if head[257:262] == b"ustar":
-      return TAR
   except OSError as error:
     raise UsageError(f"{path}: {error.strerror}: name the folder or archive of the pictures") from None
+  if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+    return ZIP
+  if head.startswith((b"\x1f\x8b", b"BZh")):
+    return PACKED_TAR
+  if head[257:262] == b"ustar":
+    return TAR
   raise UsageError(
     f"{path}: no folder and no .zip, .tar, .tgz or .tar.bz2 archive: name one that holds pictures"
   )
@@ -130,7 +117,7 @@ def split_suffix(path: str) -> tuple[str, str]:
   """A path without the ending that its kind has, and that ending in small letters: `a/b.JPG` is `a/b`, `.jpg`."""
   stem, dot, suffix = path.rpartition(".")
   suffix = f".{suffix.lower()}"
-  if dot and stem and not stem.endswith("/") and (suffix in PICTURE_SUFFIXES or suffix in _NOT_PICTURES):
+  if dot and stem and not stem.endswith("/") and (suffix in _PICTURES or suffix in _NOT_PICTURES):
     return stem, suffix
   return path, ""
 
@@ -153,27 +140,27 @@ def role_of(path: str) -> str:
   return "about" if suffix == ".json" else "" if suffix in _NOT_PICTURES else "picture"
 
 
-def address_in(data: bytes) -> str | None:
-  """The address in what img2dataset wrote about a picture that it fetched; None if there is none."""
+def addresses_in(data: bytes, path: str) -> Iterator[Address]:
+  """Yields the address in the .json `path` that img2dataset wrote about a picture that it fetched, if there is one."""
   try:
     about: Any = json.loads(data)
   except (ValueError, RecursionError):
-    return None
-  if not isinstance(about, dict) or about.get("status", "success") != "success":
-    return None
-  url = about.get("url")
-  return url if isinstance(url, str) and url else None
+    return
+  if isinstance(about, dict) and about.get("status", "success") == "success":
+    url = about.get("url")
+    if isinstance(url, str) and url:
+      yield Address(split_suffix(path)[0], url)
 
 
-def search_folder(path: str, inside: str = "", below: bool = True) -> Iterator[Found | Address | Trouble]:
-  """Yields what is in the folder `inside` of a folder, and, where `below`, in those in it; links are followed.
+def unsafe(archive: str, name: str) -> Trouble:
+  """The problem of an entry that is refused."""
+  where = f"{os.path.basename(archive)}: {shown(name)}"
+  return Trouble("unsafe_path", where, "a link or device, or a path out of the folder")
 
-  The paths are relative to `path`, in the order of the file system; `offset` and `size` say nothing.
 
-  Raises:
-    XmcapError: a folder cannot be read.
-  """
-  waiting, seen = [inside], set()
+def search_folder(path: str) -> Iterator[Entry]:
+  """Yields what is in a folder at any depth, links followed; XmcapError if a folder cannot be read."""
+  waiting, seen = [""], set()
   while waiting:
     inside = waiting.pop()
     folder = os.path.join(path, inside)
@@ -186,69 +173,61 @@ def search_folder(path: str, inside: str = "", below: bool = True) -> Iterator[F
         for entry in entries:
           name = f"{inside}/{entry.name}" if inside else entry.name
           if entry.is_dir():
-            if below and not entry.name.startswith(".") and entry.name != "__MACOSX":
+            if not entry.name.startswith(".") and entry.name != "__MACOSX":
               waiting.append(name)
           elif role := role_of(name):
-            if entry.is_file():
-              yield from _file_entry(entry.path, name, role)
-            elif os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
-              yield Trouble("unsafe_path", shown(name), "a device or pipe, no file")
+            yield from _file_entry(entry, name, role)
     except OSError as error:
       raise XmcapError(
         f"cannot read the folder {folder}: {error.strerror}: mend it or name another"
       ) from None
 
 
-def _file_entry(path: str, name: str, role: str) -> Iterator[Found | Address]:
-  if role == "picture":
-    yield Found(name, 0, 0)
-    return
-  with open(path, "rb") as file:
-    if url := address_in(file.read(MAX_ABOUT)):
-      yield Address(split_suffix(name)[0], url)
+def _file_entry(entry: os.DirEntry, name: str, role: str) -> Iterator[Entry]:
+  if not entry.is_file():
+    if os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
+      yield Trouble("unsafe_path", shown(name), "a device or pipe, no file")
+  elif role == "picture":
+    yield Found(name)
+  else:
+    with open(entry.path, "rb") as file:
+      yield from addresses_in(file.read(MAX_ABOUT), name)
 
 
-def search_zip(path: str) -> Iterator[Found | Address | Trouble]:
-  """Yields what is in a zip file, in the order of its directory.
-
-  Raises:
-    XmcapError: it is damaged, encrypted, or packed in a way that is not read in place.
-  """
+def search_zip(path: str) -> Iterator[Entry]:
+  """Yields what is in a zip file; XmcapError if it is damaged, encrypted, or not to be read in place."""
   try:
     with open(path, "rb") as file:
       if _directory_size(file) > MAX_DIRECTORY:
         raise XmcapError(
           f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and name those"
         )
-    with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
-      for info in archive.infolist():
-        inside = safe_path(info.filename)
-        mode = info.external_attr >> 16
-        if inside is None or (mode and stat.S_ISLNK(mode)):
-          yield Trouble(
-            "unsafe_path",
-            f"{os.path.basename(path)}: {shown(info.filename)}",
-            "a link, or a path out of the folder",
-          )
-          continue
-        role = "" if info.filename.endswith("/") else role_of(inside)
-        if role == "about" and info.file_size <= MAX_ABOUT:
-          with archive.open(info) as entry:
-            if url := address_in(entry.read(MAX_ABOUT)):
-              yield Address(split_suffix(inside)[0], url)
-        elif role == "picture":
-          yield Found(inside, *_place_in_zip(file, info))
+      with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+          yield from _zip_entry(path, file, archive, info)
   except _DAMAGE as error:
     raise XmcapError(f"{path}: no whole zip file ({reason_of(error)}): download it again") from None
   except (NotImplementedError, RuntimeError) as error:
     raise XmcapError(f"{path}: {reason_of(error)}: unpack it into a folder, and name that") from None
 
 
+def _zip_entry(path: str, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[Entry]:
+  inside = safe_path(info.filename)
+  if inside is None or stat.S_ISLNK(info.external_attr >> 16):
+    yield unsafe(path, info.filename)
+    return
+  role = "" if info.filename.endswith("/") else role_of(inside)
+  if role == "about" and info.file_size <= MAX_ABOUT:
+    with archive.open(info) as entry:
+      yield from addresses_in(entry.read(MAX_ABOUT), inside)
+  elif role == "picture":
+    yield Found(inside, *_place_in_zip(file, info))
+
+
 def _directory_size(file: BinaryIO) -> int:
   """Bytes of the directory that a zip file says it has, which zipfile would read into memory; 0 where none is found."""
   size = file.seek(0, os.SEEK_END)
-  start = max(0, size - _ZIP_TAIL)
-  file.seek(start)
+  file.seek(max(0, size - _ZIP_TAIL))
   tail = file.read()
   place = tail.rfind(b"PK\x05\x06")
   if place < 0 or place + 22 > len(tail):
@@ -262,7 +241,8 @@ def _directory_size(file: BinaryIO) -> int:
 
 
 def _place_in_zip(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int, int, int]:
-  if info.flag_bits & _ENCRYPTED:
+  """Offset, size, packed size and CRC of an entry."""
+  if info.flag_bits & 1:
     raise RuntimeError("its entries are encrypted")
   if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
     raise NotImplementedError("its entries are neither stored nor deflated")
@@ -276,52 +256,23 @@ def _place_in_zip(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int, int,
   return info.header_offset + _LOCAL_HEADER + names, size, packed, info.CRC
 
 
-class OpenFiles:
-  """Reads the bytes of pictures; opens files when they are first needed, and keeps few open; not for threads.
-
-  Args:
-    files: what entries' numbers of files stand for.
-  """
-
-  def __init__(self, files: Sequence[File]):
-    self._files = files
-    self._open: collections.OrderedDict[int, io.FileIO] = collections.OrderedDict()
-
-  def __getstate__(self) -> dict[str, Any]:
-    return {"_files": self._files, "_open": collections.OrderedDict()}
-
-  def read(self, number: int, found: Found) -> bytes:
-    """The bytes of a picture that was found in file `number`.
-
-    Raises:
-      XmcapError: they are not there any more, or the archive is damaged there; names the file and the picture.
-    """
-    file = self._files[number]
-    try:
-      if file.kind == FOLDER:
-        with open(os.path.join(file.path, found.path), "rb") as opened:
-          return opened.read(MAX_BYTES)
-      wanted = min(found.packed or found.size, MAX_BYTES)
-      data = os.pread(self._opened(number).fileno(), wanted, found.offset)
-      if len(data) < wanted:
-        raise OSError("it ends before")
-      if file.kind == ZIP:
-        data = _unpacked(data, found)
-      return data
-    except (OSError, OverflowError, zlib.error) as error:
-      raise XmcapError(
-        f"{described(file, found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
-        "download it again"
-      ) from None
-
-  def _opened(self, number: int) -> io.FileIO:
-    if number in self._open:
-      self._open.move_to_end(number)
-    else:
-      if len(self._open) >= _OPEN_AT_ONCE:
-        self._open.popitem(last=False)[1].close()
-      self._open[number] = io.FileIO(self._files[number].unpacked or self._files[number].path)
-    return self._open[number]
+def read(file: File, found: Found) -> bytes:
+  """The bytes of a picture; XmcapError names it where the archive has changed or is damaged."""
+  try:
+    if file.kind == FOLDER:
+      with open(os.path.join(file.path, found.path), "rb") as opened:
+        return opened.read(MAX_BYTES)
+    wanted = min(found.packed or found.size, MAX_BYTES)
+    with open(file.unpacked or file.path, "rb", buffering=0) as opened:
+      data = os.pread(opened.fileno(), wanted, found.offset)
+    if len(data) < wanted:
+      raise OSError("it ends before")
+    return _unpacked(data, found) if file.kind == ZIP else data
+  except (OSError, OverflowError, zlib.error) as error:
+    raise XmcapError(
+      f"{file.describe(found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
+      "download it again"
+    ) from None
 
 
 def _unpacked(data: bytes, found: Found) -> bytes:
@@ -332,18 +283,6 @@ def _unpacked(data: bytes, found: Found) -> bytes:
   return data
 
 
-def described(file: File, path: str, whole: bool = True) -> str:
-  """Where a picture lies, for messages; not `whole`: without the folders above, which differ between machines."""
-  top = file.path if whole else os.path.basename(file.path)
-  return os.path.join(top, shown(path)) if file.kind == FOLDER else f"{top}: {shown(path)}"
-
-
 def reason_of(error: BaseException) -> str:
   """What an error says, in one line."""
   return shown(getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)
-
-
-def fingerprint(path: str | os.PathLike) -> list:
-  """What changes when a file or folder does: its path, size and time."""
-  about = os.stat(path)
-  return [str(pathlib.Path(path).absolute()), about.st_size, about.st_mtime_ns]

@@ -1,11 +1,8 @@
 """Fetching the parts of releases that have a public address, when asked to; resumed where it broke off.
 
-Where an address comes from: the project page of Crossmodal-3600 (its captions, pictures and translations), MSCOCO's
-download page, and Karpathy's page of "Deep visual-semantic alignments". No hashes are published for any of them, so
-the SHA-256 of what came is shown, to be compared with that of others.
+No hashes are published for any of them, so the SHA-256 of what came is shown, to be compared with that of others.
 """
 
-import dataclasses
 import hashlib
 import http.client
 import os
@@ -16,102 +13,45 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
 
+from xmcap.data.corpora.releases.file_names import Part
 from xmcap.data.progress import Progress, Say
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files
 from xmcap.terminal import shown
 
-_CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"
 _TIMEOUT_SECONDS = 60
 _TRIES = 5
 _PIECE = 1 << 20
 _MAX_MEMBER = 2 << 30  # bytes of a file that is taken out of a .zip; Karpathy's has 0.14 GB
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-  """A file of a release.
-
-  Attributes:
-    name: under which it lies in the folder.
-    url: its public address.
-    member: if given, the address is of a zip file, of which this one member is kept.
-  """
-
-  name: str
-  url: str
-  member: str = ""
-
-
-PARTS: Mapping[str, Sequence[Part]] = {
-  "coco35l": (
-    Part("coco_mt_train.jsonl.bz2", f"{_CROSSMODAL}/coco_mt_train.jsonl.bz2"),
-    Part("coco_mt_dev.jsonl.bz2", f"{_CROSSMODAL}/coco_mt_dev.jsonl.bz2"),
-    Part(
-      "dataset_coco.json",
-      "http://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip",
-      "dataset_coco.json",
-    ),
-    Part("train2014.zip", "http://images.cocodataset.org/zips/train2014.zip"),
-    Part("val2014.zip", "http://images.cocodataset.org/zips/val2014.zip"),
-  ),
-  "cc3m35l": (
-    Part("cc3m_mt_train.jsonl.bz2", f"{_CROSSMODAL}/cc3m_mt_train.jsonl.bz2"),
-    Part("cc3m_mt_dev.jsonl.bz2", f"{_CROSSMODAL}/cc3m_mt_dev.jsonl.bz2"),
-  ),
-  "xm3600": (
-    Part("captions.zip", "https://google.github.io/crossmodal-3600/web-data/captions.zip"),
-    Part("images.tgz", "https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz"),
-  ),
-}
-"""What has a public address."""
-
-ELSEWHERE: Mapping[str, str] = {
-  "cc3m35l": "the TSVs of CC3M have no public address: ask for them at "
-  "https://ai.google.com/research/ConceptualCaptions/download, and fetch the pictures with img2dataset",
-}
-"""What has none, and where to ask."""
-
-
-def fetch_all(
-  corpus: str, folder: str | os.PathLike, present: Callable[[str], bool], say: Say | None = None
-) -> None:
-  """Fetches the parts of a release that are not there.
+def fetch_part(part: Part, folder: pathlib.Path, say: Say) -> None:
+  """Fetches a part of a release under the first of its names.
 
   Args:
-    corpus: of `PARTS`.
-    folder: where they go; made if absent.
-    present: whether a part, by its name, need not be fetched.
-    say: called with a line of text now and then: sizes, rates, hashes, and what cannot be fetched.
+    part: has a public address.
+    folder: where it goes; made if absent.
+    say: called with a line of text now and then: sizes, rates, hashes.
 
   Raises:
-    UsageError: an address is not there, or the folder cannot be made.
+    UsageError: the address is not there, or the folder cannot be made.
     XmcapError: the connection or the disk fails; what came is kept, and the next call goes on behind it.
   """
-  say = say or (lambda line: None)
-  folder = pathlib.Path(folder)
   files.make_folder(folder)
-  for part in PARTS[corpus]:
-    if present(part.name):
-      say(f"{part.name}: is there")
-      continue
-    path = folder / part.name
-    if not part.member:
-      fetch(part.url, path, say)
-      continue
-    archive = path.with_name(part.url.rpartition("/")[2])
-    if not archive.exists():
-      fetch(part.url, archive, say)
-    _extract(archive, part.member, path)
-    archive.unlink()
-  if corpus in ELSEWHERE:
-    say(ELSEWHERE[corpus])
+  path = folder / part.names[0]
+  if not part.member:
+    fetch(part.url, path, say)
+    return
+  archive = path.with_name(part.url.rpartition("/")[2])
+  if not archive.exists():
+    fetch(part.url, archive, say)
+  _extract(archive, part.member, path)
+  archive.unlink()
 
 
 def fetch(url: str, path: pathlib.Path, say: Say) -> None:
-  """Fetches one file; it has its name when it is whole, and `.part` behind it until then; errors as `fetch_all`."""
+  """Fetches one file; it has its name when it is whole, and `.part` behind it until then; errors as `fetch_part`."""
   if not url.startswith(("https://", "http://")):
     raise UsageError(f"{url}: no address of a web server")
   part = path.with_name(f"{path.name}.part")

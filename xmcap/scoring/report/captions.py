@@ -30,7 +30,7 @@ _PAGER = (
 
 def keys_of(result: Result) -> list[str]:
   """Returns the keys of the images that were scored in some language, in the order of the references."""
-  scored = {key for of_language in result.scores.values() for key in of_language.keys}
+  scored = {key for of_language in result.statistics.values() for key in of_language.keys}
   return [key for key in result.references if key in scored]
 
 
@@ -120,13 +120,13 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     scores: for each system and each metric of the first: I integers, see `scale`; null without a caption.
   """
   first = systems[0]
-  keys = first.scores[code].keys
+  keys = first.statistics[code].keys
   images = [places[key] for key in keys]
   words = first.words[code].references if code in first.words else [None] * len(keys)
   columns: list[Sequence] = [[first.references[key][code] for key in keys], words]
   scores = []
   for system in systems:
-    scored = system.scores.get(code)
+    scored = system.statistics.get(code)
     order = _places(keys, () if scored is None else scored.keys)
     words = system.words[code].hypotheses if code in system.words else None
     columns.append(
@@ -145,7 +145,7 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
 
 
 def _scores(scored, metric: str, order: Sequence[int]) -> list[int | None] | None:
-  if scored is None or metric not in scored.statistics:
+  if scored is None or metric not in scored.values:
     return None
   scores = np.rint(scored.image_scores(metric) * scale(metric)).astype(np.int64).tolist()
   return [scores[i] if i >= 0 else None for i in order]

@@ -25,7 +25,7 @@ def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) 
   return f"<{name}{written}>{content_html}</{name}>"
 
 
-def resource(name: str, package: str = __package__) -> str:
+def resource(name: str, package: str = "xmcap.scoring.report") -> str:
   """Returns a style sheet, script or template of this package, or of another."""
   return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
 

@@ -1,7 +1,4 @@
-"""The configurations of a run as text: `config.gin` is the newest, and `configs/STEP.gin` holds each.
-
-STEP is the one from which on the run was trained with it. A start with the same configuration adds nothing.
-"""
+"""Keeps the gin configurations of a run: `config.gin` is the newest, `configs/STEP.gin` the one used from STEP on."""
 
 import itertools
 
@@ -12,35 +9,22 @@ FOLDER = "configs"
 
 
 def keep(model_dir: epath.Path, step: int, text: str) -> None:
-  """Notes the configuration of a start.
-
-  Args:
-    model_dir: the run's folder, which is there.
-    step: that the run goes on from.
-    text: the configuration, as gin reads it.
-
-  Raises:
-    OSError: it cannot be written.
-  """
+  """Records the configuration of a run that begins at `step`; one that is unchanged adds no file."""
   newest, folder, data = model_dir / NEWEST, model_dir / FOLDER, text.encode()
   before = newest.read_bytes() if newest.exists() else None
   if before == data and folder.exists():
     return
   if before is not None and not folder.exists():
-    write(folder / _name(0), before)  # of an older version, which kept one
+    write(folder / f"{0:09d}.gin", before)  # an older version kept only the newest
   if before != data:
-    # Each that trained nothing, as its run was killed too soon, is kept as well.
-    names = (_name(step, number) for number in itertools.count())
+    # A start that was killed before its first checkpoint has left a file for this step.
+    names = itertools.chain([f"{step:09d}.gin"], (f"{step:09d}.{n}.gin" for n in itertools.count(1)))
     write(next(file for name in names if not (file := folder / name).exists()), data)
   write(newest, data)
 
 
-def _name(step: int, number: int = 0) -> str:
-  return f"{step:09d}.{number}.gin" if number else f"{step:09d}.gin"
-
-
 def write(file: epath.Path, data: bytes) -> None:
-  """Writes a file, whole or not at all: on a full disk the one before stays."""
+  """Writes a file whole or not at all, so that a full disk leaves the old one in place."""
   file.parent.mkdir(parents=True, exist_ok=True)
   part = file.parent / f"{file.name}.part"
   part.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Reading checkpoints: whether their files are whole, the parameters, a state; `checkpoints.py` writes them."""
+"""Reads checkpoints: checks that their files are whole, then loads the parameters or a whole state."""
 
 import contextlib
 import dataclasses
@@ -14,18 +14,18 @@ from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.tensors import orbax as orbax_tensors
-from xmcap.training import optimizer as optimizer_lib
-from xmcap.training.checkpoints import retention, scores
+from xmcap.training.checkpoints import checksums, evaluation_notes, retention
 from xmcap.training.checkpoints import settings as settings_lib
-from xmcap.training.checkpoints import verify as manifest
 from xmcap.training.hosts import join as hosts
+from xmcap.training.optimizer import path_name
 from xmcap.training.step import TrainState
 
 PARAMS, TRAINING = "params", "training"
+"""The two items of a checkpoint: the parameters, and the rest of the `TrainState`."""
 
 
 class CheckpointDamaged(XmcapError):
-  """A checkpoint whose files are not what was written: cut short, changed or missing."""
+  """The files of a checkpoint are not what was written: cut short, changed or missing."""
 
 
 def restore(
@@ -35,93 +35,84 @@ def restore(
   other_data: bool = False,
   say: Callable[[str], None] = print,
 ) -> TrainState:
-  """The state in one checkpoint, with the shardings of `target`, whatever mesh wrote it.
+  """Reads the state in one checkpoint with the shardings of `target`, whatever mesh wrote it.
 
   Args:
     path: of the checkpoint.
     target: `jax.ShapeDtypeStruct`s with shardings.
-    settings: of the run that goes on from it, to be compared with its own before anything is read; None: of no run.
-    other_data, say: see `settings.check`.
+    settings: of the run that resumes; None: they are not compared.
+    other_data, say: see `settings.check`, whose errors are raised too.
 
   Raises:
     CheckpointDamaged: its files are not what was written.
-    UsageError: see `settings.check`.
-    XmcapError: its files cannot be read now, or its parameters or optimizer state have other names or shapes than
-      `target`'s.
+    XmcapError: its files cannot be read now, or names or shapes differ from `target`'s.
   """
-  path = epath.Path(os.path.abspath(path)) if "://" not in str(path) else epath.Path(path)
-  params, training = items(target)
-  whole = _check_whole(path, (PARAMS, TRAINING))
+  path = _absolute(path)
+  verified = _verify(path, (PARAMS, TRAINING), shared=True)
   if settings is not None:
     try:
       before = settings_lib.read(path / TRAINING)
     except ValueError as error:
       raise CheckpointDamaged(str(error)) from None
     settings_lib.check(path, before, settings, other_data, say)
-  for item, tree in ((PARAMS, params), (TRAINING, training)):
-    check_same(flat(tree), flat(_shapes(path, item, whole)), str(path))
+  trees = items(target)
+  for item, tree in trees.items():
+    check_same(flat(tree), flat(_metadata(path, item, verified)), str(path))
   restored = {}
-  for item, tree in ((PARAMS, params), (TRAINING, training)):
-    with _damage(path, whole):
-      restored[item] = ocp.StandardCheckpointHandler().restore(
-        path / item, args=ocp.args.StandardRestore(tree)
-      )
+  for item, tree in trees.items():
+    with _explained(path, verified):
+      arguments = ocp.args.StandardRestore(tree)
+      restored[item] = ocp.StandardCheckpointHandler().restore(path / item, args=arguments)
   return TrainState(params=restored[PARAMS], **restored[TRAINING])
 
 
-def _check_whole(path: epath.Path, items: Sequence[str], shared: bool = True) -> bool:
-  """Whether the files of these items are known to be what was written; False where nothing was noted of them.
+def items(state: TrainState) -> dict[str, Any]:
+  """Divides a state into the items of a checkpoint, by their names."""
+  fields = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+  return {PARAMS: fields.pop(PARAMS), TRAINING: fields}
 
-  Args:
-    path: of a checkpoint.
-    items: names.
-    shared: all processes of the run ask, and each reads a share.
 
-  Raises:
-    CheckpointDamaged: they are not.
-    XmcapError: they cannot be read now.
+def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
+  """Compares the files of items with their checksums; returns False if an item has none.
+
+  If `shared`, all processes of the run call this, and each reads a share.
   """
   run = hosts.current() if shared else None
   index, count = (run.index, len(run.names)) if run else (0, 1)
-  noted = [item for item in items if (path / item / manifest.NAME).exists()]
+  summed = [name for name in names if (path / name / checksums.NAME).exists()]
   report = ""
   try:
-    for item in noted:
-      if found := manifest.difference(path / item, index, count):
-        report = f"damaged {found}"
+    for name in summed:
+      if problem := checksums.difference(path / name, index, count):
+        report = f"damaged {problem}"
         break
   except OSError as error:
-    report = (
-      f"unreadable {path}: cannot be read now ({error.strerror or one_line(error)}): start again when it can"
-    )
+    reason = error.strerror or one_line(error)
+    report = f"unreadable {path}: cannot be read now ({reason}): start again when it can"
   reports = hosts.agree(f"check of checkpoint {path.name}", report) if shared else [report]
   for kind, _, text in (report.partition(" ") for report in reports if report):
     raise (CheckpointDamaged if kind == "damaged" else XmcapError)(text)
-  if len(noted) < len(items):
-    logging.warning("%s: no sums of its files were written; they cannot be checked", path)
-  return len(noted) == len(items)
+  if len(summed) < len(names):
+    logging.warning("%s: has no checksums, so its files cannot be verified", path)
+  return len(summed) == len(names)
 
 
-def load_params(
-  model_dir: str | os.PathLike, step: int | str | None = None, log: bool = True
-) -> dict[str, Any]:
-  """The parameters of a run, a nested dict of numpy arrays: for evaluation, and for other runs to start from.
+def load_params(model_dir: str | os.PathLike, step: int | None = None, log: bool = True) -> dict[str, Any]:
+  """Reads the parameters of a run as a nested dict of numpy arrays.
 
   Args:
     model_dir: a run's folder, its `checkpoints`, or one checkpoint.
-    step: a number; `"best"` for the best by the run's metric; None for the newest that can be read.
-    log: says which was read.
+    step: of the checkpoint; None: the newest that can be read.
+    log: whether to log which was read.
 
   Raises:
-    UsageError: no such checkpoint.
+    UsageError: there is no such checkpoint.
     CheckpointDamaged: it, or every one, cannot be read.
   """
-  root = checkpoints_dir(model_dir)
   if step is None:
     path, params = first_readable(model_dir, _read_params)
   else:
-    if step == "best":
-      step = best_step(model_dir)
+    root = checkpoints_dir(model_dir)
     path = root / str(step)
     if not path.exists():
       raise UsageError(f"{root}: no checkpoint of step {step}; there are {steps_in(root)}")
@@ -131,59 +122,22 @@ def load_params(
   return params
 
 
-def best_step(model_dir: str | os.PathLike) -> int:
-  """The step of the best checkpoint by the metric that the run kept checkpoints by.
-
-  Raises:
-    UsageError: none was kept by a metric.
-  """
-  root = checkpoints_dir(model_dir)
-  notes = {}
-  for step in steps_in(root):
-    with _damage(root / str(step)):
-      note = scores.read(root / str(step))
-    if note is not None and note.score is not None:
-      notes[step] = note
-  if not notes:
-    raise UsageError(
-      f"{root}: no checkpoint was kept by a metric; set CheckpointPolicy.best_metric, or name a step"
-    )
-  # A run that went on with another metric has no other way to compare.
-  metric = notes[max(notes)].metric
-  return retention.best_of({step: note.score for step, note in notes.items() if note.metric == metric})
-
-
-def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:
-  """`MODEL_DIR/checkpoints`, absolute (Orbax asks for that); also where that folder itself is given."""
-  path = epath.Path(os.fspath(model_dir))
-  path = path if "://" in str(path) else epath.Path(os.path.abspath(path))
-  return path if path.name == "checkpoints" else path / "checkpoints"
-
-
-def damaged_dir(checkpoints: epath.Path) -> epath.Path:
-  """Where a run's checkpoints go that cannot be read."""
-  return checkpoints.parent / "damaged"
-
-
-def damaged_steps(checkpoints: epath.Path) -> list[int]:
-  """The steps of the checkpoints of a run that could not be read, and are still there."""
-  folder = damaged_dir(checkpoints)
-  names = [path.name.split(".")[0] for path in folder.iterdir()] if folder.exists() else []
-  return sorted({int(name) for name in names if name.isdigit()})
-
-
-def steps_in(root: epath.Path) -> list[int]:
-  """The steps of the whole checkpoints in a folder, oldest first."""
-  if not root.exists():
-    return []
-  names = [path.name for path in root.iterdir() if path.name.isdigit()]
-  return sorted(int(name) for name in names if ocp.utils.is_checkpoint_finalized(root / name))
+def _read_params(path: epath.Path) -> dict[str, Any]:
+  verified = _verify(path, (PARAMS,), shared=False)
+  shapes = _metadata(path, PARAMS, verified)
+  with _explained(path, verified):
+    orbax_tensors.check_claim_of(path / PARAMS, shapes)
+    as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+    arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
+    return ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
-  """(path, what was read) of one checkpoint, or of the newest readable one in a run's folder."""
-  path = epath.Path(os.fspath(folder))
-  path = path if "://" in str(path) else epath.Path(os.path.abspath(path))
+  """Calls `read` on one checkpoint, or on those of a run, newest first, until one is not damaged.
+
+  Returns the path of the checkpoint, and what `read` returned.
+  """
+  path = _absolute(folder)
   if (path / PARAMS).exists():
     return path, read(path)
   root = checkpoints_dir(folder)
@@ -198,53 +152,78 @@ def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any])
   raise CheckpointDamaged(f"{root}: none of the checkpoints {steps} can be read")
 
 
-def _read_params(path: epath.Path) -> dict[str, Any]:
-  whole = _check_whole(path, (PARAMS,), shared=False)
-  shapes = _shapes(path, PARAMS, whole)
-  with _damage(path, whole):
-    orbax_tensors.check_claim_of(path / PARAMS, shapes)
-    as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
-    return ocp.PyTreeCheckpointHandler().restore(
-      path / PARAMS, args=ocp.args.PyTreeRestore(restore_args=as_numpy)
-    )
+def best_step(model_dir: str | os.PathLike) -> int | None:
+  """The step of the best checkpoint by the run's `best_metric`; None if the run kept none by a metric."""
+  root = checkpoints_dir(model_dir)
+  notes = {}
+  for step in steps_in(root):
+    with _explained(root / str(step)):
+      note = evaluation_notes.read(root / str(step))
+    if note is not None and note.score is not None:
+      notes[step] = note
+  if not notes:
+    return None
+  # A run may have been continued with another metric; values of two metrics cannot be compared.
+  metric = notes[max(notes)].metric
+  return retention.best_of({step: note.score for step, note in notes.items() if note.metric == metric})
 
 
-def _shapes(path: epath.Path, item: str, whole: bool) -> Any:
-  """The tree of an item, with what Orbax notes of each array (its shape) in the array's place."""
-  with _damage(path, whole):
+def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:
+  """`MODEL_DIR/checkpoints`, absolute as Orbax requires; `model_dir` may be that folder itself."""
+  path = _absolute(model_dir)
+  return path if path.name == "checkpoints" else path / "checkpoints"
+
+
+def damaged_dir(checkpoints: epath.Path) -> epath.Path:
+  """The folder that a run moves damaged checkpoints to."""
+  return checkpoints.parent / "damaged"
+
+
+def damaged_steps(checkpoints: epath.Path) -> list[int]:
+  """The steps of the checkpoints in `damaged_dir`."""
+  folder = damaged_dir(checkpoints)
+  names = [path.name.split(".")[0] for path in folder.iterdir()] if folder.exists() else []
+  return sorted({int(name) for name in names if name.isdigit()})
+
+
+def steps_in(root: epath.Path) -> list[int]:
+  """The steps of the finished checkpoints in a folder, oldest first."""
+  if not root.exists():
+    return []
+  names = [path.name for path in root.iterdir() if path.name.isdigit()]
+  return sorted(int(name) for name in names if ocp.utils.is_checkpoint_finalized(root / name))
+
+
+def _absolute(path: str | os.PathLike) -> epath.Path:
+  path = os.fspath(path)
+  return epath.Path(path if "://" in path else os.path.abspath(path))
+
+
+def _metadata(path: epath.Path, item: str, verified: bool) -> Any:
+  """The tree of an item, with Orbax's metadata (the shape) in the place of each array."""
+  with _explained(path, verified):
     orbax_tensors.check_metadata(path / item)
     return ocp.PyTreeCheckpointHandler().metadata(path / item).tree
 
 
-def items(state: TrainState) -> tuple[Any, dict[str, Any]]:
-  """The two items of a checkpoint: the parameters, and the rest of the state by name."""
-  rest = {
-    field.name: getattr(state, field.name) for field in dataclasses.fields(state) if field.name != PARAMS
-  }
-  return state.params, rest
-
-
 def flat(tree: Any) -> dict[str, Any]:
-  """{path: leaf} of a tree; a path is `decoder/decoder_norm/scale`."""
-  return {optimizer_lib.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+  """{path: leaf} of a tree; a path is like `decoder/decoder_norm/scale`."""
+  return {path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def check_same(
   wanted: Mapping[str, Any], given: Mapping[str, Any], where: str, allow_extra: bool = False
 ) -> None:
-  """Compares {path: leaf} of a model and of a checkpoint by path and shape.
-
-  Raises:
-    XmcapError: naming the first that differs, with both shapes.
-  """
+  """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first that differs in shape."""
   for path, leaf in wanted.items():
+    shape = tuple(leaf.shape)
     if path not in given:
       raise XmcapError(
-        f"{where}: no {path}, which this model has {_shape(leaf)}: it was made with another configuration"
+        f"{where}: no {path}, which this model has {shape}: it was made with another configuration"
       )
-    if _shape(given[path]) != _shape(leaf):
+    if tuple(given[path].shape) != shape:
       raise XmcapError(
-        f"{where}: {path} has shape {_shape(given[path])}, and this model's has {_shape(leaf)}: "
+        f"{where}: {path} has shape {tuple(given[path].shape)}, and this model's has {shape}: "
         "use the configuration it was trained with, or another model_dir"
       )
   extra = sorted(set(given) - set(wanted))
@@ -254,20 +233,16 @@ def check_same(
     )
 
 
-def _shape(leaf: Any) -> tuple[int, ...]:
-  return tuple(leaf.shape)
-
-
 @contextlib.contextmanager
-def _damage(path: epath.Path, whole: bool = False) -> Iterator[None]:
+def _explained(path: epath.Path, verified: bool = False) -> Iterator[None]:
+  """Turns the many errors that Orbax, TensorStore and JSON raise for a short or missing file into ours."""
   try:
     yield
-  # Orbax, TensorStore and JSON each have their own errors for a file that is short or missing.
   except Exception as error:
     if lost := hosts.as_lost(error):
       raise lost from error
-    if whole:
-      # Whatever failed, memory or network, another checkpoint would not be read better.
+    if verified:
+      # The cause is memory or network, so another checkpoint would fare no better.
       raise XmcapError(
         f"{path}: cannot be read, though its files are what was written ({one_line(error)})"
       ) from error

@@ -9,27 +9,23 @@ import gin
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
 
 from xmcap.errors import UsageError
-
-_policies = ocp.checkpoint_managers
 
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class CheckpointPolicy:
-  """Which checkpoints a run writes and keeps.
-
-  One is written at the end in any case, and after the step at which a run is stopped.
+  """Which checkpoints a run writes and keeps. It always writes one at its end, and where it is stopped.
 
   Attributes:
     every: steps between two checkpoints; 0: none by steps.
-    minutes: one is written as well where so many have passed since the last; asked at each report (see
-      `train.log_every`), by the clock of process 0. 0: none by time.
-    keep: so many of the newest stay.
-    keep_every: the checkpoints of each so many steps are written, and stay for ever; 0: none.
-    best_metric: name of a metric of the evaluators; the checkpoint with the best value stays too, and before every
-      evaluation one is written.
+    minutes: also write one when this time has passed since the last, by the clock of process 0, checked at each report
+      (`hooks.log_every`); 0: none by time.
+    keep: how many of the newest to keep.
+    keep_every: write and keep forever the checkpoints of multiples of this step; 0: none.
+    best_metric: a metric of the evaluators. A checkpoint is written before each evaluation, and the best is kept.
     best_mode: `max` or `min`.
     asynchronous: write in the background while the training goes on.
   """
@@ -52,26 +48,21 @@ class CheckpointPolicy:
       raise UsageError(f"CheckpointPolicy.best_mode is {self.best_mode!r}: give 'max' or 'min'")
 
   def due(self, step: int) -> bool:
-    """Whether a checkpoint is written after a step because of its number."""
+    """Whether the number of a step asks for a checkpoint."""
     return any(steps > 0 and step % steps == 0 for steps in (self.every, self.keep_every))
 
   def copies(self, total_steps: int) -> int:
-    """Checkpoints that lie on the disk at most, at the end of a run: those kept, and the one that is being written."""
+    """The most checkpoints on the disk at the end of a run, counting the one that is being written."""
     for_ever = total_steps // self.keep_every if self.keep_every else 0
     return self.keep + 1 + (self.best_metric is not None) + for_ever
 
   def score(self, value: float) -> float:
-    """A value of `best_metric` as a number that is larger for a better one."""
+    """A value of `best_metric` as a number that is larger for a better checkpoint."""
     return value if self.best_mode == "max" else -value
 
 
 class SaveClock:
-  """Says when `minutes` have passed, the same in all processes.
-
-  Args:
-    minutes: of the policy; 0: never.
-    now: seconds.
-  """
+  """Tells when `minutes` have passed, with the same answer in all processes."""
 
   def __init__(self, minutes: float, now: Callable[[], float] = time.monotonic):
     self._seconds = minutes * 60
@@ -83,61 +74,39 @@ class SaveClock:
     self._since = self._now()
 
   def due(self) -> bool:
-    """Whether they have passed since; all processes must ask after the same step."""
+    """Whether the time has passed; all processes must ask after the same step."""
     if not self._seconds:
       return False
     late = self._now() - self._since >= self._seconds
-    if jax.process_count() > 1:
-      from jax.experimental import multihost_utils
-
-      # Clocks differ, and a checkpoint is written by all or by none.
-      late = bool(multihost_utils.broadcast_one_to_all(np.asarray(late)))
-    return late
-
-
-class Retention:
-  """Which checkpoints stay.
-
-  Args:
-    policy: the run's.
-    scores: step -> score of those whose evaluation is known; may change later.
-    pending: steps whose evaluation is still to come, which stay until it is known; may change later.
-  """
-
-  def __init__(self, policy: CheckpointPolicy, scores: Mapping[int, float], pending: Set[int]):
-    kept = [_policies.LatestN(policy.keep), _BestAndPending(scores, pending)]
-    if policy.keep_every:
-      kept.append(_policies.EveryNSteps(policy.keep_every))
-    self.orbax = _policies.AnyPreservationPolicy(kept)
-
-  def superfluous(self, steps: Sequence[int]) -> list[int]:
-    """Those of the steps, given in ascending order, whose checkpoints need not stay."""
-    stay = self.orbax.should_preserve(
-      [_Info(step) for step in steps], context=_policies.PreservationContext()
-    )
-    return [step for step, stays in zip(steps, stay, strict=True) if not stays]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Info:
-  """What Orbax' policies ask of a checkpoint here."""
-
-  step: int
+    # Clocks differ, and all processes or none write a checkpoint.
+    return bool(multihost_utils.broadcast_one_to_all(np.asarray(late))) if jax.process_count() > 1 else late
 
 
 @dataclasses.dataclass
-class _BestAndPending(_policies.PreservationPolicy):
-  """Orbax' own `BestN` takes a metric that comes with the save alone."""
+class Retention(ocp.checkpoint_managers.PreservationPolicy):
+  """Decides which checkpoints stay. Orbax's `BestN` would need the metric when the checkpoint is saved.
 
+  `scores` (step -> score) and `pending` (steps whose evaluation is still to come) change while the run goes on.
+  """
+
+  policy: CheckpointPolicy
   scores: Mapping[int, float]
   pending: Set[int]
 
   def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
+    """Orbax asks this after each save."""
     steps = [checkpoint.step for checkpoint in checkpoints]
+    superfluous = self.superfluous(steps)
+    return [step not in superfluous for step in steps]
+
+  def superfluous(self, steps: Sequence[int]) -> list[int]:
+    """The steps, given in ascending order, whose checkpoints need not stay."""
     best = best_of({step: self.scores[step] for step in steps if step in self.scores})
-    return [step == best or step in self.pending for step in steps]
+    kept = {*steps[-self.policy.keep :], *self.pending, best}
+    every = self.policy.keep_every
+    return [step for step in steps if step not in kept and not (every and step % every == 0)]
 
 
 def best_of(scores: Mapping[int, float]) -> int | None:
-  """The step with the highest score, the newest of equals; None where there is none."""
+  """The step with the highest score, the newest of equals; None if there is none."""
   return max(scores, key=lambda step: (scores[step], step), default=None)

@@ -1,8 +1,7 @@
-"""What a run is set to: kept in each of its checkpoints, and compared when the run goes on from one.
+"""The settings of a run: kept in each checkpoint, and compared when a run resumes from one.
 
-`checkpoints/STEP/training/settings.json` holds `bindings`, what gin binds, and `data`, what decides which example lies
-at a position (the stream's `signature()`). Being written and summed with the checkpoint, it is what the checkpoint was
-trained with, whatever became of the files beside it.
+`checkpoints/STEP/training/settings.json` is written and checksummed with the checkpoint. It holds `bindings`, all that
+gin binds, and `data`, which decides which example lies at which position (the stream's `signature()`).
 """
 
 import dataclasses
@@ -21,56 +20,42 @@ from xmcap.training.hosts import join as hosts
 
 NAME = "settings.json"
 _NOT_SET = "not set"
-_SHOWN = 100  # characters of a value
+_LONGEST_VALUE = 100  # characters in a message
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """What a run is set to.
-
-  Attributes:
-    bindings: gin's, name -> value as text.
-    data: what decides which example lies at a position, name -> value of JSON.
-  """
+  """What gin binds (name -> value as text), and what decides the data (name -> JSON value)."""
 
   bindings: Mapping[str, str]
   data: Mapping[str, Any]
 
   def encode(self) -> str:
-    """As text; `read` reads it."""
+    """The contents of the file."""
     return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
 def of_run(stream: Any) -> Settings:
-  """The settings of this process's run; all its processes must ask.
+  """The settings of the current run; all its processes must call this.
 
-  Args:
-    stream: of `loop.train`; without `signature()`, of which nothing but its kind and its batch is known.
-
-  Raises:
-    UsageError: a process has other data than process 0: its command, or its copy of the corpus.
+  A stream without `signature()` is known by its kind and its pictures a batch. Raises UsageError if a process has other
+  data than process 0.
   """
   known = {"stream": type(stream).__name__, "pictures": stream.pictures}
-  data = stream.signature() if hasattr(stream, "signature") else known
-  text = json.dumps(data, sort_keys=True)
-  said = hosts.agree("data of the run", hashlib.sha256(text.encode()).hexdigest())
-  others = [number for number, one in enumerate(said) if one != said[0]]
+  data = json.dumps(stream.signature() if hasattr(stream, "signature") else known, sort_keys=True)
+  digests = hosts.agree("data of the run", hashlib.sha256(data.encode()).hexdigest())
+  others = [number for number, digest in enumerate(digests) if digest != digests[0]]
   if others:
     raise UsageError(
       f"{hosts.current().describe(others)} has other data than process 0: start all with the same command, on copies of"
       " the same corpus and vocabulary"
     )
-  # As it comes back from a file: lists for tuples.
-  return Settings(configuration.bindings(), json.loads(text))
+  return Settings(configuration.bindings(), json.loads(data))
 
 
-def read(item: epath.Path) -> Settings | None:
-  """The settings in a folder of a checkpoint; None: an older version wrote it.
-
-  Raises:
-    ValueError: they are not what is written here.
-  """
-  file = item / NAME
+def read(folder: epath.Path) -> Settings | None:
+  """Reads the settings in a folder of a checkpoint; None if an older version wrote it. ValueError if damaged."""
+  file = folder / NAME
   if not file.exists():
     return None
   content = small_json.read(file)
@@ -81,34 +66,24 @@ def read(item: epath.Path) -> Settings | None:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-  """`NAME: OLD -> NEW` of each value that is not the same, by name."""
+  """`NAME: OLD -> NEW` for each value that differs, sorted by name."""
   before, now = _flat(before), _flat(now)
+  pairs = {name: (before.get(name, _NOT_SET), now.get(name, _NOT_SET)) for name in sorted({*before, *now})}
   return [
-    f"{_shown(name)}: {_shown(before.get(name, _NOT_SET))} -> {_shown(now.get(name, _NOT_SET))}"
-    for name in sorted({*before, *now})
-    if before.get(name, _NOT_SET) != now.get(name, _NOT_SET)
+    f"{_quoted(name)}: {_quoted(old)} -> {_quoted(new)}" for name, (old, new) in pairs.items() if old != new
   ]
 
 
 def check(
   checkpoint: epath.Path, before: Settings | None, now: Settings, other_data: bool, say: Callable[[str], None]
 ) -> None:
-  """Says what has changed since a checkpoint, a line each.
-
-  Args:
-    checkpoint: that the run goes on from.
-    before: its settings.
-    now: the run's.
-    other_data: the data may be others.
-    say: prints a line.
+  """Prints a line for each setting that has changed since a checkpoint that a run resumes from.
 
   Raises:
-    UsageError: the data are others, and that was not asked for.
+    UsageError: the data have changed, and the user did not allow it by `other_data`.
   """
   if before is None:
-    logging.warning(
-      "%s: an older version kept no settings: whether they are the same is not known", checkpoint
-    )
+    logging.warning("%s: an older version wrote no settings, so they cannot be compared", checkpoint)
     return
   for line in changes(before.bindings, now.bindings):
     say(f"changed since checkpoint {checkpoint.name}: {line}")
@@ -125,14 +100,15 @@ def check(
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-  """Mappings within, one level deep, by `NAME.KEY`."""
+  """Replaces each inner mapping by entries `NAME.KEY`, one level deep."""
   flat = {}
   for name, value in values.items():
-    flat |= (
-      {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
-    )
+    if isinstance(value, dict):
+      flat |= {f"{name}.{key}": inner for key, inner in value.items()}
+    else:
+      flat[name] = value
   return flat
 
 
-def _shown(value: Any) -> str:
-  return terminal.shown(" ".join(str(value).split()), _SHOWN)
+def _quoted(value: Any) -> str:
+  return terminal.shown(" ".join(str(value).split()), _LONGEST_VALUE)

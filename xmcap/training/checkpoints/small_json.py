@@ -1,4 +1,4 @@
-"""The small JSON files of a run's folder: whatever is wrong with one is a ValueError."""
+"""Reads the small JSON files of a run's folder; anything wrong with one is a ValueError."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from xmcap.errors import UsageError
 from xmcap.storage import strict_json
 
 MOST_BYTES = 64 << 20
-"""A file that is larger is none of ours: the sums of a million files take as much."""
+"""The checksums of a million files take this much; a larger file is not one of ours."""
 
 
 def read(file: epath.Path) -> dict[str, Any]:
-  """The object in a file.
+  """Returns the JSON object in a file.
 
   Raises:
-    ValueError: it holds none: broken, nested too deeply, too large, NaN, a name twice.
+    ValueError: the file is too large or holds no strict JSON object.
     OSError: it cannot be read.
   """
   if file.stat().length > MOST_BYTES:

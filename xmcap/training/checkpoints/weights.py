@@ -1,27 +1,26 @@
-"""Weights that a run can start from, whoever wrote them, read one parameter at a time."""
+"""Opens weights that a run can start from, whoever wrote them, and reads one parameter at a time."""
 
 import dataclasses
 import functools
-import math
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 from xmcap.models import model_json, stacking
 from xmcap.tensors.files import FLOATS, LastRead, Tensor, read_safetensors
 from xmcap.tensors.orbax import read_orbax
-from xmcap.training.checkpoints import read as saved
+from xmcap.training.checkpoints import read
 
 PARAMS = "params.safetensors"
-"""What a folder of converted weights holds, beside its `model.json`."""
+"""The file of weights in a folder that `xmcap convert` wrote, beside its `model.json`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """Parameters by their paths, the layers of a stack as one (`layers`), whichever way they are kept.
+  """Parameters by their paths, with the layers of a stack as one tensor (`layers`).
 
   Attributes:
     where: the file or checkpoint.
@@ -39,10 +38,10 @@ class Weights:
 
 
 def open_weights(folder: str | os.PathLike) -> Weights:
-  """What lies in a run's folder (its newest checkpoint that can be read), one checkpoint, or converted weights.
+  """Opens a run's folder (its newest readable checkpoint), one checkpoint, or a folder of converted weights.
 
   Raises:
-    UsageError: none of them there, or files that are not whole.
+    UsageError: the folder holds none of them, or its files are not whole.
     XmcapError: no checkpoint can be read.
   """
   file = pathlib.Path(folder, PARAMS)
@@ -55,18 +54,18 @@ def open_weights(folder: str | os.PathLike) -> Weights:
         )
     return Weights(str(file), stacked(tensors), f"give --gin_file={pathlib.Path(folder, model_json.NAME)}")
 
-  def read(path):
+  def read_params(path):
     try:
-      return read_orbax(path / saved.PARAMS)
+      return read_orbax(path / read.PARAMS)
     except UsageError as error:
-      raise saved.CheckpointDamaged(str(error)) from None
+      raise read.CheckpointDamaged(str(error)) from None
 
-  path, tensors = saved.first_readable(folder, read)
+  path, tensors = read.first_readable(folder, read_params)
   return Weights(str(path), stacked(tensors), "use the configuration it was trained with")
 
 
 def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """Layers one by one (`layers_0/NAME`, ...) as one tensor each (`layers/NAME`); all else as it is."""
+  """Joins single layers (`layers_0/NAME`, ...) into one tensor each (`layers/NAME`)."""
 
   def join(path: str, layers: Sequence[Tensor]) -> Tensor:
     first = layers[0]
@@ -75,8 +74,8 @@ def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         raise UsageError(f"{layer.where}: {path}: layer {n} is {layer.shape}, and the first is {first.shape}")
     if path in tensors:
       raise UsageError(f"{first.where}: {path} is there twice, by itself and in layers: copy it again")
-    read = functools.partial(_read_all, layers)
-    return Tensor((len(layers), *first.shape), first.dtype, read, first.where)
+    read_all = functools.partial(_read_all, layers)
+    return Tensor((len(layers), *first.shape), first.dtype, read_all, first.where)
 
   try:
     return stacking.joined(tensors, join)
@@ -90,35 +89,9 @@ def _read_all(layers: Sequence[Tensor]) -> np.ndarray:
 
 
 def one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """The reverse, for other code bases."""
+  """The reverse of `stacked`, for other code bases."""
   last, single = LastRead(), {}
   for path, tensor in tensors.items():
     slices = last.slices(path, tensor) if stacking.is_stacked(path) else []
     single |= stacking.one_by_one(path, len(slices), slices.__getitem__) or {path: tensor}
   return single
-
-
-def is_position(path: str) -> bool:
-  """Whether a parameter is the position embedding of a grid of patches."""
-  return path.rpartition("/")[2] == "position_embedding"
-
-
-def grid_side(rows: int) -> int | None:
-  """The side of a square of so many patches, or None."""
-  side = math.isqrt(rows)
-  return side if side * side == rows else None
-
-
-def resize_positions(positions: np.ndarray, rows: int) -> np.ndarray:
-  """Position embeddings of another grid: [h * h, width] -> [rows, width], linear, as big_vision does it.
-
-  Raises:
-    XmcapError: either is no square.
-  """
-  from scipy import ndimage
-
-  old, new = grid_side(len(positions)), grid_side(rows)
-  if old is None or new is None:
-    raise XmcapError(f"position embeddings of {len(positions)} patches cannot become {rows}: no square grids")
-  grid = positions.astype(np.float32).reshape(old, old, -1)
-  return ndimage.zoom(grid, (new / old, new / old, 1), order=1).reshape(rows, -1)

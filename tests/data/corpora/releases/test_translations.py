@@ -3,7 +3,6 @@
 import json
 import pickle
 
-import numpy as np
 import pytest
 
 from tests.data import release_lines
@@ -13,29 +12,20 @@ from xmcap.data.corpora.releases.translations import HUMAN, MT, Cc3mIds, CocoIds
 from xmcap.languages import LANGUAGES
 
 CODES = tuple(LANGUAGES)
-COCO = Parser(CocoIds(np.array([9, 7, 581921])))
-CC3M = Parser(Cc3mIds(3))
+COCO = Parser("file", CocoIds({9: 0, 7: 1, 581921: 2}))
+CC3M = Parser("file", Cc3mIds(3))
 
 
 def line(id="7_1", language="th", english="a cat", translated="แมว", field="image_id", **more) -> bytes:
   return json.dumps(release_lines.line({field: id}, language, english, translated, **more)).encode() + b"\n"
 
 
-def parsed(batch: bytes, parser: Parser = COCO, **arguments):
+def parsed(batch: bytes, parser: Parser = COCO, first: int = 1):
   """(picture, number, language, source, line, text) of each caption, and the problems."""
   problems = Problems()
-  captions, count = parser.parse(batch, 1, lambda number: f"line {number}", problems, **arguments)
+  captions, count = parser.parse(batch, first, problems)
   assert count == len(batch.splitlines())
-  rows = zip(
-    captions.pictures.tolist(),
-    captions.numbers.tolist(),
-    [CODES[number] for number in captions.languages],
-    captions.sources.tolist(),
-    captions.lines.tolist(),
-    captions.texts,
-    strict=True,
-  )
-  return list(rows), problems
+  return [(*row[:2], CODES[row.language], *row[3:]) for row in captions], problems
 
 
 def kinds(batch: bytes, parser: Parser = COCO, **arguments) -> dict[str, list[str]]:
@@ -71,8 +61,8 @@ def test_rec_num_counts_from_one_as_a_number_or_as_text():
 @pytest.mark.parametrize("id", [0, 4, -1, 1 << 70, "0", "4", "x", "", "1_1", "1.0", "１", "9" * 30])
 def test_unknown_rec_num(id):
   assert kinds(line(1, field="rec_num") + line(id, field="rec_num"), CC3M) in (
-    {"unknown_id": ["line 2"]},
-    {"missing_field": ["line 2"]},  # numbers that no machine word holds
+    {"unknown_id": ["file, line 2"]},
+    {"missing_field": ["file, line 2"]},  # numbers that no machine word holds
   )
 
 
@@ -81,7 +71,7 @@ def test_unknown_rec_num(id):
 )
 def test_unknown_image_id(id):
   captions, problems = parsed(line() + line(id) + line("9_1"))
-  assert problems.examples["unknown_id"][0][0] == "line 2"
+  assert problems.examples["unknown_id"][0][0] == "file, line 2"
   assert [caption[0] for caption in captions] == [1, 0, 1, 0]
 
 
@@ -120,7 +110,7 @@ def test_each_kind_leaves_out_its_line_alone(kind, bad):
   others = [line("9_1"), line("9_2"), line("9_3")]
   captions, problems = parsed(others[0] + bad + others[1] + others[2])
   assert problems.counts == {kind: 1}
-  assert problems.examples[kind][0][0] == "line 2"
+  assert problems.examples[kind][0][0] == "file, line 2"
   assert [caption[4] for caption in captions if caption[0] == 0 and caption[3] == MT] == [1, 3, 4]
   assert not [caption for caption in captions if caption[4] == 2 and caption[3] == MT]
 
@@ -143,13 +133,13 @@ def test_what_joins_letters_stays():
 
 
 def test_byte_order_mark_at_the_start_alone():
-  assert kinds(b"\xef\xbb\xbf" + line(), is_start=True) == {"bom": ["line 1"]}
-  assert kinds(b"\xef\xbb\xbf" + line()) == {"not_json": ["line 1"]}
+  assert kinds(b"\xef\xbb\xbf" + line(), first=1) == {"bom": ["file, line 1"]}
+  assert kinds(b"\xef\xbb\xbf" + line(), first=2) == {"not_json": ["file, line 2"]}
 
 
 def test_crlf_is_used_and_counted():
   captions, problems = parsed(line() + line("9_1")[:-1] + b"\r\n" + line("9_2"))
-  assert problems.examples["crlf"][0][0] == "line 2" and problems.counts == {"crlf": 1}
+  assert problems.examples["crlf"][0][0] == "file, line 2" and problems.counts == {"crlf": 1}
   assert len(captions) == 6
 
 
@@ -161,7 +151,7 @@ def test_empty_lines_are_passed_over_and_counted_as_lines():
 def test_english_is_taken_from_the_next_line_where_the_first_has_none():
   captions, problems = parsed(line(english=" ") + line(language="de", english="a cat"))
   assert captions[-1] == (1, 1, "en", HUMAN, 2, "a cat")
-  assert problems.examples["empty_caption"][0][0] == "line 1"
+  assert problems.examples["empty_caption"][0][0] == "file, line 1"
 
 
 def test_lines_are_the_same_in_any_batches():
@@ -172,9 +162,8 @@ def test_lines_are_the_same_in_any_batches():
   whole = {caption for caption in parsed(b"".join(lines))[0] if caption[3] == MT}
   problems, parts = Problems(), []
   for start in range(0, 60, 7):
-    captions, _ = COCO.parse(b"".join(lines[start : start + 7]), start + 1, str, problems)
-    mt = captions.sources == MT
-    parts += zip(captions.lines[mt].tolist(), np.array(captions.texts)[mt].tolist(), strict=True)
+    captions, _ = COCO.parse(b"".join(lines[start : start + 7]), start + 1, problems)
+    parts += [(caption.line, caption.text) for caption in captions if caption.source == MT]
   assert sorted(parts) == sorted((caption[4], caption[5]) for caption in whole)
 
 

@@ -1,38 +1,18 @@
 """XM3600: from the published layout to records."""
 
 import json
-import os
-import pathlib
-import random
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 
 import pytest
 
 from tests.data import releases
 from tests.data.corpora import builds
-from xmcap.data import progress as progress_lib
 from xmcap.data import records
 from xmcap.data.corpora.emoji.release import ReleaseImage, write_release
-from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.releases import xm3600
 from xmcap.errors import UsageError, XmcapError
 
 FAULTS = (*releases.PICTURE_FAULTS, *releases.XM3600_FAULTS)
-
-
-def build(release, out, processes=1, **options):
-  paths = release.paths
-  return xm3600.build(
-    out,
-    captions=paths["captions"],
-    images=paths["images"],
-    options=Options(**{"shard_pictures": 7, **options}),
-    processes=processes,
-  )
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +26,7 @@ def test_exactly_as_expected_through_every_fault(tmp_path, layout, captions):
   release = releases.write_xm3600(
     tmp_path / "release", images=40, layout=layout, captions=captions, faults=faults
   )
-  report = build(release, tmp_path / "out")
+  report = builds.xm3600(release, tmp_path / "out")
   assert release.differences(tmp_path / "out") == []
   assert report.problems.counts == release.problems
   listed = [json.loads(line)["kind"] for line in (tmp_path / "out" / "problems.jsonl").open(encoding="utf-8")]
@@ -58,24 +38,24 @@ def test_exactly_as_expected_through_every_fault(tmp_path, layout, captions):
 
 
 def test_bytes_do_not_depend_on_processes_and_a_whole_corpus_is_left(small, tmp_path):
-  assert not build(small, tmp_path / "one").held
-  build(small, tmp_path / "two", processes=2)
+  assert not builds.xm3600(small, tmp_path / "one").held
+  builds.xm3600(small, tmp_path / "two", processes=2)
   assert builds.differing(tmp_path / "one", tmp_path / "two") == []
-  again = build(small, tmp_path / "one")
+  again = builds.xm3600(small, tmp_path / "one")
   assert again.held and "holds this corpus already" in again.summary()
   with pytest.raises(UsageError, match="with another quality"):
-    build(small, tmp_path / "one", quality=50)
+    builds.xm3600(small, tmp_path / "one", quality=50)
 
 
 def test_every_language_locale_and_token(small, tmp_path):
-  build(small, tmp_path / "out")
+  builds.xm3600(small, tmp_path / "out")
   record = records.RecordSource(tmp_path / "out", "test")[0]
   assert len({caption.language for caption in record.captions}) == 36
   assert record.locale == "ar" and record.captions[0].text_tokenized and record.captions[0].source == "human"
 
 
 def test_scaled_pictures(small, tmp_path):
-  build(small, tmp_path / "out", image_size=16)
+  builds.xm3600(small, tmp_path / "out", image_size=16)
   source = records.RecordSource(tmp_path / "out", "test")
   assert len(source) == 10 and sum(len(record.image) for record in source) < 10_000
 
@@ -83,13 +63,14 @@ def test_scaled_pictures(small, tmp_path):
 def test_on_bad_stop(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=8, faults=["truncated"])
   with pytest.raises(XmcapError, match=r"\(truncated\): mend it, or leave such things out"):
-    build(release, tmp_path / "out", on_bad="stop")
+    builds.xm3600(release, tmp_path / "out", on_bad="stop")
 
 
 def test_the_layout_that_emoji36_is_written_in(tmp_path):
   picture = releases.release_pictures.encode(releases.release_pictures.draw(1), "PNG")
   write_release(tmp_path / "test", [ReleaseImage("00a1", picture, {"en": ["a dog"], "th": ["หมา", "สุนัข"]})])
-  xm3600.build(tmp_path / "out", captions=tmp_path / "test/captions.jsonl", images=tmp_path / "test/images")
+  corpus = xm3600.corpus(captions=tmp_path / "test/captions.jsonl", images=tmp_path / "test/images")
+  builds.run(corpus, tmp_path / "out")
   (record,) = records.RecordSource(tmp_path / "out", "test")
   assert [(c.language, c.text, c.text_tokenized) for c in record.captions] == [
     ("en", "a dog", ""),
@@ -103,8 +84,12 @@ def test_the_layout_that_emoji36_is_written_in(tmp_path):
   [
     (lambda path: None, UsageError, "captions.zip"),
     (lambda path: path.write_text("<html></html>\n"), XmcapError, "no line of it can be used"),
-    (lambda path: path.write_bytes(b"PK\x03\x04 cut"), XmcapError, "download it again"),
-    (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "a"), UsageError, "holds no .jsonl file"),
+    (
+      lambda path: path.write_bytes(b"PK\x03\x04 cut"),
+      UsageError,
+      "cannot be read .*; fetch or make it again",
+    ),
+    (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "a"), UsageError, "with 0 .jsonl files"),
   ],
 )
 def test_captions_that_are_none(small, tmp_path, write, error, message):
@@ -112,51 +97,11 @@ def test_captions_that_are_none(small, tmp_path, write, error, message):
   made = write(captions)
   del made
   with pytest.raises(error, match=message):
-    xm3600.build(tmp_path / "out", captions=captions, images=small.paths["images"], processes=1)
+    builds.run(xm3600.corpus(captions=captions, images=small.paths["images"]), tmp_path / "out")
 
 
 def test_folders_with_other_things_are_left_alone(small, tmp_path):
   (tmp_path / "mine.txt").write_text("mine")
   with pytest.raises(UsageError, match="holds mine.txt"):
-    build(small, tmp_path)
+    builds.xm3600(small, tmp_path)
   assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def main(folder: str, out: str) -> None:
-  """Builds what `write_xm3600` left in a folder, in two processes, and says every step at once."""
-  progress_lib._SECONDS_BETWEEN = 0
-  release = pathlib.Path(folder)
-  xm3600.build(
-    out,
-    captions=release / "captions.zip",
-    images=release / "images.tgz",
-    options=Options(shard_pictures=2),
-    processes=2,
-    progress=lambda line: print(line, flush=True),
-  )
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path):
-  release = releases.write_xm3600(tmp_path / "release", images=60, faults=[*FAULTS, *releases.ARCHIVE_FAULTS])
-  command = [sys.executable, "-m", "tests.data.corpora.releases.test_xm3600", str(tmp_path / "release")]
-  root = pathlib.Path(builds.__file__).parents[3]
-  subprocess.run([*command, str(tmp_path / "one")], cwd=root, check=True, capture_output=True)
-  assert release.differences(tmp_path / "one") == []
-  rng = random.Random(1)
-  for turn in range(6):
-    process = subprocess.Popen(
-      [*command, str(tmp_path / "two")], cwd=root, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    for _ in range(rng.randint(1, 4)):
-      assert process.stdout.readline(), "the build ended before it could be killed"
-    time.sleep(rng.random() * 0.05)
-    (os.kill if turn % 2 else os.killpg)(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-  subprocess.run([*command, str(tmp_path / "two")], cwd=root, check=True, capture_output=True)
-  assert builds.differing(tmp_path / "one", tmp_path / "two") == []
-
-
-if __name__ == "__main__":
-  main(*sys.argv[1:])

@@ -8,10 +8,11 @@ pictures were found, missing and broken is part of the result.
 
 import os
 import pathlib
+from collections.abc import Iterator
 
-from xmcap.data.corpora import build as build_lib
-from xmcap.data.corpora import listing
-from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora import build, listing
+from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.releases import translated
 from xmcap.data.corpora.releases.translations import Cc3mIds
 
 NAME = "cc3m_35l"
@@ -31,8 +32,7 @@ def corpus(
   dev_images: str | os.PathLike,
   train_keys: str | os.PathLike | None = None,
   dev_keys: str | os.PathLike | None = None,
-  options: Options,
-) -> build_lib.Corpus:
+) -> build.Corpus:
   """The corpus, for `build.build`.
 
   Args:
@@ -40,7 +40,6 @@ def corpus(
     train_tsv, dev_tsv: the published lists, `caption<TAB>url`.
     train_images, dev_images: what img2dataset left (tars or files), or folders or archives of pictures.
     train_keys, dev_keys: for pictures under other names: `rec_num<TAB>file` or `url<TAB>file`.
-    options: of the build.
   """
   given = {
     "train_captions": train_captions,
@@ -54,20 +53,18 @@ def corpus(
   }
   inputs = {role: pathlib.Path(path) for role, path in given.items() if path is not None}
 
-  def splits(work_dir: pathlib.Path) -> list[build_lib.Split]:
-    made = []
-    for split, short in (("train", "train"), ("validation", "dev")):
-      listed = listing.read_addresses(inputs[f"{short}_tsv"], options.shard_pictures)
-      made.append(
-        build_lib.Split(
-          name=split,
-          captions=inputs[f"{short}_captions"],
-          listing=listed,
-          ids=Cc3mIds(listed.count),
-          places=(inputs[f"{short}_images"],),
-          key_map=inputs.get(f"{short}_keys"),
-        )
+  def splits(work: build.Work) -> Iterator[build.Split]:
+    for name, short in (("train", "train"), ("validation", "dev")):
+      listed = translated.write_listing(work, name, listing.read_tsv(inputs[f"{short}_tsv"]))
+      places = [inputs[f"{short}_images"]]
+      pictures = open_pictures(
+        places,
+        work.folder / f"pictures-{name}",
+        key_map=inputs.get(f"{short}_keys"),
+        problems=work.problems,
+        say=work.say,
       )
-    return made
+      captions = inputs[f"{short}_captions"]
+      yield translated.read_split(work, name, captions, listed, Cc3mIds(listed.count), places, pictures)
 
-  return build_lib.Corpus(NAME, VERSION, DESCRIPTION, inputs, splits)
+  return build.Corpus(NAME, VERSION, DESCRIPTION, inputs, lambda work: list(splits(work)))

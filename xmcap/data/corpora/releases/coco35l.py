@@ -8,14 +8,14 @@ of `xmcap.languages`. English is `caption_tokenized`, by people; the others are 
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import msgspec
-import numpy as np
 
-from xmcap.data.corpora import build as build_lib
-from xmcap.data.corpora import listing
-from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora import build
+from xmcap.data.corpora.listing import Wanted
+from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.releases import translated
 from xmcap.data.corpora.releases.translations import CocoIds
 from xmcap.errors import UsageError, one_line
 from xmcap.terminal import shown
@@ -25,12 +25,11 @@ VERSION = "1.0.0"
 DESCRIPTION = (
   "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
 )
+_MAX_KARPATHY = 1 << 30  # bytes; the published file has 0.14 GB
 _SPLITS = {"train": ("train", "restval"), "validation": ("val",)}
 
 
 class _Image(msgspec.Struct):
-  """An image of dataset_coco.json."""
-
   cocoid: int
   filepath: str
   filename: str
@@ -38,7 +37,7 @@ class _Image(msgspec.Struct):
 
 
 class _Karpathy(msgspec.Struct):
-  """dataset_coco.json; its sentences are passed over."""
+  """dataset_coco.json; its sentences are not read."""
 
   images: list[_Image]
 
@@ -48,44 +47,42 @@ def corpus(
   train_captions: str | os.PathLike,
   dev_captions: str | os.PathLike,
   karpathy: str | os.PathLike,
-  images: Sequence[str | os.PathLike],
-  options: Options,
-) -> build_lib.Corpus:
+  train_images: str | os.PathLike,
+  val_images: str | os.PathLike,
+) -> build.Corpus:
   """The corpus, for `build.build`.
 
   Args:
     train_captions, dev_captions: coco_mt_train.jsonl and coco_mt_dev.jsonl, or .bz2 or .gz.
     karpathy: dataset_coco.json.
-    images: train2014 and val2014, each a folder or a zip file; or a folder that holds both.
-    options: of the build.
+    train_images, val_images: train2014 and val2014, each a folder or a zip file; or one folder that holds both.
   """
   captions = {"train": pathlib.Path(train_captions), "validation": pathlib.Path(dev_captions)}
   karpathy = pathlib.Path(karpathy)
-  places = tuple(pathlib.Path(place) for place in images)
-
-  def splits(work_dir: pathlib.Path) -> list[build_lib.Split]:
-    listed = read_karpathy(karpathy)
-    return [
-      build_lib.Split(
-        name=split,
-        captions=captions[split],
-        listing=listing.write_named(
-          work_dir / f"{split}.tsv",
-          [(f"{image.cocoid:012d}", f"{image.filepath}/{image.filename}") for image in listed[split]],
-          options.shard_pictures,
-        ),
-        ids=CocoIds(np.array([image.cocoid for image in listed[split]], np.int64)),
-        places=places,
-      )
-      for split in _SPLITS
-    ]
-
+  images = list(dict.fromkeys(map(pathlib.Path, (train_images, val_images))))
   inputs = {"train_captions": captions["train"], "dev_captions": captions["validation"], "karpathy": karpathy}
-  inputs |= {f"images_{number}": place for number, place in enumerate(places, 1)}
-  return build_lib.Corpus(NAME, VERSION, DESCRIPTION, inputs, splits)
+  inputs |= {f"images_{number}": place for number, place in enumerate(images, 1)}
 
+  def splits(work: build.Work) -> Iterator[build.Split]:
+    listed = read_karpathy(karpathy)
+    pictures = open_pictures(images, work.folder / "pictures", problems=work.problems, say=work.say)
+    for name in _SPLITS:
+      wanted = [
+        Wanted(f"{image.cocoid:012d}", path, path)
+        for image in listed[name]
+        for path in [f"{image.filepath}/{image.filename}"]
+      ]
+      yield translated.read_split(
+        work,
+        name,
+        captions[name],
+        translated.write_listing(work, name, wanted),
+        CocoIds({image.cocoid: place for place, image in enumerate(listed[name])}),
+        images,
+        pictures,
+      )
 
-_MAX_KARPATHY = 1 << 30  # bytes; the published file has 0.14 GB
+  return build.Corpus(NAME, VERSION, DESCRIPTION, inputs, lambda work: list(splits(work)))
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:

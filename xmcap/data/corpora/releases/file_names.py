@@ -1,9 +1,16 @@
-"""The files of the releases, by the names that they were published under; light, as the command line reads it."""
+"""The files of the releases, by the names and at the addresses that they were published under.
+
+Where an address comes from: the project page of Crossmodal-3600 (its captions, pictures and translations), MSCOCO's
+download page, and Karpathy's page of "Deep visual-semantic alignments". The command line imports this: it is light.
+"""
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping, Sequence
 
-_CAPTIONS = (".jsonl.bz2", ".jsonl.gz", ".jsonl")
+from xmcap.errors import UsageError
+
+_CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,26 +18,59 @@ class Part:
   """A part of a release.
 
   Attributes:
-    names: files or folders that it may be, the first that is there is taken.
+    names: files or folders that it may be; the first that is there is taken.
     text: what it is.
     optional: whether a release may be without it.
+    url: the public address of the first name, if it has one.
+    member: if given, the address is of a zip file, of which this one member is kept.
   """
 
   names: Sequence[str]
   text: str
   optional: bool = False
+  url: str = ""
+  member: str = ""
+
+  def find(self, folder: pathlib.Path) -> pathlib.Path | None:
+    """The part in a folder; None if it is not there."""
+    return next((folder / name for name in self.names if (folder / name).exists()), None)
+
+
+def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.Path]:
+  """The parts of a release in a folder; UsageError names one that is absent."""
+  found = {}
+  for role, part in parts.items():
+    path = part.find(folder)
+    if path is not None:
+      found[role] = path
+    elif not part.optional:
+      raise UsageError(
+        f"{folder} has no {' or '.join(part.names)}: put the release there, or name its --manual_dir"
+      )
+  return found
 
 
 def _translations(name: str) -> Part:
-  return Part([f"{name}{end}" for end in _CAPTIONS], f"{name}.jsonl, or .bz2 or .gz")
+  names = [f"{name}{end}" for end in (".jsonl.bz2", ".jsonl.gz", ".jsonl")]
+  return Part(names, f"{name}.jsonl, or .bz2 or .gz", url=f"{_CROSSMODAL}/{names[0]}")
+
+
+def _coco_images(name: str) -> Part:
+  url = f"http://images.cocodataset.org/zips/{name}.zip"
+  return Part([f"{name}.zip", name], f"{name}, a folder or the zip file", url=url)
 
 
 COCO35L: Mapping[str, Part] = {
   "train_captions": _translations("coco_mt_train"),
   "dev_captions": _translations("coco_mt_dev"),
-  "karpathy": Part(["dataset_coco.json"], "Karpathy's dataset_coco.json"),
-  "train_images": Part(["train2014.zip", "train2014"], "train2014, a folder or the zip file"),
-  "val_images": Part(["val2014.zip", "val2014"], "val2014, a folder or the zip file"),
+  "karpathy": Part(
+    ["dataset_coco.json"],
+    "Karpathy's dataset_coco.json",
+    url="http://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip",
+    member="dataset_coco.json",
+  ),
+  "train_images": _coco_images("train2014"),
+  "val_images": _coco_images("val2014"),
 }
 CC3M35L: Mapping[str, Part] = {
   "train_captions": _translations("cc3m_mt_train"),
@@ -55,6 +95,19 @@ CC3M35L: Mapping[str, Part] = {
   "dev_keys": Part(["dev_keys.tsv"], "the same for validation", optional=True),
 }
 XM3600: Mapping[str, Part] = {
-  "captions": Part(["captions.zip", "captions.jsonl"], "captions.zip or captions.jsonl"),
-  "images": Part(["images.tgz", "images"], "images.tgz, or the folder"),
+  "captions": Part(
+    ["captions.zip", "captions.jsonl"],
+    "captions.zip or captions.jsonl",
+    url="https://google.github.io/crossmodal-3600/web-data/captions.zip",
+  ),
+  "images": Part(
+    ["images.tgz", "images"],
+    "images.tgz, or the folder",
+    url="https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz",
+  ),
 }
+ELSEWHERE = {
+  "cc3m35l": "the TSVs of CC3M have no public address: ask for them at "
+  "https://ai.google.com/research/ConceptualCaptions/download, and fetch the pictures with img2dataset",
+}
+"""Where to ask for parts that have no public address."""

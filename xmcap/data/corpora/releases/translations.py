@@ -1,251 +1,154 @@
-"""Lines of COCO-35L and CC3M-35L -> captions: parsed and checked, a batch of lines at a time.
+"""Lines of COCO-35L and CC3M-35L -> captions, parsed and checked.
 
 A line is a JSON object: an id (`image_id` or `rec_num`), `trg_lang`, `caption_tokenized` (English, the same in the
-lines of all languages) and `translation_tokenized`; what else it holds is passed over unread.
+lines of all languages) and `translation_tokenized`; other members are not read.
 """
 
 import dataclasses
+import io
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import regex
 
 from xmcap import languages
 from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
-from xmcap.storage import strict_json
 
-LANGUAGE_NUMBERS = {code: number for number, code in enumerate(languages.LANGUAGES)}
-ENGLISH = LANGUAGE_NUMBERS["en"]
-# What captions are translated into; a translation into English would stand beside the original.
-_TARGETS = {code: number for code, number in LANGUAGE_NUMBERS.items() if code != "en"}
+# Translations into English would stand beside the original.
+_TARGETS = {code: number for number, code in enumerate(languages.LANGUAGES) if code != "en"}
+ENGLISH = tuple(languages.LANGUAGES).index("en")
 HUMAN, MT = 0, 1  # as in records.SOURCES
-MAX_NUMBER = 255
+_MAX_NUMBER = 255
 
 _CONTROLS = regex.compile(r"\p{Cc}")
-_CRLF = regex.compile(rb"\r(?=\n|\Z)")
 _SPACES = regex.compile(r"[\t\n\v\f\r\x85]")
-_FEW = MAX_CAPTION_BYTES // 4  # so many characters are never too many bytes
+_SHORT = MAX_CAPTION_BYTES // 4  # so many characters are never too many bytes
 _BOM = b"\xef\xbb\xbf"
-_IDENTIFIER = regex.compile(r"(\d{1,15})_(\d{1,3})")
-
-Identify = Callable[[Sequence], tuple[np.ndarray, np.ndarray]]
-"""Ids as they stand in the lines -> int64 [N] pictures (-1: unknown) and int64 [N] caption numbers."""
+_COCO_ID = regex.compile(r"([0-9]{1,15})_([0-9]{1,3})")
+_REC_NUM = regex.compile(r"[0-9]{1,18}")
 
 
 class _CocoLine(msgspec.Struct, gc=False):
-  """A line of COCO-35L."""
-
-  image_id: str
   trg_lang: str
   caption_tokenized: str
   translation_tokenized: str
+  id: str = msgspec.field(name="image_id")
 
 
 class _Cc3mLine(msgspec.Struct, gc=False):
-  """A line of CC3M-35L."""
-
-  rec_num: int | str
   trg_lang: str
   caption_tokenized: str
   translation_tokenized: str
+  id: int | str = msgspec.field(name="rec_num")
 
 
-@dataclasses.dataclass
-class Captions:
-  """Captions in columns, N of them.
+class CaptionRow(NamedTuple):
+  """A caption: position of its picture, number there, positions in LANGUAGES and SOURCES, line in the file, text."""
 
-  Attributes:
-    pictures: int64 [N], positions in the list of pictures.
-    numbers: int64 [N], which caption of the picture.
-    languages: int64 [N], positions in the table of languages.
-    sources: int64 [N], HUMAN or MT.
-    lines: int64 [N], the line that it stands in, from 1 in what was parsed.
-    texts: N strings.
-  """
-
-  pictures: np.ndarray
-  numbers: np.ndarray
-  languages: np.ndarray
-  sources: np.ndarray
-  lines: np.ndarray
-  texts: list[str]
+  picture: int
+  number: int
+  language: int
+  source: int
+  line: int
+  text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class CocoIds:
-  """`<coco id>_<N>` -> pictures in the order of `cocoids`, int64 [pictures]. Picklable."""
+  """`<coco id>_<N>` -> position of the picture and N. `positions`: COCO id -> position."""
 
-  cocoids: np.ndarray
-  field: str = "image_id"
+  positions: Mapping[int, int]
+  line_type = _CocoLine
 
-  def __post_init__(self):
-    object.__setattr__(self, "_order", np.argsort(self.cocoids, kind="stable"))
-    object.__setattr__(self, "_sorted", self.cocoids[self._order])
-
-  def __call__(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """As `Identify` says."""
-    try:
-      pairs = np.fromstring(",".join(ids).replace("_", ","), np.int64, sep=",")
-      if pairs.size != 2 * len(ids) or any(id.count("_") != 1 for id in ids):
-        raise ValueError("not pairs")
-    except ValueError:
-      found = [_IDENTIFIER.fullmatch(id) for id in ids]
-      pairs = np.array(
-        [[int(part) for part in match.groups()] if match else (-1, 0) for match in found], np.int64
-      )
-    cocoids, numbers = pairs.reshape(-1, 2).T
-    places = np.minimum(np.searchsorted(self._sorted, cocoids), len(self._sorted) - 1)
-    known = (self._sorted[places] == cocoids) & (numbers >= 0) & (numbers <= MAX_NUMBER)
-    return np.where(known, self._order[places], -1), numbers
+  def find(self, id: str) -> tuple[int, int] | None:
+    """None if the release has no such picture."""
+    match = _COCO_ID.fullmatch(id)
+    if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
+      return None
+    return self.positions[int(match[1])], int(match[2])
 
 
 @dataclasses.dataclass(frozen=True)
 class Cc3mIds:
-  """`rec_num`, which counts the lines of the TSV from 1 -> pictures in the order of the TSV. Picklable."""
+  """`rec_num`, which counts the `count` lines of the TSV from 1 -> position of the picture, and 1."""
 
   count: int
-  field: str = "rec_num"
+  line_type = _Cc3mLine
 
-  def __call__(self, ids: Sequence[int | str]) -> tuple[np.ndarray, np.ndarray]:
-    """As `Identify` says; there is one caption a picture."""
-    numbers = np.array([_small(id) for id in ids], np.int64)
-    return np.where((numbers >= 1) & (numbers <= self.count), numbers - 1, -1), np.ones_like(numbers)
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    """None if the release has no such picture."""
+    if isinstance(id, str):
+      id = int(id) if _REC_NUM.fullmatch(id) else 0
+    return (id - 1, 1) if 1 <= id <= self.count else None
 
 
+@dataclasses.dataclass(frozen=True)
 class Parser:
-  """Parses batches of lines. Picklable.
+  """Parses the lines of a file. Picklable.
 
-  Args:
-    ids: how pictures are known; its `field` says which lines are read.
+  Attributes:
+    name: of the file, for messages.
+    ids: which pictures there are.
   """
 
-  def __init__(self, ids: CocoIds | Cc3mIds):
-    self.ids = ids
-    self._struct = _CocoLine if ids.field == "image_id" else _Cc3mLine
-    self._decoder = msgspec.json.Decoder(self._struct)
+  name: str
+  ids: CocoIds | Cc3mIds
 
-  def __reduce__(self):
-    return Parser, (self.ids,)
+  def parse(self, text: bytes, first: int, problems: Problems) -> tuple[list[CaptionRow], int]:
+    """Returns the captions of whole lines, and the number of lines.
 
-  def parse(
-    self,
-    batch: bytes,
-    first: int,
-    where: Callable[[int], str],
-    problems: Problems,
-    is_start: bool = False,
-  ) -> tuple[Captions, int]:
-    """Parses whole lines.
+    English is returned once for each (picture, number): from the first line in which it can be used.
 
     Args:
-      batch: lines with their ends; the last may have none.
-      first: the number of its first line.
-      where: line number -> the words by which problems name it.
+      text: lines with their ends; the last may have none.
+      first: number of the first line.
       problems: takes what is wrong; a line that is left out is counted under one kind.
-      is_start: whether it begins the file: a byte order mark may stand there.
-
-    Returns:
-      The captions of the lines in their order, then the English ones, each (picture, number) once; and the number
-      of lines.
     """
-    characters = np.frombuffer(batch, np.uint8)
-    ends = np.flatnonzero(characters == ord("\n"))
-    count = len(ends) + (not batch.endswith(b"\n") and bool(batch))
-    if is_start and batch.startswith(_BOM):
-      problems.add("bom", where(first))
-      batch = batch[len(_BOM) :]
-    if b"\r" in batch:
-      self._count_crlf(batch, first, where, problems)
-    try:
-      rows = self._decoder.decode_lines(batch)
-      # As many objects as lines, and each line begins one: else two may share a line, and another be blank.
-      after = characters[ends[: len(ends) - batch.endswith(b"\n")] + 1]
-      begun = np.count_nonzero(after == ord("{")) + batch.startswith(b"{")
-      lines = None if len(rows) == count == begun else ()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-      lines = ()
-    if lines is None:
-      lines = np.arange(first, first + count)
-    else:
-      rows, lines = self._one_by_one(batch, first, where, problems)
-    return self._captions(rows, lines, where, problems), count
-
-  def _count_crlf(self, batch: bytes, first: int, where: Callable[[int], str], problems: Problems) -> None:
-    number, counted = first, 0
-    for found in _CRLF.finditer(batch):
-      number += batch.count(b"\n", counted, found.start())
-      counted = found.start()
-      problems.add("crlf", where(number))
-
-  def _one_by_one(
-    self, batch: bytes, first: int, where: Callable[[int], str], problems: Problems
-  ) -> tuple[list, np.ndarray]:
-    """Lines of a batch of which not all are right: the good ones and their numbers; the others are counted."""
-    rows, lines = [], []
-    for number, line in strict_json.filled_lines(batch, first - 1):
-      line = line.strip(b" \t\r")
+    decoder = msgspec.json.Decoder(self.ids.line_type)
+    rows: list[CaptionRow] = []
+    english: dict[tuple[int, int], CaptionRow | None] = {}
+    count = 0
+    for count, line in enumerate(io.BytesIO(text), 1):
+      number = first + count - 1
+      if number == 1 and line.startswith(_BOM):
+        problems.add("bom", self._where(number))
+        line = line[len(_BOM) :]
+      if line.endswith(b"\r\n"):
+        problems.add("crlf", self._where(number))
+      line = line.strip(b" \t\r\n")
+      if not line:
+        continue
       try:
-        rows.append(self._decoder.decode(line))
-        lines.append(number)
+        row = decoder.decode(line)
       except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        problems.add(_kind(line, error), where(number), str(error))
-    return rows, np.array(lines, np.int64)
+        problems.add(_kind(line, error), self._where(number), str(error))
+        continue
+      found = self.ids.find(row.id)
+      language = _TARGETS.get(row.trg_lang)
+      if language is None:
+        problems.add("unknown_language", self._where(number), repr(row.trg_lang)[:40])
+      elif found is None:
+        problems.add("unknown_id", self._where(number), repr(row.id)[:40])
+      elif translation := self._usable(row.translation_tokenized, number, problems):
+        rows.append(CaptionRow(*found, language, MT, number, translation))
+      if found is not None and english.get(found) is None:
+        # Where the first is bad that is counted; the lines of the other languages repeat it.
+        known = problems if found not in english else Problems()
+        original = self._usable(row.caption_tokenized, number, known)
+        english[found] = CaptionRow(*found, ENGLISH, HUMAN, number, original) if original else None
+    rows += [row for row in english.values() if row is not None]
+    return rows, count
 
-  def _captions(
-    self, rows: list, lines: np.ndarray, where: Callable[[int], str], problems: Problems
-  ) -> Captions:
-    field = self.ids.field
-    ids = [getattr(row, field) for row in rows]
-    pictures, numbers = self.ids(ids)
-    codes = np.array([_TARGETS.get(row.trg_lang, -1) for row in rows], np.int64)
-    texts = [row.translation_tokenized for row in rows]
-    keep = (codes >= 0) & (pictures >= 0)
-    for place in np.flatnonzero(~keep):
-      if codes[place] < 0:
-        problems.add("unknown_language", where(lines[place]), repr(rows[place].trg_lang)[:40])
-      else:
-        problems.add("unknown_id", where(lines[place]), repr(ids[place])[:40])
-    for place, text in enumerate(texts):
-      # Most captions are seen to be right at once; \u200c of Persian, for one, is looked at again.
-      if not (text.isprintable() and len(text) <= _FEW and text.strip()) and keep[place]:
-        texts[place] = mended(text, where(lines[place]), problems)
-        keep[place] = bool(texts[place])
-    english, spoken = self._english(rows, pictures, numbers, lines, where, problems)
-    kept = np.flatnonzero(keep)
-    if len(kept) < len(texts):
-      texts = [texts[place] for place in kept]
-    places = np.concatenate([kept, english])
-    count = len(kept)
-    return Captions(
-      pictures=pictures[places],
-      numbers=numbers[places],
-      languages=np.concatenate([codes[kept], np.full(len(english), ENGLISH)]),
-      sources=np.concatenate([np.full(count, MT), np.full(len(english), HUMAN)]),
-      lines=lines[places],
-      texts=texts + spoken,
-    )
+  def _where(self, number: int) -> str:
+    return f"{self.name}, line {number:,}"
 
-  def _english(
-    self, rows: list, pictures: np.ndarray, numbers: np.ndarray, lines: np.ndarray, where, problems: Problems
-  ) -> tuple[np.ndarray, list[str]]:
-    """The first good English caption of each (picture, number): places in `rows`, and texts."""
-    known = np.flatnonzero(pictures >= 0)
-    keys = pictures[known] * (MAX_NUMBER + 1) + numbers[known]
-    _, firsts = np.unique(keys, return_index=True)
-    places, texts = [], []
-    for place in np.sort(firsts):
-      text = rows[known[place]].caption_tokenized
-      if not (text.isprintable() and len(text) <= _FEW and text.strip()):
-        text = mended(text, where(lines[known[place]]), problems)
-        others = iter(np.flatnonzero(keys == keys[place])[1:])
-        while not text and (other := next(others, None)) is not None:
-          place, text = other, mended(rows[known[other]].caption_tokenized, "", Problems())
-      if text:
-        places.append(known[place])
-        texts.append(text)
-    return np.array(places, np.int64), texts
+  def _usable(self, text: str, number: int, problems: Problems) -> str:
+    # Most captions are seen to be right at once; one with U+200C, as Persian has it, is looked at again.
+    if text.isprintable() and len(text) <= _SHORT and text.strip():
+      return text
+    return mended(text, self._where(number), problems)
 
 
 def mended(text: str, where: str, problems: Problems) -> str:
@@ -256,7 +159,7 @@ def mended(text: str, where: str, problems: Problems) -> str:
   if not any(unicodedata.category(char)[0] not in "CZ" for char in text):
     problems.add("empty_caption", where)
     return ""
-  if len(text) > _FEW and len(text.encode("utf-8", "replace")) > MAX_CAPTION_BYTES:
+  if len(text) > _SHORT and len(text.encode("utf-8", "replace")) > MAX_CAPTION_BYTES:
     problems.add("long_caption", where, f"{len(text):,} characters")
     return ""
   if _CONTROLS.search(text):
@@ -274,12 +177,3 @@ def _kind(line: bytes, error: Exception) -> str:
   if isinstance(error, msgspec.ValidationError):
     return "missing_field" if line.startswith(b"{") else "not_json"
   return "cut_line" if line.startswith(b"{") and "truncated" in str(error) else "not_json"
-
-
-def _small(id: int | str) -> int:
-  """A rec_num as a number, -1 if it is none of a picture."""
-  if isinstance(id, str):
-    if not (id.isascii() and id.isdigit() and len(id) < 19):
-      return -1
-    return int(id)
-  return id if 0 < id < 1 << 62 else -1
