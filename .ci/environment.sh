@@ -1,23 +1,46 @@
-# Sourced by quickstart.sh and test.sh: one environment, .venv in the checkout, made once and then reused.
-# usage: . .ci/environment.sh; prepare_environment EXTRAS     (EXTRAS: "" or "[test]")
+# shellcheck shell=bash disable=SC2034  # `venv` is for those who source this.
+# Sourced by quickstart.sh and test.sh: one environment in the checkout, made once and then reused.
+# usage: . .ci/environment.sh; prepare_environment EXTRAS [--latest]     (EXTRAS: "" or such as "[test,docs]")
+#
+# Installs the versions in requirements.lock into .venv; with --latest the newest ones into .venv-latest. Sets `venv` to
+# the folder. PYTHON names the interpreter; by default it is the first of Python 3.11 to 3.13 that is found.
 
 prepare_environment() {
-  local extras="$1" stamp wanted
-  stamp=".venv/.xmcap-installed${extras//[^a-z]/-}"
-  wanted=$(cat setup.py pyproject.toml .ci/environment.sh | sha256sum)
-  if [ -x .venv/bin/xmcap ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+  local extras="$1" stamp wanted python versions
+  if [ "${2:-}" = --latest ]; then
+    venv=.venv-latest
+    versions=(--upgrade)
+  else
+    venv=.venv
+    versions=(--constraint requirements.lock)
+  fi
+  stamp="$venv/.xmcap-installed${extras//[^a-z]/-}"
+  wanted=$(cat setup.py pyproject.toml requirements.lock .ci/environment.sh | sha256sum)
+  if [ -x "$venv/bin/xmcap" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     return 0
   fi
-  echo "== setting up .venv (once; about a minute)"
-  if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "xmcap needs Python 3.11 or later as python3; this is $(python3 --version 2>&1)" >&2
-    return 1
+  echo "== setting up $venv (once; about a minute)"
+  if [ ! -x "$venv/bin/python" ]; then
+    python=$(supported_python) || return 1
+    if ! "$python" -m venv "$venv"; then
+      echo "$python cannot make $venv: on Debian, install python3-venv; then start again" >&2
+      return 1
+    fi
   fi
-  if [ ! -x .venv/bin/python ] && ! python3 -m venv .venv; then
-    echo "python3 cannot make .venv here: on Debian, install python3-venv; then start again" >&2
-    return 1
-  fi
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check uv || return 1
-  .venv/bin/uv pip install --quiet --python .venv/bin/python -e ".$extras" || return 1
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv || return 1
+  "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "${versions[@]}" -e ".$extras" || return 1
   echo "$wanted" >"$stamp"
+}
+
+# Prints an interpreter of Python 3.11 to 3.13.
+supported_python() {
+  local python
+  for python in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+    if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+      echo "$python"
+      return 0
+    fi
+  done
+  echo "xmcap needs Python 3.11, 3.12 or 3.13; ${PYTHON:-python3} is $(${PYTHON:-python3} --version 2>&1). Name another by PYTHON=PATH" >&2
+  return 1
 }

@@ -8,9 +8,12 @@ import itertools
 import tempfile
 
 import common
+import report
 
 from xmcap.data.stream import CaptionStream
 from xmcap.training import loop
+from xmcap.training.hooks import hooks
+from xmcap.training.reporting.writers import Writers
 
 _STEPS = 300
 
@@ -33,8 +36,8 @@ def train(stream) -> dict[str, float]:
   """The metrics of the last two thirds of a run (the first third compiles)."""
   with tempfile.TemporaryDirectory() as model_dir:
     result = loop.train(
-      model_dir=model_dir, stream=stream, total_steps=_STEPS, log_every=_STEPS * 2 // 3, pretrained=(),
-      tensorboard=False, say=lambda line: None,
+      model_dir=model_dir, stream=stream, total_steps=_STEPS, hooks=hooks(log_every=_STEPS * 2 // 3), pretrained=(),
+      writers=Writers(tensorboard=False), say=lambda line: None,
     )  # fmt: skip
   return result.metrics
 
@@ -48,6 +51,14 @@ def main():
   print(f"waiting for data: {streamed['waiting_for_data']:.1%} of the time")
   ratio = streamed["captions_per_second"] / repeated["captions_per_second"]
   print(f"ratio of captions/s, stream / one batch again and again: {ratio:.2f}")
+  report.write(
+    "data_wait",
+    "The device waits for data, tiny model",
+    [
+      ("share of the time that the device waits", f"{streamed['waiting_for_data']:.1%}"),
+      ("captions a second, the stream / one batch again and again", f"{ratio:.2f}"),
+    ],
+  )
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ import time
 
 import jax
 import numpy as np
+import report
 from jax.tree_util import tree_map_with_path
 
-from xmcap.evaluation import predictor
+from xmcap.evaluation import progress
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator
@@ -153,14 +154,27 @@ def main():
     usual = f"transformers in its usual way ({len(some)} of the languages)"
     runs[usual] = lambda: peer.usual(images, some)
   seconds = take_turns(runs, chosen.repeats)
+  rows = []
   for name, taken in seconds.items():
     speed = (captions if name != usual else chosen.pictures * len(some)) / taken
     print(f"{speed:8.2f} captions/s  {captions / seconds[_OURS] / speed:6.2f}  {name}")
+    rows.append((name, f"{speed:.2f}", f"{captions / seconds[_OURS] / speed:.2f}"))
   if peer is not None:
     pairs = zip(tokens.reshape(captions, -1), peer.best(images, prompts), strict=True)
     same = statistics.mean(decoding_peer.same_caption(*pair) for pair in pairs)
     print(f"{same:.1%} of the captions are the same, token for token")
-  print(predictor.peak_memory())
+  print(progress.peak_memory())
+  beam, large = chosen.search == "beam", chosen.vit == "g"
+  report.write(
+    "decoding" + "_beam" * beam + "_vit_g" * large,
+    f"Captions in 36 languages, {'Bg' if large else 'BB'} at full size, {chosen.search}",
+    rows,
+    columns=("", "captions a second", "times as slow as xmcap"),
+    notes=[
+      f"float32, {chosen.pictures} pictures; captions of {long.mean():.1f} tokens on the mean; "
+      f"medians of {chosen.repeats} turns."
+    ],
+  )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from benchmarks import large_release
+from benchmarks import large_release, report
 from xmcap.data import record_writer, records
 from xmcap.data.corpora import build
 from xmcap.data.corpora.plans import Options
@@ -89,6 +89,19 @@ def main() -> None:
     print(f"  one split a language            {by_language / 1e6:10.2f} MB")
     print(f"built / (pictures + captions compressed): {built / (images + captions):.3f}")
     print(f"one split a language / built: {by_language / built:.1f}")
+    report.write(
+      "disk",
+      "Disk that a built COCO-35L takes",
+      [
+        ("pictures, MB", f"{images / 1e6:.1f}"),
+        ("captions compressed, MB", f"{captions / 1e6:.1f}"),
+        ("built, one record an image, MB", f"{built / 1e6:.1f}"),
+        ("one split a language, MB", f"{by_language / 1e6:.1f}"),
+        ("built / (pictures + captions compressed)", f"{built / (images + captions):.2f}"),
+        ("one split a language / built", f"{by_language / built:.1f}"),
+      ],
+      notes=[f"{count:,} generated pictures of {images / count / 1e3:.0f} kB, 175 captions each."],
+    )
 
 
 if __name__ == "__main__":

@@ -68,9 +68,11 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   from xmcap.storage import outputs
   from xmcap.training.checkpoints import checksums
   from xmcap.training.checkpoints.retention import CheckpointPolicy
+  from xmcap.training.hooks import hooks
   from xmcap.training.hosts import watch
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
+  from xmcap.training.reporting.writers import Writers
   from xmcap.training.schedule import ConstantThenRsqrt
 
   hanging, write = threading.Event(), checksums.write
@@ -103,8 +105,8 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
     with outputs.held(model_dir, "xmcap train", "MODEL_DIR"), watch.alone(limits):
       result = train(
         model_dir, ToyObjective(4096), ToyStream(bad_steps=BAD_STEPS, on_batch=on_batch), total_steps,
-        Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), log_every=50,
-        checkpoint=CheckpointPolicy(every=EVERY), tensorboard=False, from_scratch=plan.from_scratch,
+        Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), hooks=hooks(log_every=50),
+        checkpoint=CheckpointPolicy(every=EVERY), writers=Writers(tensorboard=False), from_scratch=plan.from_scratch,
         say=lambda line: print(line, flush=True), data_timeout=PATIENCE if "stalled source" in plan.events else 600,
       )  # fmt: skip
   except XmcapError as error:

@@ -25,6 +25,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from benchmarks import report
 from benchmarks.fault_runs import CODES, DAMAGE, ONE, SIGNALS, Run
 
 TWO, SECOND, ALL = "two at once", "second run in the folder", "all checkpoints damaged"
@@ -174,6 +175,23 @@ def main() -> None:
       found = re.search(r"digest .*", text)[0]
       assert found == wanted, f"run {runs}: {found}, undisturbed {wanted}"
     print(f"\n{total} faults in {runs} runs; each run ended with the undisturbed run's bits\n")
+    report.write(
+      "faults",
+      "Training runs broken at random moments",
+      [
+        (
+          kind,
+          str(row.faults),
+          ", ".join(f"{code} ({count})" for code, count in sorted(row.codes.items())),
+          "" if kind in SIGNALS else str(row.named),
+        )
+        for kind, row in rows.items()
+      ],
+      columns=("fault", "times", "exit codes (times)", "named what was wrong"),
+      notes=[
+        f"{total} faults in {runs} runs of a small network. Each run ended with the undisturbed run's bits."
+      ],
+    )
     print("| fault | times | exit codes (times) | what was wrong is named |\n| --- | --- | --- | --- |")
     for kind, row in rows.items():
       codes = ", ".join(f"{code} ({count})" for code, count in sorted(row.codes.items()))

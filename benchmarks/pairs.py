@@ -1,6 +1,6 @@
 """Two of a command at once into one output: afterwards it is what an undisturbed one writes, to the bit.
 
-usage: python benchmarks/pairs.py [--pairs=100] [--commands=build,train,score,convert] [--seed=0] [--json=FILE]
+usage: python benchmarks/pairs.py [--pairs=100] [--commands=build,train,score,convert] [--seed=0]
 The second process of a pair begins at a random moment of the first one's time. Either it is refused, in one line that
 names the first, or it comes when the first has ended, and finds its work done or does it again. Anything else counts
 as wrong, and so does an output that differs in one byte (of training: in one bit of the parameters) from an
@@ -28,6 +28,8 @@ from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from benchmarks import report
+
 REFUSED = re.compile(r"is being written by process (\d+) on \S+ \(xmcap ")
 
 # Of a network that knows nothing of text: the vocabulary is there for the folder alone.
@@ -42,8 +44,8 @@ train.model_dir = %MODEL_DIR
 train.objective = @ToyObjective()
 train.stream = @ToyStream()
 train.total_steps = 40
-train.log_every = 20
-train.tensorboard = False
+hooks.log_every = 20
+Writers.tensorboard = False
 train.checkpoint = @CheckpointPolicy()
 CheckpointPolicy.every = 10
 Optimizer.transformation = @adam
@@ -216,7 +218,6 @@ def main() -> None:
   parser.add_argument("--pairs", type=int, default=100)
   parser.add_argument("--commands", default="build,train,score,convert")
   parser.add_argument("--seed", type=int, default=0)
-  parser.add_argument("--json", default="")
   options = parser.parse_args()
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   os.environ.setdefault(
@@ -226,8 +227,9 @@ def main() -> None:
   # Libraries are imported once; no side initialises jax in the process that the others come from.
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
-    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600", "xmcap.evaluation.model_dir",
-     "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36", "xmcap.training.loop"]
+    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600",
+     "xmcap.evaluation.model_dir", "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36",
+     "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}
   with tempfile.TemporaryDirectory() as place:
@@ -247,10 +249,18 @@ def main() -> None:
   )
   for name, row in counts.items():
     print(f"| {name} | {row['pairs']} | {row['refused']} | {row['came later']} | {row['wrong']} |")
-  if options.json:
-    pathlib.Path(options.json).write_text(
-      json.dumps({"seed": options.seed, "commands": counts}, indent=2) + "\n"
-    )
+  report.write(
+    "pairs",
+    "Two of a command at once into one output",
+    [
+      (name, *(f"{row[column]}" for column in ("pairs", "refused", "came later", "wrong")))
+      for name, row in counts.items()
+    ],
+    columns=("command", "pairs", "second refused by name", "second came later", "wrong results"),
+    notes=[
+      "A result is wrong where it differs in a byte (of training: a bit) from that of an undisturbed command."
+    ],
+  )
   if any(row["wrong"] for row in counts.values()):
     raise SystemExit("wrong results: see above")
 

@@ -1,13 +1,13 @@
-"""Lines of captions parsed a second on one core, against `bz2` and `json` in a plain loop; and memory by length.
+"""Lines of captions that one core parses, beside a plain loop of `bz2` and `json`; and memory by length.
 
 usage: python benchmarks/parse_lines.py [--captions=12000] [--order=image|language] [--repeats=3]
   [--lines=100000,1000000,10000000]
-Both read the same generated coco_mt_train.jsonl.bz2 in a process of its own, turn about, in the same run; time is the
-process's CPU time, from when it has imported what it needs. The plain loop reads each line with `bz2` and `json` and
-takes out the id, the language and the text; ours also finds the picture and checks the text, and gives the English
-captions once. What decompression takes alone is said, since with it no parser can be faster; and what the same lines take as .jsonl.gz. Text repeats itself less where lines are ordered by language. Memory: the largest resident size
-of a process that spills all captions of a file, as a build does; longer files are the same one over and over (bzip2
-files may follow one another).
+Both read the same generated coco_mt_train.jsonl.bz2, each in a process of its own, in turns. Time is the process's CPU
+time once it has imported what it needs. The plain loop reads each line with `bz2` and `json` and takes out the id, the
+language and the text; xmcap also finds the picture, checks the text, and gives the English captions once.
+Decompression alone is timed too, since no parser can be faster, and so are the same lines as .jsonl.gz. Text repeats
+itself less where lines are ordered by language. Memory is the largest resident size of a process that spills all
+captions of a file, as a build does; longer files are the same one over and over (bzip2 files may follow one another).
 """
 
 import argparse
@@ -26,6 +26,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 NAME = "coco_mt_train.jsonl.bz2"
+_NAMES = {
+  "plain": "a plain loop of bz2 and json",
+  "ours": "xmcap, parsed and checked",
+  "decompressed": "xmcap, decompression alone",
+  "ours, gzip": "xmcap, from .jsonl.gz",
+}
 
 
 def plain(path: pathlib.Path) -> int:
@@ -117,7 +123,7 @@ def main() -> None:
   if arguments.way:
     run_way(arguments.way, arguments.path)
     return
-  from benchmarks import large_release
+  from benchmarks import large_release, report
 
   with tempfile.TemporaryDirectory() as temporary:
     folder = pathlib.Path(temporary)
@@ -144,17 +150,21 @@ def main() -> None:
         if name == "ours":
           starts.append(result["imports"])
     size = path.stat().st_size
+    rows = []
     print(
       f"{lines:,} lines, {size / 1e6:,.0f} MB of bz2; CPU time of one process, median of {arguments.repeats}"
     )
     for name, seconds in found.items():
       middle = statistics.median(seconds)
       print(f"  {name:14s} {middle:6.2f} s  {lines / middle:10,.0f} lines a second")
+      rows.append((f"lines a second: {_NAMES[name]}", f"{lines / middle:,.0f}"))
     print(f"the start of a process that is ours: {statistics.median(starts):.2f} s")
     for name in list(ways)[1:]:
       ratios = [a / b for a, b in zip(found["plain"], found[name], strict=True)]
       turns = ", ".join(f"{ratio:.2f}" for ratio in ratios)
       print(f"plain / {name}: {statistics.median(ratios):.2f} (of each turn: {turns})")
+      rows.append((f"{_NAMES[name]} / {_NAMES['plain']}", f"{statistics.median(ratios):.2f}"))
+    rows.append(("seconds to start a process", f"{statistics.median(starts):.2f}"))
     for wanted in map(int, filter(None, arguments.lines.split(","))):
       large_release.write_coco35l(
         folder / "part", min(wanted, 10**6) // 34 // 5 * 5 * 20 // 19, pictures="none"
@@ -166,6 +176,13 @@ def main() -> None:
             shutil.copyfileobj(source, target)
       result = measure("spilled", long)
       print(f"memory at {result['lines']:12,} lines: {result['memory']:6.0f} MB ({result['seconds']:.0f} s)")
+      rows.append((f"MB of a process that has parsed {result['lines']:,} lines", f"{result['memory']:.0f}"))
+    report.write(
+      "parse_lines" if arguments.order == "image" else "parse_lines_by_language",
+      "Lines of captions that one core parses",
+      rows,
+      notes=[f"{size / 1e6:,.0f} MB of bz2; seconds of CPU, medians of {arguments.repeats} turns."],
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import time
 
 import jax
 import numpy as np
+import report
 
 from xmcap import configuration
 from xmcap.models.t5 import T5Config
@@ -45,7 +46,7 @@ def main() -> None:
     f"{arguments.model}, {arguments.batch} captions of {arguments.length} tokens, {jax.default_backend()}"
   )
   print(f"{'':20} {'compile s':>10} {'GB beside state':>16} {'loss of five steps, an eighth of the width'}")
-  base = None
+  base, rows = None, []
   for name, changes in _VARIANTS.items():
     seconds, temporary = _compile(_objective(vit, t5, changes), batch)
     losses = _losses(_objective(_narrow(vit), _narrow(t5), changes), batch)
@@ -54,6 +55,14 @@ def main() -> None:
     shown = " ".join(f"{loss:.6f}" for loss in losses)
     print(f"{name:20} {seconds:10.1f} {temporary / 2**30:16.2f} {shown}  largest difference {difference:.1e}")
     print(f"{'':20} {base[0] / seconds:9.1f}x {base[1] / temporary:15.1f}x of layers one by one", flush=True)
+    rows.append((name, f"{seconds:.1f}", f"{temporary / 2**30:.2f}", f"{difference:.1e}"))
+  report.write(
+    "scan",
+    f"Scan and rematerialisation, {arguments.model}",
+    rows,
+    columns=("layers", "seconds to compile", "GiB beside the state", "largest difference of five losses"),
+    notes=[f"A training step of {arguments.batch} captions of {arguments.length} tokens, compiled on a CPU."],
+  )
 
 
 def _objective(vit: ViTConfig, t5: T5Config, changes: dict[str, bool]) -> CaptionObjective:

@@ -24,6 +24,7 @@ from concurrent import futures
 import gin
 import numpy as np
 import photographs
+import report
 from PIL import Image
 
 from xmcap.data import images, records
@@ -172,6 +173,11 @@ def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: floa
     columns = [(middle[name, n], middle[name, n] / middle[name, 1]) for name in ("stream", "bare")]
     print("{:>5} {:>20.0f} {:>15.2f} {:>10.0f} {:>15.2f}".format(n, *columns[0], *columns[1]))
 
+  rows = [
+    (str(n), *(f"{cell:.{digits}f}" for name in ("stream", "bare") for cell, digits in
+               ((middle[name, n], 0), (middle[name, n] / middle[name, 1], 2))))
+    for n in cores
+  ]  # fmt: skip
   whole = 1e3 / middle["stream", 1]
   print(f"\n{'part of a picture':<20} {'ms on one core':>15} {'share':>6} {'times one core, on all':>23}")
   gain = {name: middle[name, cores[-1]] / middle[name, 1] for name in (*parts, "bare")}
@@ -186,6 +192,18 @@ def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: floa
   print(f"hold the lock: {', '.join(locked) or 'none'}: {held:.2f} of {whole:.2f} ms a picture")
   counts = ", ".join(f"{middle['lock', threads]:,.0f} on {threads}" for threads in _THREADS)
   print(f"pictures of 16 x 16 pixels a second, by threads: {counts}")
+  report.write(
+    "stream_cores",
+    "Pictures a second by cores",
+    rows,
+    columns=("cores", "stream", "times one core", "decode and resize alone", "times one core"),
+    notes=[
+      f"A picture takes {whole:.1f} ms on one core: "
+      + ", ".join(f"{name} {1e3 / middle[name, 1] / whole:.0%}" for name in parts)
+      + f"; {held:.1f} ms of it hold the interpreter lock ({', '.join(locked) or 'none'}).",
+      f"Pictures of 16 x 16 pixels a second, which no number of cores exceeds, by threads: {counts}.",
+    ],
+  )
 
 
 def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int) -> None:
@@ -218,9 +236,14 @@ def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int)
   for name, values in times.items():
     print(f"{name:<32} {_BATCH / statistics.median(values):>8.0f} pictures/s a core")
   mine, crop, scaled, whole = times.values()
+  rows = []
   for name, ours in (("stream", mine), ("with inception crop", crop)):
     ratios = [statistics.median(b / a for a, b in zip(ours, bare, strict=True)) for bare in (scaled, whole)]
     print(f"ratio of pictures/s, {name} / bare scaled: {ratios[0]:.2f}; / bare whole: {ratios[1]:.2f}")
+    rows += [
+      (f"{name} / {bare}", f"{ratio:.2f}")
+      for bare, ratio in zip(("decode (scaled) and resize", "decode (whole) and resize"), ratios, strict=True)
+    ]
 
   first: dict[int, list[float]] = {0: [], _FAR: []}
   for _ in range(2 * turns):
@@ -229,6 +252,12 @@ def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int)
   near, far = (statistics.median(values) for values in first.values())
   print(f"from nothing to the first batch at position 0: {near * 1e3:.0f} ms; at 10^9: {far * 1e3:.0f} ms; "
         f"ratio {far / near:.2f}")  # fmt: skip
+  rates = [
+    (f"{name}, pictures a second", f"{_BATCH / statistics.median(values):.0f}")
+    for name, values in times.items()
+  ]
+  rows.append(("time to the first batch at position 10^9 / at 0", f"{far / near:.2f}"))
+  report.write("stream", "The stream beside a bare loop of decode and resize, one core", [*rates, *rows])
 
 
 def main():

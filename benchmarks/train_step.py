@@ -15,6 +15,7 @@ import argparse
 import statistics
 import sys
 
+import report
 import turns
 from turns import Rival
 
@@ -41,13 +42,15 @@ def main():
   ours = Rival("xmcap_train_step.py", shape, options=capacity)
   say_costs("xmcap", ours.notes)
   measure = Measure(shape.batch, arguments.turns, arguments.steps)
+  ratios = []
   if "t5x" not in arguments.without:
-    against_t5x(ours, shape, arguments.t5x_python, measure)
+    ratios += against_t5x(ours, shape, arguments.t5x_python, measure)
   if "torch" not in arguments.without:
     theirs = Rival("torch_train_step.py", shape)
     if theirs.notes["parameters"] != ours.notes["parameters"]:
       sys.exit(f"parameters: xmcap {ours.notes['parameters']:,}, torch {theirs.notes['parameters']:,}")
     rates = measure({"xmcap": (ours, "xmcap"), "torch": (theirs, "torch")})
+    ratios.append(("xmcap / transformers + torch", f"{rates['xmcap'] / rates['torch']:.2f}"))
     print(f"torch is {theirs.notes['name']}: no z-loss, otherwise the same step")
     print(f"ratio xmcap / transformers + torch: {rates['xmcap'] / rates['torch']:.2f}")
     theirs.close()
@@ -61,6 +64,12 @@ def main():
     measure({"whole captioner": (captioner, "xmcap")})
     say_costs("whole captioner", captioner.notes)
     captioner.close()
+  report.write(
+    "train_step",
+    "Examples a second of a training step in BB's shape",
+    ratios,
+    notes=[f"{shape}; medians of {arguments.turns} turns of {arguments.steps} steps."],
+  )
 
 
 class Measure:
@@ -84,11 +93,13 @@ class Measure:
     return {name: self._batch / value for name, value in seconds.items()}
 
 
-def against_t5x(ours: Rival, shape: turns.Shape, python: str | None, measure: Measure) -> None:
-  """Prints both ratios, and that the two had the same loss before the first update and after it."""
+def against_t5x(
+  ours: Rival, shape: turns.Shape, python: str | None, measure: Measure
+) -> list[tuple[str, str]]:
+  """Prints and returns both ratios, and that the two had the same loss before the first update and after it."""
   if python is None:
     print("t5x: not measured; give --t5x_python=PATH, an interpreter that imports it")
-    return
+    return []
   theirs = Rival("t5x_train_step.py", shape, python)
   for variant in ("t5x", "t5x_gather"):
     say_costs(variant, theirs.notes[variant])
@@ -104,6 +115,10 @@ def against_t5x(ours: Rival, shape: turns.Shape, python: str | None, measure: Me
   print(f"ratio xmcap / t5x: {rates['xmcap'] / rates['t5x']:.2f}")
   print(f"ratio xmcap / t5x where both gather: {rates['xmcap'] / rates['t5x_gather']:.2f}")
   theirs.close()
+  return [
+    ("xmcap / t5x", f"{rates['xmcap'] / rates['t5x']:.2f}"),
+    ("xmcap / t5x where its embedding gathers too", f"{rates['xmcap'] / rates['t5x_gather']:.2f}"),
+  ]
 
 
 def say_costs(name: str, notes: dict) -> None:

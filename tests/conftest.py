@@ -19,8 +19,20 @@ from tests.browser import chromium, page  # noqa: F401
 from xmcap.storage import object_store
 
 
-def pytest_collection_modifyitems(items):
-  """Files with slow tests come first, so that the last of them does not run when all other processes have ended."""
+def pytest_addoption(parser):
+  parser.addoption("--all", action="store_true", help="also run the tests marked `full`")
+
+
+def pytest_collection_modifyitems(config, items):
+  """Leaves out tests marked `full` unless --all is given, and puts files with slow tests first.
+
+  The last slow file should not begin when all other processes have ended.
+  """
+  if not config.getoption("--all"):
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+      config.hook.pytest_deselected(items=left_out)
+      items[:] = [item for item in items if not item.get_closest_marker("full")]
   slow = {item.path for item in items if item.get_closest_marker("slow")}
   items.sort(key=lambda item: item.path not in slow)
 

@@ -128,7 +128,7 @@ def test_a_value_of_another_type_is_named_with_its_macro(cleared, override, said
 @pytest.mark.parametrize(
   "override",
   ["CaptionStream.temperature=2", "CaptionStream.workers=None", "CaptionStream.target_lengths=[16, 32]",
-   "TOTAL_STEPS=@epochs()", "INITIAL_CHECKPOINT=[('a', 'vit')]", "BATCH_SIZE=%CAPTIONS_PER_IMAGE"],
+   "TOTAL_STEPS=@epochs()", "PRETRAINED=[('a', 'vit')]", "BATCH_SIZE=%CAPTIONS_PER_IMAGE"],
 )  # fmt: skip
 def test_a_value_that_may_be_right_is_left(cleared, override):
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])

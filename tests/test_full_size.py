@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.alone]
 
 _ROWS, _INPUTS, _TARGETS = 4, 9, 12
 
@@ -130,11 +130,12 @@ def _train(folder):
   """One step from the converted weights, and its checkpoint."""
   from xmcap.training.loop import train
   from xmcap.training.objectives import CaptionObjective
+  from xmcap.training.reporting.writers import Writers
 
   lines = []
   result = train(
-    f"{folder}/run", CaptionObjective(*_model(folder)), _Stream(), 1, tensorboard=False, say=lines.append,
-    pretrained=[f"{folder}/xmcap-mt5", f"{folder}/xmcap-vit"],
+    f"{folder}/run", CaptionObjective(*_model(folder)), _Stream(), 1, writers=Writers(tensorboard=False),
+    say=lines.append, pretrained=[f"{folder}/xmcap-mt5", f"{folder}/xmcap-vit"],
   )  # fmt: skip
   return {"lines": lines, "loss": result.metrics["loss"], "skipped": result.metrics["skipped"]}
 

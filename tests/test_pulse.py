@@ -12,7 +12,7 @@ from xmcap import cli
 pytestmark = pytest.mark.slow
 
 COMMON = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin"]
-SMALL = ["--gin.TOTAL_STEPS=4", "--gin.train.log_every=2", "--gin.train.tensorboard=False"]
+SMALL = ["--gin.TOTAL_STEPS=4", "--gin.hooks.log_every=2", "--gin.Writers.tensorboard=False"]
 
 
 def run(*arguments):
@@ -34,7 +34,7 @@ def place(tmp_path_factory):
   run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", data, f"--gin.MODEL_DIR={root / 'tags'}", *SMALL,
       "--gin.BATCH_SIZE=8")  # fmt: skip
   run("train", *COMMON, "--gin_file=runs/quickstart.gin", data, f"--gin.MODEL_DIR={root / 'model'}", *SMALL,
-      f"--gin.TAGS_DIR={root / 'tags'}", "--gin.BATCH_SIZE=16", "--gin.train.evaluators=()")  # fmt: skip
+      f"--gin.PRETRAINED=[('{root / 'tags'}', 'vit')]", "--gin.BATCH_SIZE=16", "--gin.hooks.evaluators=()")  # fmt: skip
   yield root
   gin.clear_config()
 

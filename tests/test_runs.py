@@ -1,6 +1,7 @@
 """The gin files of the paper's runs: what they come to, and that one of them trains."""
 
 import inspect
+import re
 
 import gin
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests import small_corpus
 from xmcap import cli, configuration
 from xmcap.data import images
+from xmcap.errors import UsageError
 from xmcap.languages import TRAINED
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -98,14 +100,43 @@ def test_the_model_file_may_follow_the_run():
   "override, expected",
   [
     ([], ()),
-    (["INITIAL_CHECKPOINT=runs/pretrain"], "runs/pretrain"),
-    (["INITIAL_CHECKPOINT=['mt5', 'vit']"], ["mt5", "vit"]),
-    (["INITIAL_CHECKPOINT=[('runs/tags', 'vit')]"], [("runs/tags", "vit")]),
+    (["PRETRAINED=runs/pretrain"], "runs/pretrain"),
+    (["PRETRAINED=['mt5', 'vit']"], ["mt5", "vit"]),
+    (["PRETRAINED=[('runs/tags', 'vit')]"], [("runs/tags", "vit")]),
   ],
 )
-def test_initial_checkpoint_is_what_train_begins_with(override, expected):
+def test_pretrained_is_parameters_alone(override, expected):
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], override)
   assert Arguments()["pretrained"]() == expected
+  assert Arguments()["initial_checkpoint"]() is None
+
+
+def test_initial_checkpoint_is_a_whole_state():
+  configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], ["INITIAL_CHECKPOINT=runs/other"])
+  assert Arguments()["initial_checkpoint"]() == "runs/other"
+  assert Arguments()["pretrained"]() == ()
+
+
+def test_a_list_of_weights_is_no_initial_checkpoint():
+  with pytest.raises(UsageError, match="initial_checkpoint"):
+    configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], ["INITIAL_CHECKPOINT=['mt5', 'vit']"])
+
+
+def _read(name: str) -> set[str]:
+  """A gin file and all that it includes."""
+  text = (configuration.gin_folder() / name).read_text(encoding="utf-8")
+  return {name}.union(*(_read(other) for other in re.findall(r"^include '(.+)'", text, re.MULTILINE)))
+
+
+@pytest.mark.parametrize(
+  "path", sorted(configuration.gin_folder().rglob("*.gin")), ids=lambda path: path.stem
+)
+def test_a_run_is_at_most_four_gin_files(path):
+  """Counted over the commands in the head of each file, with all that their files include."""
+  head = path.read_text(encoding="utf-8").split("\n\n", maxsplit=1)[0]
+  for command in re.findall(r"(?:xmcap|python -m) .*?(?=\n#\n|\n# [A-Z]|\n\n|$)", head, re.DOTALL):
+    named = re.findall(r"--gin_file=([\w/]+\.gin)", command)
+    assert len(set().union(*map(_read, named))) <= 4, command
 
 
 def test_fine_tuning_begins_where_pretraining_writes():
@@ -142,7 +173,7 @@ def test_a_real_run_trains_two_steps(corpus, tmp_path, capsys):
   code = cli.main([
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=2",
-    "--gin.train.tensorboard=False", "--gin.TARGET_LENGTH=24", *small_corpus.SMALLER,
+    "--gin.Writers.tensorboard=False", "--gin.TARGET_LENGTH=24", *small_corpus.SMALLER,
   ])  # fmt: skip
   out = capsys.readouterr().out
   assert code == 0 and "finished at step 2" in out and "validation/loss" in out

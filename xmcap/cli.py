@@ -1,8 +1,8 @@
-"""The command `xmcap`: parses arguments, calls one function a subcommand, and words the errors.
+"""The command `xmcap`: parses arguments, calls one function for each subcommand, and words the errors.
 
-Nothing heavy is imported here: each subcommand imports what it needs when it is called, so that
-`xmcap --help` answers at once and `xmcap score` needs neither jax nor tensorflow.
-Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a run that ended early and goes on when started again.
+Nothing heavy is imported here: each subcommand imports what it needs when it is called, so that `xmcap --help` answers
+at once and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a
+run that ended early and goes on when started again.
 """
 
 import contextlib
@@ -10,57 +10,48 @@ import difflib
 import errno
 import os
 import sys
-from collections.abc import Callable
 
 from xmcap import __version__, terminal
 from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score
 from xmcap.errors import RestartError, UsageError, XmcapError
 
-# Errors of a place that can be read or written no more, and not of the command.
-_PLACES = (
+# A file or disk fails with these, and not the command.
+_OF_THE_DISK = {
   *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
   *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EMFILE, errno.ENFILE),
-)
-_STOPPED = 130  # by the keyboard, as a shell says it
-_LINE = 4_000  # characters of an error at most: paths may have as many
+}
+_STOPPED = 130  # a shell's exit code for the keyboard's interrupt
+_LONGEST_LINE = 4_000  # characters of an error, which may hold long paths
 
 
-def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = None) -> int:
-  """Runs the command; returns its exit code.
-
-  Args:
-    argv: the arguments; None: those of the process.
-    leave: ends the process when a command is done that holds nothing but memory; None: the caller goes on.
-  """
+def main(argv: list[str] | None = None) -> int:
+  """Runs the command with the given arguments, or those of the process; returns its exit code."""
   argv = sys.argv[1:] if argv is None else argv
   try:
     arguments, rest = _parser().parse_known_args(argv)
     if not arguments.hands_words_on:
       _check_utf8(argv)
     arguments.overrides = _overrides(arguments, rest, argv)
-    result = arguments.run(arguments)
+    arguments.run(arguments)
     sys.stdout.flush()
-    if leave is not None and result is not None:
-      # To free its millions of captions one by one would take as long as reading them did.
-      leave(0)
   except XmcapError as error:
-    # Gin adds the chain of configurables that called; what is wrong stands before it.
+    # Gin adds the chain of callers to a message.
     line = _line(str(error).split("\n  In call to configurable")[0])
     kind = "to be started again" if isinstance(error, RestartError) else "error"
     print(f"xmcap: {kind}: {line}", file=sys.stderr)
     return error.exit_code
   except BrokenPipeError:
-    # The reader of the output (head, less) has gone; there is nobody left to tell.
-    _close_output()
+    # The reader of the output (head, less) has gone.
+    _discard_output()
     return 1
   except OSError as error:
-    if error.errno not in _PLACES:
+    if error.errno not in _OF_THE_DISK:
       raise
-    place = _line(error.filename or "the output, or the folder of temporary files")
+    file = _line(error.filename or "the output, or the folder of temporary files")
     print(
-      f"xmcap: error: {place}: {error.strerror}: free or change the place and start again", file=sys.stderr
+      f"xmcap: error: {file}: {error.strerror}: free or change the place and start again", file=sys.stderr
     )
-    _close_output()
+    _discard_output()
     return 1
   except KeyboardInterrupt:
     print("xmcap: stopped by the keyboard", file=sys.stderr)
@@ -68,27 +59,29 @@ def main(argv: list[str] | None = None, leave: Callable[[int], object] | None = 
   return 0
 
 
-def _line(text: str) -> str:
-  """A message as it is printed: escaped, and the middle left out of one that is very long, as paths can be."""
-  line = terminal.shown(text, limit=None)
-  return line if len(line) <= _LINE else f"{line[: _LINE // 2]} ... {line[-_LINE // 2 :]}"
-
-
 def console() -> None:
-  """What the installed command calls."""
+  """The entry point of the installed command."""
   terminal.guard()
-  code = main(leave=os._exit)
+  code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
-    # Threads may still wait for a host or a disk that does not answer, and Python would wait for them. And where the
-    # keyboard interrupted code that was made of a text, as numba's is, Python itself would die of the signal.
-    _close_output()
+    # Python would wait for threads that may still wait for a lost host or disk; and where the keyboard interrupted
+    # generated code, as numba's, it would die of the signal.
+    _discard_output()
     sys.stderr.flush()
     os._exit(code)
   sys.exit(code)
 
 
-def _close_output() -> None:
-  """Lets what is left of the output go, where it cannot be written, or Python would complain of it at its end."""
+def _line(text: str) -> str:
+  """Escapes a message, and cuts the middle out of a very long one."""
+  line = terminal.shown(text, limit=None)
+  return (
+    line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
+  )
+
+
+def _discard_output() -> None:
+  """Drops output that cannot be written, or Python would complain of it at exit."""
   try:
     sys.stdout.flush()
   except OSError:
@@ -102,22 +95,21 @@ def _has_other_hosts() -> bool:
 
 
 def _check_utf8(argv: list[str]) -> None:
+  """Python passes bytes that are not UTF-8 as lone surrogates, which no output can hold."""
   for word in argv:
     try:
       word.encode("utf-8")
     except UnicodeEncodeError:
-      # What is not UTF-8 comes as halves of surrogate pairs, which no output of ours can hold.
       raise UsageError(
         f"argument {ascii(word[:60])} is not UTF-8: write, or rename the file, in UTF-8"
       ) from None
 
 
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:
-  """Returns the `NAME=VALUE` of `--gin.NAME=VALUE`; anything else left over is an error."""
-  takes_gin = hasattr(arguments, "gin_file")
+  """Returns the `NAME=VALUE` of each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
   overrides = []
   for word in rest:
-    if takes_gin and word.startswith("--gin."):
+    if hasattr(arguments, "gin_file") and word.startswith("--gin."):
       overrides.append(word.removeprefix("--gin."))
       continue
     command = " ".join(part for part in argv[:2] if not part.startswith("-"))

@@ -1,8 +1,7 @@
-"""Gin configuration: finding the files, parsing them with overrides, and saying what is wrong in one line.
+"""Gin configuration: finds and parses the files with their overrides, and says in one line what is wrong.
 
-The meaning is t5x's: `--gin_file` may be given many times, later files and then `--gin.NAME=VALUE`
-overrides win. Files are looked up in the working folder, in `--gin_search_paths`, and among the gin
-files that travel with xmcap, so that `--gin_file=models/bb.gin` needs no search path.
+As in t5x, `--gin_file` may be given many times, and later files and then `--gin.NAME=VALUE` win. Files are looked up in
+the working folder, in `--gin_search_paths`, and among those that travel with xmcap (`--gin_file=models/bb.gin`).
 """
 
 import contextlib
@@ -11,7 +10,7 @@ import difflib
 import inspect
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -23,7 +22,7 @@ from xmcap.errors import UsageError
 
 
 def gin_folder() -> pathlib.Path:
-  """Returns the folder of the gin files that travel with xmcap, installed or in a checkout."""
+  """The folder of the gin files that travel with xmcap, installed or in a checkout."""
   package = pathlib.Path(__file__).parent
   installed = package / "gin"
   return installed if installed.is_dir() else package.parent / "gin"
@@ -38,29 +37,29 @@ def parse(
 ) -> None:
   """Parses gin files, then the overrides, into gin's global configuration, and checks it.
 
-  A gin file can import any module, and so can run anything: each is one that the user named.
+  A gin file can import any module, and so run any code: parse only files that the user named.
 
   Args:
     files: gin files, or functions that bind something; the last one wins.
-    overrides: `NAME=VALUE` each. NAME is a macro that a file defines, or `configurable.parameter`.
-      A VALUE that is no gin expression is taken as a string, so a path needs no second quotes.
-    search_paths: folders to look the files up in, after the working folder.
+    overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is no gin
+      expression is taken as a string, so a path needs no second quotes.
+    search_paths: folders to look files up in, after the working folder.
     macros: set after the files and before the overrides.
-    bind: binds what comes before the files.
+    bind: called before the files.
 
   Raises:
-    UsageError: a file is missing or cannot be parsed, a name is unknown (with the nearest one), or a value is of
-      another type than its parameter takes.
+    UsageError: a file is missing or cannot be parsed, a name is unknown (with the nearest one), or a value has another
+      type than its parameter.
   """
   gin.clear_config()
   if bind is not None:
     bind()
-  places = ["", *search_paths, str(gin_folder())]
+  folders = ["", *search_paths, str(gin_folder())]
   for file in files:
     if callable(file):
       file()
     else:
-      _parse_file(file, places)
+      _parse_file(file, folders)
   for name, value in (macros or {}).items():
     gin.bind_parameter((name, "gin.macro", "value"), value)
   defined = _macros()
@@ -73,36 +72,36 @@ def parse(
         f"--gin.{name}: no gin file defines {name}{_did_you_mean(name, defined)}"
         f" Defined: {', '.join(sorted(defined)) or 'none'}"
       )
-    with _Explained(f"--gin.{override}"):
+    with _explained(f"--gin.{override}"):
       gin.parse_config(f"{name} = {_expression(value)}")
-  with _Explained("the gin files together"):
+  with _explained("the gin files together"):
     gin.finalize()
   gin_types.check()
-  # Modules that are imported later, when they are needed, still register what they hold.
+  # Modules that are imported later still register their configurables.
   gin_config._set_config_is_locked(False)
 
 
 def macro(name: str) -> str:
-  """Returns the value of a macro that every run defines, such as MODEL_DIR; UsageError if it is not defined."""
+  """The value of a macro that every run defines, such as MODEL_DIR; UsageError if it is not defined."""
   if name not in _macros():
     raise UsageError(f"no gin file defines {name}: add a line such as {name} = 'DIR' to the run's file")
   return gin.query_parameter(f"{name}/gin.macro.value")
 
 
 def resolve(value: Any) -> Any:
-  """What gin would hand over for a bound value: references and macros in it are evaluated."""
+  """Evaluates the references and macros in a bound value, as gin does when it passes one on."""
   return copy.deepcopy(value)
 
 
 def explain() -> str:
-  """Returns the resolved configuration as gin text, every macro and binding once."""
+  """The resolved configuration as gin text, with every macro and binding once."""
   return gin.config_str(max_line_length=100)
 
 
 def bindings() -> dict[str, str]:
-  """Returns what is bound, each value as gin writes it: `BATCH_SIZE` -> `128`, `train.seed` -> `0`.
+  """All bindings, with values as gin writes them: `BATCH_SIZE` -> `128`, `train.seed` -> `0`.
 
-  Objects that no gin file could hold are left out, as by `explain`.
+  Objects that no gin file could hold are left out, as in `explain`.
   """
   found = {}
   for (scope, selector), parameters in gin_config._CONFIG.items():
@@ -115,27 +114,27 @@ def bindings() -> dict[str, str]:
   return found
 
 
-def _parse_file(file: str, places: Sequence[str]) -> None:
-  found = next((path for place in places if (path := pathlib.Path(place, file)).is_file()), None)
+def _parse_file(file: str, folders: Sequence[str]) -> None:
+  found = next((path for folder in folders if (path := pathlib.Path(folder, file)).is_file()), None)
   if found is None:
     known = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
-    looked = ", ".join(str(place) or "." for place in places)
+    looked = ", ".join(str(folder) or "." for folder in folders)
     raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, known)}")
-  with _Explained(str(found)):
-    # Includes inside a gin file are looked up in the same places.
-    for place in reversed(places):
-      if place and place not in gin_config._LOCATION_PREFIXES:
-        gin.add_config_file_search_path(place)
+  with _explained(str(found)):
+    # An `include` is looked up in the same folders.
+    for folder in reversed(folders):
+      if folder and folder not in gin_config._LOCATION_PREFIXES:
+        gin.add_config_file_search_path(folder)
     with _no_packages():
       gin.parse_config_file(str(found.resolve()))
 
 
 @contextlib.contextmanager
 def _no_packages() -> Iterator[None]:
-  """Within it gin looks for an `include` in folders alone.
+  """Inside it, gin looks for an `include` only in folders.
 
-  It would look in Python's packages too, where any folder counts as one: with a folder `runs` in the working folder it
-  fails over runs/train.gin.
+  Otherwise it would look in Python's packages too, and any folder counts as one: a folder `runs` in the working folder
+  would hide runs/train.gin.
   """
   readers = gin_config._FILE_READERS
   gin_config._FILE_READERS = [pair for pair in readers if pair[0] is not resource_reader.system_path_reader]
@@ -159,42 +158,37 @@ def _macros() -> set[str]:
   return {scope for scope, selector in gin_config._CONFIG if selector == "gin.macro"}
 
 
-def _did_you_mean(name: str, known) -> str:
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
   nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
   return f"; did you mean {nearest[0]}?" if nearest else "."
 
 
-class _Explained:
-  """Turns what gin raises into a UsageError of one line: where, what, and the nearest known name."""
+@contextlib.contextmanager
+def _explained(origin: str) -> Iterator[None]:
+  """Turns an error of gin into a UsageError of one line: where, what, and the nearest known name."""
+  try:
+    yield
+  except SyntaxError as error:
+    where = f"{error.filename or origin}, line {error.lineno}"
+    raise UsageError(f"{where}: gin cannot read this: {(error.text or error.msg).strip()}") from None
+  except ImportError as error:
+    raise UsageError(f"{_one_line(origin, error)}: install what it needs, or mend the import") from None
+  except (ValueError, NameError, AttributeError) as error:
+    raise UsageError(_one_line(origin, error)) from None
 
-  def __init__(self, origin: str):
-    self._origin = origin
 
-  def __enter__(self):
-    return self
-
-  def __exit__(self, kind, error, traceback):
-    if isinstance(error, SyntaxError):
-      where = f"{error.filename or self._origin}, line {error.lineno}"
-      raise UsageError(f"{where}: gin cannot read this: {(error.text or error.msg).strip()}") from None
-    if isinstance(error, ImportError):
-      raise UsageError(f"{self._one_line(str(error))}: install what it needs, or mend the import") from None
-    # Names and attributes: with dynamic registration, of what a file imports.
-    if isinstance(error, ValueError | NameError | AttributeError):
-      raise UsageError(self._one_line(str(error))) from None
-    return False
-
-  def _one_line(self, text: str) -> str:
-    message = text.split("\n", maxsplit=1)[0].rstrip(".")
-    place = re.search(r'In file "(.*?)", line (\d+)', text)
-    where = f"{place[1]}, line {place[2]}" if place else self._origin
-    unknown = re.search(r"No configurable matching (?:reference )?'@?([^']*?)(?:\(\))?'", text)
-    parameter = re.search(r"Configurable '(.*?)' doesn't have a parameter named '(.*?)'", text)
-    hint = ""
-    if unknown:
-      names = [selector.rsplit(".", 1)[-1] for selector, _ in gin_config._REGISTRY.items()]
-      hint = _did_you_mean(unknown[1].rsplit(".", 1)[-1], names)
-    elif parameter:
-      function = gin_config._REGISTRY.get_match(parameter[1]).wrapped
-      hint = _did_you_mean(parameter[2], inspect.signature(function).parameters)
-    return f"{where}: {message}{hint.rstrip('.')}"
+def _one_line(origin: str, error: Exception) -> str:
+  text = str(error)
+  message = text.split("\n", maxsplit=1)[0].rstrip(".")
+  line = re.search(r'In file "(.*?)", line (\d+)', text)
+  where = f"{line[1]}, line {line[2]}" if line else origin
+  unknown = re.search(r"No configurable matching (?:reference )?'@?([^']*?)(?:\(\))?'", text)
+  parameter = re.search(r"Configurable '(.*?)' doesn't have a parameter named '(.*?)'", text)
+  hint = ""
+  if unknown:
+    names = [selector.rsplit(".", 1)[-1] for selector, _ in gin_config._REGISTRY.items()]
+    hint = _did_you_mean(unknown[1].rsplit(".", 1)[-1], names)
+  elif parameter:
+    function = gin_config._REGISTRY.get_match(parameter[1]).wrapped
+    hint = _did_you_mean(parameter[2], inspect.signature(function).parameters)
+  return f"{where}: {message}{hint.rstrip('.')}"

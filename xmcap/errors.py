@@ -1,26 +1,26 @@
-"""Errors that are written for people: one line that says what is wrong, where, and what to do."""
+"""Errors for people: one line that says what is wrong, where, and what to do."""
 
 from xmcap.terminal import shown
 
 
 class XmcapError(Exception):
-  """A run that cannot go on, for a reason outside the code; the command prints it and exits 1."""
+  """A run cannot go on for a reason outside the code; the command exits 1."""
 
   exit_code = 1
 
 
 class UsageError(XmcapError):
-  """A command, option or configuration that cannot be carried out; the command exits 2."""
+  """A command, option or configuration cannot be carried out; the command exits 2."""
 
   exit_code = 2
 
 
 class RestartError(XmcapError):
-  """A run that ended early and goes on when it is started again; the command exits 75 (EX_TEMPFAIL of sysexits.h)."""
+  """A run ended early and goes on when it is started again; the command exits 75 (EX_TEMPFAIL of sysexits.h)."""
 
   exit_code = 75
 
 
 def one_line(error: BaseException) -> str:
-  """What an error says, in one line of at most 200 plain characters."""
+  """The message of an error in one line of at most 200 plain characters."""
   return shown(" ".join(str(error).split()) or type(error).__name__)

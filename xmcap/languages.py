@@ -1,8 +1,7 @@
 """The 36 languages of XM3600, in one table.
 
-Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset"
-(EMNLP 2022), section 2.1: English, the 30 languages most used on the web, and five low-resource
-languages. Scripts are ISO 15924 codes. The 35 languages of COCO-35L and CC3M-35L are all but `quz`.
+Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset" (EMNLP 2022),
+section 2.1: English, the 30 languages most used on the web, and five low-resource languages.
 """
 
 import dataclasses
@@ -16,13 +15,12 @@ class Language:
   """One language.
 
   Attributes:
-    code: the code used by the XM3600 release (ISO 639-1 where there is one).
-    english_name: its name in English.
-    native_name: its name in itself.
-    script: ISO 15924 code of the script it is written in.
-    group: `english`, `web` (the 30 by share of the web) or `low_resource` (the five).
+    code: of the XM3600 release (ISO 639-1 where there is one).
+    english_name, native_name: in English, and in the language itself.
+    script: ISO 15924 code.
+    group: `english`, `web` (the 30) or `low_resource` (the five).
     direction: `ltr` or `rtl`.
-    spaces: whether words are separated by spaces; where not, a segmenter finds them.
+    spaces: whether spaces separate words; otherwise a segmenter finds them.
     trained: whether COCO-35L and CC3M-35L hold captions in it.
   """
 
@@ -76,14 +74,14 @@ _TABLE = (
 )
 
 LANGUAGES: dict[str, Language] = {language.code: language for language in _TABLE}
-"""All 36, by code, in alphabetical order of the code."""
+"""All 36 by code, in alphabetical order."""
 
 TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if language.trained)
-"""The codes of the 35 languages that CC3M-35L and COCO-35L hold."""
+"""The codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
 
 
 def get(code: str) -> Language:
-  """Returns the language of a code; UsageError with the nearest code if there is none."""
+  """Returns the language of a code; UsageError names the nearest code if it is unknown."""
   if code in LANGUAGES:
     return LANGUAGES[code]
   nearest = difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)
@@ -92,7 +90,7 @@ def get(code: str) -> Language:
 
 
 def parse(text: str) -> tuple[str, ...]:
-  """Turns `en,th,ar`, `all` or `trained` into codes; UsageError names an unknown or repeated one."""
+  """Turns `en,th,ar`, `all` or `trained` into codes; UsageError names one that is unknown or repeated."""
   if text == "all":
     return tuple(LANGUAGES)
   if text == "trained":

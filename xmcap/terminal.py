@@ -1,38 +1,35 @@
-"""Foreign text on a terminal and in messages: what could move the cursor or hide itself is written out.
+r"""Escapes foreign text before it reaches a terminal or a message.
 
-Names of files, keys, captions and answers of servers come from strangers. A control character in one of them would
-reach the terminal, a newline would forge a line of a log, and an override of the direction shows another name than
-the one that is meant. `shown` writes each such character as JSON does (`\\n`, `\\u001b`, `\\u202e`): so
-JSON with escapes in it says the same still.
-
-What a message quotes goes through `shown`. Where text leaves the process, `guard` holds the rule once more, for all
-that is printed or logged.
+Names of files, keys, captions and answers of servers come from strangers. A control character in one could move the
+cursor, a newline could forge a line of a log, an override of direction could show another name than the real one.
+`shown` writes such characters as JSON does (`\n`, `\u001b`, `\u202e`), so text that is JSON keeps its meaning.
+Messages quote text through `shown`; `guard` escapes all that the process prints or logs once more.
 """
 
 import contextlib
-import io
+import logging
 import os
 import sys
 import unicodedata
 from typing import Any
 
 _LIMIT = 200
-# Signs of spelling that show nothing by themselves: joiners (Persian, Hindi, Bengali), and the marks and numbers of
-# Arabic and Hebrew. None of them reaches beyond the word that it stands in.
+# Invisible signs of spelling: joiners (Persian, Hindi, Bengali), and the marks and numbers of Arabic and Hebrew. They
+# affect only the word that they stand in.
 _SPELLING = frozenset("\u200c\u200d\u200e\u200f\u061c\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u08e2")
 _SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shown(text: object, limit: int | None = _LIMIT) -> str:
-  """Returns a text as one line of plain characters, whatever is in it.
+  """Returns a text as one line of plain characters.
 
-  Letters, marks, signs, emoji and spaces of every script stay as they are. Escaped are control characters (line ends
-  and tabs too), format characters such as bidirectional overrides and zero-width spaces, lone surrogates, and what is
-  private or unassigned. A text that was escaped before stays as it is.
+  Letters, marks, signs, emoji and spaces of every script stay. Control characters (line ends and tabs too), format
+  characters such as bidirectional overrides and zero-width spaces, lone surrogates, and private and unassigned
+  characters are escaped. Escaping twice changes nothing.
 
   Args:
-    text: whatever is quoted; what is no string is turned into one.
-    limit: characters of the result at most, the last three of them dots where it is longer; None: as long as it is.
+    text: anything; `str` is applied first.
+    limit: the most characters of the result; a longer one ends in three dots. None: no limit.
   """
   text = str(text)
   if limit is None:
@@ -47,28 +44,22 @@ def is_plain(text: str) -> bool:
 
 
 def lines(text: str) -> str:
-  """Returns a text of several lines with each of them as `shown` gives it, none of them cut."""
+  """Escapes each line of a text, and cuts none."""
   return text if text.isprintable() else "\n".join(map(_escaped, text.split("\n")))
 
 
 def guard() -> None:
-  """Lets this process print and log nothing but lines of plain characters, from here on.
+  """Escapes all that this process prints or logs from now on.
 
-  Standard output and errors keep newlines; a message of `logging` is one line. What cannot be written in the terminal's
-  encoding is escaped too. Bytes that libraries of C write themselves are out of reach.
+  Standard output and errors keep newlines; a message of `logging` becomes one line. What the terminal's encoding cannot
+  hold is escaped too. What libraries in C print themselves is out of reach.
   """
-  import logging
-
-  # Colours of tracebacks would be escaped as well.
+  # Python would colour tracebacks by control characters.
   os.environ.setdefault("PYTHON_COLORS", "0")
-  for name in ("stdout", "stderr"):
+  for name, words in (("stdout", "the standard output"), ("stderr", "the standard error output")):
     stream = getattr(sys, name)
     if stream is not None and not isinstance(stream, _Guarded):
-      setattr(
-        sys,
-        name,
-        _Guarded(stream, "the standard output" if name == "stdout" else "the standard error output"),
-      )
+      setattr(sys, name, _Guarded(stream, words))
   logging.setLogRecordFactory(_record_class(logging.LogRecord))
 
 
@@ -86,11 +77,11 @@ def _escape(character: str) -> str:
   if character in _SHORT:
     return _SHORT[character]
   units = character.encode("utf-16-be", "surrogatepass").hex()
-  return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+  return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-class _Guarded(io.TextIOBase):
-  """A text stream that writes to another, escaped."""
+class _Guarded:
+  """A text stream that escapes what is written to it; an error names the stream."""
 
   def __init__(self, stream: Any, name: str):
     self._stream, self._name = stream, name
@@ -110,6 +101,9 @@ class _Guarded(io.TextIOBase):
     with self._named():
       self._stream.flush()
 
+  def __getattr__(self, name: str) -> Any:
+    return getattr(self._stream, name)
+
   @contextlib.contextmanager
   def _named(self):
     try:
@@ -117,27 +111,6 @@ class _Guarded(io.TextIOBase):
     except OSError as error:
       error.filename = error.filename or self._name
       raise
-
-  def fileno(self) -> int:
-    return self._stream.fileno()
-
-  def isatty(self) -> bool:
-    return self._stream.isatty()
-
-  def writable(self) -> bool:
-    return True
-
-  @property
-  def encoding(self):
-    return self._stream.encoding
-
-  @property
-  def errors(self):
-    return self._stream.errors
-
-  @property
-  def buffer(self):
-    return self._stream.buffer
 
 
 def _record_class(base: type) -> type:

@@ -157,7 +157,7 @@ def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
   out = convert(write_mt5(tmp_path / "mt5"))
   assert sorted(path.name for path in out.iterdir()) == ["model.json", "params.safetensors"]
   assert f"--gin_file={out}/model.json" in convert.printed
-  assert f"--gin.INITIAL_CHECKPOINT=\"['{out}']\"" in convert.printed
+  assert f"--gin.PRETRAINED=\"['{out}']\"" in convert.printed
 
 
 def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypatch):  # noqa: F811

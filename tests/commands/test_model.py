@@ -31,7 +31,7 @@ def test_explain_prints_and_checks_nothing(capsys):
     == 0
   )
   out = capsys.readouterr().out
-  assert "INITIAL_CHECKPOINT = ()" in out and "FAILED" not in out
+  assert "PRETRAINED = ()" in out and "FAILED" not in out
 
 
 def test_dry_run_of_a_run_without_data_fails_in_lines(tmp_path, capsys):

@@ -1,6 +1,5 @@
 """`xmcap score` that is killed, or whose workers are: nothing of it stays."""
 
-import contextlib
 import os
 import random
 import signal
@@ -47,30 +46,11 @@ def _kill(process, number, seconds: float) -> None:
   assert _gone(process), number
 
 
-@pytest.mark.parametrize("number", _SIGNALS)
-def test_workers_that_wait_end_with_the_command(files, tmp_path, number):
-  # References that never come: the workers wait for something to do, and one of them for predictions.
-  pipe = tmp_path / "pipe"
-  os.mkfifo(pipe)
-  writer = os.open(pipe, os.O_RDWR)
-  try:
-    process = _score(pipe, files[1], tmp_path / "out")
-    assert sessions.wait(lambda: len(sessions.members(process.pid)) == 4)
-    process.send_signal(number)
-    assert _gone(process)
-  finally:
-    os.close(writer)
-
-
 def test_a_killed_worker_is_one_line(files, tmp_path):
-  pipe = tmp_path / "pipe"
-  os.mkfifo(pipe)
-  process = _score(pipe, files[1], tmp_path / "out")
-  with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as writer:
-    assert sessions.wait(lambda: len(sessions.members(process.pid)) == 4)
-    for worker in sessions.members(process.pid)[1:]:
-      os.kill(worker, signal.SIGKILL)
-    writer.write(files[0].read_bytes())
+  process = _score(*files, tmp_path / "out")
+  assert sessions.wait(lambda: len(sessions.members(process.pid)) == 4)
+  for worker in sessions.members(process.pid)[1:]:
+    os.kill(worker, signal.SIGKILL)
   _, error = process.communicate(timeout=60)
   assert process.returncode == 1
   assert error == (

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from xmcap.data import record_writer, records, tasks, vocabulary
+from xmcap.data.corpus import RegisteredCorpus
 
 NUM_PICTURES = 24
 SIDE = 16
@@ -61,7 +62,7 @@ def tiny_dir(tmp_path_factory) -> str:
 def register():
   """Registers a folder under a name of its own (gin and seqio keep names for ever); returns the corpus."""
 
-  def _register(data_dir, languages=("ar", "de", "en"), **arguments) -> tasks.Corpus:
+  def _register(data_dir, languages=("ar", "de", "en"), **arguments) -> RegisteredCorpus:
     name = next(_names)
     corpus = tasks.register_corpus(name, languages=languages, **arguments)
     if data_dir:
@@ -73,5 +74,5 @@ def register():
 
 
 @pytest.fixture
-def tiny(tiny_dir, register) -> tasks.Corpus:
+def tiny(tiny_dir, register) -> RegisteredCorpus:
   return register(tiny_dir)

@@ -22,7 +22,7 @@ def test_the_smallest_length_that_holds_the_batch(tiny):
     assert batch["target_tokens"].shape == (6, 2, size)
     np.testing.assert_array_equal(batch["target_tokens"], plain.batch(step)["target_tokens"][..., :size])
     assert stream.batch(step, [0, 1, 4])["target_tokens"].shape[-1] == size
-  assert stream.truncated == 0
+  assert stream.lost == {}
 
 
 def test_a_window_deals_its_pictures_out_by_length(tiny):

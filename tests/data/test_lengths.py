@@ -7,11 +7,11 @@ import pytest
 
 import tests.data.conftest as corpora
 from tests.data.conftest import NUM_PICTURES, tiny_record, write_corpus
-from xmcap.data import length_writer, lengths, record_writer, records
-from xmcap.data.corpus import PartSource
+from xmcap.data import lengths, record_writer, records
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import files
 
 
 @pytest.fixture
@@ -53,21 +53,22 @@ def listed(index) -> list[tuple[str, list[int]]]:
 
 
 def test_it_holds_the_languages_and_pieces_of_every_caption(corpus, model):
-  assert length_writer.index(corpus, model, ["train"]) == {"train": 84}
+  assert lengths.write(corpus, model, ["train"]) == {"train": 84}
   source = RecordSource(corpus)
   index = lengths.index_of(source, model)
   assert listed(index) == by_hand(source, model)
   assert isinstance(index.lengths, np.memmap) and index.lengths.dtype == np.uint8
   assert len(index.layouts) == 2
-  assert listed(length_writer.in_memory(source, model)) == listed(index)
+  shutil.rmtree(f"{corpus}/lengths")
+  assert listed(lengths.index_of(source, model)) == listed(index)
 
 
 def test_a_part_of_a_split_uses_the_index_of_the_whole(corpus, model, never_small):
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   for split in ("train[5:9]", "train[:3]+train[20:]"):
     source = RecordSource(corpus, split)
     assert listed(lengths.index_of(source, model)) == by_hand(source, model)
-  part = PartSource(RecordSource(corpus), np.array([17, 2, 3]), "three")
+  part = RecordSource(corpus).subset(np.array([17, 2, 3]), "three")
   assert listed(lengths.index_of(part, model)) == by_hand(part, model)
 
 
@@ -80,7 +81,7 @@ def test_several_splits_and_shards(tmp_path, model, never_small):
     for split, parts in shards.items()
   ]
   record_writer.write_metadata(out, written, dataset="tiny")
-  length_writer.index(out, model, list(shards))
+  lengths.write(out, model, list(shards))
   for split in ("train", "validation", "validation[3:]+train[5:9]", "train[0:]+validation"):
     source = RecordSource(out, split)
     assert listed(lengths.index_of(source, model)) == by_hand(source, model)
@@ -90,11 +91,10 @@ def test_processes_write_what_one_writes(corpus, model, monkeypatch):
   folder = folder_of(corpus, "train", model)
   contents = []
   for processes, chunk in ((1, 1_024), (1, 5), (2, 5)):
-    monkeypatch.setattr(length_writer, "_CHUNK", chunk)
-    monkeypatch.setattr(length_writer, "_CHUNKS_EACH", 1)
-    monkeypatch.setattr(length_writer, "_ENCODED", chunk)
+    monkeypatch.setattr(lengths, "_CHUNK", chunk)
+    monkeypatch.setattr(lengths, "_ENCODED", chunk)
     said = []
-    length_writer.index(
+    lengths.write(
       corpus, model, ["train"], processes=processes, progress=lambda *now, said=said: said.append(now)
     )
     assert said[-1] == ("train", NUM_PICTURES, NUM_PICTURES)
@@ -102,26 +102,6 @@ def test_processes_write_what_one_writes(corpus, model, monkeypatch):
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
   assert contents[0] == contents[1] == contents[2]
   assert sorted(contents[0]) == ["index.json", "layouts.npy", "lengths.npy"]
-
-
-def test_what_is_kept_while_records_are_written_gives_the_same_files(tmp_path, model):
-  pictures = [tiny_record(index) for index in range(NUM_PICTURES)]
-  shards = [pictures[:5], pictures[5:]]
-  for name, keep in (("kept", True), ("read", False)):
-    out = tmp_path / name
-    parts = tmp_path / "parts"
-    parts.mkdir(exist_ok=True)
-    make = length_writer.Counted(shards.__getitem__, model, parts, "train") if keep else shards.__getitem__
-    split = record_writer.write_split(out, "train", range(2), make, dataset="tiny", processes=1)
-    record_writer.write_metadata(out, [split], dataset="tiny")
-    length_writer.index(out, model, ["train"], parts=parts if keep else None)
-  kept, read = (folder_of(tmp_path / name, "train", model) for name in ("kept", "read"))
-  for path in read.iterdir():
-    assert (kept / path.name).read_bytes() == path.read_bytes()
-
-
-def test_parts_that_are_not_all_there_are_counted_anew(corpus, model, tmp_path):
-  assert length_writer.index(corpus, model, ["train"], parts=tmp_path) == {"train": 84}
 
 
 def test_a_very_long_caption_takes_two_bytes(tmp_path):
@@ -132,7 +112,7 @@ def test_a_very_long_caption_takes_two_bytes(tmp_path):
   )
   out = write_corpus(tmp_path / "long", [record])
   model = Vocabulary(f"{out}/vocabulary.model")
-  length_writer.index(out, model, ["train"])
+  lengths.write(out, model, ["train"])
   index = lengths.index_of(RecordSource(out), model)
   assert index.lengths.dtype == np.uint16 and listed(index) == by_hand(RecordSource(out), model)
   assert index.lengths.max() > 255
@@ -148,7 +128,7 @@ def test_a_large_split_without_an_index_names_the_command(corpus, model, never_s
 
 
 def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_path):
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   other = train_vocabulary(f"{corpus}/text.txt", str(tmp_path / "other.model"), size=420, span_words=True)
   with pytest.raises(UsageError, match=r"pieces of .*other\.model"):
     lengths.index_of(RecordSource(corpus), other)
@@ -161,13 +141,13 @@ def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_pa
 
 
 def test_other_records_are_noticed(corpus, model):
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   for path in corpus.glob("*.array_record*"):
     path.unlink()
   write_corpus(corpus, [tiny_record(index + 1) for index in range(NUM_PICTURES)], train_vocabulary=False)
   with pytest.raises(UsageError, match="is an index of other records than there are now"):
     lengths.index_of(RecordSource(corpus), model)
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   assert listed(lengths.index_of(RecordSource(corpus), model)) == by_hand(RecordSource(corpus), model)
 
 
@@ -186,7 +166,7 @@ def test_other_records_are_noticed(corpus, model):
   ],
 )
 def test_a_damaged_index_is_one_line(corpus, model, name, change):
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   path = folder_of(corpus, "train", model) / name
   path.write_bytes(change(path.read_bytes()))
   with pytest.raises(UsageError, match="is damaged .*: make it again: `xmcap data index") as raised:
@@ -195,34 +175,34 @@ def test_a_damaged_index_is_one_line(corpus, model, name, change):
 
 
 def test_nothing_is_left_of_a_write_that_failed(corpus, model, monkeypatch):
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   folder = folder_of(corpus, "train", model)
   before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-  def full(*arguments):
-    raise OSError(28, "No space left on device")
+  def full(path, text):
+    raise files.cannot_write(path, OSError(28, "No space left on device"))
 
-  monkeypatch.setattr(lengths, "write", full)
+  monkeypatch.setattr(files, "write_text", full)
   with pytest.raises(XmcapError, match="cannot write .*/lengths/.*: No space left on device"):
-    length_writer.index(corpus, model, ["train"])
+    lengths.write(corpus, model, ["train"])
   assert [path.name for path in folder.parent.iterdir()] == [folder.name]
   assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_only_what_is_absent_is_made(corpus, model):
-  assert length_writer.index_absent(corpus, model, ["train"]) == {"train": 84}
+  lengths.write_absent(corpus, model, ["train"])
   about = folder_of(corpus, "train", model) / "index.json"
   made = about.stat().st_mtime_ns
-  assert length_writer.index_absent(corpus, model, ["train"]) == {}
+  lengths.write_absent(corpus, model, ["train"])
   assert about.stat().st_mtime_ns == made
   assert json.loads(about.read_text())["vocabulary"] == model.sha256
 
 
 def test_a_part_of_a_split_gets_no_index_of_its_own(corpus, model):
   with pytest.raises(UsageError, match=r"'train\[:3\]' is a part of a split"):
-    length_writer.index(corpus, model, ["train[:3]"])
+    lengths.write(corpus, model, ["train[:3]"])
 
 
 def test_tfds_reads_the_folder_as_before(corpus, model):
-  length_writer.index(corpus, model, ["train"])
+  lengths.write(corpus, model, ["train"])
   assert len(RecordSource(corpus)) == NUM_PICTURES and records.splits(corpus) == ["train"]

@@ -12,14 +12,13 @@ from tests import small_corpus
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap import cli, configuration
 from xmcap.data.vocabulary import train_vocabulary
-from xmcap.dry_run import checks as dry_checks
+from xmcap.dry_run import first_step, trial_checkpoint
 from xmcap.dry_run import run as dry_run
-from xmcap.dry_run import step as dry_step
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import evaluators
-from xmcap.training.checkpoints import read as saved
 from xmcap.training.checkpoints import settings
 from xmcap.training.checkpoints import write as checkpoints
+from xmcap.training.checkpoints.read import load_params
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state
@@ -112,7 +111,7 @@ def quick(monkeypatch):
     return f"{pictures} picture{' of fresh parameters' * (state is None)}", state or plan.create()
 
   monkeypatch.setattr(StatePlan, "create", create)
-  monkeypatch.setattr(dry_run.dry_step, "step", step)
+  monkeypatch.setattr(first_step, "take_step", step)
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ def trained(corpus, tmp_path, quick):
   arguments = dry_run.Arguments()
   objective = arguments["objective"]()
   mesh = Partitioning().mesh()
-  arrays = dry_run.dry_step.shapes(objective, None)
+  arrays = first_step.shapes(objective, None)
   plan = plan_state(objective, arguments["optimizer"](), arrays, mesh, Partitioning().logical_rules())
   save(folder, plan.create().replace(step=np.ones((), np.int32)), settings.of_run(arguments["stream"]()))
   shutil.copy(corpus / "vocabulary.model", folder)
@@ -169,7 +168,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
 
 def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
   before = sorted(tmp_path.rglob("*"))
-  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={trained}")
+  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}")
   assert code == 0 and not lines["FAILED"]
   (weights,) = [line for line in lines["ok"] if line.startswith("weights")]
   assert f"from {trained}" in weights and "fresh" not in weights
@@ -178,9 +177,7 @@ def test_weights_are_said_and_loaded(corpus, trained, run, tmp_path):
 
 def test_a_run_that_was_begun_is_resumed_and_stays_as_it_is(corpus, trained, run):
   before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
-  code, lines, _ = run(
-    corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.INITIAL_CHECKPOINT=/nowhere"
-  )
+  code, lines, _ = run(corpus, NO_EVALUATORS, f"--gin.MODEL_DIR={trained}", "--gin.PRETRAINED=/nowhere")
   assert any(line.startswith("weights: resuming from step 1") for line in lines["ok"])
   after = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
   assert set(before) == set(after) and {path for path in before if before[path] != after[path]} <= {trained}
@@ -264,22 +261,22 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
 
 
 def test_weights_of_another_shape(corpus, trained, run):
-  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={trained}", "--gin.T5Config.mlp_dim=48")
-  assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (32, 32)", "(32, 48)", code=1)
+  found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}", "--gin.T5Config.mlp_dim=48")
+  assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (1, 32, 32)", "(1, 32, 48)", code=1)
   assert any(line == "step: 1 picture of fresh parameters" for line in found[1]["ok"])
 
 
 def test_weights_that_are_not_there(corpus, run, quick):
-  found = run(corpus, NO_EVALUATORS, "--gin.INITIAL_CHECKPOINT=/nowhere")
+  found = run(corpus, NO_EVALUATORS, "--gin.PRETRAINED=/nowhere")
   assert_one_failure(found, "weights", "/nowhere: no checkpoint there", code=2)
 
 
 def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
-  params = jax.tree.map(np.array, saved.load_params(trained))
+  params = jax.tree.map(np.array, load_params(trained))
   params["encoder"]["encoder_norm"]["scale"][3] = np.nan
   count = np.zeros((), np.int32)
   save(tmp_path / "bad", TrainState(count, params, {"none": count}, count, count))
-  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={tmp_path / 'bad'}")
+  found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={tmp_path / 'bad'}")
   assert_one_failure(found, "weights", "encoder/encoder_norm/scale holds NaN or infinity", code=1)
 
 
@@ -290,7 +287,7 @@ def test_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
   save_file(
     {"token_embedder/embedding": np.ones((1024, 32), np.float32)}, tmp_path / "mt5/params.safetensors"
   )
-  found = run(corpus, NO_EVALUATORS, f"--gin.INITIAL_CHECKPOINT={tmp_path / 'mt5'}")
+  found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={tmp_path / 'mt5'}")
   assert_one_failure(found, "weights", "its embedding has 1,024 rows", "428 pieces", code=2)
 
 
@@ -299,7 +296,7 @@ def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
   found = run(
     corpus,
     NO_EVALUATORS,
-    f"--gin.INITIAL_CHECKPOINT={trained}",
+    f"--gin.PRETRAINED={trained}",
     f"--gin.VOCABULARY={other / 'vocabulary.model'}",
   )
   assert_one_failure(found, "weights", "was trained with another vocabulary", code=2)
@@ -318,7 +315,7 @@ def test_a_folder_without_a_name(corpus, run, quick):
 
 def test_a_disk_too_small(tmp_path):
   with pytest.raises(XmcapError, match=r"are free, and the run's checkpoints take 1,000,000.0 GB"):
-    dry_checks.folder(str(tmp_path / "model"), 10**15)
+    trial_checkpoint.write_and_read(str(tmp_path / "model"), 10**15)
   assert list(tmp_path.iterdir()) == []
 
 
@@ -344,9 +341,9 @@ def test_an_argument_that_is_not_set(corpus, run, quick):
 
 
 def test_a_mesh_that_is_not_here_is_said():
-  text, mesh = dry_checks.mesh(Partitioning(data=8, fsdp=4, model=2), None, 1)
+  text, mesh = dry_run.make_mesh(Partitioning(data=8, fsdp=4, model=2), None, 1)
   assert "data 8 x fsdp 4 x model 2 needs 64 devices" in text and mesh.size == len(jax.devices())
-  assert "a multiple of 8 devices" in dry_checks.mesh(Partitioning(fsdp=8), None, 1)[0]
+  assert "a multiple of 8 devices" in dry_run.make_mesh(Partitioning(fsdp=8), None, 1)[0]
 
 
 class Stream:
@@ -356,7 +353,7 @@ class Stream:
 @pytest.mark.parametrize("partitioning, parts", [(Partitioning(fsdp=8), 1), (Partitioning(), 5)])
 def test_a_mesh_that_does_not_divide_a_batch(partitioning, parts):
   with pytest.raises(UsageError, match="12 pictures a batch do not divide over data x fsdp"):
-    dry_checks.mesh(partitioning, Stream(), parts)
+    dry_run.make_mesh(partitioning, Stream(), parts)
 
 
 # ---- one step ------------------------------------------------------------------------------------
@@ -368,10 +365,10 @@ class BlindObjective(ToyObjective):
 
 
 def toy_step(objective, optimizer, stream):
-  arrays = dry_step.batch(objective, stream, 2)
+  arrays = first_step.batch(objective, stream, 2)
   mesh = Partitioning(1, 1, 1).mesh(jax.devices()[:1])
   plan = plan_state(objective, optimizer, arrays, mesh, Partitioning().logical_rules())
-  return dry_step.step(objective, optimizer, plan, None, arrays, 10, 0, None)
+  return first_step.take_step(objective, optimizer, plan, None, arrays, 10, 0, None)
 
 
 def test_a_step_names_the_parts_that_learn():
@@ -403,7 +400,7 @@ def test_a_stream_without_captions():
   stream = ToyStream()
   stream.batch = lambda step: {"target_weights": np.zeros((4, 1, 3), np.float32)}
   with pytest.raises(XmcapError, match="none of the first pictures has a caption"):
-    dry_step.batch(None, stream, 1)
+    first_step.batch(None, stream, 1)
 
 
 # ---- evaluators made small -----------------------------------------------------------------------

@@ -8,7 +8,9 @@ import pytest
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import predictor as predictor_lib
-from xmcap.evaluation.predictor import Predictor, with_progress
+from xmcap.evaluation import progress
+from xmcap.evaluation.predictor import Predictor
+from xmcap.evaluation.progress import with_progress
 from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -121,8 +123,8 @@ def said(monkeypatch):
 
   def run(seconds):
     clock = [0.0]
-    monkeypatch.setattr(predictor_lib.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(predictor_lib, "peak_memory", lambda: "1.5 GB")
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "peak_memory", lambda: "1.5 GB")
 
     def rows():
       for i, second in enumerate(seconds):
@@ -152,6 +154,6 @@ def test_what_is_soon_done_is_not_talked_about(said):
 def test_memory_is_that_of_the_devices_if_they_tell(monkeypatch):
   device = type("Device", (), {"memory_stats": lambda self: {"peak_bytes_in_use": 2_340_000_000}})
   monkeypatch.setattr(jax, "local_devices", lambda: [device(), device()])
-  assert predictor_lib.peak_memory() == "2.3 GB of a device's memory at most"
+  assert progress.peak_memory() == "2.3 GB of a device's memory at most"
   monkeypatch.setattr(device, "memory_stats", lambda self: None)
-  assert predictor_lib.peak_memory().endswith("GB of the process's memory at most")
+  assert progress.peak_memory().endswith("GB of the process's memory at most")

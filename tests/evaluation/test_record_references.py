@@ -89,7 +89,7 @@ def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path, capsy
   code = cli.main([
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/finetune_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=1", "--gin.TARGET_LENGTH=8",
-    "--gin.INITIAL_CHECKPOINT=()", "--gin.train.tensorboard=False", *small_corpus.SMALLER,
+    "--gin.PRETRAINED=()", "--gin.Writers.tensorboard=False", *small_corpus.SMALLER,
   ])  # fmt: skip
   assert code == 0
   code = cli.main([

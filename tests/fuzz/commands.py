@@ -178,7 +178,7 @@ def _train(model_dir: str, *more: str) -> Callable[[random.Random], list[str]]:
     ]
     return ["--gin.TOTAL_STEPS=3", "--gin.BATCH_SIZE=4", *gin_files, *SMALLER, "--gin.DATA_DIR=corpus",
             f"--gin.MODEL_DIR={model_dir}",
-            "--gin.EVALUATORS=()", "--gin.train.tensorboard=False", "--gin.IMAGE_SIZE=16",
+            "--gin.EVALUATORS=()", "--gin.Writers.tensorboard=False", "--gin.IMAGE_SIZE=16",
             "--gin.CaptionStream.target_lengths=()", "--gin.TARGET_LENGTH=8", *more]  # fmt: skip
 
   return arguments
@@ -277,7 +277,7 @@ _OF_TRAIN = tuple(
     "MODEL_DIR",
     "LEARNING_RATE",
     "CAPTIONS_PER_IMAGE",
-    "INITIAL_CHECKPOINT",
+    "PRETRAINED",
     "TOTAL_STEPS",
   )
 )
@@ -303,7 +303,7 @@ HEAVY = (
   Command("eval", ["model", "corpus"], _EVAL, ("--gin.TITLE", "--gin.Predictor.max_length"), 1, limit=60),
   Command("train", _FOR_TRAIN, _train("out"), _OF_TRAIN, 0.5, limit=90, damaged=(".gin",),
           writes=("out", "runs")),
-  Command("train", _FOR_TRAIN, _train("out", "--gin.INITIAL_CHECKPOINT='model'"), (), 0.5, limit=90,
+  Command("train", _FOR_TRAIN, _train("out", "--gin.PRETRAINED='model'"), (), 0.5, limit=90,
           writes=("out", "runs")),
   Command("train", _FOR_TRAIN, _train("model"), (), 0.5, limit=90, writes=("out", "runs", "model")),
   Command("train", _FOR_TRAIN, _train("out", "--dry_run"), (), 0.5, limit=90, writes=("out", "runs"), leaves=False),

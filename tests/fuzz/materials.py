@@ -116,7 +116,7 @@ def _models(folder: pathlib.Path) -> None:
   """A captioner trained for two steps, its weights as transformers', and a ViT as big_vision's."""
   call("train", "--gin_file=models/tiny.gin", "--gin_file=data/coco35l.gin", "--gin_file=runs/train.gin",
        *small_corpus.SMALLER, f"--gin.DATA_DIR={folder / 'corpus'}", f"--gin.MODEL_DIR={folder / 'model'}",
-       "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=4", "--gin.EVALUATORS=()", "--gin.train.tensorboard=False",
+       "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=4", "--gin.EVALUATORS=()", "--gin.Writers.tensorboard=False",
        "--gin.IMAGE_SIZE=16", "--gin.CaptionStream.target_lengths=()", "--gin.TARGET_LENGTH=8")  # fmt: skip
   call("convert", "--to=hf", f"--input={folder / 'model'}", f"--out={folder / 'hf'}")
   rng = np.random.default_rng(0)

@@ -26,9 +26,9 @@ _OF_LIGHT = (
   "xmcap.runs.page", "xmcap.scoring.human.rating_page", "xmcap.scoring.output", "xmcap.scoring.report",
 )  # fmt: skip
 _OF_HEAVY = (
-  "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.data.checking.check", "xmcap.data.checking.show",
-  "xmcap.data.corpora.build", "xmcap.data.tasks", "xmcap.evaluation.evaluators", "xmcap.evaluation.model_dir", "xmcap.planning.parameters",
-  "xmcap.dry_run.run", "xmcap.training.loop",
+  "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.data.checking.check",
+  "xmcap.data.checking.show", "xmcap.data.corpora.build", "xmcap.data.tasks", "xmcap.evaluation.evaluators",
+  "xmcap.evaluation.model_dir", "xmcap.planning.parameters", "xmcap.dry_run.run", "xmcap.training.loop",
 )  # fmt: skip
 
 

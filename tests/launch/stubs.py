@@ -45,8 +45,8 @@ HOSTILE = [
   "\udcff\udcfe",
   "#",
   ": x",
-  "--gin.INITIAL_CHECKPOINT=['a', \"b\"]",
-  "--gin.train.evaluators=[@LossEvaluator(), @CaptionEvaluator()]",
+  "--gin.PRETRAINED=['a', \"b\"]",
+  "--gin.hooks.evaluators=[@LossEvaluator(), @CaptionEvaluator()]",
 ]
 
 _RECORDER = """#!{python} -SEI

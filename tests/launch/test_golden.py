@@ -25,7 +25,7 @@ _TRAIN = [
   "--gin_file=models/bb.gin",
   "--gin_file=runs/train_coco35l.gin",
   "--gin.MODEL_DIR=gs://my-bucket/runs/bb",
-  "--gin.INITIAL_CHECKPOINT=['gs://my-bucket/mt5-base', 'gs://my-bucket/vit-b16']",
+  "--gin.PRETRAINED=['gs://my-bucket/mt5-base', 'gs://my-bucket/vit-b16']",
 ]
 
 CASES = {

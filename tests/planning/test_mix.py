@@ -8,7 +8,7 @@ import pytest
 from tests.data.conftest import NUM_PICTURES, tiny_record, write_corpus
 from xmcap import cli, configuration
 from xmcap.errors import UsageError
-from xmcap.planning import mix, topologies
+from xmcap.planning import mix, report, topologies
 from xmcap.planning import run as run_lib
 
 _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
@@ -55,12 +55,12 @@ def test_shares_that_are_given():
     assert shapes["prompt_tokens"] == longest().run.shapes["prompt_tokens"]
   assert found.seconds == pytest.approx(0.75 * 0.008 + 0.25 * 0.024)
   assert said == ["targets of 8: compiled in 0 s", "targets of 12: compiled in 0 s"]
-  text = mix.text(found, price=2.0)
+  text = report.mix_text(found, price=2.0)
   rows = [line.split() for line in text.splitlines()]
   assert ["12", "0%", "12.00", "667"] in rows and ["mean", "12.00", "667"] in rows
   # 100,000 steps of 12 ms on 4 chips.
   assert "100,000 steps at the mean: 0.33 hours, 1 chip-hours, 3 at 2 a chip and hour" in text
-  assert mix.document(found) == {
+  assert report.mix_document(found) == {
     "step_seconds": {"8": 0.008, "12": 0.012, "24": 0.024},
     "shares": {"8": 0.75, "24": 0.25},
     "mean_step_seconds": pytest.approx(0.012),
@@ -78,10 +78,10 @@ def test_shares_of_the_data(tmp_path):
 def test_without_data_the_mean_is_not_known():
   found = mix.plan_mix(longest(), None, print)
   assert found.shares is None and found.seconds is None
-  text = mix.text(found)
+  text = report.mix_text(found)
   assert ["8", "unknown", "8.00", "1,000"] in [line.split() for line in text.splitlines()]
   assert "The mean is not known: /nowhere is no corpus" in text and "--length_mix=LENGTH:SHARE" in text
-  assert mix.document(found)["mean_step_seconds"] is None
+  assert report.mix_document(found)["mean_step_seconds"] is None
 
 
 def test_a_run_of_one_length_has_no_mix():
@@ -104,4 +104,4 @@ def test_a_search_takes_no_mix(capsys):
   assert (
     cli.main(["plan", "--gin_file=models/tiny.gin", "--topology=v4-8", "--search", "--length_mix=8:1"]) == 2
   )
-  assert "--length_mix is of the run's own step: give it without --search" in capsys.readouterr().err
+  assert "--length_mix plans the run's own mesh: give it without --search" in capsys.readouterr().err

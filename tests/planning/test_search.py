@@ -106,7 +106,7 @@ def test_a_refusal_without_a_way_out_says_so(monkeypatch):
   _compiler(monkeypatch, lambda variant: False)
   error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, "no", False), 40 * 2**30, 30.75 * 2**30)
   found = search.with_way_out(error, _V4_8, lambda line: None)
-  assert isinstance(found, UsageError) and "nor with remat in 8 parts" in str(found)
+  assert isinstance(found, UsageError) and "nor with remat in 8 microbatches" in str(found)
 
 
 # What libtpu 0.0.42 says.

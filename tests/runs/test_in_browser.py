@@ -1,11 +1,13 @@
 """The page in a real Chromium. The fixture `page` fails on errors in the console."""
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 from tests.runs import synthetic
 from xmcap.runs import history
 from xmcap.runs import page as page_lib
-from xmcap.scoring.report import axes
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +23,7 @@ def written(tmp_path_factory):
 def opened(page, written):
   page.set_viewport_size({"width": 1300, "height": 900})
   page.goto(written.as_uri())
-  # Drawn by the script: its width is not that of the charts in the file.
-  page.locator("[data-curve^='param_norm/vit'] svg:not([viewBox^='0 0 560 '])").wait_for()
+  page.locator("[data-curve^='param_norm/vit'] svg").wait_for()
   return page
 
 
@@ -33,35 +34,20 @@ def tick_texts(page, figure):
   return page.locator(f"{figure} .tick").all_text_contents()
 
 
-def test_the_script_draws_what_was_there_before_it(page, written, opened):
-  drawn = {name: tick_texts(opened, f"[data-curve='{name}']") for name in
-           ("train/loss", "train/learning_rate", "speed/mfu", "update_norm/vit", "eval/cider_d")}  # fmt: skip
-  context = page.context.browser.new_context(java_script_enabled=False, offline=True)
-  try:
-    plain = context.new_page()
-    plain.goto(written.as_uri())
-    assert drawn == {name: tick_texts(plain, f"[data-curve='{name}']") for name in drawn}
-    assert plain.locator(f"{LOSS} .run").count() == 4
-    assert (
-      not plain.locator("[name=run]").first.is_visible() and plain.locator("#switches bdi").first.is_visible()
-    )
-  finally:
-    context.close()
+def test_each_chart_is_drawn(opened):
+  assert opened.locator("figure").count() == 3 + 2 + 7 + 4 + 15
+  assert opened.locator(f"{LOSS} .run").count() == 4
+  label = opened.locator(f"{LOSS} svg").get_attribute("aria-label")
+  assert label.startswith("Loss mean since the last report. Last values: bb-cc3m-k1 ")
+  assert opened.locator("#norms h3").all_inner_texts() == [
+    "decoder", "encoder", "projection", "token_embedder", "vit",
+  ]  # fmt: skip
+  assert opened.locator("#table .line-key svg .mark").count() == 4
 
 
-@pytest.mark.parametrize(
-  "lowest, highest",
-  [(0, 9.3), (7.2, 9.1), (-3, 5), (2, 2), (0, 3e-4), (1e-9, 4e-9), (0, 123456), (0.031, 0.032)],
-)
-def test_axes_are_those_of_the_python_code(opened, lowest, highest):
-  found = opened.evaluate("([a, b]) => ticks(a, b)", [lowest, highest])
-  assert found == pytest.approx(axes.ticks(lowest, highest), rel=1e-12)
-  texts = opened.evaluate("(all) => all.map((tick) => tickText(tick, false))", found)
-  assert texts == [axes.text(tick) for tick in found]
-  if lowest > 0:
-    assert opened.evaluate("([a, b]) => logTicks(a, b)", [lowest, highest]) == pytest.approx(
-      axes.log_ticks(lowest, highest)
-    )
+def test_what_was_not_finite_is_a_gap(opened):
+  path = opened.evaluate("path([1, 2, 3, 4], [1, null, 3, 4], (x) => x, (y) => y)")
+  assert path == "M1.0 1.0M3.0 3.0L4.0 4.0"
 
 
 def test_a_run_that_is_switched_off_leaves_and_the_axis_fits_the_others(opened):
@@ -147,5 +133,6 @@ def test_headings_sort_the_table(opened):
 
 def test_a_phone_shows_everything_without_scrolling_the_page_sideways(opened):
   opened.set_viewport_size({"width": 360, "height": 740})
-  opened.wait_for_timeout(200)
+  # The page draws anew two frames after it was resized.
+  expect(opened.locator(f"{LOSS} svg")).to_have_attribute("viewBox", re.compile(r"^0 0 [23]\d\d "))
   assert opened.evaluate("document.documentElement.scrollWidth") <= 360

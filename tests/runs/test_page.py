@@ -1,5 +1,6 @@
 """The page as it is written; test_in_browser.py has it as a reader uses it."""
 
+import json
 import re
 
 import pytest
@@ -28,12 +29,15 @@ def test_nothing_is_loaded_from_anywhere(written):
   assert not re.findall(r'(?:src|href)="(?!#)', text) and "@import" not in text and "url(" not in text
 
 
-def test_the_curves_are_there_without_a_script(written):
-  text = re.sub(r"<script.*?</script>", "", (written / "page.html").read_text(), flags=re.S)
-  (loss,) = re.findall(r'data-curve="train/loss".*?</figure>', text, flags=re.S)
-  assert loss.count('class="line" d="M') == 4 and "Last values: bb-cc3m-k1" in loss
-  assert text.count("<figure") == 3 + 2 + 7 + 4 + 15
+def test_the_page_holds_the_table_and_what_the_script_draws(written):
+  text = (written / "page.html").read_text()
   assert "old: no metrics.jsonl" in text and "<b>bb-lr1e-3</b> failed: step 7200" in text
+  (data,) = re.findall(r'id="runs-data">(.*?)</script>', text, flags=re.S)
+  data = json.loads(data)
+  assert data["table"]["rows"][0][2] == {"text": "20,000", "value": 20000}
+  assert [len(charts) for charts in data["charts"].values()] == [3, 2, 7]
+  assert len(data["norms"]) == 5 and len(data["shares"]) == 4
+  assert [run for run, _, _ in data["curves"]["train/loss"]] == [0, 1, 2, 3]
 
 
 def test_names_are_text_whatever_they_hold(tmp_path):
@@ -51,4 +55,4 @@ def test_a_run_that_has_only_started_is_shown(tmp_path):
   runs, _ = history.read_runs([str(tmp_path / "a")], synthetic.START)
   page.write(tmp_path / "page.html", runs, [])
   text = (tmp_path / "page.html").read_text()
-  assert "<figure" not in text and "0 of 10" in text
+  assert "0 of 10" in text and '<div class="plots">' not in text

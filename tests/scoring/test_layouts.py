@@ -1,113 +1,124 @@
-"""The short cut gives what the careful reading gives, or nothing."""
-
 import json
 
-import hypothesis
-import hypothesis.strategies as st
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import layouts
-from xmcap.storage import strict_json
-
-_LINE = b'{"image/key": "a", "language": "en", "caption": "a \\"dog\\": it runs"}'
-_RELEASED = (
-  b'{"image/key": "a", "image/locale": "de", "en": {"caption": ["A dog.", "it"], "caption/tokenized": ["A dog ."]}, '
-  b'"th": {"caption": []}}'
-)
+from xmcap.scoring import layouts, read_predictions, read_references
 
 
-def _is_utf8(raw):
-  try:
-    return bool(raw.decode("utf-8"))
-  except UnicodeDecodeError:
-    return False
+def _write(tmp_path, value, indent=None):
+  path = tmp_path / "coco"
+  path.write_text(json.dumps(value, indent=indent))
+  return path
 
 
-def _careful(raw):
-  try:
-    return strict_json.parse_object(raw, "file, line 1")
-  except UsageError:
-    return None
+def _annotations(*annotations, images=({"id": 7}, {"id": "8"})):
+  return {"info": {}, "images": list(images), "annotations": list(annotations)}
 
 
-def test_a_line_of_predictions():
-  (row,) = layouts.predictions(_LINE.replace(b'\\"dog\\":', b"dog"))
-  assert (row.key, row.language, row.caption) == ("a", "en", "a dog it runs")
+@pytest.mark.parametrize("indent", [None, 2])
+def test_annotations_are_references_of_one_language(tmp_path, indent):
+  document = _annotations(
+    {"id": 1, "image_id": 7, "caption": "a"},
+    {"id": 2, "image_id": "7", "caption": "b"},
+    images=[{"id": 9, "file_name": "9.jpg"}, {"id": 7}],
+  )
+  references = read_references(_write(tmp_path, document, indent), language="el")
+  assert references == {"9": {}, "7": {"el": ["a", "b"]}}
+  assert list(references) == ["9", "7"]
 
 
-def test_a_line_of_the_release():
-  assert layouts.released(_RELEASED) == [("a", "de", {"en": ["A dog.", "it"]})]
+def test_images_need_not_be_listed(tmp_path):
+  document = {"annotations": [{"image_id": 7, "caption": "a"}, {"image_id": 3, "caption": "b"}]}
+  assert read_references(_write(tmp_path, document), language="el") == {
+    "7": {"el": ["a"]},
+    "3": {"el": ["b"]},
+  }
 
 
-def test_as_many_rows_as_lines():
-  assert len(layouts.released(_RELEASED + b"\n" + _RELEASED + b"\n")) == 2
-  line = _LINE.replace(b'\\"dog\\":', b"dog")
-  assert len(layouts.predictions(line + b"\n" + line)) == 2
-  assert layouts.predictions(line + b"\n\n" + line) is None
+def test_another_language_than_wanted_leaves_nothing(tmp_path):
+  document = _annotations({"image_id": 7, "caption": "a"})
+  assert read_references(_write(tmp_path, document), ["en"], "el") == {"7": {}, "8": {}}
 
 
 @pytest.mark.parametrize(
-  "raw",
+  "document, message",
   [
-    b'{"image/key": "a", "language": "en", "caption": "b", "caption": "c"}',
-    b'{"image/key": "a", "language": "en", "caption": "b", "extra": 1}',
-    b'{"image/key": "a", "language": "en", "caption": "\\ud800"}',
-    b'{"image/key": "a", "language": "en", "caption": "\xff"}',
-    b'{"image/key": "a", "language": "en"}',
-    b'{"image/key": 1, "language": "en", "caption": "b"}',
-    b'{"image/key": "a"',
-    b"[" * 100_000,
-    b"",
+    ({"images": [{"id": 1}]}, "annotations: must be a list"),
+    ({"images": {}, "annotations": []}, "images: must be a list"),
+    (_annotations(7), r"annotations\[0\]: must be an object"),
+    (_annotations({"image_id": 7}), r"annotations\[0\]: 'caption' is missing"),
+    (_annotations({"image_id": 7, "caption": None}), r"annotations\[0\]: 'caption' is missing"),
+    (_annotations({"caption": "a"}), r"annotations\[0\]: 'image_id' is missing"),
+    (_annotations({"image_id": True, "caption": "a"}), r"'image_id' is missing or neither"),
+    (_annotations({"image_id": 7.0, "caption": "a"}), r"'image_id' is missing or neither"),
+    (_annotations({"image_id": [], "caption": "a"}), r"'image_id' is missing or neither"),
+    (_annotations({"image_id": 1, "caption": "a"}), r"annotations\[0\]: image_id 1 is not among the images"),
+    (
+      _annotations({"image_id": 7, "id": 1, "caption": "a"}, {"image_id": 8, "id": 1, "caption": "a"}),
+      r"annotations\[1\]: id 1 is given twice",
+    ),
+    (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 is given twice"),
+    (_annotations(images=[]), "no image in it"),
   ],
 )
-def test_other_predictions_are_left_to_the_careful_reading(raw):
-  assert layouts.predictions(raw) is None
+def test_bad_annotations_are_named(tmp_path, document, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    read_references(_write(tmp_path, document), language="el")
+  assert "\n" not in str(caught.value)
+
+
+def test_references_need_a_language_and_hold_no_released_words(tmp_path):
+  path = _write(tmp_path, _annotations())
+  with pytest.raises(UsageError, match="names no language; give it with --language=CODE"):
+    read_references(path)
+  with pytest.raises(UsageError, match="unknown language 'xx'"):
+    read_references(path, language="xx")
+  with pytest.raises(UsageError, match="holds no caption/tokenized"):
+    read_references(path, language="el", tokenized=True)
+  with pytest.raises(UsageError, match="a list, as COCO has for results"):
+    read_references(_write(tmp_path, []), language="el")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_results_are_predictions_of_one_language(tmp_path, indent):
+  results = [{"image_id": 7, "caption": "a", "id": 1}, {"image_id": "k", "caption": ""}]
+  assert read_predictions(_write(tmp_path, results, indent), "el") == {"7": {"el": "a"}, "k": {"el": ""}}
 
 
 @pytest.mark.parametrize(
-  "old, new",
+  "results, message",
   [
-    (b'"th": {', b'"en": {'),
-    (b'"caption": []', b'"caption": [], "caption": []'),
-    (b'"caption": []', b'"caption/tokenized": [], "caption/tokenized": [], "caption": []'),
-    (b'"caption": []', b'"caption": [1]'),
-    (b'"th": {"caption": []}', b'"th": 1'),
-    (b'"th": {"caption": []}', b'"image/source": "x"'),
-    (b'"th": {', b'"xx": {'),
-    (b'"image/key": "a"', b'"image/key": ""'),
-    (b'"image/key": "a", ', b""),
-    (b'"image/locale": "de"', b'"image/locale": {"caption": []}'),
+    ([[]], r"results\[0\]: must be an object"),
+    ([{"image_id": 7, "caption": "a"}, {"image_id": 7}], r"results\[1\]: 'caption' is missing or no text"),
+    ([{"image_id": None, "caption": "a"}], r"results\[0\]: 'image_id' is missing"),
+    ([{"image_id": 7, "caption": "a"}, {"image_id": "7", "caption": "a"}], r"twice \(el 7 as results\[1\]\)"),
+    ([], "no prediction in it"),
   ],
 )
-def test_other_lines_of_a_release_are_left_to_the_careful_reading(old, new):
-  assert old in _RELEASED and layouts.released(_RELEASED.replace(old, new)) is None
+def test_bad_results_are_named(tmp_path, results, message):
+  with pytest.raises(UsageError, match=message):
+    read_predictions(_write(tmp_path, results), "el")
 
 
-@hypothesis.settings(max_examples=300, deadline=None, database=None)
-@hypothesis.given(
-  st.sampled_from([_LINE, _RELEASED]), st.integers(0, 200), st.integers(0, 3), st.binary(max_size=3)
+def test_results_need_a_language(tmp_path):
+  with pytest.raises(UsageError, match="names no language; give it with --language=CODE"):
+    read_predictions(_write(tmp_path, []))
+
+
+@pytest.mark.parametrize(
+  "head, annotations, results",
+  [
+    (b'{"info": {}', True, False),
+    (b'\n { "annotations" :', True, False),
+    (b'{"image/key": "annotations"', False, False),
+    (b'{"infos": 1', False, False),
+    (b'{"dataset": "x", "annotations": [', True, False),
+    (b'{"dataset": "x", "image/key": "k", "annotations": [', False, False),
+    (b" \n[", False, True),
+    (b"", False, False),
+  ],
 )
-def test_changed_lines_mean_the_same_both_ways(line, place, removed, added):
-  raw = line[:place] + added + line[place + removed :]
-  careful = _careful(raw)
-  found_predictions, found_released = layouts.predictions(raw), layouts.released(raw)
-  if found_predictions is not None:
-    (prediction,) = found_predictions
-    assert careful == {
-      "image/key": prediction.key,
-      "language": prediction.language,
-      "caption": prediction.caption,
-    }
-  if found_released is not None and (careful is not None or _is_utf8(raw)):
-    (released,) = found_released
-    assert (released.key, released.locale) == (careful["image/key"], careful.get("image/locale", ""))
-    captions = {name: value["caption"] for name, value in careful.items() if not name.startswith("image/")}
-    assert released.captions == {name: texts for name, texts in captions.items() if texts}
-
-
-def test_what_json_writes_is_known():
-  line = json.dumps(
-    {"image/key": "a", "language": "th", "caption": "แมว: 12:30"}, ensure_ascii=False
-  ).encode()
-  assert layouts.predictions(line)[0].caption == "แมว: 12:30"
+def test_layouts_are_told_by_the_first_bytes(head, annotations, results):
+  assert layouts.is_annotations(head) is annotations
+  assert layouts.is_results(head) is results

@@ -29,11 +29,11 @@ def test_scores_and_signature_are_the_same_in_any_order(seed):
     _shuffled(references, seed), _shuffled(predictions, seed + 9), metrics="all", bootstrap=20, health=True
   )
   assert first.table == second.table and first.health == second.health
-  for code, held in first.scores.items():
-    other = second.scores[code]
+  for code, held in first.statistics.items():
+    other = second.statistics[code]
     places = [other.keys.index(key) for key in held.keys]
-    for name, values in held.statistics.items():
-      np.testing.assert_array_equal(values, other.statistics[name][places])
+    for name, values in held.values.items():
+      np.testing.assert_array_equal(values, other.values[name][places])
   assert all(row.difference == 0 for row in compare({"a": first, "b": second}, resamples=20).rows)
 
 
@@ -55,7 +55,7 @@ def test_given_words_go_with_their_captions(swap):
   )
   result = score(references, {"k": {"en": "a z"}, "l": {"en": "c"}}, tokenizer="given", keep="words")
   assert result.words["en"].references[0] == tuple(text.lower() for text in given)
-  assert result.scores["en"].keys == ("k", "l")
+  assert result.statistics["en"].keys == ("k", "l")
 
 
 def test_other_references_are_another_hash():

@@ -2,7 +2,7 @@ import pytest
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import read_predictions, write_predictions
-from xmcap.scoring.predictions import check_predictions, fill_missing
+from xmcap.scoring.predictions import fill_missing, match_references
 
 _REFERENCES = {"k1": {"en": ["a"], "th": ["b"]}, "k2": {"en": ["c"]}}
 
@@ -118,7 +118,7 @@ def test_a_folder_in_the_folder_is_named(tmp_path):
 
 def test_missing_predictions_can_be_made_empty():
   predictions = {"k1": {"en": "x"}}
-  scored = check_predictions(_REFERENCES, predictions, missing="empty")
+  scored = match_references(_REFERENCES, predictions, missing="empty")
   assert scored == ("en", "th")
   filled, missing = fill_missing(_REFERENCES, predictions, scored)
   assert filled == {"k1": {"en": "x", "th": ""}, "k2": {"en": ""}}
@@ -130,21 +130,21 @@ def test_missing_predictions_can_be_made_empty():
 
 def test_what_to_do_about_missing_ones_is_one_of_two_words():
   with pytest.raises(UsageError, match="--missing=drop: choose refuse or empty"):
-    check_predictions(_REFERENCES, {}, missing="drop")
+    match_references(_REFERENCES, {}, missing="drop")
 
 
 def test_surplus_is_refused_even_where_missing_ones_are_empty():
   with pytest.raises(UsageError, match="1 unknown image among them"):
-    check_predictions(_REFERENCES, {"k3": {"en": ""}}, missing="empty")
+    match_references(_REFERENCES, {"k3": {"en": ""}}, missing="empty")
 
 
 def test_an_image_without_references_in_a_language_is_not_asked_for():
-  assert check_predictions(_REFERENCES, {"k1": {"en": "", "th": ""}, "k2": {"en": ""}}) == ("en", "th")
+  assert match_references(_REFERENCES, {"k1": {"en": "", "th": ""}, "k2": {"en": ""}}) == ("en", "th")
 
 
 def test_languages_choose_what_is_scored():
   predictions = {"k1": {"en": "", "de": ""}, "k2": {"en": ""}}
-  assert check_predictions(_REFERENCES, predictions, ["en"]) == ("en",)
+  assert match_references(_REFERENCES, predictions, ["en"]) == ("en",)
 
 
 @pytest.mark.parametrize(
@@ -165,17 +165,17 @@ def test_languages_choose_what_is_scored():
 )
 def test_what_does_not_fit_is_refused(predictions, message):
   with pytest.raises(UsageError, match=message):
-    check_predictions(_REFERENCES, predictions)
+    match_references(_REFERENCES, predictions)
 
 
 def test_asking_for_a_language_without_references_is_refused():
   with pytest.raises(UsageError, match="no references in de"):
-    check_predictions(_REFERENCES, {"k1": {"de": ""}}, ["de"])
+    match_references(_REFERENCES, {"k1": {"de": ""}}, ["de"])
   with pytest.raises(UsageError, match="the references hold no caption"):
-    check_predictions({"k": {}}, {})
+    match_references({"k": {}}, {})
 
 
 def test_only_the_first_few_are_listed():
   references = {f"k{i}": {"en": ["a"]} for i in range(5000)}
   with pytest.raises(UsageError, match=r"5,000 of 5,000 .* \(en k0, en k1, en k2, \.\.\.\)"):
-    check_predictions(references, {})
+    match_references(references, {})

@@ -122,9 +122,9 @@ def test_languages_choose(tmp_path):
 @pytest.mark.parametrize(
   "row, message",
   [
-    ({"en": {"caption": ["a"]}}, "line 2: no image/key"),
-    ({"image/key": 7}, "line 2: no image/key"),
-    ({"image/key": ""}, "line 2: no image/key"),
+    ({"en": {"caption": ["a"]}}, "line 2: 'image/key' is missing or no text"),
+    ({"image/key": 7}, "line 2: 'image/key' is missing or no text"),
+    ({"image/key": ""}, "line 2: 'image/key' is empty"),
     ({"image/key": "k"}, "line 2: image/key 'k' is on line 1 already"),
     ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a text"),
     ({"image/key": "m", "xx": {"caption": ["a"]}}, "line 2: unknown language 'xx'"),

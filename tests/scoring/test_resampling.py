@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from xmcap.scoring import resampling
-from xmcap.scoring.scores import Scores
+from xmcap.scoring.statistics import Statistics
 
 
 def _scores(values, keys=None, language="en"):
   keys = tuple(keys or (f"k{i:03}" for i in range(len(values))))
-  return {language: Scores(keys, {"cider": np.array(values, float)[:, None]}, len(values))}
+  return {language: Statistics(keys, {"cider": np.array(values, float)[:, None]}, len(values))}
 
 
 def test_interval_is_that_of_scipy():

@@ -7,7 +7,7 @@ import pytest
 from xmcap.errors import UsageError
 from xmcap.scoring import read_system, score
 from xmcap.scoring.result import read_table
-from xmcap.scoring.scores_file import read_scores, write_scores
+from xmcap.scoring.statistics_file import read_statistics, write_statistics
 
 _REFERENCES = {"b": {"en": ["a dog", "dogs"], "de": ["ein Hund"]}, "a": {"en": ["two cats"]}}
 _SIGNED = '"signature": "tokenizer:x"'
@@ -20,18 +20,18 @@ def result():
 
 
 def test_scores_are_read_back(result, tmp_path):
-  write_scores(tmp_path / "scores.npz", result.scores)
-  scores = read_scores(tmp_path / "scores.npz")
-  assert scores.keys() == result.scores.keys()
-  for code, held in result.scores.items():
+  write_statistics(tmp_path / "scores.npz", result.statistics)
+  scores = read_statistics(tmp_path / "scores.npz")
+  assert scores.keys() == result.statistics.keys()
+  for code, held in result.statistics.items():
     assert (scores[code].keys, scores[code].num_references) == (held.keys, held.num_references)
-    for name, values in held.statistics.items():
-      np.testing.assert_array_equal(scores[code].statistics[name], values)
+    for name, values in held.values.items():
+      np.testing.assert_array_equal(scores[code].values[name], values)
 
 
 def test_scores_are_the_same_bytes_each_time(result, tmp_path):
-  write_scores(tmp_path / "1", result.scores)
-  write_scores(tmp_path / "2", result.scores)
+  write_statistics(tmp_path / "1", result.statistics)
+  write_statistics(tmp_path / "2", result.statistics)
   assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
@@ -52,22 +52,22 @@ def test_notes_on_columns_are_not_read_as_there_are_no_columns(result, tmp_path)
 def test_what_holds_no_scores_is_refused(content, tmp_path):
   (tmp_path / "scores.npz").write_bytes(content)
   with pytest.raises(UsageError, match="no scores of xmcap in it.*write them with xmcap score"):
-    read_scores(tmp_path / "scores.npz")
+    read_statistics(tmp_path / "scores.npz")
 
 
 def test_objects_in_an_archive_are_never_unpickled(tmp_path):
   np.savez(tmp_path / "scores.npz", keys=np.array([{}], object))
   with pytest.raises(UsageError, match="no scores of xmcap"):
-    read_scores(tmp_path / "scores.npz")
+    read_statistics(tmp_path / "scores.npz")
 
 
 def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
-  write_scores(tmp_path / "scores.npz", result.scores)
+  write_statistics(tmp_path / "scores.npz", result.statistics)
   arrays = dict(np.load(tmp_path / "scores.npz"))
   arrays["en/cider_d"] = arrays["en/cider_d"][:1]
   np.savez(tmp_path / "scores.npz", **arrays)
   with pytest.raises(UsageError, match="do not fit together"):
-    read_scores(tmp_path / "scores.npz")
+    read_statistics(tmp_path / "scores.npz")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_holds_no_table_is_refused(content, message, tmp_path):
 
 def test_table_and_scores_must_belong_together(result, tmp_path):
   result.table.write(tmp_path)
-  write_scores(tmp_path / "scores.npz", score(_REFERENCES, _PREDICTIONS).scores)
+  write_statistics(tmp_path / "scores.npz", score(_REFERENCES, _PREDICTIONS).statistics)
   with pytest.raises(UsageError, match="are of different runs"):
     read_system(tmp_path)
 
@@ -110,7 +110,7 @@ def test_table_and_scores_must_belong_together(result, tmp_path):
 def test_table_and_scores_of_other_captions_are_noticed(result, tmp_path):
   other = {"b": {"en": "a dog", "de": "Hunde"}, "a": {"en": "two cats"}}
   result.table.write(tmp_path)
-  write_scores(tmp_path / "scores.npz", score(_REFERENCES, other, metrics=("cider_d", "bleu")).scores)
+  write_statistics(tmp_path / "scores.npz", score(_REFERENCES, other, metrics=("cider_d", "bleu")).statistics)
   with pytest.raises(UsageError, match="are of different runs"):
     read_system(tmp_path)
 
@@ -118,7 +118,7 @@ def test_table_and_scores_of_other_captions_are_noticed(result, tmp_path):
 def test_last_digits_may_differ_between_machines(result, tmp_path):
   rows = {code: {**row, "cider_d": row["cider_d"] * (1 + 1e-15)} for code, row in result.table.rows.items()}
   dataclasses.replace(result.table, rows=rows).write(tmp_path)
-  write_scores(tmp_path / "scores.npz", result.scores)
+  write_statistics(tmp_path / "scores.npz", result.statistics)
   assert read_system(tmp_path).table.rows == rows
 
 

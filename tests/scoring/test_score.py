@@ -37,8 +37,8 @@ def test_rows_of_the_table():
 
 def test_image_scores_average_to_the_row():
   result = score(_REFERENCES, _PREDICTIONS)
-  assert result.scores["th"].keys == ("k1", "k2")
-  mean = result.scores["en"].image_scores("cider").mean()
+  assert result.statistics["th"].keys == ("k1", "k2")
+  mean = result.statistics["en"].image_scores("cider").mean()
   assert mean == pytest.approx(result.table.rows["en"]["cider"], abs=1e-12)
 
 
@@ -170,7 +170,7 @@ def test_given_words_need_references_that_hold_them():
 def test_subset_leaves_images_out(tmp_path):
   (tmp_path / "keys").write_text("k3\nk1\n")
   result = score(_REFERENCES, _PREDICTIONS, subset=str(tmp_path / "keys"))
-  assert result.scores["en"].keys == ("k1", "k3")
+  assert result.statistics["en"].keys == ("k1", "k3")
   assert "subset:file#" in result.table.signature
 
 

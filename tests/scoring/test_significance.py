@@ -6,8 +6,8 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring import Difference, compare, significance, tables
-from xmcap.scoring.scores import Scores
 from xmcap.scoring.significance import System
+from xmcap.scoring.statistics import Statistics
 
 _SIGNATURE = "metric.cider:n=4|tokenizer:default-1[all]|languages:en th|xmcap:0.1.0"
 
@@ -15,7 +15,7 @@ _SIGNATURE = "metric.cider:n=4|tokenizer:default-1[all]|languages:en th|xmcap:0.
 def _system(values, signature=_SIGNATURE, references=2):
   """A system from language -> scores of images."""
   scores = {
-    code: Scores(
+    code: Statistics(
       tuple(f"k{i:03}" for i in range(len(of_language))),
       {"cider": np.array(of_language, float)[:, None]},
       references * len(of_language),

@@ -1,11 +1,11 @@
 import numpy as np
 
 from xmcap.scoring import score, slices
-from xmcap.scoring.scores import Scores
+from xmcap.scoring.statistics import Statistics
 
 _SCORES = {
-  "en": Scores(("a", "b", "c"), {"cider": np.array([[1.0], [2.0], [6.0]])}, 3),
-  "th": Scores(("a",), {"cider": np.array([[4.0]])}, 1),
+  "en": Statistics(("a", "b", "c"), {"cider": np.array([[1.0], [2.0], [6.0]])}, 3),
+  "th": Statistics(("a",), {"cider": np.array([[4.0]])}, 1),
 }
 
 
@@ -22,7 +22,7 @@ def test_regions_hold_the_images_of_a_locale():
 def test_images_of_a_region_are_counted_whatever_the_metrics():
   references = {"a": {"en": ["a"], "th": ["a"]}, "b": {"en": ["b"], "de": ["b"], "th": ["b"]}}
   predictions = {key: dict.fromkeys(of_image, "a") for key, of_image in references.items()}
-  scores = score(references, predictions, metrics="cider,bleu").scores
+  scores = score(references, predictions, metrics="cider,bleu").statistics
   found = slices.of(scores, {"a": "x", "b": "x"}).regions["x"]
   assert {code: found[code]["images"] for code in scores} == {"de": 1, "en": 2, "th": 2}
 

@@ -6,29 +6,29 @@ import sys
 
 import pytest
 
-from xmcap.scoring.workers import Workers, available
+from xmcap.scoring import workers
 
 _SCRIPT = """
 import os
 from xmcap.errors import UsageError
-from xmcap.scoring.workers import Workers
+from xmcap.scoring import workers
 
 def square(number):
   return number * number, os.getpid()
 
-def length(data):
-  return len(data)
-
 def fail(number):
   raise UsageError(f"no {number}")
 
-with Workers(2) as workers:
+def die(number):
+  os.kill(os.getpid(), 9)
+
 """
 
 
 def _run(*lines):
-  script = _SCRIPT + "".join(f"  {line}\n" for line in lines)
-  done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+  done = subprocess.run(
+    [sys.executable, "-c", _SCRIPT + "\n".join(lines)], capture_output=True, text=True, timeout=60
+  )
   assert done.returncode == 0, done.stderr
   return done.stdout.split()
 
@@ -37,59 +37,38 @@ def _square(number):
   return number * number, os.getpid()
 
 
-def test_one_process_is_this_one():
-  with Workers(1) as workers:
-    assert not workers.several and workers.start(_square, 2)() == (4, os.getpid())
-    assert [value for value, _ in workers.map(_square, [3, 1, 2], float, int)] == [9, 1, 4]
+@pytest.mark.parametrize("processes", [0, 1])
+def test_one_process_is_this_one(processes):
+  assert workers.share(_square, [3, 1], processes) == [(9, os.getpid()), (1, os.getpid())]
 
 
-def test_results_are_in_the_order_of_the_items():
-  printed = _run("print(*[value for value, _ in workers.map(square, [3, 1, 2, 5], float, int)])")
-  assert printed == ["9", "1", "4", "25"]
-
-
-def test_the_costliest_items_go_to_different_workers_in_turn():
-  pids = _run(
-    "pids = [pid for _, pid in workers.map(square, [1, 9, 8, 2], float, int)]",
-    "print(pids[1] != pids[2], os.getpid() in pids)",
+def test_results_are_in_the_order_of_the_items_and_of_several_processes():
+  printed = _run(
+    "found = workers.share(square, [3, 1, 2, 5], 2)",
+    "print(*[value for value, _ in found], len({pid for _, pid in found} - {os.getpid()}))",
   )
-  assert pids == ["True", "False"]
+  assert printed == ["9", "1", "4", "25", "2"]
 
 
-def test_a_worker_is_told_before_it_works():
-  lines = _run(
-    "workers.tell(0, os.write, 1, b'told\\n')",
-    "workers.map(square, [1, 9], float, int)",
-    "print('done')",
+def test_what_a_function_holds_need_not_be_picklable():
+  assert _run("held = lambda: 7", "print(*workers.share(lambda n: n + held(), [1, 2], 2))") == ["8", "9"]
+
+
+@pytest.mark.parametrize(
+  "function, said", [("fail", "no_7"), ("die", "a_worker_process_was_killed_(signal_9")]
+)
+def test_errors_keep_their_kind_and_words(function, said):
+  (printed,) = _run(
+    f"try: workers.share({function}, [7, 7], 2)",
+    "except Exception as error: print(str(error).replace(' ', '_'))",
   )
-  assert sorted(lines) == ["done", "told"]
-
-
-@pytest.mark.parametrize("call", ["workers.map(fail, [7], float, int)", "workers.start(fail, 7)()"])
-def test_errors_keep_their_kind_and_words(call):
-  printed = _run(f"try: {call}", "except UsageError as error: print(str(error).replace(' ', '_'))")
-  assert printed == ["no_7"]
+  assert printed.startswith(said)
 
 
 def test_a_process_with_threads_of_jax_is_not_forked(monkeypatch):
   monkeypatch.setitem(sys.modules, "jax", sys)
-  with Workers(2) as workers:
-    assert not workers.several and workers.map(_square, [2], float, int) == [(4, os.getpid())]
+  assert workers.share(_square, [2, 3], 2) == [(4, os.getpid()), (9, os.getpid())]
 
 
 def test_there_is_a_core():
-  assert available() >= 1
-
-
-@pytest.mark.parametrize("processes", [0, 1])
-def test_fewer_than_two_processes_are_this_one(processes):
-  with Workers(processes) as workers:
-    assert not workers.several
-
-
-def test_jobs_of_any_size_arrive():
-  lines = _run(
-    "sizes = [10, 3 << 20, 9 << 20, 0, 5 << 20, 1 << 20]",
-    "print(*workers.map(length, sizes, float, bytes))",
-  )
-  assert lines == [str(size) for size in (10, 3 << 20, 9 << 20, 0, 5 << 20, 1 << 20)]
+  assert workers.available() >= 1

@@ -19,8 +19,10 @@ from xmcap.t5x import adapter as t5x_adapter
 from xmcap.training import loop
 from xmcap.training import optimizer as optimizer_lib
 from xmcap.training.checkpoints.write import CheckpointPolicy
+from xmcap.training.hooks import hooks
 from xmcap.training.metrics import Progress
 from xmcap.training.objectives import CaptionObjective
+from xmcap.training.reporting.writers import Writers
 from xmcap.training.schedule import ConstantThenRsqrt
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import plan_state
@@ -39,8 +41,9 @@ def xmcap_losses(objective, stream, optimizer, run):
     return measured
 
   Progress.report = noted
-  loop.train(run, objective, stream, STEPS, optimizer, log_every=1, checkpoint=CheckpointPolicy(every=0),
-             partitioning=Partitioning(data=4, model=2), tensorboard=False, say=lambda line: None)  # fmt: skip
+  loop.train(run, objective, stream, STEPS, optimizer, checkpoint=CheckpointPolicy(every=0),
+             hooks=hooks(log_every=1), partitioning=Partitioning(data=4, model=2), writers=Writers(tensorboard=False),
+             say=lambda line: None)  # fmt: skip
   return losses[:STEPS]
 
 

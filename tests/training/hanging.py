@@ -18,10 +18,12 @@ from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import RestartError, XmcapError
 from xmcap.training import sharding
 from xmcap.training.checkpoints.retention import CheckpointPolicy
+from xmcap.training.hooks import hooks
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import stopping, watch
 from xmcap.training.loop import train
 from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.reporting.writers import Writers
 from xmcap.training.schedule import ConstantThenRsqrt
 
 STEPS, LIMIT = 6, 8.0
@@ -62,8 +64,9 @@ def run(model_dir, where, hangs):
     sharding.put_batch = hang_at_5
   optimizer = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
   seconds = LIMIT if where == "data" else 600
-  return train(model_dir, ToyObjective(), stream, STEPS, optimizer, evaluators=[Evaluator(where, hangs)], eval_every=4,
-               log_every=1, checkpoint=CheckpointPolicy(every=3), data_timeout=seconds, tensorboard=False,
+  return train(model_dir, ToyObjective(), stream, STEPS, optimizer, checkpoint=CheckpointPolicy(every=3),
+               hooks=hooks(log_every=1, evaluators=[Evaluator(where, hangs)], eval_every=4), data_timeout=seconds,
+               writers=Writers(tensorboard=False),
                from_scratch=where == "scratch")  # fmt: skip
 
 

@@ -1,17 +1,24 @@
+from types import SimpleNamespace
+
 import pytest
 
-from xmcap.training.hooks import Run, Starving
+from xmcap.training.hooks import Starving
+from xmcap.training.run import Run
 
 
-def run(step: int, waiting: float) -> Run:
-  return Run(step, 100, None, None, None, metrics={"waiting_for_data": waiting, "steps_per_second": 2.0})
+def run(step: int, waiting: float | None, reads: float = 0.0) -> Run:
+  stream = SimpleNamespace(workers=2)
+  feed = SimpleNamespace(stream=stream, rows=range(300), reading_rate=lambda start: reads)
+  metrics = {} if waiting is None else {"waiting_for_data": waiting, "steps_per_second": 2.0}
+  return Run("", step, 100, None, feed, None, None, lambda line: None, metrics=metrics)
 
 
 @pytest.mark.parametrize(
   "reads, said", [(900.0, "at the start this host read 900:"), (0.0, "a second: give")]
 )
 def test_a_host_whose_device_waits_for_data_says_so_once(caplog, reads, said):
-  starving = Starving(rows=300, reads=reads)
+  starving = Starving()
+  starving.begin(run(0, None, reads))
   for step, waiting in ((10, 0.05), (20, 0.4), (30, 0.6)):
     starving(run(step, waiting))
   (record,) = caplog.records
@@ -21,10 +28,10 @@ def test_a_host_whose_device_waits_for_data_says_so_once(caplog, reads, said):
 
 
 def test_no_warning_before_the_first_report(caplog):
-  Starving(rows=300, reads=0)(Run(1, 100, None, None, None))
+  Starving()(run(1, None))
   assert not caplog.records
 
 
 def test_a_device_that_only_waits(caplog):
-  Starving(rows=300, reads=0)(run(10, 1.0))
+  Starving()(run(10, 1.0))
   assert "100% of the time" in caplog.text

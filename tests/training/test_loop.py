@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 
 import gin
@@ -15,22 +16,27 @@ import pytest
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training import loop
+from xmcap.training import feed
 from xmcap.training.checkpoints.read import best_step, load_params
 from xmcap.training.checkpoints.retention import CheckpointPolicy
+from xmcap.training.hooks import hooks
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.reporting.writers import Writers
 from xmcap.training.schedule import ConstantThenRsqrt
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
 ROOT = Path(__file__).parents[2]
 
 
-def run(model_dir, total_steps=20, stream=None, **arguments):
+def run(model_dir, total_steps=20, stream=None, tensorboard=False, **arguments):
+  """Trains the toy; `arguments` are those of `train` and of `hooks`."""
   lines = []
-  settings = {"optimizer": OPTIMIZER, "log_every": 10, "tensorboard": False, "say": lines.append,
-              "checkpoint": CheckpointPolicy(every=7), **arguments}  # fmt: skip
+  of_hooks = {name: arguments.pop(name) for name in signature(hooks).parameters if name in arguments}
+  settings = {"optimizer": OPTIMIZER, "writers": Writers(tensorboard), "say": lines.append,
+              "hooks": hooks(**{"log_every": 10, **of_hooks}), "checkpoint": CheckpointPolicy(every=7),
+              **arguments}  # fmt: skip
   result = train(str(model_dir), ToyObjective(), stream or ToyStream(), total_steps, **settings)
   return result, lines
 
@@ -83,7 +89,7 @@ def test_says_what_the_host_reads_before_the_first_step(tmp_path, monkeypatch):
     asked.append((rows, start_step))
     return 1234.5
 
-  monkeypatch.setattr(loop, "reading_rate", reading_rate)
+  monkeypatch.setattr(feed, "reading_rate", reading_rate)
   stream = ToyStream()
   stream.workers = 3
   for steps in (7, 10):
@@ -127,7 +133,7 @@ def test_non_finite_steps_are_said_and_past_the_limit_stop_the_run(tmp_path):
   result, lines = run(tmp_path / "a", stream=ToyStream(bad_steps=[3, 5]))
   assert int(result.state.skipped) == 2 and any("2 non-finite steps skipped" in line for line in lines)
   assert np.isfinite(result.metrics["loss"])
-  with pytest.raises(XmcapError, match=r"not finite 4 steps in a row \(train.skip_limit 4\)"):
+  with pytest.raises(XmcapError, match=r"not finite 4 steps in a row \(hooks.skip_limit 4\)"):
     run(tmp_path / "b", stream=ToyStream(bad_steps=[8, 9, 10, 11]), skip_limit=4)
   assert_same(int(run(tmp_path / "b", 7)[0].state.step), 7)
 

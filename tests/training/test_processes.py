@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 STEPS = 20
 FLAGS = (
   "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=12",
-  *small_corpus.SMALLER, "--gin.EVALUATORS=[]", f"--gin.TOTAL_STEPS={STEPS}", "--gin.train.log_every=1",
+  *small_corpus.SMALLER, "--gin.EVALUATORS=[]", f"--gin.TOTAL_STEPS={STEPS}", "--gin.hooks.log_every=1",
   "--gin.CheckpointPolicy.every=5", "--gin.HostTimeouts.lost=25",
 )  # fmt: skip
 # Of four processes with two devices each, `model` joins devices of two: those feed the same rows.
@@ -58,7 +58,7 @@ def evaluation(corpus):
   """After the last step: the loss of a split, and captions of it."""
   return (
     "--gin.EVALUATORS=[@LossEvaluator(), @CaptionEvaluator()]", f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
-    "--gin.train.eval_every=0", "--gin.CaptionEvaluator.languages=['en','de']", "--gin.Predictor.batch_size=8",
+    "--gin.hooks.eval_every=0", "--gin.CaptionEvaluator.languages=['en','de']", "--gin.Predictor.batch_size=8",
     "--gin.Predictor.max_length=6", "--gin.CaptionEvaluator.metrics=('cider','chrf')",
   )  # fmt: skip
 

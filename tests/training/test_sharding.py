@@ -273,9 +273,11 @@ def main(folder):
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.training.checkpoints.read import load_params
   from xmcap.training.checkpoints.retention import CheckpointPolicy
+  from xmcap.training.hooks import hooks
   from xmcap.training.loop import train
   from xmcap.training.metrics import Progress
   from xmcap.training.optimizer import adam
+  from xmcap.training.reporting.writers import Writers
   from xmcap.training.schedule import ConstantThenRsqrt
 
   assert len(jax.devices()) == 8
@@ -306,8 +308,8 @@ def main(folder):
         "stream": stream,
         "total_steps": 10,
         "optimizer": Optimizer(rule, schedule),
-        "log_every": 1,
-        "tensorboard": False,
+        "hooks": hooks(log_every=1),
+        "writers": Writers(tensorboard=False),
         "say": lambda line: None,
         "checkpoint": CheckpointPolicy(every=0),
       }

@@ -72,14 +72,16 @@ def main(model_dir, total_steps):
   import time
 
   from xmcap.training.checkpoints.retention import CheckpointPolicy
+  from xmcap.training.hooks import hooks
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
+  from xmcap.training.reporting.writers import Writers
   from xmcap.training.schedule import ConstantThenRsqrt
 
   optimizer = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
   stream = ToyStream(on_batch=lambda step: time.sleep(0.01))
-  train(model_dir, ToyObjective(), stream, total_steps, optimizer, log_every=50,
-        checkpoint=CheckpointPolicy(every=25), tensorboard=False)  # fmt: skip
+  train(model_dir, ToyObjective(), stream, total_steps, optimizer, hooks=hooks(log_every=50),
+        checkpoint=CheckpointPolicy(every=25), writers=Writers(tensorboard=False))  # fmt: skip
 
 
 if __name__ == "__main__":

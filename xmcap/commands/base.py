@@ -1,4 +1,4 @@
-"""What the subcommands share: the parser, how a command is declared, and the gin options."""
+"""Common to the subcommands: the parser, the declaration of a command, and the options that several have."""
 
 import argparse
 import functools
@@ -10,14 +10,14 @@ from xmcap.errors import UsageError
 
 
 class Parser(argparse.ArgumentParser):
-  """argparse, but a wrong call is one line that says what to do."""
+  """argparse, but a wrong call is a UsageError of one line."""
 
   def error(self, message):
     raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-  """Shows defaults, but for options that are off or empty unless given."""
+  """Shows the defaults that are neither off nor empty."""
 
   def _get_help_string(self, action):
     return super()._get_help_string(action) if action.default else action.help
@@ -26,10 +26,9 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 def add_command(
   commands, name: str, run, summary: str, details: str = "", hands_words_on: bool = False
 ) -> argparse.ArgumentParser:
-  """Declares a subcommand: `run(arguments)` is called with what was parsed.
+  """Declares a subcommand, which calls `run(arguments)`.
 
-  What it returns, if anything, says that nothing but memory is left to be given back. One that `hands_words_on` gives
-  its arguments to another program as they are; those of all others must be UTF-8.
+  One that `hands_words_on` gives its arguments to another program as they are; those of all others must be UTF-8.
   """
   command = commands.add_parser(
     name,
@@ -49,6 +48,19 @@ def say(line: str) -> None:
   print(terminal.shown(line, limit=None), file=sys.stderr)
 
 
+def positive(text: str) -> int:
+  """The type of an option that is a number of at least 1."""
+  number = int(text) if text.isdecimal() else 0
+  if number < 1:
+    raise argparse.ArgumentTypeError(f"{text}: give a number of at least 1")
+  return number
+
+
+def add_processes(command) -> None:
+  """Adds the option that says how many processes share the work."""
+  command.add_argument("--processes", type=positive, metavar="N", help="default: one a core")
+
+
 def add_gin(command) -> None:
   """Adds the options that name gin files and override bindings."""
   group = command.add_argument_group("configuration")
@@ -63,7 +75,7 @@ def add_gin(command) -> None:
 
 
 def gin_files(arguments) -> list[str | Callable[[], None]]:
-  """The gin files of a command; a `model.json` among them, which is no gin, as a function that binds what it says."""
+  """The gin files of a command; a `model.json` among them, which is no gin, as a function that makes its bindings."""
   return [
     functools.partial(_bind_model, file) if file.endswith(".json") else file for file in arguments.gin_file
   ]
@@ -77,7 +89,7 @@ def _bind_model(path: str) -> None:
 
 
 def explained(arguments) -> bool:
-  """Prints the resolved configuration if that is all that was asked for; returns whether it was."""
+  """Prints the resolved configuration and returns True if --explain was given."""
   if arguments.explain:
     from xmcap import configuration
 

@@ -27,7 +27,7 @@ def _add_emoji36(corpora) -> None:
     "pictures of emoji with captions in 36 languages, made on this machine",
     "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
   )
-  command.add_argument("--out", required=True, metavar="DIR", help="where the corpus goes")
+  command.add_argument("--out", required=True, metavar="DIR", help="folder of the corpus")
   for name, default, text in (
     ("num_emoji", 60, "classes"),
     ("num_train", 120_000, "training pictures"),
@@ -38,7 +38,7 @@ def _add_emoji36(corpora) -> None:
     ("vocabulary_size", 4_500, "pieces of the SentencePiece model trained on the captions"),
   ):
     command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
-  command.add_argument("--processes", type=int, metavar="N", help="processes that draw; default: one a core")
+  base.add_processes(command)
   command.add_argument(
     "--difficulty",
     default="medium",
@@ -57,7 +57,7 @@ def _add_emoji36(corpora) -> None:
   command.add_argument(
     "--source", default="auto", metavar="WAY", help="of names and pictures: installed, debian, npm, or auto"
   )
-  command.add_argument("--cache", metavar="DIR", help="where fetched packages are kept")
+  command.add_argument("--cache", metavar="DIR", help="folder for fetched packages")
 
 
 def _build_emoji36(arguments) -> None:

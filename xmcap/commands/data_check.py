@@ -7,16 +7,8 @@ from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
-_STREAM_OPTIONS = (
-  "split",
-  "captions_per_image",
-  "image_size",
-  "target_length",
-  "languages",
-  "vocabulary",
-  "seed",
-)
-_DEFAULTS = {"captions_per_image": 4, "image_size": 224, "target_length": 64, "seed": 0}
+_SHOW_DEFAULTS = {"captions_per_image": 4, "image_size": 224, "target_length": 64, "seed": 0}
+_STREAM_OPTIONS = ("split", "languages", "vocabulary", *_SHOW_DEFAULTS)
 
 
 def add(actions) -> None:
@@ -44,27 +36,24 @@ def _add_check(actions) -> None:
   command.add_argument(
     "--out",
     metavar="DIR",
-    help="where check.json and check.jsonl, the list, go; default: the corpus's folder",
+    help="folder for check.json and check.jsonl, the list; default: the corpus's folder",
   )
   command.add_argument(
     "--max_characters", type=int, default=500, metavar="N", help="longer captions are counted"
   )
-  command.add_argument("--processes", type=int, metavar="N", help="default: one a core")
+  base.add_processes(command)
 
 
 def _check(arguments) -> None:
   import pathlib
 
   from xmcap.data import progress
-  from xmcap.data.checking import check as checking
-
-  if arguments.processes is not None and arguments.processes < 1:
-    raise UsageError(f"--processes={arguments.processes}: give at least 1")
+  from xmcap.data.checking import check
 
   with contextlib.ExitStack() as stack:
     if arguments.out or os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
-    report = checking.check(
+    found = check.check(
       arguments.dir,
       out=arguments.out,
       splits=arguments.split,
@@ -73,11 +62,11 @@ def _check(arguments) -> None:
       progress=progress.by_split(base.say, "records checked"),
     )
   listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
-  print(f"{report}\n\n{report.pictures:,} records checked; what was found is in {listed}")
-  if report.bad:
+  pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
+  print(*found, f"{pictures:,} records checked; each find is in {listed}", sep="\n\n")
+  if bad:
     raise XmcapError(
-      f"{arguments.dir}: {report.bad:,} of {report.pictures:,} records cannot be used ({listed} names them): "
-      "build it again"
+      f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used ({listed} names them): build it again"
     )
 
 
@@ -95,11 +84,11 @@ def _add_show(actions) -> None:
   command.add_argument(
     "--step", type=int, default=0, metavar="N", help="which batch, where a batch is the pictures of a sheet"
   )
-  group = command.add_argument_group("the stream", "With --gin_file the configuration says these.")
+  group = command.add_argument_group("the stream", "With --gin_file the configuration gives these.")
   group.add_argument("--split", metavar="NAME", help="default: train, or the first that there is")
-  group.add_argument("--captions_per_image", type=int, metavar="K", help="default: 4")
-  group.add_argument("--image_size", type=int, metavar="N", help="pixels; default: 224")
-  group.add_argument("--target_length", type=int, metavar="T", help="pieces; default: 64")
+  group.add_argument("--captions_per_image", type=base.positive, metavar="K", help="default: 4")
+  group.add_argument("--image_size", type=base.positive, metavar="N", help="pixels; default: 224")
+  group.add_argument("--target_length", type=base.positive, metavar="T", help="pieces; default: 64")
   group.add_argument("--languages", metavar="CODES", help="such as en,th,ar; default: all that it has")
   group.add_argument("--vocabulary", metavar="PATH", help="default: vocabulary.model in DIR")
   group.add_argument("--seed", type=int, metavar="N", help="default: 0")
@@ -119,9 +108,6 @@ def _show(arguments) -> None:
     raise UsageError(f"--{name} goes with DIR; with --gin_file write --gin.CaptionStream.{name}=VALUE")
   if arguments.overrides and not arguments.gin_file:
     raise UsageError(f"--gin.{arguments.overrides[0]} goes with --gin_file")
-  for name in ("captions_per_image", "image_size", "target_length"):
-    if given.get(name, 1) < 1:
-      raise UsageError(f"--{name}={given[name]}: give at least 1")
   if arguments.step < 0:
     raise UsageError(f"--step={arguments.step}: steps count from 0")
   if arguments.gin_file:
@@ -138,17 +124,14 @@ def _show(arguments) -> None:
   if arguments.gin_file:
     stream = show.configured_stream()
   else:
-    stream = show.stream_of(arguments.dir, count=arguments.count, **{**_DEFAULTS, **given})
-  outputs.keep_apart({"--out": arguments.out}, {"DIR": _files_of(stream.source.directory)})
+    stream = show.stream_of(arguments.dir, count=arguments.count, **{**_SHOW_DEFAULTS, **given})
+  directory = stream.source.directory
+  of_corpus = [entry.path for entry in os.scandir(directory)] if os.path.isdir(directory) else []
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": of_corpus})
   shown = show.examples(stream, arguments.step, arguments.count)
-  title = f"{os.path.basename(os.path.abspath(stream.source.directory))}, split {stream.source.split}"
+  title = f"{os.path.basename(os.path.abspath(directory))}, split {stream.source.split}"
   with outputs.held(arguments.out, arguments.prog, folder=False):
     show_page.write_sheet(
       arguments.out, shown, title, show.facts(stream, arguments.step), stream.target_lengths[-1]
     )
   print(f"{arguments.out}: {len(shown):,} pictures")
-
-
-def _files_of(directory: str) -> list[str]:
-  """The files of a corpus on this machine."""
-  return [entry.path for entry in os.scandir(directory)] if os.path.isdir(directory) else []

@@ -8,6 +8,8 @@ from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
+_WHAT = "lengths counted of records"
+
 
 def add(actions) -> None:
   """Declares the command."""
@@ -16,7 +18,7 @@ def add(actions) -> None:
     "index",
     _index,
     "write the index of caption lengths, which CaptionStream.target_lengths needs",
-    "Reads every record once. `xmcap data build` with a vocabulary writes it as it goes.",
+    "Reads every record once. `xmcap data build` with a vocabulary writes it too.",
   )
   command.add_argument("dir", metavar="DIR", help="a built corpus")
   command.add_argument(
@@ -28,16 +30,14 @@ def add(actions) -> None:
   command.add_argument(
     "--splits", default="", metavar="NAME,...", help="splits of DIR, with commas between; default: all"
   )
-  command.add_argument("--processes", type=int, metavar="N", help="processes that count; default: one a core")
+  base.add_processes(command)
 
 
 def _index(arguments) -> None:
-  from xmcap.data import length_writer, records
+  from xmcap.data import lengths, progress, records
   from xmcap.data.vocabulary import Vocabulary
   from xmcap.storage import addresses
 
-  if arguments.processes is not None and arguments.processes < 1:
-    raise UsageError(f"--processes={arguments.processes}: the least is 1")
   path = arguments.vocabulary or addresses.join(arguments.dir, "vocabulary.model")
   if not arguments.vocabulary and not addresses.is_file(path):
     raise UsageError(f"{arguments.dir} holds no vocabulary.model: name one with --vocabulary=PATH")
@@ -48,22 +48,18 @@ def _index(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
-    captions = length_writer.index(
-      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()
+    said = progress.by_split(base.say, _WHAT)
+    captions = lengths.write(
+      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=said
     )
   rate = sum(captions.values()) / (time.monotonic() - began)
-  said = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
-  print(f"{arguments.dir}/lengths: pieces of the captions, {said} ({rate:,.0f} a second), for {path}")
+  counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
+  print(f"{arguments.dir}/lengths: pieces of the captions, {counts} ({rate:,.0f} a second), for {path}")
 
 
 def write_absent(directory, vocabulary, splits, processes) -> None:
   """Writes the index of those of the splits of a corpus that have none."""
-  from xmcap.data import length_writer
+  from xmcap.data import lengths, progress
 
-  length_writer.index_absent(directory, vocabulary, splits, processes=processes, progress=_progress())
-
-
-def _progress():
-  from xmcap.data import progress
-
-  return progress.by_split(base.say, "lengths counted of records")
+  said = progress.by_split(base.say, _WHAT)
+  lengths.write_absent(directory, vocabulary, splits, processes=processes, progress=said)

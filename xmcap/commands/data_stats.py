@@ -10,7 +10,7 @@ def add(actions) -> None:
     "stats",
     _stats,
     "print captions, images, words, characters and replication for each language",
-    "XM3600, COCO-35L and CC3M-35L are compared with what was published of them.",
+    "XM3600, COCO-35L and CC3M-35L are compared with their published figures.",
   )
   command.add_argument("dir", metavar="DIR", help="a built corpus, or a folder with captions.jsonl")
   command.add_argument(
@@ -27,9 +27,9 @@ def add(actions) -> None:
     "--published",
     default="",
     metavar="NAME",
-    help="compare with xm3600, coco35l or cc3m35l, also where the folder does not say that it is that",
+    help="compare with xm3600, coco35l or cc3m35l, also where the folder does not name itself so",
   )
-  command.add_argument("--processes", type=int, metavar="N", help="processes that count; default: one a core")
+  base.add_processes(command)
 
 
 def _stats(arguments) -> None:

@@ -26,6 +26,7 @@ def _add_sxs(actions) -> None:
     "A rating from -3 to 3 says how the right caption compares with the left: 3 much better, 2 better, 1 slightly"
     " better, 0 similar, -1 slightly worse, -2 worse, -3 much worse.",
   )
+  several = {"action": "extend", "nargs": "+", "default": []}
   command.add_argument(
     "--ratings",
     metavar="FILE",
@@ -33,9 +34,7 @@ def _add_sxs(actions) -> None:
   )
   command.add_argument(
     "--scores",
-    action="extend",
-    nargs="+",
-    default=[],
+    **several,
     metavar="NAME=DIR",
     help="a rated system's folder from xmcap score, one for each system: correlates delta SxS with the metric",
   )
@@ -44,9 +43,7 @@ def _add_sxs(actions) -> None:
   command.add_argument("--raters", type=int, default=3, metavar="N", help="expected for each image")
   command.add_argument(
     "--comparisons",
-    action="extend",
-    nargs="+",
-    default=[],
+    **several,
     metavar="GROUP=FILE",
     help="CSV of m1, m2, lang, delta_sxs, delta_NAME...: correlates them for each group and for all; 'paper' for "
     "Tables 5 and 7 of the XM3600 paper, which give its Table 6",
@@ -92,51 +89,46 @@ def _add_thumb(actions) -> None:
 
 def _add_common(command) -> None:
   command.add_argument("--out", metavar="DIR", help="where the same is written as JSON, CSV and Markdown")
-  command.add_argument(
-    "--resamples", type=int, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none"
-  )
+  resamples = "of the bootstrap intervals; 0 for none"
+  command.add_argument("--resamples", type=int, default=1000, metavar="N", help=resamples)
   command.add_argument("--seed", type=int, default=0, metavar="N", help="of the resamples")
 
 
 def _sxs(arguments) -> None:
-  _check(arguments)
+  _check_numbers(arguments)
   if bool(arguments.ratings) == bool(arguments.comparisons):
     raise UsageError("xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper)")
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
       raise UsageError(f"--{name} goes with --ratings; --comparisons hold their own pairs and differences")
   from xmcap.scoring import inputs
-  from xmcap.scoring.human import comparisons, score_tables, sxs, sxs_ratings
+  from xmcap.scoring.human import rated_pairs, sxs, sxs_ratings
 
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
-  if arguments.comparisons:
-    inputs.check_pipes(
-      {f"--comparisons={option}": option.partition("=")[2] for option in arguments.comparisons}
-    )
-    paper = arguments.comparisons == ["paper"]
-    pairs = (
-      comparisons.read_published()
-      if paper
-      else comparisons.read(_named(arguments.comparisons, "comparisons"))
-    )
-    read = {} if paper else {"--comparisons": _named(arguments.comparisons, "comparisons").values()}
-    _show([comparisons.correlate(pairs, paper=paper, **bootstrap)], arguments, read)
-    return
-
-  scores = score_tables.read(_named(arguments.scores, "scores"), arguments.metric)
-  ratings = sxs_ratings.read(arguments.ratings)
-  results = [sxs.evaluate(ratings, baseline=arguments.baseline, raters=arguments.raters, **bootstrap)]
-  if scores:
-    pairs = sxs.compare(results[0].tallies, scores, arguments.metric)
-    results.append(comparisons.correlate(pairs, **bootstrap))
-  tables = [os.path.join(folder, "table.json") for folder in _named(arguments.scores, "scores").values()]
-  _show(results, arguments, {"--ratings": arguments.ratings, "--scores": tables})
+  if arguments.comparisons == ["paper"]:
+    pairs = rated_pairs.read_published()
+    _show([rated_pairs.correlate(pairs, paper=True, **bootstrap)], arguments, {})
+  elif arguments.comparisons:
+    groups = rate.named_paths("comparisons", arguments.comparisons)
+    inputs.check_pipes({f"--comparisons={group}": path for group, path in groups.items()})
+    findings = rated_pairs.correlate(rated_pairs.read(groups), **bootstrap)
+    _show([findings], arguments, {"--comparisons": groups.values()})
+  else:
+    folders = rate.named_paths("scores", arguments.scores)
+    scores = rated_pairs.read_scores(folders, arguments.metric)
+    ratings = sxs_ratings.read(arguments.ratings)
+    findings = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
+    if scores:
+      pairs = sxs.with_scores(findings[0].tallies, scores, arguments.metric)
+      findings.append(rated_pairs.correlate(pairs, **bootstrap))
+    tables = [os.path.join(folder, "table.json") for folder in folders.values()]
+    _show(findings, arguments, {"--ratings": arguments.ratings, "--scores": tables})
 
 
 def _thumb(arguments) -> None:
   from xmcap import languages
 
-  _check(arguments)
+  _check_numbers(arguments)
   if arguments.language:
     languages.get(arguments.language)
   for name in ("human", "drop_identical_references"):
@@ -145,30 +137,30 @@ def _thumb(arguments) -> None:
   from xmcap.scoring import inputs
   from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
 
-  inputs.check_pipes({"--ratings": arguments.ratings, "--references": arguments.references})
+  read = {"--ratings": arguments.ratings, "--references": arguments.references}
+  inputs.check_pipes(read)
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   ratings = thumb_ratings.read(arguments.ratings, arguments.language)
-  metrics = ()
+  metrics = []
   if arguments.references:
     metrics = thumb_correlations.correlate(
       ratings,
       thumb_ratings.read_references(arguments.references, ratings.keys, ratings.language or "en"),
       names=arguments.metrics.split(","),
       tokenizer=arguments.tokenizer,
-      human=arguments.human or _human(ratings.systems),
+      human=arguments.human or _human_system(ratings.systems),
       drop_identical_references=arguments.drop_identical_references,
       **bootstrap,
     )
-  read = {"--ratings": arguments.ratings, "--references": arguments.references}
   _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments, read)
 
 
-def _human(systems: Sequence[str]) -> str | None:
+def _human_system(systems: Sequence[str]) -> str | None:
   """Returns the system that THumB's own ratings call the people's, if it is there and not alone."""
   return "Human" if "Human" in systems and len(systems) > 1 else None
 
 
-def _check(arguments) -> None:
+def _check_numbers(arguments) -> None:
   from xmcap.scoring import options
 
   for name, lowest, highest in (
@@ -181,27 +173,14 @@ def _check(arguments) -> None:
       raise UsageError(f"--{name}={value}: give a number from {lowest} to {highest:,}")
 
 
-def _named(options: Sequence[str], name: str) -> dict[str, str]:
-  """Returns NAME -> PATH of options written NAME=PATH."""
-  named: dict[str, str] = {}
-  for option in options:
-    key, equals, path = option.partition("=")
-    if not (key and equals and path):
-      raise UsageError(f"--{name}={option}: write it as --{name}=NAME=PATH")
-    if key in named:
-      raise UsageError(f"--{name}: '{key}' is named twice; name each once")
-    named[key] = path
-  return named
-
-
-def _show(results: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:
-  """Prints results, and writes them to --out; UsageError if that would be over what was read."""
+def _show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:
+  """Prints findings, and writes them to --out; UsageError if that would be over what was read."""
   out = arguments.out
   if out:
-    outputs.keep_apart({"--out": [file for result in results for file in result.files(out)]}, read)
-  print("\n\n".join(result.terminal() for result in results))
+    outputs.keep_apart({"--out": [file for each in findings for file in each.files(out)]}, read)
+  print("\n\n".join(each.terminal() for each in findings))
   if out:
     with outputs.held(out, arguments.prog), outputs.together(out):
-      for result in results:
-        result.write(out)
+      for each in findings:
+        each.write(out)
     print(f"\n{out}: written")

@@ -7,35 +7,57 @@ from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError
 from xmcap.storage import outputs
 
+_LOCK_SECONDS = 120  # for which NFS may keep the lock of a host that has died, with a margin
+
 
 def add(commands) -> None:
   """Declares the commands."""
-  _add_train(commands)
-  _add_eval(commands)
-  _add_caption(commands)
-
-
-def _add_train(commands) -> None:
-  command = base.add_command(
+  train = base.add_command(
     commands, "train", _train, "train a model as gin files say", "Started again, a run goes on where it was."
   )
-  command.add_argument(
-    "--dry_run",
-    action="store_true",
-    help="check data, vocabulary, weights, folder, one step and the evaluators; train nothing",
+  _add_flag(
+    train, "dry_run", "check data, vocabulary, weights, folder, one step and the evaluators; train nothing"
   )
-  command.add_argument(
-    "--from_scratch",
-    action="store_true",
-    help="begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)",
+  _add_flag(
+    train,
+    "from_scratch",
+    "begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)",
   )
-  command.add_argument(
-    "--other_data",
-    action="store_true",
-    help="go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ...",
+  _add_flag(
+    train,
+    "other_data",
+    "go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ...",
   )
-  _add_hosts(command)
-  base.add_gin(command)
+  _add_hosts(train)
+  base.add_gin(train)
+
+  evaluate = base.add_command(
+    commands, "eval", _eval, "decode a split with a trained model and score it in each language"
+  )
+  _add_model_dir(evaluate)
+  _add_hosts(evaluate)
+  base.add_gin(evaluate)
+
+  caption = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
+  _add_model_dir(caption)
+  caption.add_argument(
+    "--languages", default="en", metavar="CODES", help="codes such as en,th,ar; all; trained"
+  )
+  _add_flag(caption, "json", "print predictions as JSONL")
+  caption.add_argument(
+    "--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest"
+  )
+  caption.add_argument("images", nargs="+", metavar="IMAGE", help="JPEG or PNG files")
+  base.add_gin(caption)
+
+
+def _add_flag(command, name: str, text: str) -> None:
+  command.add_argument(f"--{name}", action="store_true", help=text)
+
+
+def _add_model_dir(command) -> None:
+  text = "the folder that a training run wrote"
+  command.add_argument("--model_dir", required=True, metavar="DIR", help=text)
 
 
 def _add_hosts(command) -> None:
@@ -50,8 +72,8 @@ def _joined(arguments, training: bool):
   from xmcap.training.hosts import watch
 
   limits = watch.HangLimits() if training else None
-  place = (arguments.coordinator_address, arguments.num_processes, arguments.process_id)
-  return hosts.joined(*place, preemption=training, limits=limits)
+  process = (arguments.coordinator_address, arguments.num_processes, arguments.process_id)
+  return hosts.joined(*process, preemption=training, limits=limits)
 
 
 def _train(arguments) -> None:
@@ -66,11 +88,11 @@ def _train(arguments) -> None:
   configuration.parse(base.gin_files(arguments), arguments.overrides, base.search_paths(arguments))
   if base.explained(arguments):
     return
-  begins = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
+  allowed = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
   if arguments.dry_run:
     from xmcap.dry_run import run as dry_run
 
-    dry_run.dry_run(**begins)
+    dry_run.dry_run(**allowed)
     return
   import jax
 
@@ -78,28 +100,16 @@ def _train(arguments) -> None:
   from xmcap.training import loop
 
   with _joined(arguments, training=True), contextlib.ExitStack() as stack:
-    # The processes of a run share its folder, and the first holds it for them.
+    # The first process locks the run's folder for all.
     if jax.process_index() == 0:
       folder = configuration.macro("MODEL_DIR")
-      # Started again elsewhere after a host has died, it finds that host's lock for as long as NFS keeps it (90 s).
-      stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=120))
+      stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS))
     model_dir.check_model_dir()
-    result = loop.train(begun=model_dir.write_model_dir, **begins)
+    result = loop.train(begun=model_dir.write_model_dir, **allowed)
   if not result.finished:
     if "SIGINT" in result.message:
       raise KeyboardInterrupt
     raise RestartError(result.message)
-
-
-def _add_eval(commands) -> None:
-  command = base.add_command(
-    commands, "eval", _eval, "decode a split with a trained model and score it in each language"
-  )
-  command.add_argument(
-    "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
-  )
-  _add_hosts(command)
-  base.add_gin(command)
 
 
 def _eval(arguments) -> None:
@@ -114,22 +124,6 @@ def _eval(arguments) -> None:
     model_dir.evaluate()
 
 
-def _add_caption(commands) -> None:
-  command = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
-  command.add_argument(
-    "--model_dir", required=True, metavar="DIR", help="the folder that a training run wrote"
-  )
-  command.add_argument(
-    "--languages", default="en", metavar="CODES", help="codes such as en,th,ar; all; trained"
-  )
-  command.add_argument("--json", action="store_true", help="print predictions as JSONL")
-  command.add_argument(
-    "--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest"
-  )
-  command.add_argument("images", nargs="+", metavar="IMAGE", help="JPEG or PNG files")
-  base.add_gin(command)
-
-
 def _caption(arguments) -> None:
   from xmcap import languages
 
@@ -137,7 +131,7 @@ def _caption(arguments) -> None:
   platforms.take_gpu()
   from xmcap.evaluation import model_dir
 
-  # Pictures first: they are checked in a moment, and loading a model takes seconds.
+  # Pictures first, as an error in one should not wait for the model.
   contents = model_dir.read_pictures(arguments.images)
   files, search_paths = base.gin_files(arguments), base.search_paths(arguments)
   model_dir.parse(arguments.model_dir, files, arguments.overrides, search_paths)

@@ -1,5 +1,7 @@
 """The command by which people rate captions: makes the page, and joins what they saved with its key."""
 
+from collections.abc import Sequence
+
 from xmcap import terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -39,14 +41,28 @@ def add(actions) -> None:
   command.add_argument("--languages", metavar="CODES", help="only these; default: all in the files")
   command.add_argument("--limit", type=int, metavar="N", help="draw N pictures, each with all its captions")
   command.add_argument("--seed", type=int, default=0, metavar="N", help="of drawn pictures, order and sides")
-  command.add_argument(
-    "--rater",
-    default="",
-    metavar="NAME",
-    help="the name that the page proposes; order and sides depend on it",
-  )
+  rater = "the name that the page proposes; order and sides depend on it"
+  command.add_argument("--rater", default="", metavar="NAME", help=rater)
   command.add_argument("--join", metavar="KEY", help="the key of a page: join it with the RATINGS")
   command.add_argument("ratings", nargs="*", metavar="RATINGS", help="with --join: files that raters saved")
+
+
+def named_paths(option: str, values: Sequence[str]) -> dict[str, str]:
+  """Returns NAME -> PATH of the values of an option that are written NAME=PATH.
+
+  Raises:
+    UsageError: a value is written in another way, or a name comes twice.
+  """
+  paths: dict[str, str] = {}
+  for value in values:
+    name, _, path = value.partition("=")
+    name = name.strip()
+    if not (name and path):
+      raise UsageError(f"--{option}={value}: write it as --{option}=NAME=PATH")
+    if name in paths:
+      raise UsageError(f"--{option}={value}: '{name}' is named twice; name each once")
+    paths[name] = path
+  return paths
 
 
 def _rate(arguments) -> None:
@@ -95,16 +111,14 @@ def _make_page(arguments) -> None:
   from xmcap.scoring.references import read_references
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
-  paths = _named(arguments.predictions)
-  read = {f"--predictions={name}": path for name, path in paths.items()}
-  inputs.check_pipes({"--references": arguments.references, **read})
+  paths = named_paths("predictions", arguments.predictions)
+  inputs.check_pipes(
+    {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
+  )
   key = rating_page.key_path(arguments.out)
   outputs.keep_apart(
     {"--out": [arguments.out, key]},
-    {
-      "--predictions": list(paths.values()),
-      "--references": arguments.references,
-    },
+    {"--predictions": list(paths.values()), "--references": arguments.references},
   )
   with outputs.held_all([("--out", arguments.out, False), ("--out", key, False)], arguments.prog):
     systems = {name: read_predictions(path) for name, path in paths.items()}
@@ -127,7 +141,12 @@ def _make_page(arguments) -> None:
     f"{_count(len({item.key for item in items}), 'picture')}, "
     f"{_count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
   )
-  _print_equal_captions(items, arguments.protocol)
+  same = sum(len(set(item.captions)) == 1 for item in items)
+  if arguments.protocol == "sxs" and same:
+    print(f"the same caption twice: {_count(same, 'comparison')}; kept, as ties count")
+  shared = sum(len(item.systems) - 1 for item in items)
+  if arguments.protocol == "thumb" and shared:
+    print(f"equal to another system's caption of the picture, and rated with it: {_count(shared, 'caption')}")
   if references is not None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
@@ -136,31 +155,5 @@ def _make_page(arguments) -> None:
   print(f"when they have rated: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")
 
 
-def _print_equal_captions(items, protocol: str) -> None:
-  if protocol == "sxs":
-    same = sum(item.captions[0] == item.captions[1] for item in items)
-    if same:
-      print(f"the same caption twice: {_count(same, 'comparison')}; kept, as ties count")
-  else:
-    shared = sum(len(item.systems) - 1 for item in items)
-    if shared:
-      print(
-        f"equal to another system's caption of the picture, and rated with it: {_count(shared, 'caption')}"
-      )
-
-
 def _count(number: int, noun: str) -> str:
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _named(options: list[str]) -> dict[str, str]:
-  systems: dict[str, str] = {}
-  for option in options:
-    name, equals, path = option.partition("=")
-    name = name.strip()
-    if not (name and equals and path):
-      raise UsageError(f"--predictions={option}: give each system a name, as --predictions=NAME=FILE")
-    if name in systems:
-      raise UsageError(f"--predictions={option}: the name '{name}' is given twice; names must differ")
-    systems[name] = path
-  return systems

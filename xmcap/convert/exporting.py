@@ -1,22 +1,33 @@
-"""`xmcap convert --to=hf`: a captioner of ours, or its T5, to folders that transformers loads."""
+"""`xmcap convert --to=hf`: our captioner, or its T5 or ViT, to folders that transformers loads."""
 
 import json
 import pathlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from xmcap.convert import hf, hf_t5, hf_vit
-from xmcap.convert.detect import is_xmcap
 from xmcap.convert.importing import check_free, make_folder
-from xmcap.convert.pairs import SAME, TRANSPOSED, Pair, export_outputs
+from xmcap.convert.pairs import SAME, TRANSPOSED, expand, export_outputs
+from xmcap.convert.recognise import is_xmcap
 from xmcap.convert.source import T5_PARTS, parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models import model_json
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.tensors.files import Output, Tensor, write_safetensors
 from xmcap.training.checkpoints import weights
 
 PROJECTION = "projection.safetensors"
 PARTS = ("all", "t5", "vit")
+
+
+class _Folder(NamedTuple):
+  """A folder of transformers to be written: the class that loads it, its JSON files, its tensors, a note."""
+
+  loader: str
+  files: Mapping[str, Any]
+  outputs: Sequence[Output]
+  note: str
 
 
 def export(path: str, out: str, part: str | None = None, say: Callable[[str], None] = print) -> None:
@@ -40,60 +51,58 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
       f"{place}: --to=hf takes a run's folder, a checkpoint of one, or weights that xmcap converted"
     )
   given = weights.open_weights(place)
-  tensors = weights.one_by_one(given.tensors)
-  t5 = {name: tensor for name, tensor in tensors.items() if name.split("/")[0] in T5_PARTS}
-  vit = {name: tensor for name, tensor in tensors.items() if name.startswith("vit/")}
-  projection = {name: tensor for name, tensor in tensors.items() if name.startswith("projection/")}
-  for name in tensors:
-    if name not in t5 and name not in vit and name not in projection:
-      raise UsageError(
-        f"{given.where}: parameter {name} is no part of a captioner: nothing in transformers takes it"
-      )
-  whole = part in (None, "all") and bool(t5) and bool(vit)
-  wanted = (
-    {"t5": bool(t5), "vit": bool(vit)}
-    if part in (None, "all")
-    else {name: name == part for name in ("t5", "vit")}
-  )
-  for name, tensors in (("t5", t5), ("vit", vit)):
-    if part == name and not tensors:
-      raise UsageError(f"--part={part}: {given.where} has no {name}; it has {', '.join(given.parts())}")
+  parts = _split(weights.one_by_one(given.tensors), given.where)
+  projection = parts.pop("projection")
+  wanted = [name for name, tensors in parts.items() if tensors] if part in (None, "all") else [part]
+  for name in wanted:
+    if not parts[name]:
+      raise UsageError(f"--part={name}: {given.where} has no {name}; it has {', '.join(given.parts())}")
   model = _read_model(place, given.where)
+  whole = len(wanted) == 2
   # All is checked before anything is written.
-  jobs = []
-  if wanted["t5"]:
-    jobs.append(_t5(model, t5, folder / "t5" if whole else folder, given.where))
-  if wanted["vit"]:
-    jobs.append(_vit(model, vit, folder / "vit" if whole else folder, given.where))
-  for target, *_ in jobs:
+  folders = {}
+  for name in wanted:
+    config = model.config(name)
+    if config is None:
+      raise UsageError(f"{given.where}: its {model_json.NAME} says nothing of a {name}")
+    target = folder / name if whole else folder
+    folders[target] = (_t5 if name == "t5" else _vit)(config, parts[name], given.where)
     check_free(target, hf.WEIGHTS, hf.CONFIG)
   if whole:
     check_free(folder, PROJECTION)
-  for target, what, files, outputs, note in jobs:
+  for target, made in folders.items():
     make_folder(target)
-    size = write_safetensors(target / hf.WEIGHTS, outputs, {"format": "pt"}, say)
-    for name, content in files.items():
+    size = write_safetensors(target / hf.WEIGHTS, made.outputs, {"format": "pt"}, say)
+    for name, content in made.files.items():
       (target / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    say(f"{target}: {size / 1e6:,.1f} MB, {note}")
-    # A ViTModel's pooler is none of the captioner's.
-    option = ", add_pooling_layer=False" if what == "ViTModel" else ""
-    say(f"  transformers.{what}.from_pretrained({str(target)!r}{option})")
+    say(f"{target}: {size / 1e6:,.1f} MB, {made.note}")
+    # The pooler of a ViTModel is no part of the captioner.
+    option = ", add_pooling_layer=False" if made.loader == "ViTModel" else ""
+    say(f"  transformers.{made.loader}.from_pretrained({str(target)!r}{option})")
   if whole and projection:
-    pairs = [
-      Pair(("projection/kernel",), ("weight",), TRANSPOSED), Pair(("projection/bias",), ("bias",), SAME)
-    ]  # fmt: skip
+    pairs = expand([("projection/kernel", "weight", TRANSPOSED), ("projection/bias", "bias", SAME)])
     shapes = {name: tensor.shape for name, tensor in projection.items()}
-    write_safetensors(
-      folder / PROJECTION, export_outputs(pairs, projection, shapes, given.where), {"format": "pt"}, say
-    )
+    outputs = export_outputs(pairs, projection, shapes, given.where)
+    write_safetensors(folder / PROJECTION, outputs, {"format": "pt"}, say)
     say(f"{folder / PROJECTION}: weight and bias of the torch.nn.Linear between them")
-  left = [] if part in (None, "all") else [name for name in given.parts() if name not in _parts_of(part)]
-  if left:
-    say(f"not taken: {', '.join(left)}: --part={part} was asked for")
+  if part not in (None, "all"):
+    taken = T5_PARTS if part == "t5" else ("vit",)
+    if left := [name for name in given.parts() if name not in taken]:
+      say(f"not taken: {', '.join(left)}: --part={part} was asked for")
 
 
-def _parts_of(part: str) -> tuple[str, ...]:
-  return T5_PARTS if part == "t5" else ("vit",)
+def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Tensor]]:
+  """The parameters of `t5`, `vit` and `projection`."""
+  parts: dict[str, dict[str, Tensor]] = {"t5": {}, "vit": {}, "projection": {}}
+  for name, tensor in tensors.items():
+    first = name.split("/")[0]
+    part = "t5" if first in T5_PARTS else first
+    if part not in parts or part == name:
+      raise UsageError(
+        f"{where}: parameter {name} is no part of a captioner: nothing in transformers takes it"
+      )
+    parts[part][name] = tensor
+  return parts
 
 
 def _read_model(place: pathlib.Path, where: str) -> model_json.Model:
@@ -108,41 +117,30 @@ def _read_model(place: pathlib.Path, where: str) -> model_json.Model:
   )
 
 
-def _config(model: model_json.Model, part: str, where: str) -> Any:
-  config = model.config(part)
-  if config is None:
-    raise UsageError(f"{where}: its {model_json.NAME} says nothing of a {part}")
-  return config
-
-
-def _t5(model: model_json.Model, tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
-  config = _config(model, "t5", where)
-  pairs = hf_t5.t5_pairs(config)
-  outputs = export_outputs(pairs, tensors, parameter_shapes(config), where)
+def _t5(config: T5Config, tensors: Mapping[str, Tensor], where: str) -> _Folder:
+  outputs = export_outputs(hf_t5.t5_pairs(config), tensors, parameter_shapes(config), where)
   files = {
     hf.CONFIG: hf_t5.write_config(config, _dtype(outputs)),
     "generation_config.json": hf_t5.GENERATION_CONFIG,
   }
-  return folder, "MT5ForConditionalGeneration", files, outputs, f"the T5, {len(tensors)} parameters"
+  return _Folder("MT5ForConditionalGeneration", files, outputs, f"the T5, {len(tensors)} parameters")
 
 
-def _vit(model: model_json.Model, tensors: Mapping[str, Tensor], folder: pathlib.Path, where: str):
-  config = _config(model, "vit", where)
+def _vit(config: ViTConfig, tensors: Mapping[str, Tensor], where: str) -> _Folder:
   family = hf_vit.family_of(config)
   if family is None or ("vit/map_head/probe" in tensors) != (config.pool == "map"):
     raise UsageError(
       f"{where}: transformers has no class for a ViT with pool {config.pool!r}, pre_norm {config.pre_norm},"
       f" patch_bias {config.patch_bias}: give --part=t5"
     )
-  pairs = hf_vit.vit_pairs(family, config)
-  outputs = export_outputs(pairs, tensors, parameter_shapes(config), where)
+  outputs = export_outputs(hf_vit.vit_pairs(family, config), tensors, parameter_shapes(config), where)
   values, processor = hf_vit.write_config(family, config, _dtype(outputs))
   note = f"the ViT, {len(tensors)} parameters"
   if config.pool == "gap":
     note += "; its vector is the mean of last_hidden_state"
-  return folder, family.model, {hf.CONFIG: values, hf.PROCESSOR: processor}, outputs, note
+  return _Folder(family.model, {hf.CONFIG: values, hf.PROCESSOR: processor}, outputs, note)
 
 
-def _dtype(outputs: list[Output]) -> str:
+def _dtype(outputs: Sequence[Output]) -> str:
   names = {str(dtype) for output in outputs for dtype in output.dtypes}
   return names.pop() if len(names) == 1 else "float32"

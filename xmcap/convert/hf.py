@@ -1,6 +1,7 @@
 """A Hugging Face folder: config.json, model.safetensors or its shards."""
 
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,13 @@ from xmcap.convert.source import Source
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
 from xmcap.storage import strict_json
-from xmcap.tensors.files import PICKLES, Tensor, check_name, read_safetensors
+from xmcap.tensors.files import PICKLES, Tensor, check_name, is_file_name, read_safetensors, refuse_pickle
 from xmcap.terminal import shown
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PROCESSOR = hf_vit.PROCESSOR
 _LARGEST_JSON = 2**24
-"""Bytes. An index has some 100 a tensor."""
+"""Bytes. An index has some 100 for each tensor."""
 _ASKS = f"{CONFIG} asks"
 
 
@@ -27,14 +28,14 @@ def is_folder(path: pathlib.Path) -> bool:
 
 
 def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
-  """What a folder holds: an mT5 or a vision tower.
+  """The mT5 or the vision tower in a folder.
 
   Args:
     path: the folder.
-    pool: of a ViT, instead of its own.
+    pool: for a ViT, instead of its own.
 
   Raises:
-    UsageError: of a class that is not known, of a variant that ours is not, or files that are not whole.
+    UsageError: an unknown class, a variant that ours is not, or files that are not whole.
   """
   config = read_json(path / CONFIG)
   classes = config.get("architectures") or []
@@ -49,7 +50,7 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
   tensors = read_tensors(path)
   try:
     if model_type in hf_t5.DEFAULTS:
-      return _open_t5(path, config, name or "MT5ForConditionalGeneration", tensors)
+      return _open_t5(path, config, name or hf_t5.CLASSES[0], tensors)
     return _open_vit(path, config, name, tensors, pool)
   except (KeyError, TypeError, ValueError, AttributeError) as error:
     reason = f"{type(error).__name__}: {one_line(error)}"
@@ -61,8 +62,9 @@ def _open_t5(
 ) -> Source:
   config = hf_t5.read_config(given, str(path / CONFIG))
   pairs, notes = hf_t5.pairs_of_file(given, tensors, hf_t5.t5_pairs(config), str(path))
+  shared = tensors.get("shared.weight")
   for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-    if copy in tensors and "shared.weight" in tensors and not _equal(tensors[copy], tensors["shared.weight"]):
+    if copy in tensors and shared is not None and not _equal(tensors[copy], shared):
       raise UsageError(
         f"{tensors[copy].where}: {copy} differs from shared.weight: xmcap's stacks share one embedding"
       )
@@ -88,25 +90,19 @@ def _open_vit(
     what = f"tensors {', '.join(found)}" if found else f"no tensor {family.anchor}"
     raise UsageError(f"{path}: {what}: not one {family.model}, which {CONFIG} says it is")
   prefix = found[0].removesuffix(family.anchor)
-  may_drop, absent = dict(family.may_drop), []
-  if family.token and config.pool != "tok":
-    may_drop[prefix + family.token.replace(".", r"\.")] = (
-      f"the class token: pool {config.pool!r} does without"
-    )
   if config.pool == "tok" and not family.token:
     raise UsageError(
       f"--pool=tok: {family.model} has no class token; use one of {', '.join(set(POOLS) - {'tok'})}"
     )
-  has_head = any(name.startswith(f"{prefix}head.") for name in tensors)
-  if config.pool == "map" and not has_head:
-    absent.append("vit/map_head/")
+  may_drop, absent, without = dict(family.may_drop), [], f"pool {config.pool!r} does without"
+  if family.token and config.pool != "tok":
+    may_drop[re.escape(prefix + family.token)] = f"the class token: {without}"
   if config.pool != "map":
-    may_drop[prefix.replace(".", r"\.") + r"head\..*"] = (
-      f"the attention pooling: pool {config.pool!r} does without"
-    )
-  pairs = [
-    pair for pair in hf_vit.vit_pairs(family, config, prefix) if not pair.ours[0].startswith(tuple(absent))
-  ]
+    may_drop[re.escape(f"{prefix}head.") + ".*"] = f"the attention pooling: {without}"
+  elif not any(name.startswith(f"{prefix}head.") for name in tensors):
+    absent.append("vit/map_head/")
+  pairs = hf_vit.vit_pairs(family, config, prefix)
+  pairs = [pair for pair in pairs if not pair.ours[0].startswith(tuple(absent))]
   source = "" if processor else f"; no {PROCESSOR}: image_mean and image_std are {family.model}'s usual"
   notes = [f"pool {config.pool!r}{source}"]
   return Source(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)
@@ -121,46 +117,36 @@ def read_tensors(path: pathlib.Path) -> dict[str, Tensor]:
   if not (path / INDEX).is_file():
     if (path / WEIGHTS).is_file():
       return read_safetensors(path / WEIGHTS)
-    pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
-    if pickles:
-      raise UsageError(
-        f"{path / pickles[0]}: a pickle, which can run code when it is read, so xmcap never does: take {WEIGHTS} of"
-        " the same model, or write it where the model is trusted (transformers: save_pretrained)"
-      )
+    for file in sorted(path.iterdir()):
+      if file.suffix in PICKLES:
+        refuse_pickle(file)
     raise UsageError(f"{path}: neither {WEIGHTS} nor {INDEX} there")
-  places = read_json(path / INDEX).get("weight_map")
-  if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+  files = read_json(path / INDEX).get("weight_map")
+  if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
     raise UsageError(f"{path / INDEX}: no weight_map from names to files")
-  for name in places:
+  for name in files:
     check_name(name, str(path / INDEX))
-  files = sorted(set(places.values()))
-  for file in files:
-    plain = file.isprintable() and "\\" not in file and len(file) < 256
-    if file in ("", ".", "..") or pathlib.PurePath(file).name != file or not plain:
+  shards = sorted(set(files.values()))
+  for shard in shards:
+    if not is_file_name(shard):
       raise UsageError(
-        f"{path / INDEX}: {file[:80]!r} is no file of this folder: shards lie beside their index"
+        f"{path / INDEX}: {shard[:80]!r} is no file of this folder: shards lie beside their index"
       )
-    if not (path / file).is_file():
-      raise UsageError(f"{path / INDEX}: the shard {file} is absent: fetch it too")
+    if not (path / shard).is_file():
+      raise UsageError(f"{path / INDEX}: the shard {shard} is absent: fetch it too")
   tensors = {}
-  for file in files:
-    tensors |= _shard(path / file, [name for name, place in places.items() if place == file])
+  for shard in shards:
+    held, wanted = read_safetensors(path / shard), {name for name in files if files[name] == shard}
+    for name in wanted - held.keys():
+      raise UsageError(f"{path / shard}: no tensor {name}, which {INDEX} places there")
+    for name in held.keys() - wanted:
+      raise UsageError(f"{path / shard}: tensor {name} {held[name].shape} is not in {INDEX}")
+    tensors |= held
   return tensors
 
 
-def _shard(file: pathlib.Path, names: list[str]) -> dict[str, Tensor]:
-  held = read_safetensors(file)
-  for name in names:
-    if name not in held:
-      raise UsageError(f"{file}: no tensor {name}, which {INDEX} places there")
-  for name in held:
-    if name not in names:
-      raise UsageError(f"{file}: tensor {name} {held[name].shape} is not in {INDEX}")
-  return held
-
-
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """A JSON object from a file; UsageError if it is none."""
+  """A JSON object from a file; UsageError if it holds none."""
   try:
     with open(path, "rb") as file:
       raw = file.read(_LARGEST_JSON + 1)

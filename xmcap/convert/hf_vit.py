@@ -1,12 +1,13 @@
 """Vision towers of transformers (ViTModel, CLIPVisionModel, SiglipVisionModel): names, configuration, both ways."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap.convert.pairs import (
   JOINED,
   LEADING_ONE,
+  LEADING_ONES,
   PATCH,
   SAME,
   TRANSPOSED,
@@ -39,11 +40,11 @@ FIELDS = {
   "image_size": "image_size",
   "norm_epsilon": "layer_norm_eps",
 }
-"""Fields of ViTConfig, and what config.json calls them."""
+"""Fields of ViTConfig -> of config.json."""
 PROCESSOR = "preprocessor_config.json"
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-HALF = (0.5, 0.5, 0.5)
+_HALF = (0.5, 0.5, 0.5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,38 +52,35 @@ class Family:
   """One of transformers' vision towers.
 
   Attributes:
-    model: its class there.
-    model_type: of the tower's own config.json.
-    defaults: what transformers takes where config.json is silent.
-    anchor: a tensor that is in every file of it; what stands before it is the prefix of all.
-    rows, layer: the tables of names; `layer` of one layer, below `layer_prefix`.
-    pool: how the one vector is made.
-    pre_norm, patch_bias: as in ViTConfig.
-    position, token: names of the positions and of the class token, if there is one.
-    token_kind, position_kind: of the two together, and of the positions where the class token is not taken.
+    model, model_type, processor: its class, the type in its config.json, and the class of its preprocessor_config.json.
+    defaults: transformers' values where config.json is silent.
+    anchor: a tensor in every file of it; what stands before it is the prefix of all names.
+    rows: names of the parameters outside the layers and the attention pooling.
+    layer, layers: names in one layer, and the prefix of the layers.
+    position, token: names of the positions, and of the class token if there is one; with their kinds.
+    pool, pre_norm, patch_bias: as in ViTConfig.
     mean, std: of its pictures, where no preprocessor_config.json says.
-    may_drop: {pattern of a name without the prefix: reason}.
-    processor: the class of its preprocessor_config.json.
+    may_drop: {pattern of a name: reason}.
   """
 
   model: str
   model_type: str
+  processor: str
   defaults: Mapping[str, Any]
   anchor: str
   rows: list[Row]
   layer: list[Row]
-  layer_prefix: str
+  layers: str
+  position: str
+  position_kind: Kind
+  token: str | None
+  token_kind: Kind | None
   pool: str
   pre_norm: bool
   patch_bias: bool
-  position: str
-  token: str | None
-  token_kind: Kind | None
-  position_kind: Kind
   mean: tuple[float, ...]
   std: tuple[float, ...]
   may_drop: Mapping[str, str]
-  processor: str
 
 
 def _dense(ours: str, theirs: str) -> list[Row]:
@@ -93,38 +91,29 @@ def _norm(ours: str, theirs: str) -> list[Row]:
   return [(f"{ours}/scale", f"{theirs}.weight", SAME), (f"{ours}/bias", f"{theirs}.bias", SAME)]
 
 
-def _joined(ours: str, theirs: str) -> list[Row]:
-  names = ("query", "key", "value")
-  return [
-    (tuple(f"{ours}/{name}/kernel" for name in names), f"{theirs}.in_proj_weight", JOINED),
-    (tuple(f"{ours}/{name}/bias" for name in names), f"{theirs}.in_proj_bias", JOINED),
-    *_dense(f"{ours}/out", f"{theirs}.out_proj"),
-  ]
+def _layer(norms: tuple[str, str], attention: Sequence[str], mlp: tuple[str, str]) -> list[Row]:
+  rows = [*_norm("attention_norm", norms[0]), *_norm("mlp_norm", norms[1])]
+  for ours, theirs in zip(("query", "key", "value", "out"), attention, strict=True):
+    rows += _dense(f"attention/{ours}", theirs)
+  return [*rows, *_dense("mlp/wi", mlp[0]), *_dense("mlp/wo", mlp[1])]
 
 
-VIT_LAYER = [
-  *_norm("attention_norm", "layernorm_before"),
-  *_dense("attention/query", "attention.attention.query"),
-  *_dense("attention/key", "attention.attention.key"),
-  *_dense("attention/value", "attention.attention.value"),
-  *_dense("attention/out", "attention.output.dense"),
-  *_norm("mlp_norm", "layernorm_after"),
-  *_dense("mlp/wi", "intermediate.dense"),
-  *_dense("mlp/wo", "output.dense"),
-]
-CLIP_LAYER = [
-  *_norm("attention_norm", "layer_norm1"),
-  *_dense("attention/query", "self_attn.q_proj"),
-  *_dense("attention/key", "self_attn.k_proj"),
-  *_dense("attention/value", "self_attn.v_proj"),
-  *_dense("attention/out", "self_attn.out_proj"),
-  *_norm("mlp_norm", "layer_norm2"),
-  *_dense("mlp/wi", "mlp.fc1"),
-  *_dense("mlp/wo", "mlp.fc2"),
-]
-SIGLIP_HEAD = [
+_QKV = ("query", "key", "value")
+_VIT_LAYER = _layer(
+  ("layernorm_before", "layernorm_after"),
+  [*(f"attention.attention.{name}" for name in _QKV), "attention.output.dense"],
+  ("intermediate.dense", "output.dense"),
+)
+_CLIP_LAYER = _layer(
+  ("layer_norm1", "layer_norm2"),
+  [f"self_attn.{name}_proj" for name in ("q", "k", "v", "out")],
+  ("mlp.fc1", "mlp.fc2"),
+)
+_SIGLIP_HEAD = [
   ("map_head/probe", "head.probe", LEADING_ONE),
-  *_joined("map_head/attention", "head.attention"),
+  (tuple(f"map_head/attention/{name}/kernel" for name in _QKV), "head.attention.in_proj_weight", JOINED),
+  (tuple(f"map_head/attention/{name}/bias" for name in _QKV), "head.attention.in_proj_bias", JOINED),
+  *_dense("map_head/attention/out", "head.attention.out_proj"),
   *_norm("map_head/mlp_norm", "head.layernorm"),
   *_dense("map_head/mlp/wi", "head.mlp.fc1"),
   *_dense("map_head/mlp/wo", "head.mlp.fc2"),
@@ -137,61 +126,60 @@ _BESIDE = {
   r"logit_scale|logit_bias": "of the contrastive loss",
 }
 _SIZES = dict(
-  hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3
+  hidden_size=768,
+  intermediate_size=3072,
+  num_hidden_layers=12,
+  num_attention_heads=12,
+  num_channels=3,
+  image_size=224,
 )
 
-FAMILIES = (
-  Family(
-    model="ViTModel", model_type="vit", processor="ViTImageProcessor",
-    defaults=_SIZES | dict(image_size=224, patch_size=16, hidden_act="gelu", layer_norm_eps=1e-12, qkv_bias=True),
-    anchor="embeddings.patch_embeddings.projection.weight",
-    rows=[
-      ("patch_embedding/kernel", "embeddings.patch_embeddings.projection.weight", PATCH),
-      ("patch_embedding/bias", "embeddings.patch_embeddings.projection.bias", SAME),
-      *_norm("final_norm", "layernorm"),
-    ],
-    layer=VIT_LAYER, layer_prefix="encoder.layer.", pool="tok", pre_norm=False, patch_bias=True,
-    position="embeddings.position_embeddings", token="embeddings.cls_token",
-    token_kind=token_and_positions(lambda token: (1, 1, *token), lambda rows: (1, *rows)),
-    position_kind=later_positions(lambda rows: (1, *rows)), mean=HALF, std=HALF,
-    may_drop={
-      r"(.*\.)?pooler\.dense\.(weight|bias)": "the pooler: xmcap takes the class token as it is",
-      r"classifier\.(weight|bias)": "the classifier",
-    },
-  ),
-  Family(
-    model="CLIPVisionModel", model_type="clip_vision_model", processor="CLIPImageProcessor",
-    defaults=_SIZES | dict(image_size=224, patch_size=32, hidden_act="quick_gelu", layer_norm_eps=1e-5),
-    anchor="embeddings.patch_embedding.weight",
-    rows=[
-      ("patch_embedding/kernel", "embeddings.patch_embedding.weight", PATCH),
-      # The name is spelt so in transformers.
-      *_norm("pre_norm", "pre_layrnorm"),
-      *_norm("final_norm", "post_layernorm"),
-    ],
-    layer=CLIP_LAYER, layer_prefix="encoder.layers.", pool="tok", pre_norm=True, patch_bias=False,
-    position="embeddings.position_embedding.weight", token="embeddings.class_embedding",
-    token_kind=token_and_positions(lambda token: token, lambda rows: rows),
-    position_kind=later_positions(lambda rows: rows), mean=CLIP_MEAN, std=CLIP_STD, may_drop=_BESIDE,
-  ),
-  Family(
-    model="SiglipVisionModel", model_type="siglip_vision_model", processor="SiglipImageProcessor",
-    defaults=_SIZES | dict(
-      image_size=224, patch_size=16, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, vision_use_head=True
-    ),
-    anchor="embeddings.patch_embedding.weight",
-    rows=[
-      ("patch_embedding/kernel", "embeddings.patch_embedding.weight", PATCH),
-      ("patch_embedding/bias", "embeddings.patch_embedding.bias", SAME),
-      *_norm("final_norm", "post_layernorm"),
-    ],
-    layer=CLIP_LAYER, layer_prefix="encoder.layers.", pool="map", pre_norm=False, patch_bias=True,
-    position="embeddings.position_embedding.weight", token=None, token_kind=None, position_kind=SAME,
-    mean=HALF, std=HALF, may_drop=_BESIDE,
-  ),
+_VIT = Family(
+  "ViTModel", "vit", "ViTImageProcessor",
+  defaults=_SIZES | dict(patch_size=16, hidden_act="gelu", layer_norm_eps=1e-12, qkv_bias=True),
+  anchor="embeddings.patch_embeddings.projection.weight",
+  rows=[
+    ("patch_embedding/kernel", "embeddings.patch_embeddings.projection.weight", PATCH),
+    ("patch_embedding/bias", "embeddings.patch_embeddings.projection.bias", SAME),
+    *_norm("final_norm", "layernorm"),
+  ],
+  layer=_VIT_LAYER, layers="encoder.layer.",
+  position="embeddings.position_embeddings", position_kind=LEADING_ONE,
+  token="embeddings.cls_token", token_kind=LEADING_ONES,
+  pool="tok", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF,
+  may_drop={
+    r"(.*\.)?pooler\.dense\.(weight|bias)": "the pooler: xmcap takes the class token as it is",
+    r"classifier\.(weight|bias)": "the classifier",
+  },
 )  # fmt: skip
-
-_VIT, _CLIP, _SIGLIP = FAMILIES
+_CLIP = Family(
+  "CLIPVisionModel", "clip_vision_model", "CLIPImageProcessor",
+  defaults=_SIZES | dict(patch_size=32, hidden_act="quick_gelu", layer_norm_eps=1e-5),
+  anchor="embeddings.patch_embedding.weight",
+  rows=[
+    ("patch_embedding/kernel", "embeddings.patch_embedding.weight", PATCH),
+    *_norm("pre_norm", "pre_layrnorm"),  # transformers spells it so
+    *_norm("final_norm", "post_layernorm"),
+  ],
+  layer=_CLIP_LAYER, layers="encoder.layers.",
+  position="embeddings.position_embedding.weight", position_kind=SAME,
+  token="embeddings.class_embedding", token_kind=SAME,
+  pool="tok", pre_norm=True, patch_bias=False, mean=CLIP_MEAN, std=CLIP_STD, may_drop=_BESIDE,
+)  # fmt: skip
+_SIGLIP = Family(
+  "SiglipVisionModel", "siglip_vision_model", "SiglipImageProcessor",
+  defaults=_SIZES | dict(patch_size=16, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, vision_use_head=True),
+  anchor="embeddings.patch_embedding.weight",
+  rows=[
+    ("patch_embedding/kernel", "embeddings.patch_embedding.weight", PATCH),
+    ("patch_embedding/bias", "embeddings.patch_embedding.bias", SAME),
+    *_norm("final_norm", "post_layernorm"),
+  ],
+  layer=_CLIP_LAYER, layers="encoder.layers.",
+  position="embeddings.position_embedding.weight", position_kind=SAME, token=None, token_kind=None,
+  pool="map", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF, may_drop=_BESIDE,
+)  # fmt: skip
+FAMILIES = (_VIT, _CLIP, _SIGLIP)
 CLASSES = {
   "ViTModel": _VIT,
   "ViTForImageClassification": _VIT,
@@ -207,33 +195,34 @@ MODEL_TYPES = {
 
 
 def vit_pairs(family: Family, config: ViTConfig, prefix: str = "") -> list[Pair]:
-  """Every parameter of a ViT of ours and its name in transformers, below `prefix` there."""
-  pairs = expand(family.rows, "vit/", prefix)
+  """Every parameter of our ViT and its name in transformers, below `prefix` there."""
   positions: Row = ("position_embedding", family.position, family.position_kind)
   if family.token is not None and config.pool == "tok":
-    positions = (("class_token", "position_embedding"), (family.token, family.position), family.token_kind)
-  pairs += expand([positions], "vit/", prefix)
-  if config.pool == "map" and family.pool == "map":
-    pairs += expand(SIGLIP_HEAD, "vit/", prefix)
+    kind = token_and_positions(family.token_kind, family.position_kind)
+    positions = (("class_token", "position_embedding"), (family.token, family.position), kind)
+  elif family.token is not None:
+    positions = (*positions[:2], later_positions(family.position_kind))
+  head = _SIGLIP_HEAD if config.pool == "map" and family.pool == "map" else []
+  pairs = expand([*family.rows, positions, *head], "vit/", prefix)
   for n in range(config.depth):
-    pairs += expand(family.layer, f"vit/layers_{n}/", f"{prefix}{family.layer_prefix}{n}.")
+    pairs += expand(family.layer, f"vit/layers_{n}/", f"{prefix}{family.layers}{n}.")
   return pairs
 
 
 def read_config(
   family: Family, given: Mapping[str, Any], processor: Mapping[str, Any], where: str, pool: str | None
 ) -> ViTConfig:
-  """The ViT of ours that a config.json describes.
+  """Our configuration of the ViT that a config.json describes.
 
   Args:
-    family: which tower.
+    family: the tower.
     given: config.json.
     processor: preprocessor_config.json, or empty.
-    where: config.json's place, for messages.
+    where: the path of config.json, for messages.
     pool: instead of the family's own.
 
   Raises:
-    UsageError: it is of a variant that ours is not.
+    UsageError: it is a variant that ours is not.
   """
   values = {
     **family.defaults,
@@ -246,16 +235,18 @@ def read_config(
       f"{where}: hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has {', '.join(ACTIVATIONS)}"
     )
   if not values.get("qkv_bias", True) or values["num_channels"] != 3:
-    raise UsageError(f"{where}: qkv_bias {values.get('qkv_bias')}, num_channels {values['num_channels']}: xmcap's ViT "
-                     "has biases and three channels")  # fmt: skip
+    raise UsageError(
+      f"{where}: qkv_bias {values.get('qkv_bias')}, num_channels {values['num_channels']}: xmcap's ViT has biases and "
+      "three channels"
+    )
   for name in ("image_size", "patch_size"):
     if isinstance(values[name], list | dict):
       raise UsageError(
         f"{where}: {name} is {shown(repr(values[name]), 60)}; xmcap's pictures and patches are square: one number"
       )
   own = family.pool if values.get("vision_use_head", True) else "none"
-  fields = {ours: values[theirs] for ours, theirs in FIELDS.items()}
-  fields |= {
+  fields = {
+    **{ours: values[theirs] for ours, theirs in FIELDS.items()},
     "pool": pool or own,
     "activation": ACTIVATIONS[values["hidden_act"]],
     "pre_norm": family.pre_norm,
@@ -268,7 +259,7 @@ def read_config(
 
 
 def family_of(config: ViTConfig) -> Family | None:
-  """Which of transformers' towers a ViT of ours can be written as; None: none of them."""
+  """The tower of transformers that our ViT can be written as, if any."""
   if config.pool == "tok":
     return {(True, False): _CLIP, (False, True): _VIT}.get((config.pre_norm, config.patch_bias))
   return _SIGLIP if not config.pre_norm and config.patch_bias else None
@@ -276,36 +267,29 @@ def family_of(config: ViTConfig) -> Family | None:
 
 def write_config(family: Family, config: ViTConfig, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
   """config.json and preprocessor_config.json of transformers for a ViT of ours."""
-  names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+  activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
   values = {
     "architectures": [family.model],
     "model_type": family.model_type,
-    "hidden_size": config.width,
-    "intermediate_size": config.mlp_dim,
-    "num_hidden_layers": config.depth,
-    "num_attention_heads": config.num_heads,
+    **{theirs: getattr(config, ours) for ours, theirs in FIELDS.items()},
     "num_channels": 3,
-    "image_size": config.image_size,
-    "patch_size": config.patch_size,
-    "hidden_act": names[config.activation],
-    "layer_norm_eps": config.norm_epsilon,
+    "hidden_act": activations[config.activation],
     "torch_dtype": dtype,
   }
-  if family is _VIT:
-    values["qkv_bias"] = True
-  if family is _SIGLIP:
-    values["vision_use_head"] = config.pool == "map"
-  size = {"height": config.image_size, "width": config.image_size}
   processor = {
     "image_processor_type": family.processor,
     "do_resize": True,
-    "size": size,
+    "size": {"height": config.image_size, "width": config.image_size},
     "do_rescale": True,
     "rescale_factor": 1 / 255,
     "do_normalize": True,
     "image_mean": list(config.image_mean),
     "image_std": list(config.image_std),
   }
-  if family is _CLIP:
-    processor |= {"do_center_crop": False}
+  if family is _VIT:
+    values["qkv_bias"] = True
+  elif family is _SIGLIP:
+    values["vision_use_head"] = config.pool == "map"
+  else:
+    processor["do_center_crop"] = False
   return values, processor

@@ -1,22 +1,22 @@
 """`xmcap convert`: weights of other code bases to a folder of ours."""
 
+import math
 import os
 import pathlib
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from xmcap.convert.detect import open_source
-from xmcap.convert.pairs import Dropped, count, import_outputs
+from xmcap.convert.pairs import import_outputs
+from xmcap.convert.recognise import open_source
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import whole_files
-from xmcap.tensors.files import write_safetensors
+from xmcap.tensors.files import Output, write_safetensors
 from xmcap.training.checkpoints.weights import PARAMS
 
-# Fields of a run, not of the weights.
 _OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype")
+"""Fields of a configuration that belong to a run, not to the weights."""
 
 
 def convert(
@@ -31,8 +31,7 @@ def convert(
   Args:
     path: a Hugging Face folder, a t5x checkpoint, an .npz of big_vision.
     out: the new folder.
-    format_name: see `detect.open_source`.
-    pool: of a ViT, instead of its own.
+    format_name, pool: see `recognise.open_source`.
     say: prints a line.
 
   Raises:
@@ -52,7 +51,7 @@ def convert(
   )
   dtypes = ", ".join(sorted({str(dtype) for output in outputs for dtype in output.dtypes}))
   taken = len(source.tensors) - len(dropped)
-  say(f"{source.where}: {source.what}, {taken} tensors, {count(shapes):,} parameters, {dtypes}")
+  say(f"{source.where}: {source.kind}, {taken} tensors, {count(outputs):,} parameters, {dtypes}")
   for note in source.notes:
     say(f"note: {note}")
   for line in _dropped_lines(dropped):
@@ -63,25 +62,15 @@ def convert(
   part = "t5" if isinstance(source.config, T5Config) else "vit"
   model = model_json.Model(**{part: model_json.of_config(source.config, leave_out=_OF_A_RUN)})
   (folder / model_json.NAME).write_text(model_json.as_text(model), encoding="utf-8")
-  size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.what}, say)
+  size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.kind}, say)
   say(
     f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
   )
-  model = "the T5 of bb, bg or lg" if isinstance(source.config, T5Config) else "the ViT of bb, bg or lg"
-  say(f"next, {model}: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ...")
-  say(f"  and --gin.INITIAL_CHECKPOINT=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
-
-
-def _dropped_lines(dropped: Sequence[Dropped], most: int = 4) -> list[str]:
-  """A line a reason, with the names, or with the first few and how many there are."""
-  by_reason = defaultdict(list)
-  for tensor in dropped:
-    by_reason[tensor.reason].append(tensor.name)
-  lines = []
-  for reason, names in by_reason.items():
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    lines.append(f"{', '.join(names[:most])}{more}: {reason}")
-  return lines
+  tower = "T5" if part == "t5" else "ViT"
+  say(
+    f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ..."
+  )
+  say(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
 
 
 def check_free(folder: pathlib.Path, *files: str) -> None:
@@ -100,3 +89,18 @@ def make_folder(folder: pathlib.Path) -> None:
   except OSError as error:
     raise UsageError(f"--out={folder}: cannot be made ({error.strerror})") from None
   whole_files.clear(folder)
+
+
+def count(outputs: Sequence[Output]) -> int:
+  """How many numbers are written."""
+  return sum(math.prod(shape) for output in outputs for shape in output.shapes)
+
+
+def _dropped_lines(dropped: Mapping[str, str], most: int = 4) -> list[str]:
+  """A line for each reason, with the first few names and how many more there are."""
+  lines = []
+  for reason in dict.fromkeys(dropped.values()):
+    names = [name for name in dropped if dropped[name] == reason]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    lines.append(f"{', '.join(names[:most])}{more}: {reason}")
+  return lines

@@ -1,7 +1,6 @@
-"""Which tensor of ours is which of theirs: a format is a table of pairs, checked in full before a byte is written."""
+"""The pairs of our parameters and another format's tensors; all are checked before a byte is written."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -16,23 +15,32 @@ Arrays = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-  """How tensors of ours and of theirs that hold the same numbers differ.
+  """How our tensors and theirs that hold the same numbers differ.
 
   Attributes:
     their_shapes: our shapes -> theirs.
     to_ours: (their arrays, our shapes) -> our arrays.
-    to_theirs: (our arrays, their shapes) -> their arrays.
-    added: the indices of ours that are a sum of theirs, kept in float32 so that nothing is rounded.
+    to_theirs: (our arrays, their shapes) -> their arrays; None: nothing is exported by this kind.
+    added: the indices of our arrays that are a sum of theirs, kept in float32 so that nothing is rounded.
   """
 
   their_shapes: Callable[[Sequence[Shape]], Sequence[Shape]]
   to_ours: Callable[[Arrays, Sequence[Shape]], Arrays]
-  to_theirs: Callable[[Arrays, Sequence[Shape]], Arrays]
+  to_theirs: Callable[[Arrays, Sequence[Shape]], Arrays] | None = None
   added: tuple[int, ...] = ()
 
 
+def reshaped(their_shape: Callable[[Shape], Shape]) -> Kind:
+  """The same numbers in the same order; `their_shape` maps our shape to theirs."""
+  return Kind(
+    lambda ours: [their_shape(ours[0])],
+    lambda theirs, shapes: [theirs[0].reshape(shapes[0])],
+    lambda ours, shapes: [ours[0].reshape(shapes[0])],
+  )
+
+
 def _permuted(order: tuple[int, ...]) -> Kind:
-  back = tuple(int(axis) for axis in np.argsort(order))
+  back = tuple(np.argsort(order).tolist())
   return Kind(
     lambda ours: [tuple(ours[0][axis] for axis in back)],
     lambda theirs, _: [theirs[0].transpose(order)],
@@ -40,52 +48,36 @@ def _permuted(order: tuple[int, ...]) -> Kind:
   )
 
 
-def reshaped(their_shape: Callable[[Shape], Shape]) -> Kind:
-  """The same numbers in the same order under another shape, which is a function of ours."""
-  return Kind(
-    lambda ours: [tuple(their_shape(ours[0]))],
-    lambda theirs, shapes: [theirs[0].reshape(shapes[0])],
-    lambda ours, shapes: [ours[0].reshape(shapes[0])],
-  )
-
-
 SAME = reshaped(lambda shape: shape)
 TRANSPOSED = _permuted((1, 0))
-"""[in, out] of ours is torch's [out, in]."""
+"""Ours is [in, out], torch's [out, in]."""
 PATCH = _permuted((2, 3, 1, 0))
-"""[height, width, channel, out] of ours is torch's [out, channel, height, width]."""
+"""Ours is [height, width, channel, out], torch's [out, channel, height, width]."""
 LEADING_ONE = reshaped(lambda shape: (1, *shape))
 LEADING_ONES = reshaped(lambda shape: (1, 1, *shape))
-
 JOINED = Kind(
   lambda ours: [(sum(shape[-1] for shape in ours), *ours[0][:-1])],
   lambda theirs, shapes: [part.T for part in np.split(theirs[0], len(shapes))],
   lambda ours, _: [np.concatenate([part.T for part in ours])],
 )
-"""Query, key and value of ours are one tensor of torch, one below the other; kernels or biases."""
+"""Our query, key and value (kernels or biases) are one tensor of torch, one below the other."""
+TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], theirs[0].T])
+"""Their embedding is our embedding and, transposed, the kernel of our logits."""
 
 
-def _one_way(*_):
-  raise NotImplementedError("nothing is exported by this kind")
+def token_and_positions(token: Kind, positions: Kind) -> Kind:
+  """Our class token is their token plus the first of their positions; our positions are the others.
 
-
-TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], theirs[0].T], _one_way)
-"""Their embedding is our embedding and, transposed, the kernel of our logits. One way only."""
-
-
-def token_and_positions(token: Callable[[Shape], Shape], positions: Callable[[Shape], Shape]) -> Kind:
-  """Our class token is their token plus the first of their positions; our positions are the rest.
-
-  Back, the token takes it all and the first position is zero: the sum, which is all that counts, is the same.
+  On the way out the first position is zero: only the sum counts.
 
   Args:
-    token: [width] -> their shape of the class token.
-    positions: [1 + num_patches, width] -> their shape of the positions.
+    token: [width] -> their class token.
+    positions: [1 + patches, width] -> their positions.
   """
 
   def their_shapes(ours):
-    (width,), (patches, _) = ours
-    return [tuple(token((width,))), tuple(positions((patches + 1, width)))]
+    patches, width = ours[1]
+    return [*token.their_shapes(ours[:1]), *positions.their_shapes([(patches + 1, width)])]
 
   def to_ours(theirs, shapes):
     rows = theirs[1].reshape(-1, shapes[1][1])
@@ -98,12 +90,11 @@ def token_and_positions(token: Callable[[Shape], Shape], positions: Callable[[Sh
   return Kind(their_shapes, to_ours, to_theirs, added=(0,))
 
 
-def later_positions(positions: Callable[[Shape], Shape]) -> Kind:
-  """Our positions are theirs but the first, which was that of a class token we do not take. One way only."""
+def later_positions(positions: Kind) -> Kind:
+  """Our positions are all of theirs but the first, which belongs to a class token that is not taken."""
   return Kind(
-    lambda ours: [tuple(positions((ours[0][0] + 1, ours[0][1])))],
+    lambda ours: positions.their_shapes([(ours[0][0] + 1, ours[0][1])]),
     lambda theirs, shapes: [theirs[0].reshape(-1, shapes[0][1])[1:]],
-    _one_way,
   )
 
 
@@ -129,81 +120,70 @@ def expand(rows: Iterable[Row], ours: str = "", theirs: str = "") -> list[Pair]:
   return [Pair(names(mine, ours), names(other, theirs), kind) for mine, other, kind in rows]
 
 
-@dataclasses.dataclass(frozen=True)
-class Dropped:
-  """A tensor that stays behind, by a rule that names it, and why."""
-
-  name: str
-  reason: str
-
-
 def import_outputs(
   pairs: Sequence[Pair],
   source: Mapping[str, Tensor],
   shapes: Mapping[str, Shape],
   where: str,
   asked_by: str,
-  may_drop: Mapping[str, str] | None = None,
-) -> tuple[list[Output], list[Dropped]]:
-  """What to write for a model of ours from tensors of theirs; every tensor of both sides is used once.
+  may_drop: Mapping[str, str],
+) -> tuple[list[Output], dict[str, str]]:
+  """The outputs for a model of ours from their tensors; every tensor of both sides is used once.
 
   Args:
-    pairs: the format's.
+    pairs: of the format.
     source: their tensors.
-    shapes: of the model that they are to become.
+    shapes: of our model.
     where: the source, for messages.
-    asked_by: what says that the tensors must be there and so large, such as `config.json asks`.
-    may_drop: {pattern of a whole name of theirs: reason}: what may be there and is not used.
+    asked_by: why the tensors must be there with their shapes, such as `config.json asks`.
+    may_drop: {pattern of a whole name of theirs: reason}: tensors that may be there and are not used.
+
+  Returns:
+    The outputs, and {name: reason} of the tensors that are not used.
 
   Raises:
     UsageError: a tensor is missing, of another shape, no float, or has no place.
   """
-  _check_once([name for pair in pairs for name in pair.ours], shapes, "this model", where)
-  used: dict[str, Pair] = {}
-  outputs = []
+  _check_each_once(pairs, shapes, where)
+  outputs, used = [], {}
   for pair in pairs:
     our_shapes = [tuple(shapes[name]) for name in pair.ours]
     tensors = []
     for name, wanted in zip(pair.theirs, pair.kind.their_shapes(our_shapes), strict=True):
       tensors.append(_given(source, name, wanted, where, asked_by))
       if name in used:
-        raise UsageError(
-          f"{where}: tensor {name} would be used twice, for {used[name].ours[0]} and {pair.ours[0]}"
-        )
-      used[name] = pair
-    dtype = tensors[0].dtype
-    dtypes = [np.dtype(np.float32) if i in pair.kind.added else dtype for i in range(len(pair.ours))]
+        raise UsageError(f"{where}: tensor {name} would be used twice, for {used[name]} and {pair.ours[0]}")
+      used[name] = pair.ours[0]
+    dtypes = [
+      np.dtype(np.float32) if i in pair.kind.added else tensors[0].dtype for i in range(len(pair.ours))
+    ]
     outputs.append(_output(pair.ours, our_shapes, dtypes, pair.theirs, tensors, pair.kind.to_ours))
-  dropped = []
-  for name in source:
-    if name not in used:
-      reason = next((why for rule, why in (may_drop or {}).items() if re.fullmatch(rule, name)), None)
-      if reason is None:
-        raise UsageError(
-          f"{where}: tensor {name} {source[name].shape} has no place in a model such as {asked_by} for"
-        )
-      dropped.append(Dropped(name, reason))
-  return outputs, dropped
+  dropped = {}
+  for name in source.keys() - used:
+    reason = next((why for rule, why in may_drop.items() if re.fullmatch(rule, name)), None)
+    if reason is None:
+      raise UsageError(
+        f"{where}: tensor {name} {source[name].shape} has no place in a model such as {asked_by} for"
+      )
+    dropped[name] = reason
+  return outputs, dict(sorted(dropped.items()))
 
 
 def export_outputs(
   pairs: Sequence[Pair], source: Mapping[str, Tensor], shapes: Mapping[str, Shape], where: str
-):
-  """The other way: their tensors from ours; every tensor of ours below the pairs' names is used once.
+) -> list[Output]:
+  """The reverse: the outputs for their model from our tensors, each of which is used once.
 
   Args:
-    pairs: the format's.
-    source: our tensors, those of this part of the model alone.
+    pairs: of the format.
+    source: our tensors of this part of the model.
     shapes: of the model that the configuration describes.
     where: the source, for messages.
-
-  Returns:
-    The outputs.
 
   Raises:
     UsageError: a parameter is missing, of another shape, or has no place.
   """
-  _check_once([name for pair in pairs for name in pair.ours], shapes, "this model", where)
+  _check_each_once(pairs, shapes, where)
   for name in source:
     if name not in shapes:
       raise UsageError(
@@ -236,16 +216,12 @@ def _given(source: Mapping[str, Tensor], name: str, wanted: Shape, where: str, a
   return tensor
 
 
-def _check_once(made: Sequence[str], shapes: Mapping[str, Shape], model: str, where: str) -> None:
-  """Each parameter of the model is made by one pair: a slip in a table shows before anything is written."""
-  twice = {name for name in made if made.count(name) > 1} if len(set(made)) < len(made) else set()
-  for names, what in (
-    (twice, "made twice"), (set(shapes) - set(made), "not made"), (set(made) - set(shapes), "unknown"),
-  ):  # fmt: skip
-    if names:
-      raise UsageError(
-        f"{where}: parameters {what} of {model}: {', '.join(sorted(names)[:3])}; no such conversion"
-      )
+def _check_each_once(pairs: Sequence[Pair], shapes: Mapping[str, Shape], where: str) -> None:
+  """Refuses a table that does not make each parameter of the model exactly once."""
+  made = [name for pair in pairs for name in pair.ours]
+  if len(made) != len(shapes) or set(made) != set(shapes):
+    wrong = set(made) ^ set(shapes) or {name for name in made if made.count(name) > 1}
+    raise UsageError(f"{where}: no such conversion: it does not make {', '.join(sorted(wrong)[:3])} once")
 
 
 def _output(names, shapes, dtypes, read: Sequence[str], tensors: Sequence[Tensor], change) -> Output:
@@ -258,8 +234,3 @@ def _output(names, shapes, dtypes, read: Sequence[str], tensors: Sequence[Tensor
     return [np.asarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
 
   return Output(names, [tuple(shape) for shape in shapes], dtypes, make, tensors[0].group)
-
-
-def count(shapes: Mapping[str, Shape]) -> int:
-  """How many numbers."""
-  return sum(math.prod(shape) for shape in shapes.values())

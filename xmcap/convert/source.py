@@ -1,4 +1,4 @@
-"""What every format's reader gives: tensors by their names, and the model of ours that they are."""
+"""A model that a format's reader found: tensors by their names, and our configuration of it."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,22 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax import traverse_util
 
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
 from xmcap.models import stacking
+from xmcap.models.captioner import Captioner
 from xmcap.models.limits import FieldError
-from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
-from xmcap.models.vit import ViT, ViTConfig
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.tensors.files import Tensor
 
 T5_PARTS = ("token_embedder", "encoder", "decoder")
+
+# The other part of a captioner of which one part is wanted.
+_SMALL_VIT = ViTConfig(8, 1, 8, 1, 8, 8)
+_SMALL_T5 = T5Config(8, 8, 1, 8, 1, 1, 8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,18 +29,17 @@ class Source:
   """A model that was found, not yet read.
 
   Attributes:
-    what: names it, such as `MT5ForConditionalGeneration`.
+    kind: such as `MT5ForConditionalGeneration`.
     where: file or folder.
     tensors: by their names.
-    config: the model of ours that they are.
-    pairs: which tensor is which parameter.
-    asked_by: what says how large the tensors must be, such as `config.json asks`.
-    may_drop: {pattern of a whole name: reason}: see `pairs.import_outputs`.
+    config: of our model.
+    pairs: of tensors and parameters.
+    asked_by, may_drop: see `pairs.import_outputs`.
     absent: prefixes of parameters that the source cannot have; they begin fresh.
-    notes: what else the user has to know, a line each.
+    notes: further lines for the user.
   """
 
-  what: str
+  kind: str
   where: str
   tensors: Mapping[str, Tensor]
   config: T5Config | ViTConfig
@@ -55,52 +60,35 @@ def make_config(
 
   Args:
     kind: the class.
-    where: begins the messages: the file that the numbers are from.
+    where: the file that the numbers are from, for messages.
     values: the fields.
-    names: what that file calls them, where it does otherwise.
+    names: field -> its name in that file, where it differs.
 
   Raises:
-    UsageError: one is of another type, or out of its limits; names it.
+    UsageError: a value is of another type, or out of its limits.
   """
   try:
     return kind(**values)
   except FieldError as error:
     raise UsageError(f"{where}: {(names or {}).get(error.field, error.field)} {error.reason}") from None
   except UsageError as error:
-    # Gin adds the chain of configurables that called, on lines of its own.
+    # Gin appends the chain of configurables that were being called, on lines of its own.
     raise UsageError(f"{where}: {str(error).splitlines()[0]}") from None
 
 
 def parameter_shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
-  """{path: shape} of every parameter of a T5 or a ViT, layers one by one, as the model itself makes them."""
+  """{path: shape} of every parameter of a T5 or a ViT, its layers one by one, as the model itself makes them."""
+  config = dataclasses.replace(config, dtype="float32", scan=True)
+  of_vit = isinstance(config, ViTConfig)
+  vit, t5 = (config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)
+  inputs = ((1, vit.image_size, vit.image_size, 3), np.uint8), ((1, 1, 1), np.int32), ((1, 1, 1), np.int32)
+  params = jax.eval_shape(
+    lambda *given: Captioner(vit, t5).init(jax.random.key(0), *given)["params"],
+    *(jax.ShapeDtypeStruct(*one) for one in inputs),
+  )
+  parts = {name: part for name, part in params.items() if name in (("vit",) if of_vit else T5_PARTS)}
   shapes = {}
-  for path, shape in _shapes(dataclasses.replace(config, dtype="float32", scan=True)).items():
+  for path, leaf in traverse_util.flatten_dict(parts, sep="/").items():
+    shape = tuple(leaf.shape)
     shapes |= stacking.one_by_one(path, shape[0], lambda _, shape=shape: shape[1:]) or {path: shape}
-  return shapes
-
-
-def _shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
-  if isinstance(config, ViTConfig):
-    image = jax.ShapeDtypeStruct((1, config.image_size, config.image_size, 3), np.uint8)
-    trees = {"vit": jax.eval_shape(lambda image: ViT(config).init(jax.random.key(0), image), image)}
-  else:
-    tokens, mask = np.zeros((1, 1), np.int32), np.ones((1, 1), bool)
-    vectors = np.zeros((1, 1, config.emb_dim), np.float32)
-    embedder, encoder, decoder = TokenEmbedder(config), Encoder(config), Decoder(config)
-
-    def with_logits(module, *inputs):
-      return module.logits(module(*inputs))
-
-    trees = jax.eval_shape(
-      lambda key: {
-        "token_embedder": embedder.init(key, tokens),
-        "encoder": encoder.init(key, vectors, mask),
-        "decoder": decoder.init(key, vectors, vectors, mask, method=with_logits),
-      },
-      jax.random.key(0),
-    )
-  shapes = {}
-  for part, variables in trees.items():
-    for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
-      shapes[f"{part}/{jax.tree_util.keystr(path, simple=True, separator='/')}"] = tuple(leaf.shape)
   return shapes

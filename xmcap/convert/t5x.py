@@ -1,43 +1,64 @@
-"""Checkpoints of t5x: the layout of the public ones (msgpack beside zarr folders) and today's (Orbax).
+"""Checkpoints of t5x: the layout of the public ones (msgpack beside zarr folders), and today's (Orbax).
 
-Ours keeps t5x's names, so the table is empty; sizes are read off the shapes.
+Our parameters have t5x's names, so there is no table; the sizes are read off the shapes.
 """
 
 import math
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from xmcap.convert.pairs import SAME, Pair
 from xmcap.convert.source import Source, make_config, parameter_shapes
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 from xmcap.models.t5 import T5Config
-from xmcap.tensors.files import Tensor, check_claim, check_name
+from xmcap.tensors.files import Tensor, check_claim, check_name, is_file_name
 from xmcap.tensors.orbax import is_orbax, read_orbax
 from xmcap.terminal import shown
 
-LEGACY, TODAY = "checkpoint", "state"
+_LEGACY, _ORBAX = "checkpoint", "state"
 _TARGET = "target/"
-# A spec is small and a public checkpoint's inline arrays are norms and biases; weights themselves are zarr.
 _LARGEST_MSGPACK = 2**28
+"""Bytes. It holds small specs, and of a public checkpoint the norms; weights themselves are zarr."""
 _LONGEST_LIST = 4096
 """Items of a list in it: shapes and chunks. msgpack makes room for as many as a list claims, also in lists of lists."""
+_MAY_DROP = {
+  r"state/.*": "the optimizer's state",
+  r"flax_mutables/.*": "not parameters",
+  r"step|version": "counters",
+}
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
   """Whether it looks like one checkpoint of t5x."""
-  return (path / LEGACY).is_file() or is_orbax(path / TODAY)
+  return (path / _LEGACY).is_file() or is_orbax(path / _ORBAX)
 
 
-def newest_in(path: pathlib.Path) -> pathlib.Path | None:
-  """The newest `checkpoint_N` in a run's folder, or None."""
-  found = [
-    p for p in path.glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d+", p.name) and is_checkpoint(p)
-  ]
-  return max(found, key=lambda p: int(p.name.rpartition("_")[2]), default=None)
+def find(path: pathlib.Path) -> pathlib.Path | None:
+  """One checkpoint of t5x, or the newest `checkpoint_N` in a run's folder; None if there is none."""
+  if is_checkpoint(path):
+    return path
+  found = [folder for folder in path.glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d+", folder.name)]
+  return max(
+    filter(is_checkpoint, found), key=lambda folder: int(folder.name.partition("_")[2]), default=None
+  )
+
+
+def read(path: pathlib.Path) -> dict[str, Tensor]:
+  """{path in the tree: tensor} of one checkpoint, of either layout; parameters are below `target/`.
+
+  Raises:
+    UsageError: it cannot be read, or is not whole.
+  """
+  return _read_legacy(path) if (path / _LEGACY).is_file() else read_orbax(path / _ORBAX)
+
+
+def parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """The parameters among what `read` gives, by their own paths."""
+  return {name.removeprefix(_TARGET): tensors[name] for name in tensors if name.startswith(_TARGET)}
 
 
 def open_checkpoint(path: pathlib.Path) -> Source:
@@ -46,38 +67,35 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   Raises:
     UsageError: it cannot be read, has its layers stacked, is a whole captioner, or is not a T5.1.1.
   """
-  tensors = read_legacy(path) if (path / LEGACY).is_file() else read_orbax(path / TODAY)
-  names = {name.removeprefix(_TARGET) for name in tensors if name.startswith(_TARGET)}
-  if any(name.startswith("vit/") for name in names):
+  tensors = read(path)
+  params = parameters(tensors)
+  if any(name.startswith("vit/") for name in params):
     raise UsageError(
       f"{path}: a whole captioner, not a T5 alone: python -m xmcap.t5x.checkpoints from_t5x --input={path} --out=DIR"
     )
-  if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in names):
+  if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in params):
     raise UsageError(
       f"{path}: its layers are stacked (scan_layers): xmcap reads t5x checkpoints with layers one by one"
     )
-  config = _config({name: tensors[_TARGET + name] for name in names}, path)
+  config = _config(params, path)
   pairs = [Pair((name,), (_TARGET + name,), SAME) for name in parameter_shapes(config)]
-  may_drop = {
-    r"state/.*": "the optimizer's state",
-    r"flax_mutables/.*": "not parameters",
-    r"step|version": "counters",
-  }
   notes = ["relpos_max_distance is not in a checkpoint: t5x's 128"]
-  return Source("T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", may_drop, notes=notes)
+  return Source(
+    "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=notes
+  )
 
 
-def _config(tensors: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
+def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
   def shape(name: str, rank: int) -> tuple[int, ...]:
-    if name not in tensors:
-      near = ", ".join(sorted({other.split("/")[0] for other in tensors})) or "nothing"
+    if name not in params:
+      near = ", ".join(sorted({other.split("/")[0] for other in params})) or "nothing"
       raise UsageError(f"{path}: no parameter {name}: not a T5.1.1 or mT5 of t5x (there is {near})")
-    if len(tensors[name].shape) != rank:
-      raise UsageError(f"{path}: {name} has shape {tensors[name].shape}, and t5x's T5 has {rank} axes there")
-    return tensors[name].shape
+    if len(params[name].shape) != rank:
+      raise UsageError(f"{path}: {name} has shape {params[name].shape}, and t5x's T5 has {rank} axes there")
+    return params[name].shape
 
   def layers(stack: str) -> int:
-    numbers = [re.match(rf"{stack}/layers_(\d{{1,9}})/", name) for name in tensors]
+    numbers = [re.match(rf"{stack}/layers_(\d{{1,9}})/", name) for name in params]
     return 1 + max((int(match[1]) for match in numbers if match), default=-1)
 
   vocab, width = shape("token_embedder/embedding", 2)
@@ -96,30 +114,23 @@ def _config(tensors: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
   return make_config(T5Config, str(path), fields)
 
 
-# ---- the legacy layout ---------------------------------------------------------------------------
-
-
-def read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
-  """{path in the tree: tensor} of `checkpoint` and the zarr folders beside it.
-
-  Raises:
-    UsageError: it is no msgpack of that form, or a spec points out of the folder or to nothing.
-  """
+def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   import msgpack
   from flax import serialization
 
-  file = path / LEGACY
+  file = path / _LEGACY
   if file.stat().st_size > _LARGEST_MSGPACK:
     raise UsageError(f"{file}: {file.stat().st_size / 1e9:.1f} GB in one msgpack: not a checkpoint of t5x")
   try:
-    # Arrays come as bytes with a shape and a dtype's name; nothing in it can be code.
+    # Arrays are bytes with a shape and a dtype's name; nothing in it can be code.
     raw = file.read_bytes()
     msgpack.unpackb(raw, raw=False, strict_map_key=False, max_array_len=_LONGEST_LIST)
     tree = serialization.msgpack_restore(raw)
+  # msgpack and flax each raise errors of their own for bytes that are short or wrong.
   except Exception as error:
-    # msgpack and flax each have their own errors for bytes that are short or wrong.
-    reason = " ".join(str(error).split())[:120] or type(error).__name__
-    raise UsageError(f"{file}: not a whole msgpack checkpoint of t5x ({reason}): fetch it again") from None
+    raise UsageError(
+      f"{file}: not a whole msgpack checkpoint of t5x ({one_line(error)[:120]}): fetch it again"
+    ) from None
   tree = tree.get("optimizer") if isinstance(tree, dict) else None
   if not isinstance(tree, dict) or not isinstance(tree.get("target"), dict):
     raise UsageError(f"{file}: no optimizer/target in it: not a checkpoint of t5x")
@@ -129,14 +140,15 @@ def read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
     if name.startswith(_TARGET):
       tensors[name] = _leaf(name, leaf, path)
     else:
-      # Not opened: the optimizer's state is never read.
+      # The optimizer's state is never read.
       tensors[name] = Tensor((), np.dtype(np.float32), lambda: np.zeros((), np.float32), str(path))
   return tensors
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = ""):
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
   for key, value in tree.items():
-    if isinstance(value, dict) and "kvstore" not in value and not ("driver" in value and "path" in value):
+    spec = isinstance(value, dict) and ("kvstore" in value or ("driver" in value and "path" in value))
+    if isinstance(value, dict) and not spec:
       yield from _leaves(value, f"{prefix}{key}/")
     else:
       yield f"{prefix}{key}", value
@@ -145,20 +157,19 @@ def _leaves(tree: Mapping[str, Any], prefix: str = ""):
 def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
   if isinstance(leaf, np.ndarray | np.generic):
     array = np.asarray(leaf)
-    return Tensor(array.shape, array.dtype, lambda: array, str(path / LEGACY))
+    return Tensor(array.shape, array.dtype, lambda: array, str(path / _LEGACY))
   if not isinstance(leaf, dict):
-    raise UsageError(f"{path / LEGACY}: {name} is neither an array nor a tensorstore spec")
+    raise UsageError(f"{path / _LEGACY}: {name} is neither an array nor a tensorstore spec")
   kvstore = leaf.get("kvstore") if isinstance(leaf.get("kvstore"), dict) else {}
-  # Written by tensorstore before 0.1.14, the path stands beside the kvstore.
+  # tensorstore before 0.1.14 wrote the path beside the kvstore.
   folder = str(kvstore.get("path", leaf.get("path", ""))).rstrip("/")
-  inside = folder.isprintable() and len(folder) < 256 and "\\" not in folder
-  if folder in ("", ".", "..") or pathlib.PurePath(folder).name != folder or not inside:
+  if not is_file_name(folder):
     raise UsageError(
-      f"{path / LEGACY}: {name} lies at {shown(repr(folder), 80)}, which is no folder beside it"
+      f"{path / _LEGACY}: {name} lies at {shown(repr(folder), 80)}, which is no folder beside it"
     )
   if leaf.get("driver") != "zarr":
     raise UsageError(
-      f"{path / LEGACY}: {name} is kept by the driver {shown(repr(leaf.get('driver')), 80)}, not zarr"
+      f"{path / _LEGACY}: {name} is kept by the driver {shown(repr(leaf.get('driver')), 80)}, not zarr"
     )
   return _zarr(path / folder, name)
 
@@ -166,43 +177,37 @@ def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
 def _zarr(folder: pathlib.Path, name: str) -> Tensor:
   import tensorstore
 
-  # Whatever driver wrote it (gfile, gcs), it is a folder here.
+  # Whichever driver wrote it (gfile, gcs), it is a folder here.
   spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"{folder.resolve()}/"}}
   if not folder.is_dir():
     raise UsageError(f"{folder}: absent, and {name} lies there: copy the whole checkpoint")
+
+  def damaged(error: Exception) -> UsageError:
+    return UsageError(f"{folder}: cannot be read ({one_line(error)[:160]}): copy it again")
+
   try:
     array = tensorstore.open(spec, open=True, read=True).result()
-    _check_claim(folder, array)
     missing = _missing_chunks(folder, array)
   except (ValueError, OSError, TypeError) as error:
-    raise UsageError(f"{folder}: cannot be read ({_short(error)}): copy it again") from None
-  if missing:
+    raise damaged(error) from None
+  if missing > 0:
     raise UsageError(f"{folder}: {missing} of the chunks of {name} are absent: copy the whole checkpoint")
 
-  def read() -> np.ndarray:
+  def read_all() -> np.ndarray:
     try:
       return array.read().result()
     except (ValueError, OSError) as error:
-      raise UsageError(f"{folder}: cannot be read ({_short(error)}): copy it again") from None
+      raise damaged(error) from None
 
-  return Tensor(tuple(array.shape), np.dtype(array.dtype.numpy_dtype), read, str(folder))
-
-
-def _check_claim(folder: pathlib.Path, array: Any) -> None:
-  """Whole chunks are made in memory, however little of one belongs to the array."""
-  chunk = array.chunk_layout.read_chunk.shape
-  wanted = math.prod(-(-size // part) * part for size, part in zip(array.shape, chunk, strict=True))
-  held = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-  check_claim(max(wanted, math.prod(chunk)) * array.dtype.numpy_dtype.itemsize, held, str(folder))
+  return Tensor(tuple(array.shape), np.dtype(array.dtype.numpy_dtype), read_all, str(folder))
 
 
 def _missing_chunks(folder: pathlib.Path, array: Any) -> int:
-  """An absent chunk would be read as zeros, in silence."""
+  """How many chunks are absent, which would be read as zeros in silence; UsageError if the others claim too much."""
   chunk = array.chunk_layout.read_chunk.shape
-  wanted = math.prod(-(-size // part) for size, part in zip(array.shape, chunk, strict=True))
-  held = sum(1 for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
-  return max(0, wanted - held)
-
-
-def _short(error: BaseException) -> str:
-  return " ".join(str(error).split())[:160]
+  counts = [-(-size // part) for size, part in zip(array.shape, chunk, strict=True)]
+  files = [file for file in folder.rglob("*") if file.is_file()]
+  # Whole chunks are made in memory, however little of one belongs to the array.
+  claimed = max(math.prod(counts), 1) * math.prod(chunk) * array.dtype.numpy_dtype.itemsize
+  check_claim(claimed, sum(file.stat().st_size for file in files), str(folder))
+  return math.prod(counts) - sum(not file.name.startswith(".") for file in files)

@@ -1,18 +1,16 @@
-"""Which captions of a picture a stream shows: a function of (seed, position) and of the languages of its captions."""
+"""The choice of a picture's captions: a function of (seed, position) and of the languages of its captions."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from xmcap.data import draws
 
-# Most pictures of a corpus have as many captions in the same languages: what is found for one is kept for others.
-_MAX_LAYOUTS = 1_000
+_MAX_LAYOUTS = 10_000  # kept, of some 3 kB each; the pictures of most corpora share a few
 
 
 class Layout:
-  """Which captions of a picture are in which of the languages drawn from; many pictures have the same.
+  """The captions of a picture by language; many pictures have the same layout.
 
   Args:
     languages: code of each caption of a picture.
@@ -37,11 +35,11 @@ class Layout:
 
     Args:
       order: int64 [N, L], the columns in the order drawn.
-      turns: int64 [N], where in each language's captions to begin.
+      turns: int64 [N], the first caption to take of each language.
       count: K, captions a picture.
 
     Returns:
-      (columns, places): int64 [N, K] each; column L and place 0 where the picture has no caption in these languages.
+      (columns, places): int64 [N, K]; column L and place 0 where the picture has no caption in these languages.
     """
     rounds, ranks = [], []
     for rank in range(self.counts.max()):
@@ -58,33 +56,12 @@ class Layout:
     return columns, self.places[columns, in_turn]
 
 
-@dataclasses.dataclass(frozen=True)
-class Drawn:
-  """What was drawn at N positions, before the layouts of their pictures are known.
-
-  Attributes:
-    order: int64 [N, L], languages in the order drawn; None where that depends on the layout.
-    uniforms: float64 [N, L], what it is drawn with.
-    turns: int64 [N]; see `Layout.take`.
-    captions_per_image: K.
-  """
-
-  order: np.ndarray | None
-  uniforms: np.ndarray
-  turns: np.ndarray
-  captions_per_image: int
-
-  def captions(self, rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """(columns, places) of the captions at those of the positions whose pictures have this layout: int64 [N, K]."""
-    if self.order is None:
-      order = draws.weighted_order(layout.weights, self.uniforms[rows])
-    else:
-      order = self.order[rows]
-    return layout.take(order, self.turns[rows], self.captions_per_image)
+Drawn = Callable[[np.ndarray | slice, Layout], tuple[np.ndarray, np.ndarray]]
+"""For rows of the positions drawn at, whose pictures have a layout: (columns, places) of their captions, as `take`."""
 
 
 class Drawing:
-  """Draws languages by weight, without replacement, and captions of a language in turn.
+  """Draws languages by weight, without replacement, and the captions of a language in turn.
 
   Args:
     seed: of the stream.
@@ -113,29 +90,25 @@ class Drawing:
     self._columns = {language: column for column, language in enumerate(self.languages)}
     self._layouts: dict[bytes, Layout] = {}
 
-  def layout(self, codes: Sequence[str]) -> Layout:
-    """The layout of pictures whose captions are in these languages, one after the other."""
-    return Layout(codes, self._columns, self._count_power)
-
-  def known_layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
-    """`layout`, kept under a key that is equal for equal codes, such as `Columns.layout`."""
+  def layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
+    """The layout of pictures whose captions are in these languages, kept under a key that is equal for equal codes."""
     layout = self._layouts.get(key)
     if layout is None:
-      layout = self.layout([code.decode() for code in codes])
+      layout = Layout([code.decode() for code in codes], self._columns, self._count_power)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[key] = layout
     return layout
 
   def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
-    """Draws at positions of the stream.
-
-    Args:
-      positions: int64 [N], at least 0.
-      indices: int64 [N], the pictures there.
-    """
+    """Draws at N positions of the stream, at least 0, for the pictures there, int64 [N] each."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
     order = None if self._count_power is not None else draws.weighted_order(self.weights, uniforms)
     # Another start for every picture: else all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
     turns = starts.astype(np.int64) + positions // self._pictures
-    return Drawn(order, uniforms, turns, self.captions_per_image)
+
+    def captions(rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+      drawn = order[rows] if order is not None else draws.weighted_order(layout.weights, uniforms[rows])
+      return layout.take(drawn, turns[rows], self.captions_per_image)
+
+    return captions

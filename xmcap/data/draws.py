@@ -37,16 +37,9 @@ def _fold(state: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def bits(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:
-  """Random 64-bit numbers, the same for the same (seed, purpose, position, column).
+  """Random 64-bit numbers, functions of (seed, purpose, position, column): uint64 [N, count].
 
-  Args:
-    seed: any integer.
-    purpose: separates draws made at the same position for different ends.
-    positions: int64 [N], at least 0.
-    count: columns.
-
-  Returns:
-    uint64 [N, count].
+  `purpose` separates the draws that are made at one position. `positions` are int64 [N], at least 0.
   """
   state = np.array([[seed & (2**64 - 1)]], np.uint64)
   state = _fold(state, np.array([[zlib.crc32(purpose.encode())]], np.uint64))
@@ -60,31 +53,19 @@ def uniform(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.nd
 
 
 def weighted_order(weights: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-  """The order in which columns come up when drawn one by one, by weight, without replacement.
+  """The order in which columns come up when drawn one by one, by weight, without replacement: int64 [N, M].
 
-  Efraimidis and Spirakis (2006): sort by an exponential number divided by the weight.
-
-  Args:
-    weights: float [M], at least 0; a column of weight 0 comes after all others.
-    uniforms: float64 [N, M] in (0, 1).
-
-  Returns:
-    int64 [N, M]: in each row, the columns in the order drawn.
+  Efraimidis and Spirakis (2006): sort by an exponential number divided by the weight. `weights` are float [M], at least
+  0 (a column of weight 0 comes last), `uniforms` float64 [N, M] in (0, 1).
   """
   with np.errstate(divide="ignore"):
     return np.argsort(-np.log(uniforms) / weights, axis=1, kind="stable")
 
 
 def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
-  """Positions in an endless stream -> indices; each epoch is another permutation of [0, size).
+  """Positions in an endless stream (int64 [N], at least 0) -> indices (int64 [N]).
 
-  Args:
-    seed: any integer.
-    positions: int64 [N], at least 0; position // size is the epoch.
-    size: the number of things that are permuted.
-
-  Returns:
-    int64 [N].
+  Each epoch, position // size, is another permutation of [0, size).
   """
   epochs, within = np.divmod(np.asarray(positions, np.int64), size)
   if size <= _SMALL:

@@ -19,10 +19,10 @@ MAX_PIXELS = 89_478_485
 """Pictures that claim more are refused by their header; Pillow's own bound for a decompression bomb."""
 
 MAX_SCANS = 256
-"""Times that a JPEG may go over its pixels, each for a few bytes; progressive ones do so some ten times."""
+"""Passes of a JPEG over its pixels, each for a few bytes; progressive ones have some ten."""
 
 NUM_DRAWS = 5
-"""How many uniform numbers one augmentation takes."""
+"""Uniform numbers that one augmentation takes."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, as EPS does
 _ORIENTATION_TAG = 0x0112
@@ -33,45 +33,40 @@ _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # none of those within a sca
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-def decode(data: bytes, key: str, at_least: int | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
-  """Decodes one picture.
+def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
+  """Decodes one picture: uint8 [height, width, 3].
 
-  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep their upper eight), what is transparent is
-  laid on white, and the orientation that a camera noted in EXIF is applied. Of an animation the first
-  frame is taken.
+  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep their upper eight), transparent pixels are laid on white,
+  the orientation in EXIF is applied, and of an animation the first frame is taken.
 
   Args:
     data: the bytes of a JPEG, PNG, WebP, GIF or BMP file.
     key: the picture's key, for messages.
     at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale, as long as both sides stay at
       least this many pixels; several times faster for large photographs.
-    max_pixels: a picture whose header claims more is refused before it is decoded.
-
-  Returns:
-    uint8 [height, width, 3].
 
   Raises:
     XmcapError: the bytes are no picture, are cut short, or claim too many pixels; names the key.
   """
-  with _opened(data, key, max_pixels) as image:
+  with _opened(data, key) as image:
     if at_least is not None and image.format == "JPEG":
       image.draft(None, (at_least, at_least))
     image.load()
-    return np.array(_to_rgb(_upright(image)))
+    return np.array(_to_upright_rgb(image))
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
-  """The picture, its header read and its pixels not yet; turns what goes wrong meanwhile into an XmcapError."""
+def _opened(data: bytes, key: str) -> Iterator[Image.Image]:
+  """The picture, its header read and its pixels not yet; turns any error within the `with` into an XmcapError."""
   key = shown(key)
   if not data:
     raise XmcapError(f"picture '{key}': no bytes at all: replace or remove it")
   try:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
       width, height = image.size
-      if width * height > max_pixels:
+      if width * height > MAX_PIXELS:
         raise XmcapError(
-          f"picture '{key}': {width} x {height} pixels are more than the {max_pixels} allowed: "
+          f"picture '{key}': {width} x {height} pixels are more than the {MAX_PIXELS} allowed: "
           "make it smaller or remove it"
         )
       if has_too_many_scans(data):
@@ -85,7 +80,7 @@ def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
     ) from None
   except Image.DecompressionBombError:
     raise XmcapError(
-      f"picture '{key}': more than the {max_pixels} pixels allowed: make it smaller or remove it"
+      f"picture '{key}': more than the {MAX_PIXELS} pixels allowed: make it smaller or remove it"
     ) from None
   except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
     raise XmcapError(
@@ -95,7 +90,7 @@ def _opened(data: bytes, key: str, max_pixels: int) -> Iterator[Image.Image]:
 
 def has_too_many_scans(data: bytes) -> bool:
   """Whether a file is a JPEG of more than `MAX_SCANS` scans. It would take a second for each hundred bytes."""
-  # What lies behind the picture, such as the film of a telephone, may look like any number of them.
+  # Data after the picture, such as a telephone's film, may look like any number of scans.
   if not data.startswith(_JPEG) or data.count(_SCAN) <= MAX_SCANS:
     return False
   scans, place = 0, 2
@@ -119,11 +114,9 @@ def _orientation(image: Image.Image) -> int:
     return 1
 
 
-def _upright(image: Image.Image) -> Image.Image:
-  return ImageOps.exif_transpose(image) if _orientation(image) != 1 else image
-
-
-def _to_rgb(image: Image.Image) -> Image.Image:
+def _to_upright_rgb(image: Image.Image) -> Image.Image:
+  if _orientation(image) != 1:
+    image = ImageOps.exif_transpose(image)
   if image.mode == "RGB" and "transparency" not in image.info:
     return image
   if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 where their upper half is meant
@@ -138,18 +131,12 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Augment:
-  """Random changes to a training picture.
-
-  The defaults change nothing. A flip is off unless asked for: captions speak of left and right, and read
-  pictures in order.
+  """Random changes to a training picture; the defaults change nothing. Captions name left and right: mind the flip.
 
   Attributes:
     min_area: smallest share of the picture's area that a random crop keeps (1: no crop); uniform to 1.
     max_aspect: largest stretch of the crop's sides against each other; log-uniform in both directions.
     flip: mirrors half of the pictures.
-
-  Raises:
-    UsageError: a value is out of range.
   """
 
   min_area: float = 1.0
@@ -177,11 +164,8 @@ class InceptionCrop(Augment):
   The crop's area is a share of the picture's, uniform from `min_area` to 1; the ratio of its own sides is log-uniform
   from 1 / `max_aspect` to `max_aspect`, whatever the picture's.
 
-  Deviation: a crop that would not fit is not drawn again until one does. Of the ratios, those that fit are drawn from;
-  where none does (a long strip), the nearest is taken, and the largest such crop.
-
-  Attributes:
-    min_area, max_aspect, flip: see `Augment`.
+  Deviation: instead of drawing again until a crop fits, the ratio is drawn from those that fit; where none does (a long
+  strip), the nearest is taken, and the largest such crop.
   """
 
   min_area: float = 0.08
@@ -203,92 +187,42 @@ class InceptionCrop(Augment):
 def _placed(
   width: int, height: int, across: float, down: float, draws: np.ndarray
 ) -> tuple[float, float, float, float]:
-  """A crop of these shares of the sides, at the place that the last two of four draws say."""
+  """A crop of these shares of the sides, placed by the last two of four draws."""
   crop_width, crop_height = width * min(1.0, across), height * min(1.0, down)
   left, top = (width - crop_width) * draws[2], (height - crop_height) * draws[3]
   return left, top, min(left + crop_width, width), min(top + crop_height, height)
 
 
-def preprocess(
-  image: np.ndarray, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
+def load(
+  data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
 ) -> np.ndarray:
-  """Makes a picture the square that the model sees.
+  """Decodes a picture as the square that the model sees: uint8 [size, size, 3].
 
-  Resizes with the bilinear filter, antialiased (the filter widens with the scale), and stretches the
-  sides to the square, so that nothing at the edges of a picture is lost.
+  Resizes with the bilinear filter, antialiased (the filter widens with the scale), and stretches the sides to the
+  square, so that nothing at the edges of a picture is lost. A JPEG is decoded at the smallest scale at which its crop
+  loses nothing.
 
   Args:
-    image: uint8 [height, width, 3].
+    data, key: as for `decode`.
     size: pixels of a side of the result.
     augment: random changes; None for none.
     draws: float [NUM_DRAWS], uniform in [0, 1); needed with `augment`. The result is a function of them.
-
-  Returns:
-    uint8 [size, size, 3].
-
-  Raises:
-    UsageError: `augment` without `draws`.
   """
-  height, width = image.shape[:2]
-  return _square(Image.fromarray(image), size, _box(width, height, augment, draws), augment, draws)
-
-
-def load(
-  data: bytes,
-  key: str,
-  size: int,
-  augment: Augment | None = None,
-  draws: np.ndarray | None = None,
-  max_pixels: int = MAX_PIXELS,
-) -> np.ndarray:
-  """`decode`, then `preprocess`, with no copy between; a JPEG at the smallest scale at which its crop loses nothing.
-
-  Args:
-    data, key, max_pixels: as for `decode`.
-    size, augment, draws: as for `preprocess`.
-
-  Returns:
-    uint8 [size, size, 3].
-
-  Raises:
-    XmcapError: as `decode`.
-    UsageError: as `preprocess`.
-  """
-  with _opened(data, key, max_pixels) as image:
-    width, height = (
-      image.size if _orientation(image) < 5 else image.size[::-1]
-    )  # from 5 on the sides change places
-    box = _box(width, height, augment, draws)
+  if augment is not None and draws is None:
+    raise UsageError("a random augmentation needs its random numbers: pass `draws`")
+  with _opened(data, key) as image:
+    turned = _orientation(image) >= 5  # the sides change places
+    width, height = image.size[::-1] if turned else image.size
+    box = augment.box(width, height, draws) if augment else (0, 0, width, height)
     if image.format == "JPEG":
       reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
       image.draft(None, (image.width // reduced, image.height // reduced))
       image.decodermaxblock = len(data)  # else Pillow copies it piece by piece
     image.load()
-    image = _to_rgb(_upright(image))
+    image = _to_upright_rgb(image)
     across, down = image.width / width, image.height / height
     right, bottom = min(box[2] * across, image.width), min(box[3] * down, image.height)
     box = (box[0] * across, box[1] * down, right, bottom)
-    return _square(image, size, box, augment, draws)
-
-
-def _box(
-  width: int, height: int, augment: Augment | None, draws: np.ndarray | None
-) -> tuple[float, float, float, float]:
-  if augment is None:
-    return 0, 0, width, height
-  if draws is None:
-    raise UsageError("a random augmentation needs its random numbers: pass `draws` to preprocess")
-  return augment.box(width, height, draws)
-
-
-def _square(
-  image: Image.Image,
-  size: int,
-  box: tuple[float, float, float, float],
-  augment: Augment | None,
-  draws: np.ndarray | None,
-) -> np.ndarray:
-  """The part of an RGB picture inside of a box (left, top, right, bottom), as uint8 [size, size, 3]."""
-  pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
-  return pixels[:, ::-1] if augment is not None and augment.flip and draws[4] < 0.5 else pixels
+    pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
+    return pixels[:, ::-1] if augment is not None and augment.flip and draws[4] < 0.5 else pixels

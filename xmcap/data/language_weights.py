@@ -1,7 +1,7 @@
-"""Which languages a stream draws, and how often one against another."""
+"""The languages that a stream draws, and how often one against another."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -12,16 +12,10 @@ NAMES = ("rates", "uniform", "count")
 def language_weights(
   rates: Mapping[str, float], languages: Sequence[str], weights: str | Mapping[str, float], temperature: float
 ) -> dict[str, float]:
-  """The weight of each language that is drawn, in the order of the table.
+  """Code -> weight above 0 of each language that is drawn, in the order of the table of languages.
 
-  Args:
-    rates: of the seqio mixture.
-    languages: codes to draw from; () is all of the mixture.
-    weights: `rates`, `uniform`, `count`, or the weights by code, of a part of the languages or all.
-    temperature: weights to the power of 1 / temperature are returned: above 1 they come nearer to each other.
-
-  Returns:
-    Code -> weight, all above 0. All 1 for `count`: each picture has its own.
+  The arguments are those of `CaptionStream`, with the `rates` of its mixture. For `count` all are 1: each picture has
+  its own weights.
 
   Raises:
     UsageError: a language that the mixture lacks, a weight below 0, or nothing that could be drawn.
@@ -49,7 +43,7 @@ def language_weights(
   return {code: held[code] ** (1 / temperature) for code in languages_lib.LANGUAGES if code in held}
 
 
-def _check_held(codes: Sequence[str] | Mapping[str, float], held: Mapping[str, float], what: str) -> None:
+def _check_held(codes: Iterable[str], held: Mapping[str, float], what: str) -> None:
   absent = [code for code in codes if code not in held]
   if absent:
     raise UsageError(f"{what}: '{absent[0]}' is none of the languages to draw from: {' '.join(held)}")

@@ -1,39 +1,44 @@
-"""The index of lengths: for each caption of a split its pieces, so that batches are planned before they are read.
+"""The index of lengths: the pieces of every caption of a split, so that batches are planned before they are read.
 
-It is made for one vocabulary and lies beside the records (length_writer.py makes it):
+It is made for one vocabulary and lies beside the records:
 
   DIR/lengths/SPLIT-1a2b3c4d/lengths.npy   pieces of each caption, its end included: uint8 (uint16 if one needs it)
-  DIR/lengths/SPLIT-1a2b3c4d/layouts.npy   layout of each record: the smallest unsigned integers that hold the numbers
-  DIR/lengths/SPLIT-1a2b3c4d/index.json    the vocabulary's hash, the records' sizes, the layouts: the languages of a
-                                           record's captions, one after the other
+  DIR/lengths/SPLIT-1a2b3c4d/layouts.npy   number of each record's layout: the smallest unsigned integers that hold it
+  DIR/lengths/SPLIT-1a2b3c4d/index.json    the vocabulary's hash, the records' sizes, and the layouts: the languages of
+                                           a record's captions, one after the other
 
 1a2b3c4d are the first digits of the hash (SHA-256 of the SentencePiece model). A byte a caption: CC3M-35L's 112,821,180
 captions take 120 MB, mapped into memory (of an index in a bucket: read into it).
 """
 
 import dataclasses
+import functools
 import io
 import json
+import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from xmcap.data.corpus import PartSource
-from xmcap.data.records import RecordSource
+from xmcap.data import workers
+from xmcap.data.records import RecordSource, parse_columns
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, one_line
-from xmcap.storage import addresses, files
+from xmcap.storage import addresses, files, outputs
 
 FORMAT = 1
-SMALL = 10_000
-"""Records of a split whose index a run makes for itself, in memory."""
-MOST_PIECES = 65_535
-"""Longer captions count as of so many pieces."""
+SMALL = 10_000  # records of a split whose index a run makes for itself, in memory
+MOST_PIECES = 65_535  # the length that longer captions are counted with
 
 _INDEX, _LENGTHS, _LAYOUTS = "index.json", "lengths.npy", "layouts.npy"
+_CHUNK = 2_048  # records counted at a time by one process
+_ENCODED = 4_096  # captions in one call of SentencePiece
+
+Counted = tuple[list[str], np.ndarray, np.ndarray]
+"""Of some records: their layouts, the number of each record's layout (uint32), the pieces of each caption (uint16)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +46,10 @@ class LengthIndex:
   """Lengths of the captions of N records.
 
   Attributes:
-    layouts: each the codes of a record's captions, spaces between.
-    layout_of: integers [N], the layout of each record.
-    starts: int64 [N], where the captions of each record begin in `lengths`.
-    lengths: uint8 or uint16, pieces of each caption, its end included; `MOST_PIECES` at most.
+    layouts: the codes of a record's captions, spaces between.
+    layout_of: integers [N], the number of each record's layout.
+    starts: int64 [N], the first caption of each record in `lengths`.
+    lengths: uint8 or uint16, pieces of each caption, its end included.
   """
 
   layouts: Sequence[str]
@@ -53,120 +58,55 @@ class LengthIndex:
   lengths: np.ndarray
 
   def of_records(self, indices: np.ndarray) -> "LengthIndex":
-    """The index of some of the records: those at int64 [M], in this order."""
+    """The index of the records at int64 [M], in this order."""
     return dataclasses.replace(self, layout_of=self.layout_of[indices], starts=self.starts[indices])
 
 
 def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) -> str:
-  """Where the index of a whole split lies."""
+  """The folder of a whole split's index."""
   return addresses.join(directory, "lengths", f"{split}-{vocabulary.sha256[:8]}")
 
 
-def index_of(source: RecordSource | PartSource, vocabulary: Vocabulary) -> LengthIndex:
+def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   """The index of the records of a source: the one beside them, or for a small source one made in memory.
 
-  Raises:
-    UsageError: there is none and the source is large, or it was made of other records, or it is damaged; says which
-      command makes it.
+  UsageError names the command that makes it where there is none for a large source, or a wrong or damaged one.
   """
-  found = _held(source, vocabulary)
-  if found is not None:
-    return found
-  whole = source.whole if isinstance(source, PartSource) else source
+  splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
+  found = [read(source, split, vocabulary) for split in splits]
+  if all(index is not None for index in found):
+    joined, firsts = _joined(found)
+    first_of = dict(zip(splits, firsts, strict=True))
+    places = [np.arange(part.count) + part.first + first_of[part.split] for part in source.stretches]
+    index = joined.of_records(np.concatenate(places))
+    return index if source.chosen is None else index.of_records(source.chosen)
   if len(source) > SMALL:
     raise UsageError(
       f"{source.directory} has no index of the lengths of '{source.split}' in pieces of {vocabulary.path}, which "
-      f"target_lengths needs: `{command(whole, vocabulary)}` makes it"
+      f"target_lengths needs: `{_command(source, vocabulary)}` makes it"
     )
-  from xmcap.data import length_writer  # only a small corpus needs it
-
   logging.info("no index of lengths in %s: counting the pieces of %s", source.directory, source.split)
-  return length_writer.in_memory(source, vocabulary)
-
-
-def command(source: RecordSource, vocabulary: Vocabulary) -> str:
-  """The command that makes the index of a source."""
-  splits = ",".join(dict.fromkeys(stretch.split for stretch in source.stretches))
-  return f"xmcap data index {source.directory} --vocabulary={vocabulary.path} --splits={splits}"
-
-
-def write(
-  folder: pathlib.Path,
-  about: Mapping[str, Any],
-  layouts: Sequence[str],
-  layout_of: np.ndarray,
-  lengths: np.ndarray,
-) -> None:
-  """Writes the files of an index into a folder, `index.json` last.
-
-  Args:
-    folder: there, and empty.
-    about: of `facts`.
-    layouts, layout_of, lengths: as in `LengthIndex`; `lengths` may lie in a file.
-  """
-  files.write_array(folder / _LAYOUTS, layout_of.astype(np.min_scalar_type(len(layouts) - 1)))
-  chunk = 1 << 22
-  starts = range(0, len(lengths), chunk)
-  longest = max((int(lengths[start : start + chunk].max()) for start in starts), default=0)
-  kind = np.min_scalar_type(longest)
-  # Written, not mapped: a disk that is full would end the process with SIGBUS.
-  with files.output(folder / _LENGTHS) as out:
-    about_array = {"descr": kind.str, "fortran_order": False, "shape": lengths.shape}
-    np.lib.format.write_array_header_1_0(out, about_array)
-    for start in starts:
-      out.write(lengths[start : start + chunk].astype(kind).tobytes())
-  text = json.dumps({**about, "captions": len(lengths), "layouts": list(layouts)}, indent=1)
-  files.write_text(folder / _INDEX, text + "\n")
-
-
-def facts(source: RecordSource, split: str, vocabulary: Vocabulary) -> dict[str, Any]:
-  """What an index of a split must agree with."""
-  return {
-    "format": FORMAT,
-    "split": split,
-    "vocabulary": vocabulary.sha256,
-    "records": source.sizes[split],
-  }
-
-
-def _held(source: RecordSource | PartSource, vocabulary: Vocabulary) -> LengthIndex | None:
-  if isinstance(source, PartSource):
-    whole = _held(source.whole, vocabulary)
-    return None if whole is None else whole.of_records(source.indices)
-  splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
-  wholes = []
-  for split in splits:
-    index = read(source, split, vocabulary)
-    if index is None:
-      return None
-    wholes.append(index)
-  joined, firsts = (wholes[0], {splits[0]: 0}) if len(wholes) == 1 else _joined(splits, wholes)
-  return joined.of_records(
-    np.concatenate([np.arange(part.count) + part.first + firsts[part.split] for part in source.stretches])
-  )
+  layouts, layout_of, pieces = _count(source, range(len(source)), vocabulary)
+  sizes = _sizes(layouts)[layout_of]
+  return LengthIndex(layouts, layout_of, np.cumsum(sizes) - sizes, pieces)
 
 
 def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthIndex | None:
-  """The index of a whole split of a source's folder; None where there is none.
-
-  Raises:
-    UsageError: it was made of other records or for another vocabulary, or is damaged.
-  """
+  """The index of a whole split; None where there is none, UsageError where it is of other records or damaged."""
   folder = folder_of(source.directory, split, vocabulary)
-  again = f"make it again: `{command(source, vocabulary)}`"
+  again = f"make it again: `{_command(source, vocabulary)}`"
   try:
     about = json.loads(addresses.read_text(addresses.join(folder, _INDEX)))
-    layouts = about.pop("layouts")
-    captions = about.pop("captions")
+    layouts, captions = about["layouts"], about["captions"]
     if not isinstance(layouts, list):
       raise ValueError("layouts are no list")
-    expected = facts(source, split, vocabulary)
+    expected = _facts(source, split, vocabulary)
     different = [name for name in expected if about.get(name) != expected[name]]
     if different:
       raise UsageError(f"{folder} is an index of other {different[0]} than there are now: {again}")
     lengths, layout_of = (_array(addresses.join(folder, name)) for name in (_LENGTHS, _LAYOUTS))
-    sizes = np.array([layout.count(" ") + 1 if layout else 0 for layout in layouts])
-    ends = np.cumsum(sizes[layout_of])
+    sizes = _sizes(layouts)[layout_of]
+    ends = np.cumsum(sizes)
     if lengths.shape != (captions,) or len(layout_of) != sum(about["records"]["shard_lengths"]):
       raise ValueError("a file is too short or too long")
     if len(ends) and ends[-1] != captions:
@@ -176,15 +116,74 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthInde
   except (
     OSError,
     ValueError,
-    KeyError,
-    IndexError,
+    LookupError,
     TypeError,
     AttributeError,
-    OverflowError,
+    ArithmeticError,
     RecursionError,
   ) as error:
     raise UsageError(f"{folder} is damaged ({one_line(error)}): {again}") from None
-  return LengthIndex(layouts, layout_of, ends - sizes[layout_of], lengths)
+  return LengthIndex(layouts, layout_of, ends - sizes, lengths)
+
+
+def write(
+  directory: str | os.PathLike,
+  vocabulary: Vocabulary,
+  splits: Sequence[str],
+  *,
+  processes: int | None = None,
+  progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, int]:
+  """Writes the index of each whole split beside its records; returns the captions of each.
+
+  The files depend on the records and the vocabulary alone, not on the number of processes (None: one a core).
+  `progress` is called with the split, records so far, and all of its records.
+  """
+  if addresses.is_remote(directory):
+    raise UsageError(
+      f"{directory}: an index is written on this machine alone: index a local copy, and copy `lengths` to it"
+    )
+  captions = {}
+  for split in splits:
+    source = RecordSource(directory, split)
+    if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
+      raise UsageError(f"--splits: '{split}' is a part of a split: the index is of whole ones")
+    done = functools.partial(progress, split) if progress else None
+    parts = workers.map_records(_count, source, vocabulary, chunk=_CHUNK, processes=processes, progress=done)
+    layouts, layout_of, pieces = _merged(parts)
+    folder = pathlib.Path(folder_of(directory, split, vocabulary))
+    about = {**_facts(source, split, vocabulary), "captions": len(pieces), "layouts": layouts}
+    with outputs.together(folder):
+      files.write_array(folder / _LENGTHS, pieces)
+      files.write_array(folder / _LAYOUTS, layout_of.astype(np.min_scalar_type(len(layouts) - 1)))
+      files.write_text(folder / _INDEX, json.dumps(about, indent=1) + "\n")
+    captions[split] = len(pieces)
+  return captions
+
+
+def write_absent(
+  directory: str | os.PathLike, vocabulary: Vocabulary, splits: Sequence[str], **options
+) -> None:
+  """`write` for those of the splits that have no index; UsageError where one is there that is of other records."""
+  absent = [split for split in splits if read(RecordSource(directory, split), split, vocabulary) is None]
+  write(directory, vocabulary, absent, **options)
+
+
+def _command(source: RecordSource, vocabulary: Vocabulary) -> str:
+  """The command that makes the index of a source."""
+  splits = ",".join(dict.fromkeys(stretch.split for stretch in source.stretches))
+  return f"xmcap data index {source.directory} --vocabulary={vocabulary.path} --splits={splits}"
+
+
+def _facts(source: RecordSource, split: str, vocabulary: Vocabulary) -> dict[str, Any]:
+  """The facts of a split and a vocabulary by which their index is known."""
+  records = source.sizes[split]
+  return {"format": FORMAT, "split": split, "vocabulary": vocabulary.sha256, "records": records}
+
+
+def _sizes(layouts: Sequence[str]) -> np.ndarray:
+  """The captions of a record of each layout: int64."""
+  return np.array([len(layout.split()) for layout in layouts], np.int64)
 
 
 def _array(address: str) -> np.ndarray:
@@ -194,15 +193,52 @@ def _array(address: str) -> np.ndarray:
   return np.load(address, mmap_mode="r", allow_pickle=False)
 
 
-def _joined(splits: Sequence[str], wholes: Sequence[LengthIndex]) -> tuple[LengthIndex, dict[str, int]]:
+def _joined(found: Sequence[LengthIndex]) -> tuple[LengthIndex, list[int]]:
   """One index of several splits, held in memory, and the first record of each split in it."""
-  firsts = np.cumsum([0, *(len(whole.starts) for whole in wholes)])
-  layouts = np.cumsum([0, *(len(whole.layouts) for whole in wholes)])
-  captions = np.cumsum([0, *(len(whole.lengths) for whole in wholes)])
-  index = LengthIndex(
-    [layout for whole in wholes for layout in whole.layouts],
-    np.concatenate([whole.layout_of + first for whole, first in zip(wholes, layouts, strict=False)]),
-    np.concatenate([whole.starts + first for whole, first in zip(wholes, captions, strict=False)]),
-    np.concatenate([whole.lengths for whole in wholes]),
+  if len(found) == 1:
+    return found[0], [0]
+  records, layouts, captions = (
+    np.cumsum([0, *(len(getattr(index, name)) for index in found)]).tolist()
+    for name in ("starts", "layouts", "lengths")
   )
-  return index, dict(zip(splits, firsts.tolist(), strict=False))
+  joined = LengthIndex(
+    [layout for index in found for layout in index.layouts],
+    np.concatenate([index.layout_of + first for index, first in zip(found, layouts, strict=False)]),
+    np.concatenate([index.starts + first for index, first in zip(found, captions, strict=False)]),
+    np.concatenate([index.lengths for index in found]),
+  )
+  return joined, records[:-1]
+
+
+def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Counted:
+  layouts: dict[str, int] = {}
+  layout_of: list[int] = []
+  texts: list[str] = []
+  pieces: list[int] = []
+
+  def encode() -> None:
+    encoded = vocabulary.encode_all(texts)
+    pieces.extend(min(len(ids) + 1, MOST_PIECES) for ids in encoded)
+    texts.clear()
+
+  for record in source.iterate(indices, parse_columns):
+    layout = b" ".join(record.languages).decode()
+    layout_of.append(layouts.setdefault(layout, len(layouts)))
+    texts += [text.decode() for text in record.texts]
+    if len(texts) >= _ENCODED:
+      encode()
+  encode()
+  return list(layouts), np.array(layout_of, np.uint32), np.array(pieces, np.uint16)
+
+
+def _merged(parts: Iterable[Counted]) -> Counted:
+  """The parts of successive records as one, the pieces as the smallest integers that hold them."""
+  layouts: dict[str, int] = {}
+  numbers, pieces = [], []
+  for names, layout_of, counts in parts:
+    new = np.array([layouts.setdefault(name, len(layouts)) for name in names], np.uint32)
+    numbers.append(new[layout_of])
+    pieces.append(counts)
+  longest = max((int(counts.max()) for counts in pieces if len(counts)), default=0)
+  kind = np.min_scalar_type(longest)
+  return list(layouts), np.concatenate(numbers), np.concatenate([counts.astype(kind) for counts in pieces])

@@ -1,4 +1,4 @@
-"""What all streams share: the order of pictures, the rows that a process reads, pixels, and prefetching."""
+"""The common part of all streams: the order of pictures, the rows that a process reads, pixels, and prefetching."""
 
 import copy
 import functools
@@ -11,7 +11,6 @@ import numpy as np
 from absl import logging
 
 from xmcap.data import draws, images
-from xmcap.data.corpus import PartSource
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
@@ -21,7 +20,6 @@ from xmcap.storage import files
 Batch = dict[str, np.ndarray]
 
 PREFETCH_BYTES = 2 << 30
-"""The pixels of the batches made ahead take no more memory, unless two batches do."""
 
 _UNDECODABLE = "pictures that cannot be decoded"
 _PART_ROWS = 8  # of a batch, made by one thread at a time: the draws of fewer cost more than they gain
@@ -29,9 +27,7 @@ _LEAST_AHEAD = 2  # one is handed over while the other is made
 
 
 class PictureStream:
-  """A stream without a batch: what a kind of stream puts into one is its own.
-
-  A batch is made in parts of neighbouring rows, by `_part`, on several threads, and put together by `_joined`.
+  """The base class of streams: `_part` makes neighbouring rows of a batch, on several threads; `_joined` joins them.
 
   Args:
     source: the records of the split.
@@ -39,21 +35,17 @@ class PictureStream:
     image_size: H = W, pixels.
     seed: of order and augmentation.
     augment: random changes to the pictures; None for none.
-    workers: threads that make batches; None or 0: one for each core of this process. Pillow decodes and resizes outside
-      of the interpreter lock.
+    workers: threads that make batches; None or 0: one for each core of this process.
     depth: batches made ahead at most.
     prefetch_bytes: memory that their pixels take at most. Two are made ahead whatever they take.
+    on_bad: what a picture that cannot be decoded does: `stop` ends the run, `skip` gives it weight 0.
+    bad_limit: so many different pictures of a process may be skipped.
 
-  Attributes:
-    skipped: pictures that cannot be decoded; the kind of stream says whether they are left out.
-
-  Raises:
-    UsageError: the batch is empty, or a number is negative.
   """
 
   def __init__(
     self,
-    source: RecordSource | PartSource,
+    source: RecordSource,
     pictures: int,
     image_size: int,
     seed: int,
@@ -61,6 +53,8 @@ class PictureStream:
     workers: int | None = None,
     depth: int = 16,
     prefetch_bytes: int = PREFETCH_BYTES,
+    on_bad: str = "stop",
+    bad_limit: int = 100,
   ):
     if (workers or 0) < 0 or depth < _LEAST_AHEAD or prefetch_bytes < 0:
       raise UsageError(
@@ -79,12 +73,11 @@ class PictureStream:
     self.workers = workers or files.available_cores()
     self.depth = depth
     self.prefetch_bytes = prefetch_bytes
+    self.skipped = SkippedPictures(on_bad, bad_limit)
+    self.counts_losses = True  # in `lost`; not where batches are made only to be timed
     self._end: int | None = None
-    self.counts_losses = True
-    """Whether what does not fit is counted and warned of: not where batches are made only to be timed."""
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
-    self.skipped = SkippedPictures()
 
   def resized(self, pictures: int) -> "PictureStream":
     """The same split with another number of pictures a batch, for a try of what comes after the stream."""
@@ -94,17 +87,11 @@ class PictureStream:
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple["PictureStream", int]:
-    """The first so many positions, each once, in the fewest batches that hold no more than this stream's do.
+    """A stream of the first `count` positions, each once, and the number of its steps.
 
-    The batches are of one size, that of the smallest that will do; rows that are left over have weight 0. As a position
-    gives the same example in any batch, means by weight over all batches do not depend on their size.
-
-    Args:
-      count: of positions; `images_per_epoch` is the whole split.
-      multiple: the pictures of a batch become a multiple of this, even where they are then more than in this stream.
-
-    Returns:
-      The stream, and in how many steps it has shown them.
+    The batches are the fewest that are no larger than this stream's, of the smallest size that is a multiple of
+    `multiple`; rows that are left over have weight 0. A position gives the same example in any batch, so means by
+    weight over all batches do not depend on their size.
     """
     steps = -(-count // self.pictures)
     stream = copy.copy(self)
@@ -113,13 +100,12 @@ class PictureStream:
     return stream, -(-count // stream.pictures)
 
   def signature(self) -> dict[str, Any]:
-    """What decides which example lies at a position, name -> value of JSON: a run that goes on keeps it.
+    """The settings that decide which example lies at a position, name -> value of JSON: a resumed run keeps them.
 
     Records are known by their number and bytes, so a corpus may be moved, and built again.
     """
-    whole = self.source.whole if isinstance(self.source, PartSource) else self.source
-    # A source of your own need not have them.
-    sizes = getattr(whole, "sizes", {})
+    # A source of your own need not have sizes.
+    sizes = getattr(self.source, "sizes", {})
     records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes.items()}
     return {
       "stream": type(self).__name__,
@@ -134,41 +120,21 @@ class PictureStream:
 
   @property
   def images_per_epoch(self) -> int:
-    """Pictures in the split: every one comes up once in as many positions."""
+    """Pictures in the split: each comes up once in as many positions."""
     return len(self.source)
 
-  @property
-  def steps_per_epoch(self) -> float:
-    """Steps in which every picture comes up once."""
-    return len(self.source) / self.pictures
-
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
-    """Rows of the batch of a step, whatever steps were asked for before.
+    """The batch of a step (from 0), whatever steps were asked for before.
 
-    Args:
-      step: from 0.
-      rows: positions in the batch, ascending, such as `sharding.process_rows`; None: all.
-
-    Raises:
-      UsageError: no such rows, or no such step.
-      XmcapError: a record or picture cannot be read; names it.
+    `rows` are positions in the batch, ascending, such as `sharding.process_rows`; None: all. XmcapError names a record
+    or picture that cannot be read.
     """
     return self._job(step, rows, workers=1).run()
 
   def batches(
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
   ) -> Iterator[Batch]:
-    """Yields the batches from a step on, made ahead on threads that share each batch.
-
-    Args:
-      start_step: the first step.
-      rows: see `batch`.
-      num_steps: how many; None: for ever.
-
-    Returns:
-      An iterator; an error in the making of a batch is raised when its turn comes; `close()` ends the
-      threads.
-    """
+    """Yields `num_steps` batches (None: for ever) from a step on, made ahead; see `batch` and `prefetch`."""
     steps = itertools.count(start_step)
     if num_steps is not None:
       steps = itertools.islice(steps, num_steps)
@@ -176,13 +142,13 @@ class PictureStream:
     return prefetch((self._job(step, rows, self.workers) for step in steps), self.workers, depth)
 
   def batches_ahead(self, rows: int) -> int:
-    """How many batches of so many rows are made ahead: `depth`, or fewer where `prefetch_bytes` hold fewer."""
+    """The number of batches of so many rows made ahead: `depth`, or fewer where `prefetch_bytes` hold fewer."""
     return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // (rows * self.image_size**2 * 3)))
 
   def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
     """The making of a batch, in parts for so many threads."""
     positions = self._positions(step, rows)
-    pixels = self._new_pixels(len(positions))
+    pixels = np.empty((len(positions), self.image_size, self.image_size, 3), np.uint8)
     count = min(workers, -(-len(positions) // _PART_ROWS))
     split = zip(np.array_split(positions, count), np.array_split(pixels, count), strict=True)
     parts = [functools.partial(self._part, step, *part) for part in split]
@@ -193,7 +159,7 @@ class PictureStream:
     raise NotImplementedError
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[Any]) -> Batch:
-    """The batch, of its positions and pixels and of what `_part` returned of each of its parts."""
+    """The batch, of its positions and pixels and the results of `_part`."""
     raise NotImplementedError
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
@@ -208,23 +174,16 @@ class PictureStream:
     return rows + step * self.pictures
 
   def _weights_of(self, positions: np.ndarray) -> np.ndarray:
-    """What the picture of each position counts: float32 [N], 0 for what is beyond the end of a stream of `first`."""
+    """float32 [N]: 0 for positions beyond the end of a stream of `first`, 1 for all others."""
     return np.ones(len(positions), np.float32) if self._end is None else np.float32(positions < self._end)
 
   def _indices(self, positions: np.ndarray) -> np.ndarray:
     return draws.permuted(self.seed, positions, len(self.source))
 
-  def _new_pixels(self, count: int) -> np.ndarray:
-    return np.empty((count, self.image_size, self.image_size, 3), np.uint8)
-
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; one that is left out is black.
-
-    Raises:
-      XmcapError: a picture cannot be decoded, and is not to be left out.
-    """
+    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; one that is left out is black."""
     randoms = [None] * len(positions)
     if self.augment is not None:
       randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)
@@ -237,7 +196,7 @@ class PictureStream:
         self._count_lost(_UNDECODABLE, [key])
 
   def _count_lost(self, what: str, keys: Sequence[str]) -> None:
-    """Counts what did not fit, a key each time; the first of a kind is said at once."""
+    """Counts losses of a kind, a key each; the first of a kind is logged at once."""
     if not keys or not self.counts_losses:
       return
     with self._lock:
@@ -248,6 +207,6 @@ class PictureStream:
 
   @property
   def lost(self) -> dict[str, int]:
-    """What did not fit into the batches made so far (those made ahead included): reason -> count."""
+    """Reason -> count of what did not fit into the batches made so far, those made ahead included."""
     with self._lock:
       return dict(self._lost)

@@ -15,12 +15,7 @@ Out = TypeVar("Out")
 
 @dataclasses.dataclass(frozen=True)
 class Job(Generic[Part, Out]):
-  """How an item is made.
-
-  Attributes:
-    parts: make a part each; they are called on any thread, in any order, at the same time.
-    join: makes the item of what the parts returned, in the order of `parts`; not costly.
-  """
+  """The making of an item: `parts` run on any threads at the same time, `join` makes the item of their results."""
 
   parts: Sequence[Callable[[], Part]]
   join: Callable[[list[Part]], Out]
@@ -31,30 +26,21 @@ class Job(Generic[Part, Out]):
 
 
 def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -> Iterator[Out]:
-  """Yields the item of each job in order, up to `depth` of them made ahead.
+  """Yields the item of each job in order, up to `depth` of them made ahead, the first begun at once.
 
-  The parts of an item are begun before those of the next, the first ones at once, before the first item is asked for.
   An error in a part is raised when its item's turn comes. Closing the iterator (`close()`, or the end of its last
   reference) cancels what has not begun and waits for what has.
 
   Args:
-    jobs: any iterable, endless ones too; read, and joined, on the calling thread.
-    workers: threads; more than one only helps where the parts leave the interpreter lock.
+    jobs: read, and joined, on the calling thread; may be endless.
+    workers: threads; more than one only helps where the parts release the interpreter lock.
     depth: items held or under way at most.
-
-  Raises:
-    UsageError: `workers` or `depth` is below one.
   """
   if workers < 1 or depth < 1:
     raise UsageError(f"prefetching needs at least one worker and a depth of one, not {workers} and {depth}")
   executor = futures.ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
-  iterator = iter(jobs)
-
-  def begun(count: int) -> Iterator[tuple[Job[Part, Out], list[futures.Future[Part]]]]:
-    for job in itertools.islice(iterator, count):
-      yield job, [executor.submit(part) for part in job.parts]
-
-  pending = collections.deque(begun(depth))
+  submitted = ((job, [executor.submit(part) for part in job.parts]) for job in jobs)
+  pending = collections.deque(itertools.islice(submitted, depth))
 
   def items() -> Iterator[Out]:
     try:
@@ -62,8 +48,8 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
       while pending:
         job, parts = pending.popleft()
         item = job.join([part.result() for part in parts])
-        del job, parts  # an item may be large: only the one who asked holds it
-        pending.extend(begun(1))
+        del job, parts  # an item may be large: only the caller holds it
+        pending.extend(itertools.islice(submitted, 1))
         yield item
     finally:
       executor.shutdown(wait=True, cancel_futures=True)

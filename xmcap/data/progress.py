@@ -1,4 +1,4 @@
-"""How far a piece of work is, in lines of text."""
+"""The progress of a piece of work, in lines of text."""
 
 import time
 from collections.abc import Callable
@@ -8,15 +8,10 @@ _SECONDS_BETWEEN = 2.0
 
 
 class Progress:
-  """Says how far a piece of work is, how fast it goes and how long it will take.
+  """Says now and then how much of a piece of work is done, how fast it goes and how long it will take.
 
-  What is reported first was there before, and does not count for the rate.
-
-  Args:
-    say: takes the lines.
-    what: is done.
-    total: of the units.
-    unit: "" or their name.
+  Called with the units done. With a `unit`, such as `bytes`, the first call does not count for the rate: it reports
+  what an earlier run has done.
   """
 
   def __init__(self, say: Say, what: str, total: int, unit: str = ""):
@@ -46,17 +41,12 @@ def _duration(seconds: float) -> str:
 
 
 def by_split(say: Say, what: str) -> Callable[[str, int, int], None]:
-  """Progress of work on several splits: returns what is called with the split, how much is done, and of how much.
-
-  Args:
-    say: takes the lines.
-    what: is done to each split: `records checked`.
-  """
-  shown: dict[str, Progress] = {}
+  """A callable that takes a split, the amount done and the total, and says the progress of each split."""
+  started: dict[str, Progress] = {}
 
   def progress(split: str, done: int, total: int) -> None:
-    if split not in shown:
-      shown[split] = Progress(say, f"{split}: {what}", total)
-    shown[split](done)
+    if split not in started:
+      started[split] = Progress(say, f"{split}: {what}", total)
+    started[split](done)
 
   return progress

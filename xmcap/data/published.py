@@ -1,4 +1,4 @@
-"""What was published about the sizes of the corpora, for comparison with what was built."""
+"""The published sizes of the corpora, for comparison with a built one."""
 
 import json
 from collections.abc import Mapping
@@ -32,32 +32,23 @@ CORPORA = ("xm3600", "coco35l", "cc3m35l")
 
 
 def name(directory: addresses.Address) -> str:
-  """The name of the data set that a folder of records holds, without underscores; "" if that cannot be told."""
+  """The name of the data set that a folder of records holds, without underscores; "" if it has none."""
   try:
-    return (
-      str(json.loads(addresses.read_bytes(addresses.join(directory, "dataset_info.json")))["name"])
-      .replace("_", "")
-      .lower()
-    )
+    info = json.loads(addresses.read_bytes(addresses.join(directory, "dataset_info.json")))
+    return str(info["name"]).replace("_", "").lower()
   except (OSError, ValueError, KeyError, TypeError):
     return ""
 
 
 def source(corpus: str) -> str:
-  """Where the figures of a corpus are from."""
+  """The publication that the figures of a corpus are from."""
   return "Table 1 of the XM3600 paper" if corpus == "xm3600" else "the release's numbers of lines"
 
 
 def figures(corpus: str, split: str) -> dict[str, Figures]:
-  """Language code -> what was published of it; {} where nothing was.
-
-  Args:
-    corpus: one of `CORPORA`, or anything else.
-    split: record split; of XM3600 there is one.
-  """
+  """Language code -> published figures of a split; {} where there are none."""
   if corpus == "xm3600":
-    # Imported here: data stands beside scoring, which ships the tables.
-    from xmcap.scoring import published
+    from xmcap.scoring import published  # the tables of the paper
 
     return {
       row["lang"]: {column: float(row[cell]) for column, cell in _COLUMNS.items()}

@@ -1,25 +1,24 @@
 """The record: one image with all its captions, in every language, stored once.
 
-Records are `tf.train.Example` protocol buffers in ArrayRecord files beside TFDS's metadata, so
-`tfds.builder_from_directory(DIR)` reads them like any other dataset, and `RecordSource` reads any of
-them by its index without TensorFlow. A folder of records holds
+Records are `tf.train.Example` messages in ArrayRecord files beside TFDS's metadata. `tfds.builder_from_directory(DIR)`
+reads them as any other dataset, and `RecordSource` reads any of them by its index, without TensorFlow:
 
   DIR/DATASET-SPLIT.array_record-00000-of-00015   the records
   DIR/dataset_info.json, DIR/features.json        TFDS's metadata, written by `record_writer.write_metadata`
   DIR/tags.txt                                    the names of the classes seen in pictures, one a line
 """
 
+import copy
 import dataclasses
 import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
-from google.protobuf import json_format
 
 from xmcap import languages
 from xmcap.data.array_records.local import RecordFiles, first_line
@@ -29,7 +28,7 @@ from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt")
-"""Where a caption comes from: written by a person, or machine translated."""
+"""Origins of a caption: written by a person, or machine translated."""
 
 FEATURES = tfds.features.FeaturesDict(
   {
@@ -47,19 +46,20 @@ FEATURES = tfds.features.FeaturesDict(
     "tags": tfds.features.Sequence(tfds.features.Text()),
   }
 )
-"""What TFDS is told about a record. The image's bytes are stored as released."""
+"""The record as TFDS knows it. The bytes of the image are stored as released."""
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _METADATA = "dataset_info.json"
 _MAX_METADATA = 64 << 20  # bytes; a shard takes some 10
+_READ_BATCH = 64
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(slots=True)
 class Caption:
-  """One caption: a language's code, the text, its tokens joined by spaces (or ""), and its source."""
+  """One caption; `text_tokenized` is its tokens joined by spaces, or ""."""
 
   language: str
   text: str
@@ -76,7 +76,7 @@ class Record:
     image: the bytes as released, JPEG or PNG.
     captions: in the order of the release; a language may have none, one or many.
     tags: names of the classes seen in the picture, in reading order; empty where unknown.
-    locale: the locale that the picture was taken for (XM3600), or "".
+    locale: of the picture (XM3600), or "".
   """
 
   key: str
@@ -87,7 +87,7 @@ class Record:
 
 
 def check(record: Record) -> None:
-  """Raises XmcapError, naming the record's key and field, if the record is not a valid one."""
+  """Raises XmcapError, naming the record's key and field, if the record is not valid."""
   if not _KEY.fullmatch(record.key):
     raise XmcapError(
       f"record key '{shown(record.key)}' is not a safe name: use up to 128 letters, digits, and '_.-' inside"
@@ -108,29 +108,32 @@ def check(record: Record) -> None:
 
 
 def serialize(record: Record) -> bytes:
-  """A record as a tf.train.Example, laid out as TFDS lays out FEATURES; equal records, equal bytes."""
+  """A record as a tf.train.Example, laid out as TFDS lays out FEATURES; equal records give equal bytes."""
   example = Example()
-  feature = example.features.feature
   captions = record.captions
-  feature["image/key"].bytes_list.value.append(record.key.encode())
-  feature["image/locale"].bytes_list.value.append(record.locale.encode())
+  columns = {
+    "image/key": [record.key],
+    "image/locale": [record.locale],
+    "captions/language": [caption.language for caption in captions],
+    "captions/text": [caption.text for caption in captions],
+    "captions/text_tokenized": [caption.text_tokenized for caption in captions],
+    "captions/source": [caption.source for caption in captions],
+    "tags": record.tags,
+  }
+  feature = example.features.feature
+  for name, texts in columns.items():
+    feature[name].bytes_list.value.extend([text.encode() for text in texts])
   feature["image"].bytes_list.value.append(record.image)
-  feature["captions/language"].bytes_list.value.extend([c.language.encode() for c in captions])
-  feature["captions/text"].bytes_list.value.extend([c.text.encode() for c in captions])
-  feature["captions/text_tokenized"].bytes_list.value.extend([c.text_tokenized.encode() for c in captions])
-  feature["captions/source"].bytes_list.value.extend([c.source.encode() for c in captions])
-  feature["tags"].bytes_list.value.extend([tag.encode() for tag in record.tags])
   return example.SerializeToString(deterministic=True)
 
 
 def as_example(record: Record) -> dict[str, Any]:
   """A record as the nested dictionary that TFDS encodes by FEATURES."""
-  captions = [dataclasses.asdict(caption) for caption in record.captions]
   return {
     "image/key": record.key,
     "image/locale": record.locale,
     "image": record.image,
-    "captions": captions,
+    "captions": [dataclasses.asdict(caption) for caption in record.captions],
     "tags": record.tags,
   }
 
@@ -141,22 +144,15 @@ def parse(serialized: bytes) -> Record:
     feature = Example.FromString(serialized).features.feature
 
     def texts(name: str) -> list[str]:
-      return list(map(bytes.decode, feature[name].bytes_list.value))
+      return [value.decode() for value in feature[name].bytes_list.value]
 
+    columns = [texts(f"captions/{name}") for name in ("language", "text", "text_tokenized", "source")]
     return Record(
-      key=feature["image/key"].bytes_list.value[0].decode(),
+      key=texts("image/key")[0],
       image=feature["image"].bytes_list.value[0],
-      captions=list(
-        map(
-          Caption,
-          texts("captions/language"),
-          texts("captions/text"),
-          texts("captions/text_tokenized"),
-          texts("captions/source"),
-        )
-      ),
+      captions=[Caption(*fields) for fields in zip(*columns, strict=True)],
       tags=texts("tags"),
-      locale=feature["image/locale"].bytes_list.value[0].decode(),
+      locale=texts("image/locale")[0],
     )
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error
@@ -164,13 +160,10 @@ def parse(serialized: bytes) -> Record:
 
 @dataclasses.dataclass(slots=True)
 class Columns:
-  """What the stream needs of a record, its captions column by column and not decoded: there may be hundreds.
+  """The part of a record that the stream needs; the hundreds of captions are not decoded.
 
-  Attributes:
-    key, image: as in `Record`.
-    layout: equal for records with equal `languages`, to know them by without a look at each.
-    languages: the code of each caption.
-    texts: the text of each caption, UTF-8.
+  `languages` and `texts` are UTF-8, one of each a caption; `layout` is equal for equal `languages`, and quick to
+  compare.
   """
 
   key: str
@@ -181,17 +174,16 @@ class Columns:
 
 
 def parse_columns(serialized: bytes) -> Columns:
-  """`parse`, several times faster where few captions of many are wanted; ValueError where the bytes hold no record."""
+  """`parse`, several times faster where few of many captions are wanted; ValueError where the bytes hold no record."""
   try:
     feature = Example.FromString(serialized).features.feature
-    languages_feature = feature["captions/language"]
-    languages_of = languages_feature.bytes_list.value
+    codes = feature["captions/language"]
     texts = feature["captions/text"].bytes_list.value
-    if len(languages_of) != len(texts):
-      raise ValueError(f"{len(languages_of)} languages for {len(texts)} captions")
+    if len(codes.bytes_list.value) != len(texts):
+      raise ValueError(f"{len(codes.bytes_list.value)} languages for {len(texts)} captions")
     key, image = (feature[name].bytes_list.value[0] for name in ("image/key", "image"))
-    layout = languages_feature.SerializeToString(deterministic=True)
-    return Columns(key.decode(), image, layout, languages_of, texts)
+    layout = codes.SerializeToString(deterministic=True)
+    return Columns(key.decode(), image, layout, codes.bytes_list.value, texts)
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error
 
@@ -213,9 +205,8 @@ def read_tags(directory: addresses.Address) -> list[str]:
   return tags
 
 
-@dataclasses.dataclass(frozen=True)
-class Stretch:
-  """Records of a whole split that follow one another: `count` of them, from the `first` on."""
+class Stretch(NamedTuple):
+  """Successive records of a whole split: `count` of them, from the `first` on."""
 
   split: str
   first: int
@@ -226,13 +217,13 @@ class RecordSource:
   """The records of a split, any of them by its index; cheap to make, safe in threads, picklable.
 
   Args:
-    directory: folder that holds TFDS's metadata and the ArrayRecord files: a path or an address (`gs://...`).
+    directory: folder with TFDS's metadata and the ArrayRecord files: a path or an address (`gs://...`).
     split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
 
   Attributes:
-    directory, split: the arguments.
-    stretches: where in whole splits its records are.
-    sizes: of each of these splits, `shard_lengths` (records of each file) and `bytes`, to know its records by.
+    stretches: the records of the source in the whole splits that they are from.
+    sizes: for each of these splits `shard_lengths` (records of each file) and `bytes`, by which its records are known.
+    chosen: of a subset, int64 [N], which of the records of the stretches it has; None: all.
 
   Raises:
     UsageError: the folder is no corpus, or has no such split, or the split is empty.
@@ -242,6 +233,7 @@ class RecordSource:
   def __init__(self, directory: addresses.Address, split: str = "train"):
     self.directory = os.fspath(directory)
     self.split = split
+    self.chosen: np.ndarray | None = None
     info = _info(self.directory)
     if info is None:
       raise UsageError(
@@ -251,49 +243,67 @@ class RecordSource:
       known = ", ".join(sorted(info.splits)) or "none"
       raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
     try:
-      instructions = info.splits[split].file_instructions
+      parts = info.splits[split].file_instructions
     except (ValueError, AssertionError) as error:
       raise UsageError(f"split '{split}' of {directory}: {first_line(error)}") from None
-    self.stretches, self.sizes = _whole_splits(info.splits, instructions)
-    self._skips = np.array([part.skip for part in instructions], np.int64)
-    self._ends = np.cumsum(
-      [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in instructions],
-      dtype=np.int64,
-    )
-    if not instructions or not self._ends[-1]:
+    counts = [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in parts]
+    if not sum(counts):
       raise UsageError(f"split '{split}' of {directory} is empty")
-    names = [os.path.basename(part.filename) for part in instructions]
-    present = set(addresses.names(directory))
-    absent = [name for name in names if name not in present]
-    files = [addresses.join(directory, name) for name in names]
+    names = [os.path.basename(part.filename) for part in parts]
+    firsts = {
+      os.path.basename(path): (name, sum(known.shard_lengths[:shard]))
+      for name, known in info.splits.items()
+      for shard, path in enumerate(known.filepaths)
+    }
+    self.stretches = [
+      Stretch(firsts[name][0], firsts[name][1] + part.skip, count)
+      for name, part, count in zip(names, parts, counts, strict=True)
+    ]
+    self.sizes = {}
+    for stretch in self.stretches:
+      known = info.splits[stretch.split]
+      self.sizes[stretch.split] = {
+        "shard_lengths": list(known.shard_lengths),
+        "bytes": int(known.num_bytes),
+      }
+    self._skips = np.array([part.skip for part in parts], np.int64)
+    self._ends = np.cumsum(counts, dtype=np.int64)
+    absent = sorted(set(names) - set(addresses.names(directory)))
     if absent:
       raise XmcapError(
         f"{addresses.join(directory, absent[0])} is absent ({len(absent)} of {len(names)} files): "
         f"build {directory} again"
       )
-    self._files = _record_files(files, self.directory)
+    self._files = _record_files([addresses.join(directory, name) for name in names], self.directory)
+
+  def subset(self, chosen: np.ndarray, label: str) -> "RecordSource":
+    """The records at int64 [N] of this source, in that order; `label` names them in messages."""
+    source = copy.copy(self)
+    source.chosen = chosen if self.chosen is None else self.chosen[chosen]
+    source.split = f"{self.split} ({label})"
+    return source
 
   def __len__(self) -> int:
-    return int(self._ends[-1])
+    return int(self._ends[-1]) if self.chosen is None else len(self.chosen)
 
   def __getitem__(self, index: int) -> Record:
     """The record at an index in [0, len); IndexError outside it."""
     return self.read([index])[0]
 
   def __iter__(self) -> Iterator[Record]:
-    for start in range(0, len(self), 256):
-      yield from self.iterate(range(start, min(start + 256, len(self))))
+    for start in range(0, len(self), _READ_BATCH):
+      yield from self.iterate(range(start, min(start + _READ_BATCH, len(self))))
 
   def iterate(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> Iterator[T]:
-    """The records at `indices`, in their order, each read when it is asked for; those of a bucket are read ahead.
+    """The records at indices in [0, len), in their order, each read when it is asked for (in a bucket: read ahead).
 
-    Args:
-      indices: each in [0, len); IndexError outside it.
-      parse: makes what is returned out of a record's bytes: `parse` or `parse_columns`.
+    `parse` turns a record's bytes into the result. IndexError outside of the range.
     """
     indices = np.asarray(indices, np.int64).reshape(-1)
     if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
       raise IndexError(f"index outside [0, {len(self)}) in split '{self.split}' of {self.directory}")
+    if self.chosen is not None:
+      indices = self.chosen[indices]
     shards = np.searchsorted(self._ends, indices, side="right")
     starts = self._ends[shards] - np.diff(self._ends, prepend=0)[shards]
     positions = indices - starts + self._skips[shards]
@@ -304,39 +314,23 @@ class RecordSource:
     return list(self.iterate(indices, parse))
 
 
-def _record_files(files: Sequence[str], directory: str) -> Any:
+def _record_files(paths: Sequence[str], directory: str) -> Any:
   if not addresses.is_remote(directory):
-    return RecordFiles(files, directory)
-  from xmcap.data.array_records.remote import RemoteRecordFiles  # loads what compiles, which takes seconds
+    return RecordFiles(paths, directory)
+  from xmcap.data.array_records.remote import RemoteRecordFiles  # loads numba, which takes seconds
 
-  return RemoteRecordFiles(files, directory)
-
-
-def _whole_splits(
-  known: Mapping[str, Any], instructions: Sequence[Any]
-) -> tuple[list[Stretch], dict[str, dict[str, Any]]]:
-  """`stretches` and `sizes` of a `RecordSource`, from TFDS's splits and file instructions."""
-  firsts = {
-    os.path.basename(path): (name, sum(info.shard_lengths[:number]))
-    for name, info in known.items()
-    for number, path in enumerate(info.filepaths)
-  }
-  stretches = []
-  for part in instructions:
-    name, first = firsts[os.path.basename(part.filename)]
-    count = part.take if part.take >= 0 else part.examples_in_shard - part.skip
-    stretches.append(Stretch(name, first + part.skip, count))
-  sizes = {
-    name: {"shard_lengths": list(known[name].shard_lengths), "bytes": int(known[name].num_bytes)}
-    for name in {stretch.split for stretch in stretches}
-  }
-  return stretches, sizes
+  return RemoteRecordFiles(paths, directory)
 
 
 def splits(directory: addresses.Address) -> list[str]:
   """The names of the record splits in a folder, in alphabetical order; [] where there are none."""
   info = _info(os.fspath(directory))
   return [] if info is None else sorted(info.splits)
+
+
+def spread(source: RecordSource, count: int) -> np.ndarray:
+  """The indices of `count` evenly spaced records, the first and the last among them, or of all: int64 [N]."""
+  return np.unique(np.linspace(0, len(source) - 1, min(len(source), count)).astype(np.int64))
 
 
 def _info(directory: str) -> tfds.core.DatasetInfo | None:
@@ -359,13 +353,7 @@ def _info(directory: str) -> tfds.core.DatasetInfo | None:
       for split in info.splits.values():
         _ = split.filepaths  # made of a template in the metadata
       return info
-    except (
-      ValueError,
-      KeyError,
-      TypeError,
-      AttributeError,
-      OSError,
-      RecursionError,
-      json_format.ParseError,
-    ) as error:
+    except XmcapError:
+      raise
+    except Exception as error:  # TFDS raises errors of many types for a damaged file
       raise XmcapError(f"cannot read {address}: {first_line(error)}") from None

@@ -20,10 +20,7 @@ class SkippedPictures:
 
   Args:
     on_bad: `stop` or `skip`.
-    limit: of different pictures; one more ends the run, for then it is not the pictures that are bad.
-
-  Raises:
-    UsageError: `on_bad` is something else, or the limit is negative.
+    limit: so many different pictures may be left out; one more ends the run, for then the fault lies elsewhere.
   """
 
   def __init__(self, on_bad: str = "stop", limit: int = 100):
@@ -58,15 +55,7 @@ class SkippedPictures:
           ) from None
 
   def add(self, key: str, error: XmcapError) -> None:
-    """Leaves a picture out; the first time it is said and listed.
-
-    Args:
-      key: of the picture.
-      error: why it cannot be decoded.
-
-    Raises:
-      XmcapError: pictures are not to be left out, or they are more than the limit.
-    """
+    """Leaves a picture out because of an error; XmcapError if none may be left out, or they are over the limit."""
     if self.on_bad == "stop":
       raise XmcapError(f"{error}, or leave such pictures out with the stream's on_bad = 'skip'") from None
     with self._lock:
@@ -89,7 +78,7 @@ class SkippedPictures:
       return np.array([key not in self._met for key in keys], np.float32)
 
   def _write(self) -> None:
-    # A whole file each time: places such as gs:// know no appending, and the limit keeps it short.
+    # A whole file each time: stores such as gs:// cannot append, and the limit keeps it short.
     lines = [
       json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
     ]

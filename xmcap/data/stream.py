@@ -2,14 +2,14 @@
 
 A position is the number of a picture counted from the start of training: step n of a stream with B
 pictures a batch holds the positions n B to (n + 1) B - 1, and a process reads those of its rows.
-All else is a function of (seed, position): which picture (a permutation of the split, another one each
-epoch), which languages, which caption of a language, which crop. So a run that starts again at any step,
-or on another number of hosts, sees what an undisturbed one would have seen. (`bucket_window` deals the
-positions of a few batches out anew among those batches; this too depends on nothing else.)
+The picture (a permutation of the split, another one each epoch), the languages, the caption of a language and the
+crop are functions of (seed, position). So a run that starts again at any step, or on another number of hosts, sees the
+same examples as an undisturbed one. (`bucket_window` deals the positions of a few batches out anew among those batches;
+this too depends on nothing else.)
 
-  drawing.py  which captions of a picture are drawn
-  lengths.py  the pieces of every caption, in an index beside the records
-  buckets.py  from both: how long a batch is, and which pictures are in it when they are dealt out by length
+  caption_choice.py  the captions of a picture that are drawn
+  lengths.py         the pieces of every caption, in an index beside the records
+  buckets.py         from both: how long a batch is, and which pictures are in it when they are dealt out by length
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,10 @@ from xmcap.data import images, lengths
 from xmcap.data import language_weights as weights_lib
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.checking import preflight as checks
 from xmcap.data.picture_stream import PREFETCH_BYTES, Batch, PictureStream
 from xmcap.data.records import Columns, parse_columns, read_tags
-from xmcap.data.skipped import SkippedPictures
 from xmcap.data.tasks import registration
-from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
 from xmcap.terminal import shown
 
@@ -39,12 +37,8 @@ _TAGS = "tags beyond the last slot"
 class _Captions(NamedTuple):
   """The captions of N pictures of a batch.
 
-  Attributes:
-    keys: of the pictures.
-    positions: int64 [N], of the pictures in the stream.
-    chosen: columns of `_prompts`, int64 [N, K].
-    tokens: ids of each caption, ended by EOS, [N][K]; [] for a picture without a caption in these languages.
-    length: T, of the whole batch.
+  `positions` are int64 [N]; `chosen` int64 [N, K], rows of the table of prompts; `tokens` the ids of each caption,
+  ended by EOS, [N][K], [] for a picture without a caption in these languages; `length` T, of the whole batch.
   """
 
   keys: Sequence[str]
@@ -60,42 +54,30 @@ class CaptionStream(PictureStream):
 
   The K captions of a picture are in K different languages, drawn without replacement by their weights among the
   languages that the picture has. A picture with fewer than K languages goes on with further captions of them, in the
-  same order, and repeats itself only when all are used up. Of several captions in a language the picture takes turns by
-  epoch.
+  same order, and repeats captions only when all are used up. Several captions in a language take turns by epoch.
 
   A batch holds `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], ended
-  by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end, `key` [B] strings;
-  B rows. A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there; it
-  is counted in `truncated`. A picture that has no caption in these languages, or is skipped, has weights 0 and is
-  counted in `lost`.
+  by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end, `key` [B] strings.
+  A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there. A
+  picture that has no caption in these languages, or is skipped, has weights 0. All of these are counted in `lost`.
 
   Args:
-    mixture: name of a seqio mixture or task made by `register_corpus`: languages, rates, records,
-      vocabulary.
+    mixture: name of a seqio mixture or task made by `register_corpus`.
     split: record split, or a part of one such as `train[:1000]`.
-    batch_size: captions in the batch of all hosts, B x K.
+    batch_size: B x K, of all hosts.
     captions_per_image: K.
     prompt_length: P, pieces of the LangId prompt.
     target_length: T, pieces of a caption, its end included.
-    image_size: H = W, pixels.
-    seed: of order, languages and augmentation.
-    augment: random changes to the pictures; None for none.
     target_lengths: T is the smallest of these lengths, and `target_length`, that holds every caption of the batch of
       all hosts; those beyond `target_length` are left out. Each length compiles the step once. Several lengths need
       the split's index of lengths (`xmcap data index`), but for a small split.
     bucket_window: with `target_lengths`, batches are made from this many at a time, pictures with long
       captions together, so that most batches are short. 1 leaves the order alone.
-    workers, depth, prefetch_bytes: how batches are made ahead, see `PictureStream`.
     languages: codes to draw from; () is all of the mixture.
     language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
       language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
     temperature: weights are taken to the power of 1 / temperature, as rates in seqio and mT5.
-    on_bad: what a picture that cannot be decoded does: `stop` ends the run, `skip` gives it weights 0.
-    bad_limit: so many different pictures of a process may be skipped.
-
-  Raises:
-    UsageError: sizes that do not fit together, an unknown mixture or language, a vocabulary without a prompt for a
-      language, a corpus that is not there, or one without an index where it needs one.
+    image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: see `PictureStream`.
   """
 
   def __init__(
@@ -127,45 +109,48 @@ class CaptionStream(PictureStream):
     registered = registration(mixture)
     source = registered.corpus.source(split)
     pictures = batch_size // captions_per_image
-    super().__init__(source, pictures, image_size, seed, augment, workers, depth, prefetch_bytes)
-    self.skipped = SkippedPictures(on_bad, bad_limit)
-    self.vocabulary: Vocabulary = registered.corpus.vocabulary()
-    weights = weights_lib.language_weights(registered.rates, languages, language_weights, temperature)
-    self.languages: tuple[str, ...] = tuple(weights)
-    checks.check_prompts(self.vocabulary, self.languages)
+    super().__init__(
+      source, pictures, image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit
+    )
+    self.vocabulary = registered.corpus.vocabulary()
     self.captions_per_image = captions_per_image
     self._mixture = mixture
-    self._weights = weights
+    self._weights = weights_lib.language_weights(registered.rates, languages, language_weights, temperature)
     self._count_power = 1 / temperature if language_weights == "count" else None
+    self.languages = tuple(self._weights)
+    self._prompts = self._prompt_table(prompt_length)
     if list(target_lengths) != sorted(set(target_lengths)):
       raise UsageError(f"target_lengths {tuple(target_lengths)}: give rising lengths")
-    self.target_lengths = (*(size for size in target_lengths if size < target_length), target_length)
-    if self.target_lengths[0] < 2 or bucket_window < 1:
+    sizes = (*(size for size in target_lengths if size < target_length), target_length)
+    if sizes[0] < 2 or bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
-    self.bucket_window = bucket_window if len(self.target_lengths) > 1 else 1
-    self._drawing = Drawing(
-      seed,
-      self.languages,
-      np.array(list(weights.values())),
-      self._count_power,
-      captions_per_image,
-      len(source),
+    weights = np.array(list(self._weights.values()))
+    self._drawing = Drawing(seed, self.languages, weights, self._count_power, captions_per_image, len(source))
+    self._index = lengths.index_of(source, self.vocabulary) if len(sizes) > 1 else None
+    self._plan(sizes, bucket_window)
+
+  def _plan(self, target_lengths: tuple[int, ...], bucket_window: int) -> None:
+    """Plans batches of the stream's size."""
+    self.target_lengths = target_lengths
+    self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
+    self._buckets = Buckets(
+      self._drawing, self._index, self._indices, self.pictures, target_lengths, self.bucket_window
     )
-    several = len(self.target_lengths) > 1
-    self._index = lengths.index_of(source, self.vocabulary) if several else None
-    self._buckets: Buckets | None = None
-    # The last row, all pads, is for a picture with no caption in these languages.
-    self._prompts = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
-    for row, language in zip(self._prompts[:-1], self.languages, strict=True):
+
+  def _prompt_table(self, prompt_length: int) -> np.ndarray:
+    """int32 [languages + 1, P]; the last row, all pads, is for a picture without a caption in them."""
+    check_prompts(self.vocabulary, self.languages)
+    table = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
+    for row, language in zip(table[:-1], self.languages, strict=True):
       prompt = self.vocabulary.prompt(language)
       if len(prompt) > prompt_length:
         raise UsageError(
           f"the prompt of '{language}' has {len(prompt)} pieces: raise prompt_length, now {prompt_length}"
         )
       row[: len(prompt)] = prompt
+    return table
 
   def signature(self) -> dict[str, Any]:
-    """As in every stream."""
     return {
       **super().signature(),
       "mixture": self._mixture,
@@ -180,48 +165,29 @@ class CaptionStream(PictureStream):
     }
 
   def resized(self, pictures: int) -> "CaptionStream":
-    """As in every stream; with one length of targets, the largest, and pictures in drawn order."""
+    """See `PictureStream`; targets have the largest length, and pictures come in drawn order."""
     stream = super().resized(pictures)
-    stream.target_lengths, stream.bucket_window = self.target_lengths[-1:], 1
+    stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple["CaptionStream", int]:
-    """As in every stream; pictures in drawn order."""
+    """See `PictureStream`; pictures come in drawn order."""
     stream, steps = super().first(count, multiple)
-    stream.bucket_window = 1
+    stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
 
   def mix_of_lengths(self, steps: int) -> dict[int, float]:
-    """T -> the share of batches with targets of so many pieces, among about the first `steps`."""
-    buckets = self._current_buckets()
-    return buckets.mix(steps) if buckets else {self.target_lengths[-1]: 1.0}
-
-  def _current_buckets(self) -> Buckets | None:
-    """None where all batches are of one length, so that nothing need be known of them."""
-    if len(self.target_lengths) == 1:
-      return None
-    wanted = (self.pictures, self.target_lengths, self.bucket_window)
-    with self._lock:
-      if self._buckets is None or self._buckets.sizes != wanted:  # a copy of a stream may have other sizes
-        self._buckets = Buckets(self._drawing, self._index, self._indices, *wanted)
-      return self._buckets
-
-  @property
-  def truncated(self) -> int:
-    """Captions so far that were cut at the target length."""
-    return self.lost.get(_CUT, 0)
+    """T -> its share of about the first `steps` batches."""
+    return self._buckets.mix(steps)
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
-    length, longest = self.target_lengths[-1], None
-    buckets = self._current_buckets()
-    if buckets:
-      bucket = buckets.batch(step)
-      rows = positions - step * self.pictures
-      positions, longest, length = bucket.positions[rows], bucket.longest[rows], bucket.length
+    bucket = self._buckets.batch(step)
+    rows = positions - step * self.pictures
+    positions = bucket.positions[rows]
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
-      # One at a time: what is read of a picture is still in the processor's cache when it is decoded.
+      # One at a time, so that a picture's bytes are still in the processor's cache when it is decoded.
       for record, drawn, of_picture in self._drawn(positions):
         keys.append(record.key)
         columns.append(drawn)
@@ -230,9 +196,9 @@ class CaptionStream(PictureStream):
 
     self._load_pixels(pixels, pictures(), positions)
     tokens = self._encoded(texts)
-    if longest is not None:
-      self._check_index(keys, tokens, longest)
-    return _Captions(keys, positions, np.array(columns), tokens, length)
+    if bucket.longest is not None:
+      self._check_index(keys, tokens, bucket.longest[rows])
+    return _Captions(keys, positions, np.array(columns), tokens, bucket.length)
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
     keys = [key for part in parts for key in part.keys]
@@ -261,21 +227,21 @@ class CaptionStream(PictureStream):
     }
 
   def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
-    """Reads the pictures of positions one by one: the record, the language columns [K] of its captions, their texts.
+    """Reads the pictures of positions one by one: (record, the language columns [K] of its captions, their texts).
 
-    A picture without a caption in these languages has the column after the last, and no texts.
+    A picture without a caption in these languages has the column after the last language's, and no texts.
     """
     indices = self._indices(positions)
     drawn = self._drawing.at(positions, indices)
     for row, record in enumerate(self.source.iterate(indices, parse_columns)):
-      layout = self._drawing.known_layout(record.layout, record.languages)
-      (columns,), (places,) = (numbers.tolist() for numbers in drawn.captions(slice(row, row + 1), layout))
+      layout = self._drawing.layout(record.layout, record.languages)
+      (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       empty = columns[0] == len(self.languages)
       yield record, columns, [] if empty else [record.texts[place].decode() for place in places]
 
   def _encoded(self, texts: Sequence[Sequence[str]]) -> list[list[list[int]]]:
     """Texts of B pictures -> ids [B][K], ended by EOS."""
-    # Of all pictures in one call, for a call takes longer than a caption.
+    # One call for all pictures: a call takes longer than a caption.
     encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
     return [[[*next(encoded), EOS_ID] for _ in of_picture] for of_picture in texts]
 
@@ -295,18 +261,14 @@ class CaptionStream(PictureStream):
 class TagStream(PictureStream):
   """Pictures with their tags: the classes seen, in reading order.
 
-  A batch holds `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: class + 1, and 0 in slots that are empty, `weights`
-  float32 [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
+  A batch holds `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: the tag's line in `tags.txt`, from 1, and 0 in empty
+  slots, `weights` float32 [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
 
   Args:
     mixture: as for `CaptionStream`; its corpus must have tags.
-    split: record split, or a part of one.
     batch_size: pictures in the batch of all hosts.
     num_slots: S, tags of a picture at most; further ones are left out and counted in `lost`.
-    image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: as for `CaptionStream`.
-
-  Raises:
-    UsageError: the corpus is not there, or has no tags.
+    image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: see `PictureStream`.
   """
 
   def __init__(
@@ -326,28 +288,23 @@ class TagStream(PictureStream):
   ):
     corpus = registration(mixture).corpus
     source = corpus.source(split)
-    super().__init__(source, batch_size, image_size, seed, augment, workers, depth, prefetch_bytes)
+    super().__init__(
+      source, batch_size, image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit
+    )
     if num_slots < 1:
       raise UsageError(f"num_slots is {num_slots}: a picture needs at least one slot for its tags")
-    self.skipped = SkippedPictures(on_bad, bad_limit)
     self._mixture = mixture
     self.num_slots = num_slots
-    self.tags: tuple[str, ...] = tuple(read_tags(corpus.location().data_dir))
+    self.tags = tuple(read_tags(corpus.location().data_dir))
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
 
   def signature(self) -> dict[str, Any]:
-    """As in every stream."""
     return {
       **super().signature(),
       "mixture": self._mixture,
       "num_slots": self.num_slots,
       "tags": len(self.tags),
     }
-
-  @property
-  def num_classes(self) -> int:
-    """The number of classes; a tag's id in a batch is its line in `tags.txt`, from 1."""
-    return len(self.tags)
 
   def _part(
     self, step: int, positions: np.ndarray, pixels: np.ndarray

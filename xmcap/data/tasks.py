@@ -1,4 +1,4 @@
-"""Corpora as seqio tasks: one task a language, one mixture over them, one place that says what a corpus is.
+"""Corpora as seqio tasks: one task a language, and one mixture over them.
 
 `register_corpus("emoji36")` makes the tasks `emoji36_ar` ... `emoji36_zh` and the mixture `emoji36`, which
 any seqio code can use:
@@ -9,7 +9,7 @@ An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) a
 ended by EOS. seqio reads and decodes a picture again for each of its captions; `xmcap.data.stream` takes the
 languages, their rates, the records and the vocabulary from the same registration, and reads it once.
 
-Where a corpus lies is gin's to say, and asked only when something is read:
+Gin gives the location of a corpus, which is asked only when something is read:
 
   emoji36.data_dir = "/data/emoji36"
   emoji36.vocabulary = "/data/emoji36/vocabulary.model"
@@ -28,7 +28,7 @@ import tensorflow as tf
 
 from xmcap import languages as languages_lib
 from xmcap.data import images
-from xmcap.data.corpus import Corpus, Location
+from xmcap.data.corpus import Location, RegisteredCorpus
 from xmcap.data.records import read_tags
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses
@@ -39,7 +39,7 @@ _READ_BATCH = 16
 class CorpusVocabulary(seqio.SentencePieceVocabulary):
   """A corpus's vocabulary for seqio; its file is looked up when it is first used, not when registered."""
 
-  def __init__(self, corpus: Corpus):
+  def __init__(self, corpus: RegisteredCorpus):
     super().__init__(sentencepiece_model_file="")
     self._corpus = corpus
 
@@ -48,14 +48,14 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
     return self._corpus.location().vocabulary
 
   def _model_context(self):
-    path = self._corpus.vocabulary().local_path  # ours says in one line what is wrong with a file
+    path = self._corpus.vocabulary().local_path  # our class checks the file, with one-line errors
     if self._model is None or path != self._sentencepiece_model_file:
       self._sentencepiece_model_file = path
       self._model = None
     return super()._model_context()
 
   def __eq__(self, other) -> bool:
-    # seqio asks when it mixes corpora, which then must say where they lie.
+    # seqio compares vocabularies when it mixes corpora, which then need a location.
     return isinstance(other, CorpusVocabulary) and (
       self._corpus is other._corpus or self.sentencepiece_model_file == other.sentencepiece_model_file
     )
@@ -66,16 +66,11 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
 class RecordDataSource(seqio.DataSource):
   """seqio's view of the records of a corpus in one language: the index of every record.
 
-  The record itself is read by the task's first preprocessor, so that what seqio keeps in memory of a small
-  split is a list of numbers. Shuffling permutes all records by `seed`, without a buffer, alike in every
-  epoch. Sharding takes every num_shards-th record of that order.
-
-  Attributes:
-    corpus: the registered corpus.
-    language: the language's code.
+  The record itself is read by the task's first preprocessor, so that seqio keeps only numbers in memory. Shuffling
+  permutes all records by `seed`, alike in every epoch; sharding takes every num_shards-th record of that order.
   """
 
-  def __init__(self, corpus: Corpus, language: str, splits: Sequence[str]):
+  def __init__(self, corpus: RegisteredCorpus, language: str, splits: Sequence[str]):
     super().__init__(splits=splits, caching_permitted=False, performs_internal_shuffling=True)
     self.corpus = corpus
     self.language = language
@@ -116,7 +111,7 @@ class RecordDataSource(seqio.DataSource):
 
 def _read_captions(
   dataset: tf.data.Dataset,
-  corpus: Corpus,
+  corpus: RegisteredCorpus,
   language: str,
   sequence_length: Mapping[str, int] | None = None,
 ) -> tf.data.Dataset:
@@ -154,20 +149,19 @@ def _read_captions(
   return dataset.batch(_READ_BATCH).flat_map(flat_read).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def _add_prompt(dataset: tf.data.Dataset, corpus: Corpus, language: str) -> tf.data.Dataset:
-  """Adds `inputs`, the ids of the LangId prompt."""
-  prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
-  return dataset.map(lambda example: {**example, "inputs": prompt})
-
-
-def _tokenize_targets(
-  dataset: tf.data.Dataset, output_features: Mapping[str, seqio.Feature]
+def _tokenize(
+  dataset: tf.data.Dataset,
+  output_features: Mapping[str, seqio.Feature],
+  corpus: RegisteredCorpus,
+  language: str,
 ) -> tf.data.Dataset:
-  """Turns the text in `targets` into ids; the text stays as `targets_pretokenized`."""
+  """Adds `inputs`, the ids of the LangId prompt, and turns `targets` into ids; the text is `targets_pretokenized`."""
+  prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
   vocabulary = output_features["targets"].vocabulary
   return dataset.map(
     lambda example: {
       **example,
+      "inputs": prompt,
       "targets": vocabulary.encode_tf(example["targets"]),
       "targets_pretokenized": example["targets"],
     },
@@ -182,82 +176,59 @@ def register_corpus(
   rates: Mapping[str, float] | None = None,
   splits: Sequence[str] = ("train", "validation"),
   build_hint: str = "",
-) -> Corpus:
-  """Registers a corpus: a seqio task a language, the mixture, and the gin configurable of its place.
+) -> RegisteredCorpus:
+  """Registers a corpus: a seqio task a language, the mixture, and the gin configurable of its location.
 
   Args:
-    name: of the mixture; the tasks are NAME_LANGUAGE.
+    name: of the mixture; the tasks are NAME_LANGUAGE. seqio and gin raise ValueError if it is taken.
     languages: codes of the languages that it holds.
     rates: how often a language is drawn, relative to the others; all alike if absent.
     splits: record splits that it has.
     build_hint: the command that makes it, for the message when it is not there.
-
-  Returns:
-    The corpus.
-
-  Raises:
-    UsageError: an unknown language, a rate for a language that is not held, or a negative rate.
-    ValueError: the name is taken (from seqio and gin).
   """
 
   def locate(data_dir: str = "", vocabulary: str = "") -> Location:
-    """Where the corpus lies.
-
-    Args:
-      data_dir: folder of its records, on this machine or in a bucket (`gs://...`).
-      vocabulary: SentencePiece model, on this machine or in a bucket; by default `vocabulary.model` in `data_dir`.
-    """
+    """The folder of the records and a SentencePiece model, by default `vocabulary.model` in it: paths or `gs://...`."""
     if not data_dir:
       hint = f" ({build_hint} makes one)" if build_hint else ""
       raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
     data_dir = os.path.expanduser(data_dir)
     return Location(data_dir, os.path.expanduser(vocabulary) or addresses.join(data_dir, "vocabulary.model"))
 
-  codes, rates = _checked_rates(name, languages, rates)
-  corpus = Corpus(name, codes, splits, gin.configurable(name, module="xmcap.tasks")(locate))
+  codes = [languages_lib.get(language).code for language in languages]
+  rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
+  if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
+    raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
+  corpus = RegisteredCorpus(name, codes, splits, gin.configurable(name, module="xmcap.tasks")(locate))
   _add_tasks(corpus, rates)
   return corpus
 
 
-def register_part(name: str, of: Corpus, *, splits: Sequence[str] = (), subset: str = "") -> Corpus:
+def register_part(
+  name: str, of: RegisteredCorpus, *, splits: Sequence[str] = (), subset: str = ""
+) -> RegisteredCorpus:
   """Registers a part of a corpus under a name of its own; it lies where the corpus lies.
 
   Args:
-    name: of the mixture; the tasks are NAME_LANGUAGE.
+    name: as of `register_corpus`.
     of: the corpus.
-    splits: of its splits, those that the part has; all if empty.
-    subset: if given, which of the pictures, as `xmcap score --subset` has it: `xm600:SEED` draws 600. `NAME.subset`
-      in gin chooses others.
-
-  Returns:
-    The part, a corpus.
-
-  Raises:
-    ValueError: the name is taken (from seqio and gin).
+    splits: the splits of the part; all of the corpus's if empty.
+    subset: if given, the pictures, as for `xmcap score --subset`: `xm600:SEED` draws 600. `NAME.subset` in gin chooses
+      others.
   """
   default = subset
 
   def locate(subset: str = default) -> Location:
-    """Which pictures: a file of keys, one a line, or `xm600:SEED`."""
+    """The pictures of the part: a file of keys, one a line, or `xm600:SEED`."""
     return dataclasses.replace(of.location(), subset=subset)
 
-  place = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
-  part = Corpus(name, of.languages, splits or of.splits, place)
+  location = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
+  part = RegisteredCorpus(name, of.languages, splits or of.splits, location)
   _add_tasks(part, dict.fromkeys(of.languages, 1.0))
   return part
 
 
-def _checked_rates(
-  name: str, languages: Sequence[str], rates: Mapping[str, float] | None
-) -> tuple[tuple[str, ...], dict[str, float]]:
-  codes = tuple(languages_lib.get(language).code for language in languages)
-  rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
-  if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
-    raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
-  return codes, rates
-
-
-def _add_tasks(corpus: Corpus, rates: Mapping[str, float]) -> None:
+def _add_tasks(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
   name = corpus.name
   vocabulary = CorpusVocabulary(corpus)
   features = {
@@ -271,8 +242,7 @@ def _add_tasks(corpus: Corpus, rates: Mapping[str, float]) -> None:
       source=RecordDataSource(corpus, code, corpus.splits),
       preprocessors=[
         functools.partial(_read_captions, corpus=corpus, language=code),
-        functools.partial(_add_prompt, corpus=corpus, language=code),
-        _tokenize_targets,
+        functools.partial(_tokenize, corpus=corpus, language=code),
         seqio.preprocessors.append_eos,
       ],
       output_features=features,
@@ -284,18 +254,14 @@ def _add_tasks(corpus: Corpus, rates: Mapping[str, float]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Registration:
-  """What a mixture or task says: its corpus, and the rate of each language that is drawn (all above 0)."""
+  """The corpus of a mixture or task, and the rate of each language that is drawn (all above 0)."""
 
-  corpus: Corpus
+  corpus: RegisteredCorpus
   rates: Mapping[str, float]
 
 
 def registration(mixture: str) -> Registration:
-  """Looks up a mixture or task by name.
-
-  Raises:
-    UsageError: no such name (with the nearest), or its tasks are not of one registered corpus.
-  """
+  """Looks up a mixture or task by name; UsageError if there is none, or its tasks are not of one registered corpus."""
   known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
   if mixture not in known:
     nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)

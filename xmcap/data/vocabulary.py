@@ -45,43 +45,32 @@ def train_vocabulary(
   text_file: str,
   out_model: str,
   size: int = 4_000,
-  character_coverage: float = 0.9999,
-  normalization: str = "identity",
   span_words: bool = False,
 ) -> "Vocabulary":
-  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces.
-
-  The same text and options give the same bytes. The model is written beside `out_model` and then renamed,
-  so that a file of that name is always whole.
+  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces: the same bytes each time.
 
   Args:
     text_file: UTF-8 text, one sentence a line.
-    out_model: where the model goes.
+    out_model: the file to write.
     size: pieces wanted, special ones included; a text too small for so many gives fewer.
-    character_coverage: share of the text's characters that get a piece; the others are spelt in bytes.
-    normalization: SentencePiece's rule name. None by default, so that decoding gives back the text that was
-      encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's zero-width non-joiners.
     span_words: pieces may hold several words, such as a whole name: short targets, but unlike mT5.
-
-  Returns:
-    The vocabulary.
-
-  Raises:
-    UsageError: the text cannot be read, is empty or is not UTF-8 (with the line), or `size` is too small.
-    XmcapError: the model cannot be written.
   """
+  # Read once before, for the trainer would swallow an error of its iterator.
+  if not sum(1 for _ in _lines(text_file)):
+    raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences")
   model = io.BytesIO()
-  lines = _Lines(text_file)
   try:
     sentencepiece.SentencePieceTrainer.train(
-      sentence_iterator=iter(lines),
+      sentence_iterator=_lines(text_file),
       model_writer=model,
       model_type="unigram",
       vocab_size=size,
       hard_vocab_limit=False,
       byte_fallback=True,
-      character_coverage=character_coverage,
-      normalization_rule_name=normalization,
+      character_coverage=0.9999,  # rarer characters are spelt in bytes
+      # Decoding gives back the text that was encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's
+      # zero-width non-joiners.
+      normalization_rule_name="identity",
       split_by_whitespace=not span_words,
       split_by_unicode_script=not span_words,
       max_sentencepiece_length=48 if span_words else 16,
@@ -94,87 +83,58 @@ def train_vocabulary(
       minloglevel=2,
     )
   except (RuntimeError, OSError, ValueError) as error:
-    if lines.error is not None:  # raised in the iterator, on the far side of the trainer
-      raise lines.error from None
-    if not lines.count:
-      raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences") from None
     reason = " ".join(str(error).split())
     raise UsageError(
       f"{text_file}: no vocabulary of {size} pieces can be trained: {reason}; change `size`"
     ) from None
-  if lines.error is not None:
-    raise lines.error
   path = pathlib.Path(out_model)
   files.make_folder(path.parent)
   files.write_bytes(path, model.getvalue())
   return Vocabulary(out_model)
 
 
-class _Lines:
-  """The lines of a text file; keeps the first error, which the trainer would swallow."""
-
-  def __init__(self, path: str):
-    self.path = path
-    self.count = 0
-    self.error: XmcapError | None = None
-
-  def __iter__(self) -> Iterator[str]:
-    try:
-      with open(self.path, "rb") as file:
-        for number, line in enumerate(file, 1):
-          try:
-            text = line.decode("utf-8").strip()
-          except UnicodeDecodeError as error:
-            self.error = UsageError(
-              f"{self.path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}): "
-              "save the file as UTF-8"
-            )
-            return
-          if text:
-            self.count += 1
-            yield text
-    except OSError as error:
-      self.error = UsageError(f"{self.path}: cannot be read ({error.strerror}): give a readable text file")
+def _lines(path: str) -> Iterator[str]:
+  """The lines of a UTF-8 file that are not blank; UsageError if they cannot be read."""
+  number = 1
+  try:
+    with open(path, "rb") as file:
+      for line in file:
+        text = line.decode("utf-8").strip()
+        if text:
+          yield text
+        number += 1
+  except UnicodeDecodeError as error:
+    raise UsageError(
+      f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}): save the file as UTF-8"
+    ) from None
+  except OSError as error:
+    raise UsageError(f"{path}: cannot be read ({error.strerror}): give a readable text file") from None
 
 
 def read_model(path: str) -> bytes:
   """Reads the bytes of a model from this machine or from a bucket; UsageError if it cannot be read."""
+  reason = ""
   try:
-    # A file of this machine is not even read.
+    # A file of this machine that is too large is not even read.
     size = 0 if addresses.is_remote(path) else os.path.getsize(path)
     model = addresses.read_bytes(path) if size <= LARGEST else b""
-    if max(size, len(model)) > LARGEST:
-      raise UsageError(
-        f"{path}: {max(size, len(model)):,} bytes; a SentencePiece model has {LARGEST:,} at most: give another"
-      )
-    return model
-  except UsageError:
-    raise
   except OSError as error:
     reason = error.strerror or "it is absent"
   except XmcapError as error:
     reason = str(error)
-  raise UsageError(f"{path}: the vocabulary cannot be read ({reason}): give a SentencePiece model")
-
-
-@functools.cache
-def _local_copy(path: str) -> str:
-  kept = contextlib.ExitStack()
-  copy = kept.enter_context(addresses.local_copy(path))
-  atexit.register(kept.close)
-  return copy
+  if reason:
+    raise UsageError(f"{path}: the vocabulary cannot be read ({reason}): give a SentencePiece model")
+  size = max(size, len(model))
+  if size > LARGEST:
+    raise UsageError(f"{path}: {size:,} bytes; a SentencePiece model has {LARGEST:,} at most: give another")
+  return model
 
 
 class Vocabulary:
-  """A SentencePiece model with mT5's special ids, for text to ids and back.
-
-  Safe to use from several threads; pickles as its path.
+  """A SentencePiece model with mT5's special ids, for text to ids and back; safe in threads, pickles as its path.
 
   Args:
     path: a `.model` file: mT5's, or one written by `train_vocabulary`; a path or an address (`gs://...`).
-
-  Attributes:
-    sha256: of the file, hexadecimal.
 
   Raises:
     UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
@@ -189,13 +149,12 @@ class Vocabulary:
       # An empty file loads without complaint, as a model of nothing.
       loaded = bool(model) and self._processor.LoadFromSerializedProto(model)
     except (RuntimeError, ValueError, OSError):
-      loaded = False  # ValueError: what it would say is no UTF-8 itself
+      loaded = False  # ValueError: the message itself is no UTF-8
     if not loaded or not self._processor.get_piece_size():
       raise UsageError(f"{self.path}: not a SentencePiece model: give mT5's .model file or train one")
     try:
       self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
     except UnicodeDecodeError:
-      # Captions could not be put together of them.
       raise UsageError(f"{self.path}: holds pieces that are not UTF-8: fetch or copy it again") from None
     ids = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
     if ids != (PAD_ID, EOS_ID, UNK_ID):
@@ -205,7 +164,7 @@ class Vocabulary:
       )
 
   def __reduce__(self):
-    return Vocabulary, (self.path,)
+    return _opened, (self.path, self.sha256)
 
   @property
   def local_path(self) -> str:
@@ -221,16 +180,6 @@ class Vocabulary:
   def rows(self) -> int:
     """Rows of the embedding and the logits: `size` rounded up to a multiple of 128 (mT5: 250,112)."""
     return -(-self.size // ROW_MULTIPLE) * ROW_MULTIPLE
-
-  @property
-  def pad_id(self) -> int:
-    """The id that fills up rows."""
-    return PAD_ID
-
-  @property
-  def eos_id(self) -> int:
-    """The id that ends a sequence."""
-    return EOS_ID
 
   def encode(self, text: str) -> list[int]:
     """Text to ids, without an end."""
@@ -251,30 +200,65 @@ class Vocabulary:
         kept.append(token if 0 <= token < size else UNK_ID)
     return self._processor.decode(kept)
 
-  @functools.cached_property
-  def _prompts(self) -> dict[str, tuple[int, ...]]:
-    prompts = {}
-    for language in languages_lib.LANGUAGES:
-      piece = self._processor.piece_to_id(language_piece(language))
-      prompts[language] = (piece,) if piece != UNK_ID else tuple(self.encode(language))
-    return prompts
+  def piece(self, token: int) -> str:
+    """The piece of an id, with `▁` for a space."""
+    return self._processor.id_to_piece(token)
+
+  def is_byte(self, token: int) -> bool:
+    """Whether the piece of an id stands for a byte of a character that has no piece."""
+    return self._processor.is_byte(token)
 
   def has_language_piece(self, language: str) -> bool:
     """Whether the model holds the LangId piece of a language."""
     return self._processor.piece_to_id(language_piece(language)) != UNK_ID
 
   def prompt(self, language: str) -> list[int]:
-    """The ids that tell the model to write in a language, without an end.
-
-    The piece `<xx>` where the model has it, else the code `xx` as text (mT5).
-
-    Raises:
-      UsageError: the code is none of the 36.
-    """
+    """The ids that tell the model to write in a language: `<xx>` where it has that piece, else `xx` as text (mT5)."""
     return list(self._prompts[languages_lib.get(language).code])
 
-  def seqio_vocabulary(self):
-    """The same model as a `seqio.SentencePieceVocabulary`, with identical ids."""
-    import seqio  # loads tensorflow, which text alone does not need
+  @functools.cached_property
+  def _prompts(self) -> dict[str, tuple[int, ...]]:
+    return {
+      code: (self._processor.piece_to_id(language_piece(code)),)
+      if self.has_language_piece(code)
+      else tuple(self.encode(code))
+      for code in languages_lib.LANGUAGES
+    }
 
-    return seqio.SentencePieceVocabulary(self.local_path)
+
+def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
+  """Raises UsageError for languages that have no prompt of their own; only mT5's model may do without LangId pieces."""
+  without = [language for language in languages if not vocabulary.has_language_piece(language)]
+  if without and (len(without) < len(languages) or vocabulary.size != MT5_SIZE):
+    raise UsageError(
+      f"{vocabulary.path}: no LangId piece such as {language_piece(without[0])} for {' '.join(without)} among its "
+      f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one that "
+      "`xmcap.data.vocabulary.train_vocabulary` wrote"
+    )
+  owners: dict[tuple[int, ...], str] = {}
+  for language in languages:
+    prompt = tuple(vocabulary.prompt(language))
+    if not prompt or UNK_ID in prompt:
+      raise UsageError(
+        f"{vocabulary.path}: the prompt of '{language}' is unknown to it: give another vocabulary"
+      )
+    other = owners.setdefault(prompt, language)
+    if other != language:
+      raise UsageError(
+        f"{vocabulary.path}: '{other}' and '{language}' have the same prompt: give another one"
+      )
+
+
+@functools.cache
+def _opened(path: str, sha256: str) -> Vocabulary:
+  """A vocabulary that comes from another process: opened once, not with each call."""
+  del sha256
+  return Vocabulary(path)
+
+
+@functools.cache
+def _local_copy(path: str) -> str:
+  kept = contextlib.ExitStack()
+  copy = kept.enter_context(addresses.local_copy(path))
+  atexit.register(kept.close)
+  return copy

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from xmcap import processes as processes_lib
 from xmcap import terminal
+from xmcap.storage import files
 
 _Out = TypeVar("_Out")
 
@@ -19,67 +20,61 @@ class Pool:
     self._workers = workers
 
   def map(self, function: Callable[..., _Out], *iterables: Iterable[Any]) -> Iterator[_Out]:
-    """Yields what a function returns for the items of iterables, in their order, as `map` does.
-
-    Raises:
-      processes.Killed: a process ended in the middle of its work.
-    """
-
-    def pack(numbered: tuple[int, tuple[Any, ...]], slot: int) -> bytes:
-      del slot
-      return processes_lib.pack(function, *numbered[1])
-
+    """As `map`, in order; raises processes.Killed if a process ends in the middle of its work."""
     done: dict[int, _Out] = {}
-    shared = processes_lib.share(self._workers, enumerate(zip(*iterables, strict=False)), pack)
-    for place in itertools.count():
-      while place not in done:
+    shared = processes_lib.share(self._workers, function, zip(*iterables, strict=False))
+    for expected in itertools.count():
+      while expected not in done:
         found = next(shared, None)
         if found is None:
           return
-        (number, _), result = found
+        number, result = found
         done[number] = result
-      yield done.pop(place)
+      yield done.pop(expected)
 
 
 @contextlib.contextmanager
-def pool(
-  processes: int, initializer: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()
-) -> Iterator[Pool]:
-  """A pool of processes.
+def pool(processes: int) -> Iterator[Pool]:
+  """A pool of so many processes, `processes.MAX` at most; XmcapError if one cannot be started.
 
-  They end at once when the caller is killed: a restarted build is not to meet those of the one before. An error in
-  the `with` ends the work with what is begun; what waits is not done.
-
-  Args:
-    processes: how many; over `processes.MAX`, that many.
-    initializer, arguments: called in each process before anything else.
-
-  Raises:
-    XmcapError: a process cannot be started.
+  They end at once when the caller is killed, so that a restarted build does not meet those of the one before.
   """
   context = multiprocessing.get_context("spawn")
   workers: list[processes_lib.Worker] = []
+  at_once = False
   try:
     for _ in range(min(processes, processes_lib.MAX)):
-      workers.append(processes_lib.Worker(context, _begin, (initializer, arguments)))
+      workers.append(processes_lib.Worker(context, terminal.guard))
     yield Pool(workers)
-  except Exception:
-    _end(workers)
+  except BaseException as error:
+    # Whoever stops a command does not wait for work in progress: all files are whole or absent.
+    at_once = not isinstance(error, Exception)
     raise
-  except BaseException:
-    # Whoever stops a command does not wait for what is half done, and all that is written is whole or absent.
-    _end(workers, at_once=True)
-    raise
-  else:
-    _end(workers)
+  finally:
+    for worker in workers:
+      worker.end(at_once)
 
 
-def _end(workers: list[processes_lib.Worker], at_once: bool = False) -> None:
-  for worker in workers:
-    worker.end(at_once)
+def map_records(
+  function: Callable[..., _Out],
+  source: Any,
+  *arguments: Any,
+  chunk: int,
+  processes: int | None = None,
+  progress: Callable[[int, int], None] | None = None,
+) -> Iterator[_Out]:
+  """Yields function(source, range of indices, *arguments) for successive chunks of a source's records, in order.
 
-
-def _begin(initializer: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-  terminal.guard()
-  if initializer is not None:
-    initializer(*arguments)
+  The work is shared by `processes` (None: one a core) if there are several chunks; all arguments can be pickled.
+  `progress` is called with the records so far, and all of them.
+  """
+  count = len(source)
+  ranges = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+  processes = min(processes or files.available_cores(), len(ranges))
+  repeated = [itertools.repeat(argument) for argument in arguments]
+  with contextlib.ExitStack() as stack:
+    run = map if processes <= 1 else stack.enter_context(pool(processes)).map
+    for done, result in zip(ranges, run(function, itertools.repeat(source), ranges, *repeated), strict=True):
+      yield result
+      if progress is not None:
+        progress(done.stop, count)

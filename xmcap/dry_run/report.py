@@ -1,4 +1,4 @@
-"""The report of a dry run: a line for each check, and whether any failed."""
+"""The report of a dry run: a line for each question, and whether any failed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from xmcap.errors import UsageError, XmcapError
 
 
 class Report:
-  """Says a line a check, and keeps what failed."""
+  """Says a line for each question; `said` keeps the answers."""
 
   def __init__(self, say: Callable[[str], None]):
     self._say = say
@@ -19,16 +19,10 @@ class Report:
     self._usage = False
     self.said: dict[str, str] = {}
 
-  def check(self, name: str, function: Callable[[], tuple[str, Any]], **needs: Any) -> Any:
-    """Runs a check, which returns what to say and a value.
+  def ask(self, name: str, answer: Callable[[], tuple[str, Any]], **needs: Any) -> Any:
+    """Calls `answer`, which returns a text and a value or raises; returns the value, None if it failed.
 
-    Args:
-      name: of the check.
-      function: the check.
-      needs: what it cannot do without, by name; where one is None the check is skipped.
-
-    Returns:
-      The value; None if it failed or was skipped.
+    Where one of `needs` is None, the question is skipped; a failure for the same reason as an earlier one, too.
     """
     absent = [need for need, value in needs.items() if value is None]
     if absent:
@@ -36,8 +30,8 @@ class Report:
       return None
     self._count += 1
     try:
-      self.said[name], value = function()
-    # jax, orbax and whatever a plug-in uses have errors of their own, and no check may stop the others.
+      self.said[name], value = answer()
+    # jax, Orbax and plug-ins raise errors of their own, and no failure may stop the other questions.
     except Exception as error:
       logging.debug("%s", name, exc_info=True)
       reason = _reason(error)
@@ -64,7 +58,7 @@ class Report:
 
 
 def _reason(error: Exception) -> str:
-  # Gin adds the chain of configurables that called; what is wrong stands before it.
+  # Gin appends the chain of configurables that were being called.
   text = " ".join(str(error).split("\n  In call to configurable")[0].split())
   if not isinstance(error, XmcapError):
     text = f"{type(error).__name__}: {text}"

@@ -1,42 +1,46 @@
-"""`xmcap train --dry_run`: everything about a run that can be checked before a pod is paid for.
+"""`xmcap train --dry_run`: everything about a run that can be asked before a pod is paid for.
 
-It takes what gin binds for `loop.train`, as the run would, and says a line a check: `ok`, `FAILED` with the reason, or
-`skipped` with what it would have needed. A check that fails stops no other, and nothing stays in the model folder.
+It takes what gin binds for `loop.train`, as the run would, and says a line for each question: `ok`, `FAILED` with the
+reason, or `skipped` with what it would have needed. A failure stops no other question, and nothing stays in the model
+folder.
 """
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gin
+import jax
+import numpy as np
+from jax.sharding import Mesh
 
 from xmcap import configuration
 from xmcap.data import epochs, tasks
-from xmcap.data.checking import preflight as checks
-from xmcap.dry_run import checks as dry_checks
-from xmcap.dry_run import step as dry_step
+from xmcap.data.checking import preflight
+from xmcap.dry_run import first_step, starting_state, trial_checkpoint
 from xmcap.dry_run.report import Report
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
 from xmcap.evaluation import predictor as predictor_lib  # noqa: F401  registers Predictor, whose batch is made small here
 from xmcap.training import sharding
 from xmcap.training.checkpoints import settings as settings_lib
-from xmcap.training.run_arguments import Arguments, Once
-from xmcap.training.state import plan_state
+from xmcap.training.run_arguments import Arguments, Once, check_batch
+from xmcap.training.state import StatePlan, plan_state
 
-_PICTURES = 2  # that an evaluator gets
-_LENGTHS_OF = 128  # steps
+_PICTURES = 2  # for an evaluator
+_STEPS = 128  # whose lengths of targets are looked up
 
 
 def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, other_data: bool = False) -> None:
-  """Checks the run that gin is configured for; at the end says what the run comes to.
+  """Tries the run that gin is configured for; the last lines say what the run comes to.
 
   Args:
     say: prints a line.
-    from_scratch, other_data: of the run, see `start.starting_state`.
+    from_scratch, other_data: see `start.starting_state`.
 
   Raises:
-    UsageError: a check failed for something in the command, its gin files or its data.
-    XmcapError: checks failed, none of them for such a reason.
+    UsageError: something failed because of the command, its gin files or its data.
+    XmcapError: something failed, and nothing for such a reason.
   """
   run = Arguments()
   report = Report(say)
@@ -44,84 +48,98 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   # One small program, whatever the run decodes at once.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
-  splits: dict[tuple[str, str], checks.Split] = {}
-  stream = report.check("data", lambda: _read_split(run["stream"](), splits), vocabulary=vocabulary.peek())
-  evaluators = [
-    _make_evaluator(report, number, bound, splits, vocabulary.peek())
-    for number, bound in enumerate(run.unresolved("evaluators"), 1)
-  ]
-  captions = {language: texts for split in splits.values() for language, texts in split.captions.items()}
-  fits = report.check(
-    "vocabulary", lambda: _vocabulary(vocabulary(), run["objective"].peek(), run["stream"].peek(), captions)
+  splits: dict[tuple[str, str], preflight.SplitSample] = {}
+  stream = report.ask("data", lambda: _read_split(run["stream"](), splits), vocabulary=vocabulary.peek())
+  evaluators = _make_evaluators(report, run, splits, vocabulary.peek())
+  text_fits = report.ask("vocabulary", lambda: _vocabulary(vocabulary(), run, splits.values()))
+  mesh = report.ask(
+    "mesh", lambda: make_mesh(run["partitioning"](), run["stream"].peek(), run["microbatches"]())
   )
-  mesh = report.check(
-    "mesh", lambda: dry_checks.mesh(run["partitioning"](), run["stream"].peek(), run["microbatches"]())
-  )
+  model = report.ask("model", lambda: _model(run, mesh), mesh=mesh)
+  total_steps = report.ask("steps", lambda: _steps(run))
 
-  def plan():
-    objective, optimizer = run["objective"](), run["optimizer"]()
-    batch = dry_step.shapes(objective, run["stream"].peek())
-    rules = run["partitioning"]().logical_rules()
-    planned = plan_state(objective, optimizer, batch, mesh, rules, run["seed"](), run["rng_impl"]())
-    learning, _ = optimizer.split(planned.target.params)
-    trained = dry_checks.size(learning)
-    learn = "all" if trained == planned.num_parameters else f"{trained:,}"
-    return f"{planned.num_parameters:,} parameters, {learn} of them trained", planned
+  def folder() -> tuple[str, bool]:
+    size = 0 if model is None else run["checkpoint"]().copies(run["total_steps"]()) * model.num_bytes
+    return trial_checkpoint.write_and_read(run["model_dir"](), size), True
 
-  planned = report.check("model", plan, mesh=mesh)
-  total_steps = report.check("steps", lambda: _steps(run))
-  report.check("model folder", lambda: _folder(run, planned))
-  state = report.check(
-    "weights",
-    lambda: dry_checks.weights(
-      planned,
-      dry_checks.ReadOnly(
-        run["model_dir"](), None if stream is None else settings_lib.of_run(stream), from_scratch
-      ),
-      vocabulary.peek(),
-      initial_checkpoint=run["initial_checkpoint"](),
-      pretrained=run["pretrained"](),
-      from_scratch=from_scratch,
-      other_data=other_data,
-      say=say,
-    ),
-    model=planned,
-  )
+  report.ask("model folder", folder)
 
-  def step():
-    # A picture a device; without data a made-up one.
-    pictures = sharding.axis_size(mesh, sharding.BATCH_AXES)
-    batch = dry_step.batch(run["objective"](), stream, pictures)
-    arguments = run["objective"](), run["optimizer"](), planned, state, batch
-    return dry_step.step(*arguments, total_steps or 1, run["seed"](), run["rng_impl"]())
+  def weights() -> tuple[str, Any]:
+    settings = None if stream is None else settings_lib.of_run(stream)
+    own = starting_state.ReadOnlyCheckpoints(run["model_dir"](), settings, from_scratch)
+    given = {name: run[name]() for name in ("initial_checkpoint", "pretrained")}
+    said = {"from_scratch": from_scratch, "other_data": other_data, "say": say}
+    return starting_state.make(model, own, vocabulary.peek(), **given, **said)
 
-  after = report.check("step", step, model=planned, vocabulary=fits)
+  state = report.ask("weights", weights, model=model)
+
+  def step() -> tuple[str, Any]:
+    # A picture for each device.
+    batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
+    made = run["objective"](), run["optimizer"](), model, state, batch
+    return first_step.take_step(*made, total_steps or 1, run["seed"](), run["rng_impl"]())
+
+  after = report.ask("step", step, model=model, vocabulary=text_fits)
   measured: dict[str, float] = {}
-  for name, evaluator in evaluators:
-    report.check(
+  for name, evaluator in evaluators.items():
+    found = report.ask(
       name,
-      lambda evaluator=evaluator: dry_step.evaluator(evaluator, after.params, planned, _PICTURES, measured),
+      lambda evaluator=evaluator: first_step.evaluate(evaluator, after.params, model, _PICTURES),
       data=evaluator,
       step=after,
     )
+    measured |= found or {}
   best = getattr(run["checkpoint"].peek(), "best_metric", None)
-  if best is not None and after is not None and all(evaluator is not None for _, evaluator in evaluators):
-    report.check("best checkpoint", lambda: _best(best, measured))
+  if best is not None and after is not None and None not in evaluators.values():
+    report.ask("best checkpoint", lambda: _best(best, measured))
 
-  for line in _summary(run, report, stream, total_steps):
+  for line in _summary(run, report.said, stream, total_steps):
     say(line)
   report.end()
 
 
-# ---- the checks of what gin binds ----------------------------------------------------------------
+def make_mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: int) -> tuple[str, Mesh]:
+  """The run's mesh; where it has more devices than are here, that is said, and the mesh of those here is taken.
+
+  The rows that a process of a pod will feed depend on the slice; `xmcap plan --topology` lists them.
+
+  Raises:
+    UsageError: there is no such mesh, or it or the microbatches do not divide a batch.
+  """
+  partitioning.logical_rules()
+  sizes = {axis: getattr(partitioning, axis) for axis in sharding.MESH_AXES}
+  fixed = {axis: count for axis, count in sizes.items() if count != -1}
+  needed = int(np.prod(list(fixed.values())))
+  devices = len(jax.devices())
+  here = f"{devices} device{'' if devices == 1 else 's'} here"
+  pictures = getattr(stream, "pictures", None)
+  try:
+    mesh = partitioning.mesh()
+  except UsageError:
+    if needed <= devices:
+      raise
+    mesh = dataclasses.replace(partitioning, data=-1, fsdp=1, model=1).mesh()
+    groups = int(np.prod([fixed.get(axis, 1) for axis in sharding.BATCH_AXES]))
+    amount = str(needed) if len(fixed) == len(sizes) else f"a multiple of {needed}"
+    text = f"{_shape(sizes)} needs {amount} devices, which the pod must have; {here}, and one step is tried on that"
+  else:
+    groups = sharding.axis_size(mesh, sharding.BATCH_AXES)
+    text = f"{here}: {_shape(mesh.shape)}"
+  if pictures is not None:
+    check_batch(pictures, groups, microbatches)
+  return text, mesh
+
+
+def _shape(sizes: Mapping[str, int]) -> str:
+  return " x ".join(f"{axis} {sizes[axis]}" for axis in sharding.MESH_AXES)
 
 
 def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[str, Any]:
-  """Fills `splits`; returns the stream."""
+  """Adds the split to `splits`; the value is the stream."""
   if not hasattr(stream, "source"):
     return "a stream of its own: nothing is known of its files", stream
   source = stream.source
-  split = splits[source.directory, source.split] = checks.read_split(stream)
+  split = splits[source.directory, source.split] = preflight.read_split(stream)
   looked = f"{split.looked_at:,} of {split.pictures:,} pictures of {source.split}"
   if split.missing and all_languages:
     raise UsageError(
@@ -133,101 +151,113 @@ def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[
     text += f"; captions in {len(stream.languages) - len(split.missing)} languages"
     text += f", none in {' '.join(split.missing)}" if split.missing else ""
     longest = stream.target_lengths[-1]
-    cut = checks.cut_share(stream.vocabulary, split.captions, longest)
+    cut = preflight.cut_share(stream.vocabulary, split.captions, longest)
     text += f"; {cut:.1%} are cut at {longest} pieces"
   return text, stream
 
 
-def _make_evaluator(
-  report: Report, number: int, bound: Any, splits: dict, vocabulary: Any
-) -> tuple[str, Any]:
-  """(name of the check, the evaluator, or None if it cannot be made or has no data)."""
-  kind = getattr(bound, "selector", type(bound).__name__).rsplit(".", 1)[-1]
-  name = f"evaluator {number} ({kind})"
-  if vocabulary is None:
-    return name, None
-  made = Once(lambda: configuration.resolve(bound))
-  if made.peek() is None:
-    return name, report.check(name, made)
-  stream = getattr(made(), "stream", None)
-  source = getattr(stream, "source", None)
-  if source is None or (source.directory, source.split) in splits:
-    return name, made()
-  # A few pictures may well lack a rare language; that is said.
-  found = report.check(f"data of {name}", lambda: _read_split(stream, splits, all_languages=False))
-  return name, made() if found is not None else None
+def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: Any) -> dict[str, Any]:
+  """Name of the question -> evaluator; None if it cannot be made or has no data."""
+  evaluators = {}
+  for number, bound in enumerate(run.unresolved("evaluators"), 1):
+    kind = getattr(bound, "selector", type(bound).__name__).rsplit(".", 1)[-1]
+    name = f"evaluator {number} ({kind})"
+    made = Once(lambda bound=bound: configuration.resolve(bound))
+    if vocabulary is None:
+      evaluators[name] = None
+      continue
+    if made.peek() is None:
+      evaluators[name] = report.ask(name, made)
+      continue
+    stream = getattr(made(), "stream", None)
+    source = getattr(stream, "source", None)
+    if source is None or (source.directory, source.split) in splits:
+      evaluators[name] = made()
+      continue
+    # A few pictures may well lack a rare language, which is said.
+    found = report.ask(
+      f"data of {name}", lambda stream=stream: _read_split(stream, splits, all_languages=False)
+    )
+    evaluators[name] = made() if found is not None else None
+  return evaluators
 
 
-def _vocabulary(vocabulary: Any, objective: Any, stream: Any, captions: dict) -> tuple[str, bool]:
-  rows = model_dir.text_rows(objective)
+def _vocabulary(vocabulary: Any, run: Arguments, splits: Sequence[preflight.SplitSample]) -> tuple[str, bool]:
+  rows = model_dir.text_rows(run["objective"].peek())
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} pieces; the model has no text", True
-  checks.check_rows(vocabulary, rows)
+  preflight.check_rows(vocabulary, rows)
   mixture = tasks.registration(configuration.macro("MIXTURE"))
-  languages = getattr(stream, "languages", tuple(mixture.rates))
-  checks.check_vocabulary(vocabulary, languages, captions)
+  languages = getattr(run["stream"].peek(), "languages", tuple(mixture.rates))
+  captions = {language: texts for split in splits for language, texts in split.captions.items()}
+  preflight.check_vocabulary(vocabulary, languages, captions)
   return (
     f"{vocabulary.path}: {vocabulary.size:,} pieces for {rows:,} rows; text in {len(languages)} languages comes back"
   ), True
 
 
+def _model(run: Arguments, mesh: Mesh) -> tuple[str, StatePlan]:
+  objective, optimizer = run["objective"](), run["optimizer"]()
+  batch = first_step.shapes(objective, run["stream"].peek())
+  rules = run["partitioning"]().logical_rules()
+  plan = plan_state(objective, optimizer, batch, mesh, rules, run["seed"](), run["rng_impl"]())
+  learning, _ = optimizer.split(plan.target.params)
+  trained = dataclasses.replace(plan, target=plan.target.replace(params=learning)).num_parameters
+  learn = "all" if trained == plan.num_parameters else f"{trained:,}"
+  return f"{plan.num_parameters:,} parameters, {learn} of them trained", plan
+
+
 def _steps(run: Arguments) -> tuple[str, int]:
   total, log_every, eval_every = run["total_steps"](), run["log_every"](), run["eval_every"]()
   if total < 1 or log_every < 1 or eval_every < 0:
-    raise UsageError("train: total_steps and log_every must be at least 1, and eval_every at least 0")
+    raise UsageError("total_steps and log_every must be at least 1, and eval_every at least 0")
   policy = run["checkpoint"]()
   often = {"checkpoints": policy.every, "evaluations": eval_every}
-  said = [f"{what} every {every:,}" if every else f"{what} at the end" for what, every in often.items()]
+  said = [f"{name} every {every:,}" if every else f"{name} at the end" for name, every in often.items()]
   if policy.minutes:
     said[0] += f", or {policy.minutes:g} minutes"
   return f"{total:,}; {', '.join(said)}", total
 
 
-def _folder(run: Arguments, planned: Any) -> tuple[str, bool]:
-  policy = run["checkpoint"]()
-  needed = policy.copies(run["total_steps"]()) * planned.num_bytes if planned is not None else 0
-  return dry_checks.folder(run["model_dir"](), needed), True
-
-
-def _best(name: str, measured: dict[str, float]) -> tuple[str, bool]:
+def _best(name: str, measured: Mapping[str, float]) -> tuple[str, bool]:
   if name not in measured:
     known = ", ".join(sorted(measured)) or "nothing"
     raise UsageError(f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {known}")
   return f"by {name}", True
 
 
-def _summary(run: Arguments, report: Report, stream: Any, total_steps: int | None) -> list[str]:
-  """What the run comes to, as far as it is known."""
-  lines = [f"model       {report.said['model']}"] if "model" in report.said else []
+def _summary(run: Arguments, said: Mapping[str, str], stream: Any, total_steps: int | None) -> list[str]:
+  """Lines about the run, as far as it is known."""
+  lines = [f"model       {said['model']}"] if "model" in said else []
   if hasattr(stream, "source"):
-    captions = epochs.batch_size(stream)
-    each = getattr(stream, "captions_per_image", 0)
-    text = (
-      f"{captions:,} captions, {each} for each of {stream.pictures:,} pictures"
-      if each
-      else f"{captions:,} pictures"
-    )
-    parts = run["microbatches"]()
-    lines.append(f"batch       {text}" + (f"; in {parts} parts" if parts > 1 else ""))
-    if len(getattr(stream, "target_lengths", ())) > 1:
-      mix = stream.mix_of_lengths(_LENGTHS_OF).items()
-      lines.append(
-        "targets     "
-        + ", ".join(f"{length} pieces in {share:.0%}" for length, share in mix)
-        + " of the steps"
-      )
-    if total_steps:
-      passes = total_steps * captions / epochs.examples(stream)
-      times = total_steps * stream.pictures / len(stream.source)
-      what = "captions" if each else "pictures"
-      lines.append(
-        f"steps       {total_steps:,}: {passes:.2f} epochs of {epochs.examples(stream):,} {what}; "
-        f"a picture comes up {times:.1f} times"
-      )
+    lines += _summary_of_data(run, stream, total_steps)
   optimizer = run["optimizer"].peek()
   if optimizer is not None and total_steps:
     first, last = (float(optimizer.schedule(step, total_steps)) for step in (0, total_steps - 1))
     lines.append(f"rate        {first:.3g} at the first step, {last:.3g} at the last")
-  if "weights" in report.said:
-    lines.append(f"begins      {report.said['weights']}")
+  if "weights" in said:
+    lines.append(f"begins      {said['weights']}")
+  return lines
+
+
+def _summary_of_data(run: Arguments, stream: Any, total_steps: int | None) -> list[str]:
+  captions = epochs.batch_size(stream)
+  each = getattr(stream, "captions_per_image", 0)
+  batch = (
+    f"{captions:,} captions, {each} for each of {stream.pictures:,} pictures"
+    if each
+    else f"{captions:,} pictures"
+  )
+  parts = run["microbatches"]()
+  lines = [f"batch       {batch}" + (f"; in {parts} parts" if parts > 1 else "")]
+  if len(getattr(stream, "target_lengths", ())) > 1:
+    shares = [f"{length} pieces in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
+    lines.append(f"targets     {', '.join(shares)} of the steps")
+  if total_steps:
+    examples = epochs.examples(stream)
+    lines.append(
+      f"steps       {total_steps:,}: {total_steps * captions / examples:.2f} epochs of {examples:,} "
+      f"{'captions' if each else 'pictures'}; a picture comes up "
+      f"{total_steps * stream.pictures / len(stream.source):.1f} times"
+    )
   return lines

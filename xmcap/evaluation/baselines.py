@@ -1,13 +1,10 @@
-"""Two captioners that look at nothing or nearly nothing: what any trained model must beat.
-
-- most frequent caption: for each language the caption that occurs most often in training;
-- nearest picture: the captions of the training picture that is nearest by pixels.
-"""
+"""Two captioners that look at nothing or nearly nothing, which any trained model must beat."""
 
 import collections
 import concurrent.futures
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import gin
 import numpy as np
 from PIL import Image
 
@@ -19,8 +16,24 @@ from xmcap.storage import files
 _THUMBNAIL = 16  # pixels a side: 10,000 pictures take 30 MB, and blur helps the nearest neighbour
 
 
+@gin.configurable
+class Baselines:
+  """Both captioners, from the training records in `data_dir`."""
+
+  def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train"):
+    self.source = records.RecordSource(data_dir, split)
+
+  def predict(self, references: References, read_bytes: Callable[[str], bytes]) -> dict[str, Predictions]:
+    """Name -> predictions wherever there are references; `read_bytes(key)` gives the file of a picture."""
+    pictures = {key: read_bytes(key) for key in references}
+    return {
+      "most frequent caption": most_frequent_caption(self.source, references),
+      "nearest picture": nearest_picture(self.source, references, pictures),
+    }
+
+
 def most_frequent_caption(source: records.RecordSource, references: References) -> Predictions:
-  """Predicts, wherever there are references, the language's most frequent training caption.
+  """Predicts each language's most frequent training caption, wherever there are references.
 
   Ties go to the caption that comes first in the alphabet. A language without training captions gets "".
   """
@@ -39,22 +52,16 @@ def most_frequent_caption(source: records.RecordSource, references: References) 
 def nearest_picture(
   source: records.RecordSource, references: References, pictures: Mapping[str, bytes], batch: int = 4096
 ) -> Predictions:
-  """Predicts the first caption, in each language, of the training picture nearest by pixels.
+  """Predicts the first caption, in each language, of the training picture that is nearest by pixels.
 
-  Pictures are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance.
-
-  Args:
-    source: the training records.
-    references: the captions are predicted for these pictures, in the languages that they have references
-      in; where the neighbour has no caption in a language, "" is predicted.
-    pictures: key -> bytes (JPEG or PNG) of those pictures.
-    batch: training pictures compared at once.
+  Pictures (key -> JPEG or PNG) are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance, `batch`
+  training pictures at once. A language that the nearest picture has no caption in gets "".
   """
   keys = list(references)
   queries = np.stack([_thumbnail(pictures[key], key) for key in keys])
   nearest = np.zeros(len(keys), np.int64)
   distance = np.full(len(keys), np.inf, np.float32)
-  # Threads: Pillow decodes and shrinks without holding the interpreter.
+  # Threads suffice, as Pillow decodes without holding the interpreter.
   with concurrent.futures.ThreadPoolExecutor(files.available_cores()) as threads:
     for start in range(0, len(source), batch):
       found = source.read(range(start, min(start + batch, len(source))))

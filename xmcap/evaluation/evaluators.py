@@ -1,7 +1,7 @@
-"""Evaluators: small plug-ins, a constructor and `run()`, for during training and after it.
+"""Evaluators: small classes with a constructor and `run()`, used while training and after it.
 
-`run(params, step)` yields rows (language, name, value); the language `mean` stands for the mean over all.
-`small(pictures)`, if there is one, gives the same evaluator over next to nothing, for `xmcap train --dry_run`.
+`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all. An evaluator that has
+`small(pictures)`, which returns the same for a few pictures, is tried by `xmcap train --dry_run`.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from xmcap.data import images
-from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
-from xmcap.evaluation import baselines as baselines_lib
+from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
-from xmcap.evaluation.predictor import Predictor, with_progress
+from xmcap.evaluation.predictor import Predictor
+from xmcap.evaluation.progress import with_progress
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.scoring import files, output, subsets, tables
 from xmcap.scoring import metrics as metrics_lib
@@ -45,19 +45,19 @@ class CaptionEvaluator:
 
   Args:
     predictor: decodes.
-    references: captions.jsonl in the XM3600 layout, or a folder of records as `xmcap data build` writes it.
-    images_dir: KEY.jpg or KEY.png; by default `images` beside the references. Records hold their pictures.
+    references: captions.jsonl in the XM3600 layout, or a folder of records that `xmcap data build` wrote.
+    images_dir: of KEY.jpg or KEY.png; by default `images` beside the references. Records hold their pictures.
     languages: codes; () is all that the references hold.
-    limit: only the first so many pictures; 0 is all.
-    out_dir: tables, report and predictions go there; "" writes nothing, as fits an evaluation while training.
+    limit: use only this many pictures, the first; 0 is all.
+    out_dir: for tables, report and predictions; "" writes nothing, as fits an evaluation while training.
     title: heads the tables and the report.
-    baselines: makes predictions to be shown beside; see `Baselines`.
+    baselines: predictions to compare with; see `Baselines`.
     metrics: names, as `xmcap score --metrics` takes them.
-    bootstrap: resamples for 95% intervals in what is written; 0 is none.
+    bootstrap: resamples for the 95% intervals in what is written; 0 is none.
     subset: `xm600:SEED` or a file of keys; "" is all.
-    beside: `paper`, or a folder of xmcap score, whose scores are shown beside; "" is none.
+    beside: `paper` or a folder of xmcap score, whose scores are shown for comparison; "" is none.
     split: of the records.
-    name: begins the names of the rows, such as `xm3600`; "" leaves them alone.
+    name: prefix of the names of the rows, such as `xm3600`.
   """
 
   def __init__(
@@ -69,7 +69,7 @@ class CaptionEvaluator:
     limit: int = 0,
     out_dir: str = "",
     title: str = "",
-    baselines: Any = None,
+    baselines: Baselines | None = None,
     metrics: Sequence[str] = METRICS,
     bootstrap: int = 0,
     subset: str = "",
@@ -80,7 +80,8 @@ class CaptionEvaluator:
     self.predictor = predictor
     self.path = references
     self.prefix = f"{name}/" if name else ""
-    self.records = RecordReferences(references, split, languages) if _is_records(references) else None
+    is_records = addresses.is_file(addresses.join(references, "dataset_info.json"))
+    self.records = RecordReferences(references, split, languages) if is_records else None
     self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
     self.out_dir = out_dir
     if out_dir:
@@ -88,18 +89,11 @@ class CaptionEvaluator:
       outputs.keep_apart({"CaptionEvaluator.out_dir": written}, {"CaptionEvaluator.references": references})
     self.title = title
     self.baselines = baselines
-    # What was chosen of the images goes on to the scores, whose signature names it.
+    # The signature of the scores names the subset.
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
     self.beside = output.read_baseline(beside) if beside else {}
-    if self.records:
-      held = self.records.references
-    else:
-      try:
-        with addresses.local_copy(references) as path:
-          held = references_lib.read_references(path, languages or None)
-      except FileNotFoundError:
-        raise UsageError(f"{references} is absent: give references that are there") from None
+    held = self.records.references if self.records else _read_references(references, languages)
     keys = subsets.choose(subset, held).keys if subset else tuple(held)
     self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
@@ -108,11 +102,7 @@ class CaptionEvaluator:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
   def small(self, pictures: int) -> "CaptionEvaluator":
-    """The same for so many pictures and two languages, which writes nothing.
-
-    Raises:
-      UsageError: the file of any picture is absent, be it one of these or not.
-    """
+    """The same for a few pictures and two languages, which writes nothing; UsageError if any picture is absent."""
     present = set(addresses.names(self.images_dir))
     for key in () if self.records else self.references:
       if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
@@ -138,25 +128,24 @@ class CaptionEvaluator:
     """Yields (language, metric, score), and the language `mean`."""
     del step
     predictions = self._predict(params)
-    # Of several processes all score, and one writes.
-    table = (
-      self._write(predictions)
-      if self.out_dir and jax.process_index() == 0
-      else score(self.references, predictions, **self.options).table
-    )
+    # All processes score, and the first writes.
+    if self.out_dir and jax.process_index() == 0:
+      table = self._write(predictions)
+    else:
+      table = score(self.references, predictions, **self.options).table
     means = table.means.get("36") or list(table.means.values())[-1]
     for language, row in {**table.rows, "mean": means}.items():
       for name in table.metrics:
         yield language, f"{self.prefix}{name}", row[name]
 
   def _predict(self, params: Any) -> predictions_lib.Predictions:
-    """Captions for the languages that a picture has references in."""
+    """Captions in the languages that a picture has references in."""
     keys = list(self.references)
-    # Where each process has all parameters, each decodes a share of the pictures; else all work on each together.
-    whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
-    shared = whole and jax.process_count() > 1
+    # If each process has all parameters, each decodes a share of the pictures; otherwise all share each batch.
+    is_whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
+    is_shared = is_whole and jax.process_count() > 1
     numbers = range(len(keys))
-    numbers = numbers[jax.process_index() :: jax.process_count()] if shared else numbers
+    numbers = numbers[jax.process_index() :: jax.process_count()] if is_shared else numbers
     share = [keys[number] for number in numbers]
     found = self.predictor(params, share, self._pixels, self.languages, numbers)
     found = with_progress(found, len(share), f"decoding {len(self.languages)} languages", _say)
@@ -164,13 +153,13 @@ class CaptionEvaluator:
       key: {code: captions[code] for code in self.languages if code in self.references[key]}
       for key, captions in found
     }
-    if shared:
+    if is_shared:
       predictions = _gathered(predictions)
     return {key: predictions[key] for key in keys}
 
   def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
     out = pathlib.Path(self.out_dir)
-    # First of all, so that what took long to decode is not lost. Under this name: beside it may lie older results.
+    # Written at once, so that an error in the scores loses no captions.
     predictions_lib.write_predictions(out / _DECODED, _rows(predictions))
     with outputs.together(out):
       table = self._write_results(predictions, out)
@@ -182,6 +171,7 @@ class CaptionEvaluator:
   def _write_results(self, predictions: predictions_lib.Predictions, out: pathlib.Path) -> tables.Table:
     baselines = {}
     if self.baselines is not None:
+      _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
       for name, guesses in self.baselines.predict(self.references, self._bytes).items():
         predictions_lib.write_predictions(out / f"baseline_{name.replace(' ', '_')}.jsonl", _rows(guesses))
         baselines[name] = score(self.references, guesses, title=name, **self.measured).table
@@ -193,8 +183,8 @@ class CaptionEvaluator:
       for name, table in baselines.items()
     }
     result = output.with_beside(result, {**self.beside, **beside})
-    local = not self.records and not addresses.is_remote(self.images_dir)
-    images_dir, read = (self.images_dir, None) if local else (None, self._bytes)
+    is_local = not self.records and not addresses.is_remote(self.images_dir)
+    images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
     output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
     return result.table
 
@@ -213,34 +203,16 @@ class CaptionEvaluator:
     return images.load(self._bytes(key), key, self.predictor.image_size)
 
 
-@gin.configurable
-class Baselines:
-  """The two captioners that any model must beat (see baselines.py), from the training records.
-
-  Args:
-    data_dir: folder of the records.
-    split: the training split.
-  """
-
-  def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train"):
-    self.source = RecordSource(data_dir, split)
-
-  def predict(self, references, read_bytes) -> dict[str, predictions_lib.Predictions]:
-    """Returns name -> predictions for all that has references; `read_bytes(key)` gives a picture's file."""
-    pictures = {key: read_bytes(key) for key in references}
-    _say(f"baselines: reading {len(self.source):,} training pictures")
-    return {
-      "most frequent caption": baselines_lib.most_frequent_caption(self.source, references),
-      "nearest picture": baselines_lib.nearest_picture(self.source, references, pictures),
-    }
-
-
-def _is_records(path: str) -> bool:
-  return addresses.is_file(addresses.join(path, "dataset_info.json"))
+def _read_references(address: str, languages: Sequence[str]) -> references_lib.References:
+  try:
+    with addresses.local_copy(address) as path:
+      return references_lib.read_references(path, languages or None)
+  except FileNotFoundError:
+    raise UsageError(f"{address} is absent: give references that are there") from None
 
 
 def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predictions:
-  """What all processes predicted together; every one gets it."""
+  """The predictions of all processes; every one gets them."""
   mine = np.frombuffer(json.dumps(predictions).encode(), np.uint8)
   lengths = np.asarray(multihost_utils.process_allgather(np.array(len(mine))))
   padded = np.zeros(int(lengths.max()), np.uint8)

@@ -1,4 +1,4 @@
-"""The evaluator of an objective's loss on a split."""
+"""Evaluates an objective's loss on a split."""
 
 import contextlib
 import copy
@@ -8,20 +8,22 @@ from typing import Any
 import gin
 import jax
 
-from xmcap.evaluation import placement
+from xmcap.evaluation import sharded_params
 from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
 
 @gin.configurable
 class LossEvaluator:
-  """An objective's loss and metrics on a split, without dropout: means by weight, whatever the batch size and devices.
+  """An objective's loss and metrics on a split, without dropout.
+
+  They are means by weight, so neither the batch size nor the number of devices changes them.
 
   Args:
-    objective: `loss(params, batch, rng, deterministic)`, its metrics means over `metrics["weight"]`.
-    stream: of the split, of `xmcap.data.stream`.
-    num_batches: as many pictures as so many batches of the stream hold; 0: every picture of the split once.
-    name: begins the names of the rows, such as `validation`.
+    objective: `loss(params, batch, rng, deterministic)`, whose metrics are means over `metrics["weight"]`.
+    stream: of the split.
+    num_batches: evaluate as many pictures as this many batches hold; 0: every picture of the split once.
+    name: prefix of the names of the rows, such as `validation`.
   """
 
   def __init__(
@@ -33,26 +35,26 @@ class LossEvaluator:
     self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
 
   def small(self, pictures: int) -> "LossEvaluator":
-    """The same for one batch of so many pictures."""
+    """The same for one batch of a few pictures."""
     evaluator = copy.copy(self)
     evaluator.stream, evaluator.num_batches = self.stream.resized(pictures), 1
     return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
-    """Yields ("", name, value): `loss` and what the objective measures."""
+    """Yields ("", name, value) for `loss` and each metric of the objective."""
     del step
-    placed = placement.place(params, jax.devices())
+    sharded = sharded_params.for_evaluation(params, jax.devices())
     count = self.num_batches * self.stream.pictures or self.stream.images_per_epoch
-    stream, steps = self.stream.first(count, placed.groups)
-    rows = sharding.process_rows(placed.mesh, stream.pictures)
+    stream, steps = self.stream.first(count, sharded.groups)
+    rows = sharding.process_rows(sharded.mesh, stream.pictures)
     found = []
     with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
       for number, batch in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of {self.prefix}loss")
-        arrays = sharding.put_batch(batch, placed.mesh, stream.pictures, rows)
-        with placed.computing():
-          found.append(self._loss(placed.params, arrays))
-        # While one batch is computed the next is read; more do not wait on the devices.
+        arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
+        with sharded.computing():
+          found.append(self._loss(sharded.params, arrays))
+        # The next batch is read while one is computed; no more wait in the devices' memory.
         jax.block_until_ready(found[-2:-1])
     sums: dict[str, float] = {}
     total = 0.0

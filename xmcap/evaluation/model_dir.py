@@ -1,8 +1,8 @@
 """The folder of a trained model, and what can be done with it: evaluate, and caption pictures.
 
-It holds `model.json` (the model's sizes), `vocabulary.model` and `checkpoints/`: all that is needed to caption,
-wherever the folder is moved to. Besides, `config.gin` is the resolved configuration of the run, for people and for
-those who name it themselves: gin can run code, so nothing of a folder is parsed by gin because it lies there.
+It holds `model.json` (the model's sizes), `vocabulary.model` and `checkpoints/`, which is all that captioning needs,
+and the folder can be moved. `config.gin` beside them is the resolved configuration of the run. gin can run code, so it
+parses nothing of a folder unless the user names the file.
 """
 
 import functools
@@ -20,42 +20,33 @@ from etils import epath
 from xmcap import configuration, languages, terminal
 from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
-from xmcap.data.checking import preflight as checks
+from xmcap.data.checking import preflight
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import predictor as predictor_lib
+from xmcap.evaluation.predictor import Predictor
 from xmcap.models import model_json
 from xmcap.storage import outputs
-from xmcap.training.checkpoints import kept_config
-from xmcap.training.checkpoints import read as saved
+from xmcap.training.checkpoints import kept_config, read
 
 CONFIG = kept_config.NEWEST
 VOCABULARY = "vocabulary.model"
 
 
 def check_model_dir() -> None:
-  """Checks what `write_model_dir` will write.
+  """Checks what `write_model_dir` will write, before the run begins.
 
-  Raises:
-    UsageError: the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
+  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
   """
   configuration.macro("MODEL_DIR")
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
   rows = text_rows(_objective())
   if rows is not None:
-    checks.check_rows(vocabulary, rows)
+    preflight.check_rows(vocabulary, rows)
 
 
 def write_model_dir(step: int) -> None:
-  """Writes `config.gin`, `model.json` and the vocabulary into the folder that the configuration names as MODEL_DIR.
-
-  Args:
-    step: that the run goes on from; a run that is refused leaves the folder as it is.
-
-  Raises:
-    XmcapError: the folder cannot be written.
-  """
+  """Writes `config.gin`, `model.json` and the vocabulary into MODEL_DIR, when the run begins at `step`."""
   if jax.process_index():
-    return  # one process writes
+    return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
   try:
@@ -64,7 +55,7 @@ def write_model_dir(step: int) -> None:
     kept_config.write(model_dir / model_json.NAME, model_json.as_text(_model(_objective())).encode())
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
-    # The vocabulary may be this very file, which other processes are reading.
+    # The run's vocabulary may be this very file, which other processes are reading.
     if not own.exists() or own.read_bytes() != contents:
       kept_config.write(own, contents)
   except OSError as error:
@@ -76,24 +67,21 @@ def _objective() -> Any:
 
 
 def text_rows(objective: Any) -> int | None:
-  """Rows of the embedding and the logits of what an objective trains; None where that has no text."""
+  """Rows of the token embedding that an objective trains; None if it trains no text model."""
   t5 = getattr(getattr(objective, "module", None), "t5", None)
   return None if t5 is None else t5.vocab_size
 
 
 def _model(objective: Any) -> model_json.Model:
-  """What `model.json` says of a run: the model that it trains, and how gin says that captions are made."""
+  """The model that a run trains, and how gin says that it decodes."""
   module = getattr(objective, "module", None)
-  parts = {
-    part: model_json.of_config(config)
-    for part in ("vit", "t5")
-    if (config := getattr(module, part, None)) is not None
-  }
-  # A run that decodes nothing may not even have imported Predictor.
+  configs = {part: getattr(module, part, None) for part in ("vit", "t5")}
+  parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
+  # By its full name, as a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
   search = model_json.of_search(bound["search"]) if "search" in bound else None
   if "search" in bound and search is None:
-    logging.warning("Predictor.search is no search of xmcap: %s does not say it", model_json.NAME)
+    logging.warning("Predictor.search is no search of xmcap, so %s leaves it out", model_json.NAME)
   decoding = {name: bound[name] for name in ("max_length", "cache_dtype") if name in bound}
   return model_json.Model(**parts, mixture=configuration.macro("MIXTURE"), decoding=decoding, search=search)
 
@@ -101,32 +89,27 @@ def _model(objective: Any) -> model_json.Model:
 def parse(
   model_dir: str, files: Sequence[str] = (), overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
 ) -> None:
-  """Binds what a model folder's `model.json` says and its vocabulary, with gin files and overrides on top.
+  """Binds a model folder's `model.json` and vocabulary in gin, with gin files and overrides on top.
 
-  Args:
-    model_dir: the folder.
-    files, overrides, search_paths: see `configuration.parse`; the user named them. Where the folder's own `config.gin`
-      is among them, it may be without a `model.json`.
-
-  Raises:
-    UsageError: the folder is no model folder, or see `configuration.parse` and `model_json.read`.
+  The folder needs no `model.json` if its own `config.gin` is among the files. The other arguments, and the UsageError
+  for each problem, are those of `configuration.parse`.
   """
   folder = epath.Path(model_dir)
   model = None
   if (folder / model_json.NAME).exists():
     model = model_json.read(folder / model_json.NAME)
-  elif not any(_same(file, folder / CONFIG) for file in files if not callable(file)):
-    raise no_model_json(model_dir)
+  elif not any(_is_same_file(file, folder / CONFIG) for file in files if not callable(file)):
+    raise _no_model_json(model_dir)
   own = {"MODEL_DIR": model_dir, "VOCABULARY": os.fspath(folder / VOCABULARY)}
-  configuration.parse(files, overrides, search_paths, macros=own, bind=functools.partial(_bind, model))
+  configuration.parse(files, overrides, search_paths, macros=own, bind=functools.partial(_bind_folder, model))
 
 
 def bind(model: model_json.Model) -> None:
-  """Binds in gin what a model says, as a gin file would: files and overrides that follow win."""
+  """Binds a model in gin as a gin file would, so that later files and overrides win."""
   for config, given in (("ViTConfig", model.vit), ("T5Config", model.t5), ("Predictor", model.decoding)):
     for name, value in (given or {}).items():
       if name == "image_size":
-        # The macro of the model files, from which the pictures take their size too.
+        # The model files bind it through this macro, from which the streams take it too.
         gin.bind_parameter(("IMAGE_SIZE", "gin.macro", "value"), value)
         gin.parse_config("ViTConfig.image_size = %IMAGE_SIZE")
       else:
@@ -140,21 +123,20 @@ def bind(model: model_json.Model) -> None:
     gin.parse_config(f"Predictor.search = @{search}()")
 
 
-def _bind(model: model_json.Model | None) -> None:
+def _bind_folder(model: model_json.Model | None) -> None:
   if model is not None:
     bind(model)
   gin.parse_config("Predictor.vocabulary = %VOCABULARY")
 
 
-def _same(file: str, other: epath.Path) -> bool:
+def _is_same_file(file: str, other: epath.Path) -> bool:
   try:
     return os.path.samefile(file, other)
   except OSError:
     return False
 
 
-def no_model_json(model_dir: str | os.PathLike) -> UsageError:
-  """What to say of a folder that has none."""
+def _no_model_json(model_dir: str | os.PathLike) -> UsageError:
   config = epath.Path(model_dir) / CONFIG
   if not config.exists():
     return UsageError(
@@ -167,24 +149,19 @@ def no_model_json(model_dir: str | os.PathLike) -> UsageError:
 
 
 def load_params(model_dir: str, step: int | None = None) -> Any:
-  """The captioner's parameters: of `step`, or the best by the run's metric if it kept one, else the newest."""
-  return saved.load_params(model_dir, saved.best_step(model_dir) if step is None else step)
+  """The captioner's parameters of a step; by default the best by the run's metric if it kept one, else the newest."""
+  return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
 
 
 @gin.configurable
 def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
-  """`xmcap eval`: runs evaluators on a trained model; each writes what it finds; the means are printed.
-
-  Args:
-    model_dir: folder of a training run.
-    evaluators: what to run, in this order.
-    step: see `load_params`.
-  """
+  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means."""
   first = jax.process_index() == 0
-  places = [("out_dir", evaluator.out_dir, True) for evaluator in evaluators if hasattr(evaluator, "out_dir")]
-  with outputs.held_all([place for place in places if place[1] and first], "xmcap eval"):
+  out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
+  held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
+  with outputs.held_all(held, "xmcap eval"):
     params = load_params(model_dir, step)
     for evaluator in evaluators:
       for language, name, value in evaluator.run(params, step):
@@ -199,24 +176,14 @@ def caption_files(
   as_json: bool = False,
   step: int | None = None,
 ) -> None:
-  """`xmcap caption`: prints the captions of picture files, by the `Predictor` that gin is configured for.
+  """`xmcap caption`: prints captions in the languages `codes` for the `contents` that `read_pictures` returned.
 
-  Args:
-    model_dir: folder of a training run.
-    contents: from `read_pictures`.
-    codes: languages.
-    as_json: prints predictions as JSONL, the file's name as the key.
-    step: of the checkpoint; None: the best by the run's metric if it kept one, else the newest.
-
-  Raises:
-    UsageError: no model there.
-    XmcapError: a file that is no picture, or a checkpoint that does not fit.
+  With `as_json` they are predictions as JSONL, with the file's name as the key. For `step` see `load_params`.
   """
-  files = [file for file, _ in contents]
-  predictor = predictor_lib.Predictor()
+  predictor = Predictor()
   pictures = {file: images.load(data, file, predictor.image_size) for file, data in contents}
   params = load_params(model_dir, step)
-  for file, captions in predictor(params, files, pictures.__getitem__, codes):
+  for file, captions in predictor(params, [file for file, _ in contents], pictures.__getitem__, codes):
     if not as_json:
       print(terminal.shown(file, limit=None))
     for code, caption in captions.items():
@@ -227,7 +194,7 @@ def caption_files(
 
 
 def read_pictures(files: Sequence[str]) -> list[tuple[str, bytes]]:
-  """The contents of JPEG or PNG files, by name; UsageError where one cannot be read."""
+  """Reads files; returns (name, contents) of each. UsageError if one cannot be read."""
   contents = []
   for file in files:
     try:

@@ -1,4 +1,4 @@
-"""References and their pictures out of records: a split as `xmcap data build` writes it, scored as a release is."""
+"""Reads references and their pictures from records that `xmcap data build` wrote."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,8 @@ from xmcap.scoring.references import References
 class RecordReferences:
   """The captions of a split as references, and its pictures by their keys.
 
-  Reads all records once. Pictures are not kept, but read again when they are asked for.
-
-  Args:
-    directory: folder of the records.
-    split: record split, or a part of one.
-    languages: codes; () is all.
-
-  Attributes:
-    references: of the pictures that have captions in these languages, in the order of the records.
+  All records are read once; pictures are not kept, but read again when asked for. `references` are of the pictures that
+  have captions in these languages (() is all), in the order of the records.
 
   Raises:
     UsageError: there is no such split.
@@ -29,15 +22,15 @@ class RecordReferences:
 
   def __init__(self, directory: str, split: str, languages: Sequence[str] = ()):
     self._source = RecordSource(directory, split)
-    self._places: dict[str, int] = {}
+    self._positions: dict[str, int] = {}
     captions: dict[str, dict[str, list[str]]] = {}
     locales = {}
-    for place, record in enumerate(self._source):
-      if record.key in self._places:
+    for position, record in enumerate(self._source):
+      if record.key in self._positions:
         raise XmcapError(
           f"{directory}, split '{split}': two records have the key {record.key}: build it again"
         )
-      self._places[record.key] = place
+      self._positions[record.key] = position
       by_language: dict[str, list[str]] = {}
       for caption in record.captions:
         if not languages or caption.language in languages:
@@ -48,4 +41,4 @@ class RecordReferences:
 
   def read(self, key: str) -> bytes:
     """The bytes of a picture."""
-    return self._source.read(np.array([self._places[key]]))[0].image
+    return self._source.read(np.array([self._positions[key]]))[0].image

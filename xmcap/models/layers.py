@@ -1,8 +1,8 @@
-"""The layers that the ViT and the T5 stacks share; each parameter names its logical axes here.
+"""The layers that the ViT and the T5 stacks share; each parameter names its logical axes where it is made.
 
-Logical axes of parameters, for the table that maps them to a mesh: `embed`, `mlp`, `joined_kv`, `heads`,
-`relpos_buckets`, `vocab` (t5x's), and of the image's side `image_embed` (the ViT's width where it meets the T5's), `height`, `width`, `channel` (inside a
-patch), `position` (of a patch in the picture), `classes` (of the tagger).
+Logical axes of parameters, which `training/sharding.py` maps to the mesh: t5x's `embed`, `mlp`, `joined_kv`, `heads`,
+`relpos_buckets`, `vocab`, `layers`; and `image_embed` (the ViT's width where it meets the T5's), `height`, `width` and
+`channel` (inside a patch), `position` (of a patch in the picture), `classes` (of the tagger).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
 """
 

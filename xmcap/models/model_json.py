@@ -1,7 +1,7 @@
-"""`model.json`: what a folder says of the model whose weights lie in it. It holds values and cannot run anything.
+"""`model.json`: what a folder says of the model whose weights it holds. It holds values and cannot run anything.
 
 `xmcap train` writes it into its MODEL_DIR, `xmcap convert` beside weights; `caption`, `eval` and `convert` read it, and
-so does `--gin_file=DIR/model.json`. All its fields, each of which may be left out but for `format` and `version`:
+so does `--gin_file=DIR/model.json`. Only `format` and `version` are required:
 
   {
     "format": "xmcap.model", "version": 1,
@@ -10,8 +10,8 @@ so does `--gin_file=DIR/model.json`. All its fields, each of which may be left o
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
 
-Model folders pass between strangers, so all is refused that is not expected: a field that is not here, a value of
-another type or out of its limits, a file that is too large. Names are no paths, and name nothing that is imported.
+Model folders pass between strangers, so everything unexpected is refused: an unknown field, a value of another type or
+out of its limits, a file that is too large. No name in it is a path or is imported.
 """
 
 import dataclasses
@@ -43,14 +43,13 @@ _DROPPED = ("pack_length",)  # fields of earlier versions that changed no number
 _SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
 
+Fields = Mapping[str, Any]
+"""Field of a configuration -> value."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-  """The arguments of `Predictor` that a model folder may give.
-
-  Raises:
-    UsageError: one is of another type or out of its limits.
-  """
+  """The arguments of `Predictor` that a model folder may give."""
 
   max_length: int = 64
   cache_dtype: str = "auto"
@@ -62,20 +61,20 @@ class Decoding:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-  """What a `model.json` says, checked.
+  """The checked contents of a `model.json`.
 
   Attributes:
-    vit, t5: the fields of their configurations that are given; None where the folder holds no such part.
-    mixture: of the captions that it learned; "" where that is not known. It is not needed to caption.
-    decoding: the fields of `Decoding` that are given.
-    search: name of a search and the fields of it that are given; None: the default.
+    vit, t5: the given fields of their configurations; None if the folder holds no such part.
+    mixture: of the captions that the model learned; "" if not known.
+    decoding: the given fields of `Decoding`.
+    search: name of a search and its given fields; None: the default.
   """
 
-  vit: Mapping[str, Any] | None = None
-  t5: Mapping[str, Any] | None = None
+  vit: Fields | None = None
+  t5: Fields | None = None
   mixture: str = ""
-  decoding: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  search: tuple[str, Mapping[str, Any]] | None = None
+  decoding: Fields = dataclasses.field(default_factory=dict)
+  search: tuple[str, Fields] | None = None
 
   def config(self, part: str) -> ViTConfig | T5Config | None:
     """The configuration of `vit` or `t5`, or None."""
@@ -83,21 +82,16 @@ class Model:
     return None if given is None else _made(_CONFIGS[part], given)
 
 
-def of_config(config: ViTConfig | T5Config, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+def of_config(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
   """The fields of a configuration, for `Model`."""
-  return {
-    field.name: getattr(config, field.name)
-    for field in dataclasses.fields(config)
-    if field.name not in leave_out
-  }
+  names = [field.name for field in dataclasses.fields(config)]
+  return {name: getattr(config, name) for name in names if name not in leave_out}
 
 
 def of_search(search: Any) -> tuple[str, dict[str, Any]] | None:
-  """A search, for `Model`; None for a class that is not xmcap's."""
+  """The name and fields of a search, for `Model`; None if its class is not xmcap's."""
   name = type(search).__name__
-  if _SEARCHES.get(name) is not type(search):
-    return None
-  return name, {field.name: getattr(search, field.name) for field in dataclasses.fields(search)}
+  return (name, of_config(search)) if _SEARCHES.get(name) is type(search) else None
 
 
 def as_text(model: Model) -> str:
@@ -111,18 +105,14 @@ def as_text(model: Model) -> str:
     decoding["search"] = {"name": model.search[0], **model.search[1]}
   if decoding:
     values["decoding"] = decoding
-  # Gin may have computed a number, which is then one of numpy's.
+  # A number that gin computed may be one of numpy's.
   text = json.dumps(values, indent=2, default=lambda number: number.item()) + "\n"
   parse(text.encode(), NAME)  # what is written can be read
   return text
 
 
 def read(path: str | os.PathLike) -> Model:
-  """What a file says.
-
-  Raises:
-    UsageError: it cannot be read or is not of this form; names the field.
-  """
+  """Reads a file; UsageError names what is wrong with it."""
   try:
     with epath.Path(path).open("rb") as file:
       raw = file.read(LARGEST + 1)
@@ -132,7 +122,7 @@ def read(path: str | os.PathLike) -> Model:
 
 
 def parse(raw: bytes, where: str) -> Model:
-  """What the contents of a file say; `where` begins the messages. UsageError as `read`."""
+  """Reads the contents of a file; UsageError begins with `where`."""
   if len(raw) > LARGEST:
     raise UsageError(f"{where}: more than {LARGEST:,} bytes; a {NAME} has a few thousand")
   values = strict_json.parse(raw, where)
@@ -142,36 +132,34 @@ def parse(raw: bytes, where: str) -> Model:
     version = shown(values.get("version"), 60)
     raise UsageError(f"{where}: version {version}; this xmcap reads {_VERSION}: take a release that reads it")
   _check_names(values, ("format", "version", *_CONFIGS, "mixture", "decoding"), where, "")
-  parts = {
-    part: _checked(config, _without_dropped(_object(values, part, where)), where, part)
-    for part, config in _CONFIGS.items()
-    if part in values
-  }
+  parts = {}
+  for part, config in _CONFIGS.items():
+    if part in values:
+      given = _object(values, part, where)
+      given = {name: value for name, value in given.items() if name not in _DROPPED}
+      parts[part] = _checked(config, given, where, part)
   mixture = values.get("mixture", "")
   if "mixture" in values and (not isinstance(mixture, str) or not _MIXTURE.fullmatch(mixture)):
     raise UsageError(
       f"{where}: mixture is {shown(mixture, 60)}: give the name of a mixture (letters, digits, _ . :)"
     )
-  given = dict(_object(values, "decoding", where)) if "decoding" in values else {}
+  decoding = dict(_object(values, "decoding", where)) if "decoding" in values else {}
   search = None
-  if "search" in given:
-    arguments = dict(_object(given, "search", where, "decoding."))
-    name = arguments.pop("name", None)
+  if "search" in decoding:
+    fields = dict(_object(decoding, "search", where, "decoding."))
+    name = fields.pop("name", None)
     if not isinstance(name, str) or name not in _SEARCHES:
       raise UsageError(
         f"{where}: decoding.search.name is {shown(name, 60)}: give one of {', '.join(_SEARCHES)}"
       )
-    search = name, _checked(_SEARCHES[name], arguments, where, "decoding.search")
-    del given["search"]
-  return Model(**parts, mixture=mixture, decoding=_checked(Decoding, given, where, "decoding"), search=search)
+    search = name, _checked(_SEARCHES[name], fields, where, "decoding.search")
+    del decoding["search"]
+  decoding = _checked(Decoding, decoding, where, "decoding")
+  return Model(**parts, mixture=mixture, decoding=decoding, search=search)
 
 
-def _without_dropped(given: Mapping[str, Any]) -> dict[str, Any]:
-  return {name: value for name, value in given.items() if name not in _DROPPED}
-
-
-def _checked(config: type, given: Mapping[str, Any], where: str, part: str) -> dict[str, Any]:
-  """The fields as given, if a configuration can be made of them."""
+def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
+  """Returns the given fields if a configuration can be made of them; UsageError names the field that is wrong."""
   fields = dataclasses.fields(config)
   _check_names(given, [field.name for field in fields], where, f"{part}.")
   for field in fields:
@@ -182,28 +170,25 @@ def _checked(config: type, given: Mapping[str, Any], where: str, part: str) -> d
   except limits.FieldError as error:
     raise UsageError(f"{where}: {part}.{error.field} {error.reason}") from None
   except UsageError as error:
-    # Gin adds the chain of configurables that called, on lines of its own.
+    # Gin adds the chain of callers on further lines.
     raise UsageError(f"{where}: {str(error).splitlines()[0]}") from None
   return {name: getattr(made, name) for name in given}
 
 
-def _made(config: type, given: Mapping[str, Any]) -> Any:
-  """A configuration with the fields as given or by default, whatever gin is configured for."""
-  defaults = {
-    field.name: field.default
-    for field in dataclasses.fields(config)
-    if field.default is not dataclasses.MISSING
-  }
+def _made(config: type, given: Fields) -> Any:
+  """A configuration with defaults for all other fields, whatever gin binds for them."""
+  defaults = {field.name: field.default for field in dataclasses.fields(config)}
+  defaults = {name: value for name, value in defaults.items() if value is not dataclasses.MISSING}
   return config(**(defaults | dict(given)))
 
 
-def _object(values: Mapping[str, Any], name: str, where: str, prefix: str = "") -> Mapping[str, Any]:
+def _object(values: Fields, name: str, where: str, prefix: str = "") -> Fields:
   if not isinstance(values[name], dict):
     raise UsageError(f"{where}: {prefix}{name} is no object {{...}}")
   return values[name]
 
 
-def _check_names(values: Mapping[str, Any], known: Any, where: str, prefix: str) -> None:
+def _check_names(values: Fields, known: Any, where: str, prefix: str) -> None:
   unknown = [name for name in values if name not in known]
   if unknown:
     raise UsageError(

@@ -1,43 +1,42 @@
-"""How long a step takes, from what its program does and what its chips can do: a roofline, and the compiler's schedule.
+"""An estimate of a step's time from its compiled program: the largest of four times, each of them a lower bound.
 
-A step takes at least as long as its arithmetic, its traffic with the chip's memory, and its exchanges between chips
-each take, and as long as the compiler expects of its operations one after the other, exchanges left out; the largest is
-the estimate. Exchanges go by rings along the axes of the torus, both ways at
-once, as in jax-ml.github.io/scaling-book/sharding: an all-gather of V bytes over d axes of one-way bandwidth W takes
-V / (2 W d), where an axis is no ring V / (W d); a reduce-scatter as long, an all-reduce twice, an all-to-all a
-quarter.
+The arithmetic at the chip's peak; the exchanges on all links of a chip, both ways at once; those between slices on the
+network of the hosts; and the compiler's schedule, its cycles for one operation after the other without exchanges. An
+all-gather of V bytes sends V through a chip, a reduce-scatter too, an all-reduce 2 V, an all-to-all V / 4
+(jax-ml.github.io/scaling-book/sharding).
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-import numpy as np
-
-from xmcap.planning.program import Collective
+from xmcap.planning.hlo import BETWEEN_SLICES, Exchanges
 from xmcap.planning.topologies import CHIPS_PER_HOST, DCN_BANDWIDTH_OF_HOST, Topology
 
-# How often an array crosses the links, in units of an all-gather.
-_PASSES = {"all-gather": 1.0, "reduce-scatter": 1.0, "all-reduce": 2.0, "all-to-all": 0.25}
+_PASSES = {"all-reduce": 2.0, "all-to-all": 0.25}
+
+CAVEATS = {
+  "memory": "shapes as they are cut, and the compiler's own count, exact for its version; what the runtime keeps for "
+  "itself is not in it",
+  "arithmetic": "too low: no chip reaches its peak. XLA's count, or where the program has loops, the model's matrix "
+  "products cut evenly over the chips",
+  "links": "too low: a group along one axis of the torus uses the links of that axis alone, and exchanges wait",
+  "network": "too low where other traffic shares the network of the hosts",
+  "schedule": "the compiler's model of the chip, not a measurement; it leaves exchanges out, and is unknown where the "
+  "clock of the chip is not published (v6e)",
+  "estimate": "too low: the largest of these times, as if the others were hidden behind it",
+}
+"""How each number of a plan can be wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-  """Seconds of a step, by what bounds it.
-
-  Attributes:
-    arithmetic: at the chip's peak.
-    memory: of the traffic between chip and its memory.
-    links: of exchanges within a slice.
-    network: of those between slices.
-    schedule: of the cycles that the compiler expects; 0 where the chip's clock is not published.
-  """
+  """Seconds of a step by each of its bounds; `schedule` is 0 where the chip's clock is not published."""
 
   arithmetic: float
-  memory: float
   links: float
   network: float
-  schedule: float = 0.0
+  schedule: float
 
   @property
   def seconds(self) -> float:
@@ -46,66 +45,22 @@ class Bounds:
 
   @property
   def name(self) -> str:
-    """Of the largest."""
+    """The name of the largest bound."""
     found = dataclasses.asdict(self)
     return max(found, key=found.get)
 
 
-def bounds(
-  flops: float,
-  traffic: float,
-  collectives: Sequence[Collective],
-  topology: Topology,
-  devices: Sequence,
-  cycles: float = 0,
-) -> Bounds:
-  """What bounds one run of a program.
-
-  Args:
-    flops: of one chip.
-    traffic: bytes between one chip and its memory.
-    collectives: of the program.
-    topology: of the chips.
-    devices: of the mesh, row-major: the collectives' groups count them.
-    cycles: the compiler's estimate for one chip, exchanges left out.
-  """
-  places = np.array([[getattr(device, "slice_index", None) or 0, *device.coords] for device in devices])
-  links = network = 0.0
-  for collective in collectives:
-    on_links, on_network = exchange_seconds(collective, topology, places)
-    links += collective.times * on_links
-    network += collective.times * on_network
+def bounds(flops: float, cycles: float, exchanges: Mapping[str, Exchanges], topology: Topology) -> Bounds:
+  """The bounds of one run of a program; `flops`, `cycles` and `exchanges` are those of one chip."""
   chip = topology.chip
-  schedule = cycles / chip.clock if chip.clock else 0.0
-  return Bounds(flops / chip.flops, traffic / chip.hbm_bandwidth, links, network, schedule)
-
-
-def exchange_seconds(collective: Collective, topology: Topology, places: np.ndarray) -> tuple[float, float]:
-  """Seconds of one exchange on the links of a slice, and on the network between slices.
-
-  Args:
-    collective: one of them.
-    topology: of the chips.
-    places: int [chips, 1 + axes]: each chip's slice and coordinates, in the order that groups count.
-  """
-  if len(collective.group) < 2 or not collective.size:
-    return 0.0, 0.0
-  group = places[list(collective.group)]
-  across = [axis for axis in range(1, group.shape[1]) if len(set(group[:, axis].tolist())) > 1]
-  slices = len(set(group[:, 0].tolist()))
-  one_way = topology.chip.link_bandwidth
-  if collective.kind == "collective-permute":
-    return (collective.size / one_way if across else 0.0), (
-      collective.size * CHIPS_PER_HOST / DCN_BANDWIDTH_OF_HOST if slices > 1 else 0.0
-    )
-  inside = len(collective.group) // slices
-  # A ring only where the group has all of a wrapped axis; else a line, which is used one way at a time.
-  ways = sum(
-    2.0 if topology.wrap[axis - 1] and len(set(group[:, axis].tolist())) == topology.shape[axis - 1] else 1.0
-    for axis in across
+  axes = sum(size > 1 for size in topology.shape)
+  sent = sum(_PASSES.get(kind, 1.0) * one.size for kind, one in exchanges.items() if kind != BETWEEN_SLICES)
+  between = exchanges[BETWEEN_SLICES].size if BETWEEN_SLICES in exchanges else 0
+  # The chips of a host share its network.
+  of_host = between * min(CHIPS_PER_HOST, math.prod(topology.shape))
+  return Bounds(
+    flops / chip.flops,
+    sent / (2 * axes * chip.link_bandwidth) if axes else 0.0,
+    of_host / DCN_BANDWIDTH_OF_HOST,
+    cycles / chip.clock if chip.clock else 0.0,
   )
-  passes = _PASSES[collective.kind]
-  links = passes * collective.size * (inside - 1) / inside / (ways * one_way) if ways else 0.0
-  # Between slices each chip sends what is left to it after its slice's part; a host's chips share its network.
-  shares = passes * collective.size / inside * (slices - 1) / slices
-  return links, shares * min(CHIPS_PER_HOST, math.prod(topology.shape)) / DCN_BANDWIDTH_OF_HOST

@@ -4,13 +4,12 @@ import dataclasses
 import os
 import re
 
+from xmcap import platforms
 from xmcap.errors import UsageError, XmcapError
 
-MOST = 8
-"""GPUs of a node."""
-
-# What XLA is told of every kind: limits of CUDA's programming model (CUDA C++ programming guide, table "Technical
-# specifications per compute capability"), and the libraries that jax[cuda12] brings.
+_MOST_GPUS = 8
+# XLA is told this of every kind: limits of CUDA's programming model (CUDA C++ programming guide, table "Technical
+# specifications per compute capability"), and the versions of the libraries that jax[cuda12] brings.
 _EVERY_KIND = """
 platform_name: "CUDA"
 dnn_version_info { major: 9 minor: 10 }
@@ -21,22 +20,22 @@ gpu_device_info {
   registers_per_core_limit: 65536 registers_per_block_limit: 65536 shared_memory_per_block: 49152
   runtime_version: "12.8.0" compile_time_toolkit_version: "12.8.0" driver_version: "12.8.0" dnn_version: "9.10.0"
 """
-# Autotuning runs kernels, and Triton's have no sizes without it: products of matrices are cuBLAS's.
+# Autotuning runs kernels, and Triton's have no sizes without it: cuBLAS computes the matrix products.
 _NOTHING_IS_RUN = "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuKind:
-  """A GPU as its maker publishes it.
+  """Published numbers of one GPU.
 
   Attributes:
     name: such as `h100`.
     device_kind: jax's name of it.
     memory: bytes that CUDA finds on it.
-    bandwidth: bytes a second between GPU and its memory.
+    bandwidth: bytes a second between GPU and memory.
     capability: compute capability, such as 9.0.
     cores: streaming multiprocessors.
-    lanes: float32 units of one of them.
+    lanes: float32 units of a multiprocessor.
     cache: bytes of the second level.
     shared: bytes of shared memory of a multiprocessor; a block may have 1,024 less.
     clock: GHz at most.
@@ -55,7 +54,7 @@ class GpuKind:
 
   @property
   def description(self) -> str:
-    """It as XLA's `GpuTargetConfigProto`, in text."""
+    """XLA's `GpuTargetConfigProto` of this GPU, as text."""
     major, minor = self.capability.split(".")
     own = "feature_extension: ACCELERATED_FEATURES" if major == "9" else ""
     return (
@@ -67,9 +66,9 @@ class GpuKind:
     )
 
 
-# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), and its white papers on the
-# architectures Ampere and Hopper (multiprocessors, caches, clocks). The memory is what CUDA reports, somewhat less than
-# on the sheet: the specifications that OpenXLA keeps of these devices; of the H200, nvidia-smi's 143,771 MiB.
+# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), and its white papers on Ampere
+# and Hopper (multiprocessors, caches, clocks). The memory is what CUDA reports, somewhat less than on the sheet: the
+# device specifications in OpenXLA's repository; for the H200, nvidia-smi's 143,771 MiB.
 KINDS = {
   kind.name: kind
   for kind in (
@@ -83,12 +82,7 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class GpuNode:
-  """GPUs of one machine.
-
-  Attributes:
-    kind: all of one.
-    chips: how many.
-  """
+  """GPUs of one machine, all of one kind; `chips` is their number."""
 
   kind: GpuKind
   chips: int
@@ -100,21 +94,26 @@ class GpuNode:
     return f"{self.kind.name}-{self.chips}"
 
   @property
-  def allowed(self) -> float:
-    """Bytes of a GPU that jax takes for its programs: see "GPU memory allocation" in jax's documentation."""
-    return self.kind.memory * self.fraction
+  def description(self) -> str:
+    """For people."""
+    return f"{self.name}: {self.chips} of {self.kind.device_kind}"
 
   @property
-  def fraction(self) -> float:
-    """The share of the memory that is."""
-    said = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+  def allowance(self) -> str:
+    """For people: the reason for `allowed`."""
+    return f"jax takes of {self.kind.memory / 2**30:.1f} (XLA_CLIENT_MEM_FRACTION)"
+
+  @property
+  def allowed(self) -> float:
+    """Bytes of a GPU that jax takes for its programs: see "GPU memory allocation" in jax's documentation."""
+    given = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
     try:
-      return float(said) if said else 0.75
+      return self.kind.memory * (float(given) if given else 0.75)
     except ValueError:
-      raise UsageError(f"XLA_CLIENT_MEM_FRACTION={said}: give a number, such as 0.9") from None
+      raise UsageError(f"XLA_CLIENT_MEM_FRACTION={given}: give a number, such as 0.9") from None
 
   def devices(self) -> list:
-    """The devices, to compile for; none of them is there.
+    """The devices, to compile for; none of them is here.
 
     Raises:
       XmcapError: XLA for CUDA is not installed, or does not know such a GPU.
@@ -126,13 +125,17 @@ class GpuNode:
       return topologies.get_topology_desc(
         "", "cuda", target_config=self.kind.description, topology=f"1x1x{self.chips}"
       ).devices
+    # jax, PJRT and XLA each raise errors of their own.
     except Exception as error:
-      # jax, PJRT and XLA each have their own.
+      if not platforms.cuda_installed():
+        raise XmcapError(
+          "xmcap plan compiles for GPUs with XLA for CUDA, which is not installed: pip install 'xmcap[cuda]'"
+        ) from None
       raise XmcapError(f"XLA cannot plan for {self.name}: {' '.join(str(error).split())[:200]}") from None
 
 
 def parse(name: str) -> GpuNode | None:
-  """Reads `h100`, `h100-8`, `a100-80gb-4`; None where the name is of no GPU.
+  """Reads `h100`, `h100-8`, `a100-80gb-4`; None if the name is not that of a GPU.
 
   Raises:
     UsageError: no node has so many.
@@ -143,9 +146,9 @@ def parse(name: str) -> GpuNode | None:
   if match[1] == "a100":
     raise UsageError(f"--topology={name}: say which A100: a100-40gb or a100-80gb")
   chips = int(match[2] or 1)
-  if not 1 <= chips <= MOST:
+  if not 1 <= chips <= _MOST_GPUS:
     raise UsageError(
-      f"--topology={name}: 1 to {MOST} GPUs of one node can be planned; several nodes split the batch: plan one "
+      f"--topology={name}: 1 to {_MOST_GPUS} GPUs of one node can be planned; several nodes split the batch: plan one "
       "of them with its share of BATCH_SIZE"
     )
   return GpuNode(KINDS[match[1]], chips)

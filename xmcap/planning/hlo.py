@@ -1,48 +1,38 @@
-"""The text of a compiled program (XLA's HLO), taken apart: functions, their instructions, how often each runs."""
+"""The text of a compiled program (XLA's HLO): functions, loops, exchanges, and the cycles that the compiler expects."""
 
 import collections
 import dataclasses
-import functools
 import math
 import re
 
+BETWEEN_SLICES = "between slices"
+"""The kind of the exchanges that the hosts send for their chips, over the data centre's network."""
+
+_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*)$")
-_OPERAND = re.compile(r"%([\w.-]+)")
 _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_computations=\{([^}]*)\}")
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
-# What these apply to pairs of numbers is no call.
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+# These apply a function to pairs of numbers, which is no call.
 _APPLIES = (
   "all-reduce", "all-reduce-start", "reduce-scatter", "reduce", "reduce-window", "scatter", "sort",
   "select-and-scatter",
 )  # fmt: skip
-_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\](?:\{([^{}]*)\})?")
+_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _BYTES = {"pred": 1, "s4": 0.5, "u4": 0.5, "c64": 8, "c128": 16}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
-  """A line of a function.
-
-  Attributes:
-    name: of its result.
-    shape: of its result, as written: types, sizes, layouts.
-    operation: such as `fusion`.
-    rest: what follows the operation's parenthesis: operands, attributes.
-    root: whether it gives the function's result.
-  """
+  """A line of a function: `shape` is that of its result, `rest` follows the parenthesis, `root` gives the result."""
 
   name: str
   shape: str
   operation: str
   rest: str
   root: bool
-
-  @property
-  def operands(self) -> list[str]:
-    """The names of its operands, in order."""
-    return _OPERAND.findall(self.rest.split("), ", maxsplit=1)[0])
 
   @property
   def called(self) -> list[str]:
@@ -55,13 +45,16 @@ class Instruction:
     return names
 
 
-class Module:
-  """A program's functions.
+@dataclasses.dataclass(frozen=True)
+class Exchanges:
+  """All exchanges of one kind in one run of a program; `size` is the bytes of their arrays together, for one chip."""
 
-  Attributes:
-    functions: name -> instructions, in the order in which they run.
-    main: the name of the function that all starts from.
-  """
+  count: int
+  size: int
+
+
+class Module:
+  """A program: `functions` maps names to instructions in the order in which they run, `main` is the entry."""
 
   def __init__(self, text: str):
     self.functions: dict[str, list[Instruction]] = {}
@@ -75,17 +68,44 @@ class Module:
         root, *parts = found.groups()
         instructions.append(Instruction(*parts, root is not None))
 
-  @functools.cached_property
-  def times(self) -> dict[str, int]:
-    """How often each function runs in one run of the program; those that do not run are left out.
+  @property
+  def has_loops(self) -> bool:
+    """Whether any function has a loop."""
+    return any(one.operation == "while" for instructions in self.functions.values() for one in instructions)
 
-    A loop that counts up to a constant counts as often as it runs, another once.
+  def cycles(self, unknown_trips: int = 1) -> int:
+    """The compiler's estimate for one chip, exchanges left out; 0 where it makes none (CPUs and GPUs).
+
+    Args:
+      unknown_trips: how often a loop runs whose number of runs the program does not say.
     """
+    return sum(
+      times * int(cycles)
+      for name, times in self._runs(unknown_trips).items()
+      for instruction in self.functions.get(name, ())
+      for cycles in _CYCLES.findall(instruction.rest)
+    )
+
+  def exchanges(self) -> dict[str, Exchanges]:
+    """The exchanges between chips by their kind, such as `all-gather`, or `BETWEEN_SLICES`."""
+    found: dict[str, Exchanges] = {}
+    for name, times in self._runs(1).items():
+      for instruction in self.functions.get(name, ()):
+        kind = _exchange_kind(instruction, name)
+        if kind:
+          before, size = found.get(kind, Exchanges(0, 0)), _exchanged_bytes(instruction)
+          found[kind] = Exchanges(before.count + times, before.size + times * size)
+    return found
+
+  def _runs(self, unknown_trips: int) -> dict[str, int]:
+    """How often each function runs in one run of the program; functions that do not run are left out."""
     calls: dict[str, list[tuple[str, int]]] = collections.defaultdict(list)
     for name, instructions in self.functions.items():
       for instruction in instructions:
-        loops = instruction.operation == "while"
-        trips = self._limit(_CONDITION.search(instruction.rest)[1]) if loops else 1
+        trips = 1
+        if instruction.operation == "while":
+          known = self._trips(_CONDITION.search(instruction.rest)[1])
+          trips = unknown_trips if known is None else known
         calls[name] += [(called, trips) for called in instruction.called]
     order: list[str] = []
     seen: set[str] = set()
@@ -99,36 +119,60 @@ class Module:
 
     visit(self.main)
     times = collections.Counter({self.main: 1})
-    for name in reversed(order):  # callers come before those they call
+    for name in reversed(order):  # callers come before the functions that they call
       for called, trips in calls.get(name, ()):
         times[called] += times[name] * trips
     return times
 
-  @property
-  def has_loops(self) -> bool:
-    """Whether any function has a loop."""
-    return any(one.operation == "while" for instructions in self.functions.values() for one in instructions)
-
-  def _limit(self, condition: str) -> int:
-    """How often a loop runs that counts up from 0 while `condition` holds; 1 where that is not seen."""
+  def _trips(self, condition: str) -> int | None:
+    """How often a loop runs that counts from 0 up to a constant; None for other loops."""
     lines = self.functions.get(condition, [])
     limits = [
       found[1] for line in lines if (found := _LIMIT.search(f"{line.shape} {line.operation}({line.rest}"))
     ]
     counts = any(line.root and "direction=LT" in line.rest for line in lines)
-    return int(limits[0]) if counts and len(limits) == 1 else 1
+    return int(limits[0]) if counts and len(limits) == 1 else None
 
 
-def arrays(shape: str) -> list[tuple[int, bool]]:
-  """The arrays of a written shape, a tuple's one by one: (bytes, whether in the chip's main memory).
+def array_bytes(shape: str) -> list[int]:
+  """Bytes of the arrays of a shape as HLO writes it, those of a tuple one by one."""
+  sizes = []
+  for dtype, dims in _ARRAY.findall(shape):
+    bits = re.search(r"\d+", dtype)
+    each = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
+    sizes.append(int(each * math.prod(int(size) for size in dims.split(",") if size)))
+  return sizes
 
-  Other memories are named behind the layout: `f32[8]{0:T(128)S(3)}`.
-  """
-  return [(shape_bytes(dtype, dims), "S(" not in layout) for dtype, dims, layout in _ARRAY.findall(shape)]
+
+def _exchange_kind(instruction: Instruction, function: str) -> str | None:
+  if instruction.operation == "send" and "_xla_megascale_transfer_type" in instruction.rest:
+    return BETWEEN_SLICES
+  kind = instruction.operation.removesuffix("-start")
+  # A TPU's reduce-scatter is a fusion of an all-reduce and the slice that a chip keeps.
+  if kind == "all-reduce" and function.startswith("all-reduce-scatter"):
+    return "reduce-scatter"
+  return kind if kind in _COLLECTIVES else None
 
 
-def shape_bytes(dtype: str, dims: str) -> int:
-  """Bytes of an array that HLO writes as `dtype[dims]`; 0 of what is no array, such as a token."""
-  bits = re.search(r"\d+", dtype)
-  each = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
-  return int(each * math.prod(int(size) for size in dims.split(",") if size))
+def _exchanged_bytes(instruction: Instruction) -> int:
+  """Bytes of the larger of what goes in and what comes out."""
+  sizes = array_bytes(instruction.shape)
+  if instruction.operation == "send" or instruction.operation.endswith("-start"):
+    # Operands and results are listed together.
+    return sum(sizes) if instruction.operation == "all-reduce-start" else max(sizes)
+  if instruction.operation == "reduce-scatter":
+    return sum(sizes) * _group_size(instruction.rest)
+  return sum(sizes)
+
+
+def _group_size(rest: str) -> int:
+  """Chips of a group, as XLA writes groups: `{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['a'=2,'b'=4] {'a'}`."""
+  if listed := re.search(r"replica_groups=\{\{([\d, ]+)\}", rest):
+    return listed[1].count(",") + 1
+  if iota := re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest):
+    return int(iota[1])
+  if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\].*? \{([^}]*)\}", rest):
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", mesh[1]))
+    parts = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2])
+    return math.prod(int(part or sizes[axis]) for axis, part in parts)
+  raise ValueError(f"groups of chips written in an unknown way: {rest[:200]}")

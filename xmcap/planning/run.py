@@ -1,4 +1,4 @@
-"""What gin files say of a run, as far as a plan needs it: read without its data, its vocabulary or its devices."""
+"""The run that gin is configured for, read without its data, its vocabulary or its devices."""
 
 import dataclasses
 import inspect
@@ -13,24 +13,25 @@ from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.planning.gpus import GpuNode
 from xmcap.planning.topologies import Topology
-from xmcap.training import sharding
+from xmcap.training import run_arguments, sharding
 from xmcap.training.optimizer import Optimizer
-from xmcap.training.run_arguments import Arguments
 
-_REMAT = {(False, False): "no", (True, False): "vit", (False, True): "t5", (True, True): "all"}
+_REMAT = {"no": (False, False), "vit": (True, False), "t5": (False, True), "all": (True, True)}
+"""Name -> `remat` of ViTConfig and of T5Config."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-  """What may be changed about a run without changing what it computes, but for `captions_per_image`.
+  """What a search may change about a run; apart from `captions_per_image`, the run computes the same.
 
   Attributes:
     data, fsdp, model: of `Partitioning`.
-    captions_per_image: K; the batch keeps its captions.
+    captions_per_image: K; the batch keeps its number of captions.
     microbatches: of `train`.
-    remat: of which configurations: `no`, `vit`, `t5` or `all`.
-    scan: of any of them.
+    remat: the configurations that ask for it: `no`, `vit`, `t5` or `all`.
+    scan: whether any configuration asks for it.
   """
 
   data: int
@@ -41,20 +42,23 @@ class Variant:
   remat: str
   scan: bool
 
+  @property
+  def mesh(self) -> str:
+    """For people."""
+    return f"data {self.data} x fsdp {self.fsdp} x model {self.model}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
   """A run that gin is configured for.
 
   Attributes:
-    objective: of `train`.
-    optimizer: of `train`.
-    partitioning: of `train`, its mesh that of the variant.
-    variant: what the search may change.
-    batch_size: captions a step of all hosts.
+    objective, optimizer, seed, rng_impl: of `train`.
+    partitioning: of `train`, with the mesh of the variant.
+    variant: what a search may change.
+    batch_size: captions a step, of all hosts.
     shapes: name -> (shape, dtype) of a batch of all hosts.
-    total_steps: of the run; None where that follows from data.
-    seed, rng_impl: of `train`.
+    total_steps: None where it follows from data that are not here.
   """
 
   objective: Any
@@ -73,65 +77,75 @@ class Run:
     return self.batch_size // self.variant.captions_per_image
 
 
-def of_gin(topology: Topology, **changes: Any) -> Run:
-  """The run that gin is configured for, on slices of chips.
+def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
+  """The run that gin is configured for, on some chips.
 
   Args:
-    topology: the slices.
+    topology: the chips.
     changes: fields of a `Variant` that differ from what gin says.
 
   Raises:
-    UsageError: the files lack something, or it does not go together.
+    UsageError: the files lack something, or do not go together.
   """
   sizes = _stream_options()
+  arguments = run_arguments.Arguments()
   mesh = {axis: changes[axis] for axis in sharding.MESH_AXES if axis in changes}
-  partitioning = dataclasses.replace(Arguments()["partitioning"](), **mesh)
+  partitioning = dataclasses.replace(arguments["partitioning"](), **mesh)
   bound = {
     **dict(zip(sharding.MESH_AXES, partitioning.sizes(topology.chips, topology.slices), strict=True)),
     "captions_per_image": sizes["captions_per_image"],
-    "microbatches": Arguments()["microbatches"](),
-    "remat": _REMAT[option(ViTConfig, "remat"), option(T5Config, "remat")],
+    "microbatches": arguments["microbatches"](),
+    "remat": _bound_remat(),
     "scan": option(ViTConfig, "scan") or option(T5Config, "scan"),
   }
   variant = Variant(**{**bound, **changes})
-  if "remat" in changes:
-    (vit, t5), *_ = (both for both, name in _REMAT.items() if name == changes["remat"])
-    gin.bind_parameter("ViTConfig.remat", vit)
-    gin.bind_parameter("T5Config.remat", t5)
-  for kind in (ViTConfig, T5Config):
-    if "scan" in changes:
-      gin.bind_parameter(f"{kind.__name__}.scan", changes["scan"])
-    # What 'auto' comes to on the slice; here it would be a CPU's float32.
-    if option(kind, "dtype") == "auto":
-      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
-  run = Arguments()
+  partitioning = dataclasses.replace(partitioning, data=variant.data, fsdp=variant.fsdp, model=variant.model)
+  pictures, rest = divmod(sizes["batch_size"], variant.captions_per_image)
+  if rest:
+    raise UsageError(
+      f"a batch of {sizes['batch_size']:,} captions does not divide into {variant.captions_per_image} a picture"
+    )
+  run_arguments.check_batch(pictures, variant.data * variant.fsdp, variant.microbatches)
+  _bind(changes)
+  arguments = run_arguments.Arguments()
   try:
-    total_steps = run["total_steps"]()
+    total_steps = arguments["total_steps"]()
   except XmcapError:
     total_steps = None
-  partitioning = dataclasses.replace(partitioning, data=variant.data, fsdp=variant.fsdp, model=variant.model)
-  _check_batch(sizes["batch_size"], variant)
   return Run(
-    run["objective"](), run["optimizer"](), partitioning, variant, sizes["batch_size"], _shapes(sizes, variant),
-    total_steps, run["seed"](), run["rng_impl"](),
+    arguments["objective"](), arguments["optimizer"](), partitioning, variant, sizes["batch_size"],
+    _shapes(sizes, pictures, variant.captions_per_image), total_steps, arguments["seed"](), arguments["rng_impl"](),
   )  # fmt: skip
 
 
-def _check_batch(batch_size: int, variant: Variant) -> None:
-  groups = variant.data * variant.fsdp
-  pictures, rest = divmod(batch_size, variant.captions_per_image)
-  if rest or pictures % (groups * variant.microbatches):
-    raise UsageError(
-      f"a batch of {batch_size:,} captions, {variant.captions_per_image} a picture, does not divide over data x fsdp = "
-      f"{groups} chips and {variant.microbatches} microbatches: change one of them"
-    )
+def option(kind: type, argument: str) -> Any:
+  """What gin binds for an argument of a configurable class, else its default; no object of the class is made."""
+  bound = gin.get_bindings(kind.__name__, resolve_references=False)
+  if argument in bound:
+    return configuration.resolve(bound[argument])
+  return inspect.signature(kind).parameters[argument].default
+
+
+def _bind(changes: Mapping[str, Any]) -> None:
+  for number, kind in enumerate((ViTConfig, T5Config)):
+    if "remat" in changes:
+      gin.bind_parameter(f"{kind.__name__}.remat", _REMAT[changes["remat"]][number])
+    if "scan" in changes:
+      gin.bind_parameter(f"{kind.__name__}.scan", changes["scan"])
+    # 'auto' comes to this on the chips; on this host it would be a CPU's float32.
+    if option(kind, "dtype") == "auto":
+      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
+
+
+def _bound_remat() -> str:
+  found = option(ViTConfig, "remat"), option(T5Config, "remat")
+  return next(name for name, both in _REMAT.items() if both == found)
 
 
 def _stream_options() -> dict[str, Any]:
-  """The arguments of the stream that say how large a batch is; nothing of its data is opened."""
+  """The arguments of the stream that give the size of a batch; its data is not opened."""
   bound = gin.get_bindings("train", resolve_references=False).get("stream")
-  kind = getattr(bound, "selector", "").rsplit(".", 1)[-1]
-  if kind != "CaptionStream":
+  if getattr(bound, "selector", "").rsplit(".", 1)[-1] != "CaptionStream":
     raise UsageError(
       f"xmcap plan: train.stream is {bound}: only a run on @CaptionStream() can be planned; add a run's gin file, "
       "such as --gin_file=runs/train_coco35l.gin"
@@ -140,18 +154,8 @@ def _stream_options() -> dict[str, Any]:
   return {name: option(CaptionStream, name) for name in wanted}
 
 
-def option(kind: type, argument: str) -> Any:
-  """What gin binds for an argument of a configurable class, else its default; nothing is made of the class."""
-  bound = gin.get_bindings(kind.__name__, resolve_references=False)
-  if argument in bound:
-    return configuration.resolve(bound[argument])
-  return inspect.signature(kind).parameters[argument].default
-
-
-def _shapes(sizes: dict[str, Any], variant: Variant) -> dict[str, tuple[tuple[int, ...], Any]]:
-  captions, side = variant.captions_per_image, sizes["image_size"]
-  pictures = sizes["batch_size"] // captions
-  targets = (pictures, captions, sizes["target_length"])
+def _shapes(sizes: Mapping[str, Any], pictures: int, captions: int) -> dict[str, tuple[tuple[int, ...], Any]]:
+  side, targets = sizes["image_size"], (pictures, captions, sizes["target_length"])
   return {
     "image": ((pictures, side, side, 3), np.uint8),
     "prompt_tokens": ((pictures, captions, sizes["prompt_length"]), np.int32),

@@ -1,24 +1,30 @@
-"""Which mesh is the fastest that fits: the step of a run, compiled for each that makes sense."""
+"""The fastest mesh that fits, and what makes a run fit: its step compiled in one variant after the other."""
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 from xmcap.planning import run as run_lib
+from xmcap.planning.gpus import GpuNode
 from xmcap.planning.step import DoesNotFit, StepPlan, plan_step
 from xmcap.planning.topologies import Topology
 
-_MICROBATCHES = (2, 4, 8)
+_WAYS_TO_FIT = (
+  *({"remat": remat, "microbatches": 1} for remat in ("no", "vit", "all")),
+  *({"remat": "all", "microbatches": microbatches} for microbatches in (2, 4, 8)),
+)
+"""Each costs more time than the one before, and saves memory."""
+_GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 
 
 def search(
   topology: Topology, captions_per_image: tuple[int, ...] = (), say: Callable[[str], None] = lambda line: None
 ) -> tuple[list[StepPlan], list[DoesNotFit]]:
-  """Plans the run that gin is configured for in every variant that makes sense.
+  """Plans the run that gin is configured for on every mesh that makes sense.
 
-  Of each mesh the plain step is taken if it fits, else that with rematerialisation of the ViT, of all, else that in the
-  fewest parts: they cost time and save only memory. What did not fit where parameters are cut finest is not tried where
-  they are cut less. Layers are scanned over, which compiles many times faster.
+  On each mesh the first of the ways to fit that does is taken. Layers are scanned over, which compiles many times
+  faster.
 
   Args:
     topology: the chips.
@@ -26,95 +32,73 @@ def search(
     say: is told of each variant.
 
   Returns:
-    The plans that fit, the fastest first, and what does not fit on any terms.
+    The plans that fit, the fastest first, and the meshes on which nothing fits.
   """
   plans: list[StepPlan] = []
   refused: list[DoesNotFit] = []
 
-  def attempt(changes: dict, first: int = 0) -> int:
-    """Tries the ways to fit from `first` on; returns the number of the one that does, else of the last."""
-    ways = list(_ways_to_fit())
-    for way, easier in list(enumerate(ways))[first:]:
+  def attempt(changes: dict[str, Any], first: int = 0) -> int:
+    """Tries the ways to fit from number `first` on; returns the number of the last one tried."""
+    for number, way in enumerate(_WAYS_TO_FIT[first:], first):
+      tried = {**changes, **way}
+      words = ", ".join(f"{name} {value}" for name, value in tried.items())
       try:
-        run = run_lib.of_gin(topology, **{**changes, **easier})
-        _check_heads(run)
-        plans.append(plan_step(run, topology))
-        say(
-          f"{_words(changes | easier)}: {plans[-1].seconds * 1e3:.1f} ms, compiled in {plans[-1].compile_seconds:.0f} s"
-        )
-        return way
+        plan = _plan(topology, tried)
       except UsageError as error:
-        say(f"left out: {_words({**changes, **easier})}: {error}")
+        say(f"left out: {words}: {error}")
         return first
       except DoesNotFit as error:
-        say(f"{_words(changes | easier)}: {error}")
+        say(f"{words}: {error}")
         last = error
+        continue
+      plans.append(plan)
+      say(f"{words}: {plan.seconds * 1e3:.1f} ms, compiled in {plan.compile_seconds:.0f} s")
+      return number
     refused.append(last)
-    return len(ways) - 1
+    return number
 
-  # Activations depend on `model` alone: how many pictures a chip has, and how they are cut.
+  # What does not fit where parameters are cut finest is not tried where they are cut less: of each `model`, the finest
+  # cut comes first.
   easiest: dict[int, int] = {}
   for mesh in meshes(topology):
-    easiest[mesh["model"]] = attempt({**mesh, "scan": True}, easiest.get(mesh["model"], 0))
+    easiest[mesh["model"]] = attempt(mesh, easiest.get(mesh["model"], 0))
   if plans:
-    best = min(plans, key=rank).run.variant
+    best = min(plans, key=_rank).run.variant
     for captions in captions_per_image:
-      changes = {axis: getattr(best, axis) for axis in ("data", "fsdp", "model")}
-      attempt({**changes, "captions_per_image": captions, "scan": True})
-  return sorted(plans, key=rank), refused
+      attempt({"data": best.data, "fsdp": best.fsdp, "model": best.model, "captions_per_image": captions})
+  return sorted(plans, key=_rank), refused
 
 
-def with_way_out(error: DoesNotFit, topology: Topology, say: Callable[[str], None]) -> XmcapError:
-  """The same refusal with what would make the run fit: the first of the ways, dearest last, that does.
+def with_way_out(error: DoesNotFit, topology: Topology | GpuNode, say: Callable[[str], None]) -> UsageError:
+  """The same refusal, with the cheapest settings that would make the run fit.
 
   Args:
     error: of the run as gin configures it.
     topology: the chips.
     say: is told what is tried.
   """
-  say(f"{error}; looking for what would")
-  whole = topology.chips // topology.slices
-  meshes_to_try = [{}, {"data": topology.slices, "fsdp": whole, "model": 1}]
-  for mesh in meshes_to_try:
-    # The first way changes nothing, so on the run's own mesh it is known to fail.
-    for easier in list(_ways_to_fit())[0 if mesh else 1 :]:
-      changes = {**mesh, **easier}
-      try:
-        plan = plan_step(run_lib.of_gin(topology, **{**changes, "scan": True}), topology)
-      except (DoesNotFit, UsageError):
-        continue
-      options = " ".join(f"--gin.{name}" for name in _bindings(changes))
-      needs = plan.memory.total / 2**30
-      return UsageError(f"{error}; it fits ({needs:.1f} GiB) with {options}")
-  parts = _MICROBATCHES[-1]
+  say(f"{error}; looking for settings that fit")
+  for changes in _ways_out(error, topology):
+    try:
+      plan = _plan(topology, changes)
+    except (DoesNotFit, UsageError):
+      continue
+    options = " ".join(f"--gin.{binding}" for binding in _bindings(changes))
+    return UsageError(f"{error}; it fits ({plan.memory.total / 2**30:.1f} GiB) with {options}")
+  if isinstance(topology, GpuNode):
+    return UsageError(
+      f"{error}, nor in {_GPU_MICROBATCHES[-1]} microbatches: a smaller batch, more GPUs, or --gin.ViTConfig.remat=True"
+    )
   return UsageError(
-    f"{error}; nor with remat in {parts} parts, its state cut over all chips: take more chips"
+    f"{error}; nor with remat in 8 microbatches, its state cut over all chips: take more chips"
   )
-
-
-def _bindings(changes: dict) -> Iterator[str]:
-  for axis in ("data", "fsdp", "model"):
-    if axis in changes:
-      yield f"Partitioning.{axis}={changes[axis]}"
-  if changes["remat"] != "no":
-    yield "ViTConfig.remat=True"
-  if changes["remat"] == "all":
-    yield "T5Config.remat=True"
-  if changes["microbatches"] > 1:
-    yield f"train.microbatches={changes['microbatches']}"
-
-
-def rank(plan: StepPlan) -> tuple[float, float]:
-  """The estimate of a step, then the memory."""
-  return plan.seconds, plan.memory.total
 
 
 def meshes(topology: Topology) -> Iterator[dict[str, int]]:
   """The meshes that are worth a try.
 
   `model` cuts heads and rows of the vocabulary, so it stays within a host's reach; the rest is `data`, `fsdp`, or both
-  with `fsdp` in one plane of the slice. Slices are joined by `data` alone: little is exchanged along it. Of each
-  `model`, the finest cut of the parameters comes first.
+  with `fsdp` in one plane of the slice. Only `data` joins slices: little is exchanged along it.
   """
   each = topology.chips // topology.slices
   for model in (1, 2, 4):
@@ -126,19 +110,39 @@ def meshes(topology: Topology) -> Iterator[dict[str, int]]:
       yield {"data": topology.chips // (fsdp * model), "fsdp": fsdp, "model": model}
 
 
-def _check_heads(run: run_lib.Run) -> None:
-  module, model = run.objective.module, run.variant.model
+def _ways_out(error: DoesNotFit, topology: Topology | GpuNode) -> Iterator[dict[str, Any]]:
+  if isinstance(topology, GpuNode):
+    yield from ({"microbatches": count} for count in _GPU_MICROBATCHES if count > error.variant.microbatches)
+    return
+  # The first way changes nothing, so it fails on the run's own mesh.
+  yield from _WAYS_TO_FIT[1:]
+  finest = {"data": topology.slices, "fsdp": topology.chips // topology.slices, "model": 1}
+  yield from ({**finest, **way} for way in _WAYS_TO_FIT)
+
+
+def _bindings(changes: dict[str, Any]) -> Iterator[str]:
+  for axis in ("data", "fsdp", "model"):
+    if axis in changes:
+      yield f"Partitioning.{axis}={changes[axis]}"
+  remat = changes.get("remat", "no")
+  if remat != "no":
+    yield "ViTConfig.remat=True"
+  if remat == "all":
+    yield "T5Config.remat=True"
+  if changes["microbatches"] > 1:
+    yield f"train.microbatches={changes['microbatches']}"
+
+
+def _rank(plan: StepPlan) -> tuple[float, float]:
+  return plan.seconds, plan.memory.total
+
+
+def _plan(topology: Topology | GpuNode, changes: dict[str, Any]) -> StepPlan:
+  run = run_lib.of_gin(topology, scan=True, **changes)
+  module, variant = run.objective.module, run.variant
   for name, heads in (("ViT", module.vit.num_heads), ("T5", module.t5.num_heads)):
-    if heads % model:
-      raise UsageError(f"{heads} heads of the {name} do not divide by model {model}")
-
-
-def _ways_to_fit() -> Iterator[dict]:
-  for remat in ("no", "vit", "all"):
-    yield {"remat": remat, "microbatches": 1}
-  for microbatches in _MICROBATCHES:
-    yield {"remat": "all", "microbatches": microbatches}
-
-
-def _words(changes: dict) -> str:
-  return ", ".join(f"{name} {value}" for name, value in changes.items() if name != "scan")
+    if heads % variant.model:
+      raise UsageError(f"{heads} heads of the {name} do not divide by model {variant.model}")
+  if run.pictures % (variant.data * variant.fsdp * variant.microbatches):
+    raise UsageError(f"{variant.microbatches} microbatches do not leave every chip as many pictures")
+  return plan_step(run, topology)

@@ -1,17 +1,19 @@
-"""The training step of a run, compiled for a slice: what it needs of a chip, and how long it takes at least."""
+"""The training step of a run, compiled for chips that need not be here: its memory, and an estimate of its time."""
 
 import dataclasses
+import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError
-from xmcap.planning import estimate, hlo, memory, program
+from xmcap.planning import estimate, hlo
+from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
@@ -19,18 +21,12 @@ from xmcap.training.reporting import flops as flops_lib
 from xmcap.training.state import StatePlan, plan_state
 from xmcap.training.step import make_train_step
 
-# Where the number of steps is unknown, so long a run is planned; schedules do not make a step dearer.
+# Planned where the number of steps is unknown; no schedule makes a step dearer.
 _MANY = 1_000_000
 
 
 class DoesNotFit(XmcapError):
-  """A program that needs more memory than a chip has.
-
-  Attributes:
-    variant: of the run.
-    needed: bytes of a chip, as far as the compiler says.
-    allowed: bytes that a program may have.
-  """
+  """A step of `variant` needs more memory than a chip has; `needed` and `allowed` are bytes of a chip."""
 
   def __init__(self, variant: Variant, needed: float, allowed: float):
     super().__init__(
@@ -40,42 +36,53 @@ class DoesNotFit(XmcapError):
 
 
 @dataclasses.dataclass(frozen=True)
+class Memory:
+  """Bytes of one chip when it is fullest; `working` is all that the compiler sets aside, such as activations."""
+
+  parameters: int
+  optimizer: int
+  batch: int
+  working: int
+
+  @property
+  def total(self) -> int:
+    """All kinds together."""
+    return sum(dataclasses.astuple(self))
+
+
+@dataclasses.dataclass(frozen=True)
 class StepPlan:
-  """What one training step comes to; all but `model_flops` of one chip.
+  """One training step, for one chip except where noted.
 
   Attributes:
-    run: the run, with its variant.
+    run: with its variant.
     topology: the chips.
-    memory: where it is fullest.
-    flops: that the program does.
-    accessed: bytes as XLA counts them, in all of the chip's memories.
-    traffic: bytes between the chip and its main memory.
-    cycles: the compiler's estimate, without exchanges.
-    collectives: exchanges between chips.
-    bounds: what that takes.
-    model_flops: of all chips, matrix products that the model asks for: nothing computed twice.
+    memory: of one chip.
     parameters: of the model.
-    fed: by host, the rows of a batch of pictures that it feeds.
     compile_seconds: on this host.
+    flops: operations of the program.
+    cycles: the compiler's estimate, exchanges left out.
+    exchanges: between chips, by their kind.
+    bounds: the times that these take; None for GPUs, where nothing but the memory is planned.
+    model_flops: of all chips: matrix products that the model asks for, none computed twice.
+    fed: for each host, the rows of a batch of pictures that it feeds.
   """
 
   run: Run
-  topology: Topology
-  memory: memory.Memory
-  flops: float
-  accessed: float
-  traffic: int
-  cycles: int
-  collectives: tuple[program.Collective, ...]
-  bounds: estimate.Bounds
-  model_flops: float
+  topology: Topology | GpuNode
+  memory: Memory
   parameters: int
-  fed: tuple[np.ndarray, ...]
   compile_seconds: float
+  flops: float = 0.0
+  cycles: int = 0
+  exchanges: Mapping[str, hlo.Exchanges] = dataclasses.field(default_factory=dict)
+  bounds: estimate.Bounds | None = None
+  model_flops: float = 0.0
+  fed: tuple[np.ndarray, ...] = ()
 
   @property
   def seconds(self) -> float:
-    """Estimate of a step."""
+    """The estimate of a step."""
     return self.bounds.seconds
 
   @property
@@ -93,54 +100,63 @@ class StepPlan:
     """Pictures a second that the busiest host must read, decode and send to its chips, by the estimate."""
     return max(map(len, self.fed)) / self.seconds
 
+  @property
+  def hours(self) -> float | None:
+    """Of the whole run, by the estimate; None where the number of steps is unknown."""
+    return None if self.run.total_steps is None else self.run.total_steps * self.seconds / 3600
 
-def plan_step(run: Run, topology: Topology) -> StepPlan:
-  """Compiles the step that `xmcap train` would run, for chips that need not be there.
+  @property
+  def chip_hours(self) -> float | None:
+    """`hours` of all chips together."""
+    return None if self.hours is None else self.hours * self.topology.chips
+
+
+def plan_step(run: Run, topology: Topology | GpuNode) -> StepPlan:
+  """Compiles the step that `xmcap train` would run.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
-    UsageError: the hosts of the slice cannot feed this mesh.
+    UsageError: the hosts of a slice cannot feed this mesh.
     XmcapError: the compiler refuses for another reason.
   """
   devices = topology.devices()
-  fed = fed_rows(run, devices)
+  mesh = run.partitioning.mesh(devices)
+  hosts = sorted({device.process_index for device in devices})
+  fed = tuple(sharding.process_rows(mesh, run.pictures, host) for host in hosts)
   began = time.monotonic()
   try:
-    plan, lowered = lower(run, devices)
+    state, lowered = lower(run, devices)
     compiled = lowered.compile()
   except jax.errors.JaxRuntimeError as error:
     raise explained(error, run.variant, topology) from None
-  seconds = time.monotonic() - began
+  memory = _memory(state, compiled.memory_analysis())
+  plan = StepPlan(run, topology, memory, state.num_parameters, time.monotonic() - began, fed=fed)
+  if isinstance(topology, GpuNode):
+    # Unlike libtpu, XLA for CUDA compiles a program that is too large.
+    if memory.total > topology.allowed:
+      raise DoesNotFit(run.variant, memory.total, topology.allowed)
+    return plan
   module = hlo.Module(compiled.as_text())
-  read = program.read(module)
-  asked = traced_flops(run, plan.target.params, remat=False)
-  flops, accessed = costs(compiled, read)
-  if read.loops:
-    # What a loop weighs is rough; the products that are asked for, cut over the chips, are certain.
-    flops = max(flops, traced_flops(run, plan.target.params) / topology.chips)
-  places = plan.mesh.devices.flatten().tolist()
-  bounds = estimate.bounds(flops, read.traffic, read.collectives, topology, places, read.cycles)
-  return StepPlan(
-    run, topology, memory.of_step(plan, compiled, module), flops, accessed, read.traffic, read.cycles, read.collectives,
-    bounds, asked, plan.num_parameters, fed, seconds,
-  )  # fmt: skip
-
-
-def fed_rows(run: Run, devices: Sequence[Any]) -> tuple[np.ndarray, ...]:
-  """By host, the rows of a batch of pictures that its process will feed.
-
-  Raises:
-    UsageError: see `sharding.process_rows`.
-  """
-  mesh = run.partitioning.mesh(devices)
-  hosts = sorted({device.process_index for device in devices})
-  return tuple(sharding.process_rows(mesh, run.pictures, host) for host in hosts)
+  params = state.target.params
+  flops = compiled.cost_analysis()["flops"]
+  if module.has_loops:
+    # XLA counts a loop as if it ran once.
+    flops = max(flops, _product_flops(run, params, remat=True) / topology.chips)
+  cycles, exchanges = module.cycles(), module.exchanges()
+  return dataclasses.replace(
+    plan,
+    flops=flops,
+    cycles=cycles,
+    exchanges=exchanges,
+    bounds=estimate.bounds(flops, cycles, exchanges, topology),
+    model_flops=_product_flops(run, params, remat=False),
+  )
 
 
 def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
-  """The step of a run on devices, which need not be there: (where its state lies, the step lowered for that)."""
+  """(The plan of the state, the step lowered for it) of a run on devices, which need not be here."""
   mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
-  batch = _batch(run, NamedSharding(mesh, PartitionSpec(sharding.BATCH_AXES)))
+  batch = _batch(run, sharding.batch_sharding(mesh))
   plan = plan_state(run.objective, run.optimizer, batch, mesh, rules, run.seed, run.rng_impl)
   step = make_train_step(
     run.objective, run.optimizer, run.total_steps or _MANY, run.seed, run.variant.microbatches, run.rng_impl,
@@ -150,33 +166,41 @@ def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
     return plan, plan.jit(step).lower(plan.target, batch)
 
 
-def _batch(run: Run, lies: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
-  return {
-    name: jax.ShapeDtypeStruct(shape, dtype, sharding=lies) for name, (shape, dtype) in run.shapes.items()
-  }
-
-
-def costs(compiled: Any, read: program.Program) -> tuple[float, float]:
-  """(operations, bytes accessed) of one run as XLA counts them, a chip.
-
-  XLA counts a loop as if it ran once. What is in loops is weighed by the compiler's cycles; without loops the numbers
-  are XLA's own.
-  """
-  counted = compiled.cost_analysis()
-  times = read.cycles / read.cycles_once if read.loops and read.cycles_once else 1.0
-  return times * counted["flops"], times * counted["bytes accessed"]
-
-
-def traced_flops(run: Run, params: Any, remat: bool = True) -> int:
-  """Operations of the matrix products of loss and gradients, for the whole batch; see `flops.step_flops`."""
-  return flops_lib.step_flops(run.objective, run.optimizer, params, _batch(run), remat)
-
-
-def explained(error: Exception, variant: Variant, topology: Topology) -> XmcapError:
-  """What the compiler's error means to the user: `DoesNotFit`, or a refusal in one line."""
+def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) -> XmcapError:
+  """The compiler's error for people: `DoesNotFit`, or a refusal in one line."""
   text = " ".join(str(error).split())
   if "RESOURCE_EXHAUSTED" in text:
     sizes = re.findall(r"([\d.]+)([KMGT])", text)
     found = [float(number) * 2 ** (10 * ("KMGT".index(unit) + 1)) for number, unit in sizes]
-    return DoesNotFit(variant, max(found, default=topology.chip.hbm), topology.chip.hbm)
+    return DoesNotFit(variant, max(found, default=topology.allowed), topology.allowed)
   return XmcapError(f"the compiler refuses this step on {topology.name}: {text[:300]}")
+
+
+def _memory(state: StatePlan, analysis: Any) -> Memory:
+  parameters, whole = _bytes_of_chip(state.target.params), _bytes_of_chip(state.target)
+  # Results that do not take the place of an argument need memory of their own.
+  results = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
+  return Memory(
+    parameters,
+    whole - parameters,
+    max(0, analysis.argument_size_in_bytes - whole),
+    analysis.temp_size_in_bytes + results + analysis.generated_code_size_in_bytes,
+  )
+
+
+def _bytes_of_chip(tree: Any) -> int:
+  """Bytes of one chip of shapes with shardings, without the padding of their layouts."""
+  return sum(
+    math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)
+  )
+
+
+def _product_flops(run: Run, params: Any, remat: bool) -> int:
+  """Operations of the matrix products of loss and gradients, for the whole batch."""
+  return flops_lib.step_flops(run.objective, run.optimizer, params, _batch(run), remat)
+
+
+def _batch(run: Run, lies: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+  return {
+    name: jax.ShapeDtypeStruct(shape, dtype, sharding=lies) for name, (shape, dtype) in run.shapes.items()
+  }

@@ -1,28 +1,29 @@
-"""TPU slices by their usual names, what their chips can do, and their devices on a host that has none."""
+"""TPU slices by their usual names, the published numbers of their chips, and their devices on a host without a TPU."""
 
 import dataclasses
+import itertools
 import math
 import os
 import re
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.planning import gpus
+from xmcap.planning.gpus import GpuNode
 from xmcap.training.reporting.chips import PEAK_FLOPS
 
 
 @dataclasses.dataclass(frozen=True)
 class ChipKind:
-  """A chip as its maker publishes it: per chip, decimal units.
+  """Published numbers of one chip, in decimal units.
 
   Attributes:
     name: such as `v4`.
     platform: libtpu's name of it.
     flops: bfloat16 operations a second at most.
-    hbm: bytes of its memory that a program may have.
-    hbm_bandwidth: bytes a second between chip and its memory.
-    link_bandwidth: bytes a second of one link in one direction; each axis of a slice has two links a chip.
-    clock: cycles a second of a TensorCore; None: not published.
-    dimensions: of its torus.
+    hbm: bytes of its memory that a program may use.
+    link_bandwidth: bytes a second of one link in one direction; a chip has two links along each axis of a slice.
+    clock: cycles a second of a TensorCore; None if it is not published.
+    dimensions: of the torus.
     cores_in_name: `v4-128` counts TensorCores, two a chip; `v6e-64` counts chips.
   """
 
@@ -30,30 +31,29 @@ class ChipKind:
   platform: str
   flops: float
   hbm: float
-  hbm_bandwidth: float
   link_bandwidth: float
   clock: float | None
   dimensions: int
   cores_in_name: bool
 
 
-# Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (memory, interconnect: all of a chip's links
-# together, both directions: 2,400, 1,600, 4,800 and 3,584 Gbit/s there), and, of one link in one direction,
-# jax-ml.github.io/scaling-book/tpus. v4's clock: Jouppi et al., "TPU v4" (ISCA 2023), Table 4. The memory a program may
-# have: what libtpu 0.0.42 names when one needs more.
+# Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (interconnect: all links of a chip together, in both
+# directions: 2,400, 1,600, 4,800 and 3,584 Gbit/s), and jax-ml.github.io/scaling-book/tpus (one link in one direction,
+# clock of v5e). Clock of v4: Jouppi et al., "TPU v4" (ISCA 2023), Table 4. The memory that a program may use is what
+# libtpu 0.0.42 names when a program needs more.
 CHIPS = {
   chip.name: chip
   for chip in (
-    ChipKind("v4", "v4", PEAK_FLOPS["TPU v4"], 30.75 * 2**30, 1.228e12, 45e9, 1.05e9, 3, True),
-    ChipKind("v5e", "v5e", PEAK_FLOPS["TPU v5 lite"], 15.75 * 2**30, 0.819e12, 45e9, None, 2, False),
-    ChipKind("v5p", "v5", PEAK_FLOPS["TPU v5"], 95.74 * 2**30, 2.765e12, 90e9, 1.75e9, 3, True),
-    ChipKind("v6e", "v6e", PEAK_FLOPS["TPU v6 lite"], 31.25 * 2**30, 1.64e12, 90e9, None, 2, False),
+    ChipKind("v4", "v4", PEAK_FLOPS["TPU v4"], 30.75 * 2**30, 45e9, 1.05e9, 3, True),
+    ChipKind("v5e", "v5e", PEAK_FLOPS["TPU v5 lite"], 15.75 * 2**30, 45e9, 1.5e9, 2, False),
+    ChipKind("v5p", "v5", PEAK_FLOPS["TPU v5"], 95.74 * 2**30, 90e9, 1.75e9, 3, True),
+    ChipKind("v6e", "v6e", PEAK_FLOPS["TPU v6 lite"], 31.25 * 2**30, 90e9, None, 2, False),
   )
 }
-# Bytes a second between slices, of one host: 200 Gbit/s (cloud.google.com/tpu/docs, network of a host).
 DCN_BANDWIDTH_OF_HOST = 25e9
-# All hosts of these slices hold four chips, 2 x 2.
+"""Bytes a second between slices, for one host: 200 Gbit/s (cloud.google.com/tpu/docs)."""
 CHIPS_PER_HOST = 4
+"""In all of these slices; they lie 2 x 2."""
 _HOST = (2, 2, 1)
 _NO_TPU_HERE = {
   "TPU_SKIP_MDS_QUERY": "1",
@@ -68,13 +68,7 @@ _NO_TPU_HERE = {
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """Slices of chips.
-
-  Attributes:
-    chip: its kind.
-    shape: chips along each axis of one slice.
-    slices: how many, joined by the data centre's network.
-  """
+  """Slices of one kind of chip, joined by the data centre's network; `shape` counts chips along each axis of one."""
 
   chip: ChipKind
   shape: tuple[int, ...]
@@ -88,7 +82,7 @@ class Topology:
 
   @property
   def usual_name(self) -> str:
-    """What a slice is ordered by, such as `v4-128`."""
+    """The name that one slice is ordered by, such as `v4-128`."""
     chips = math.prod(self.shape)
     return f"{self.chip.name}-{2 * chips if self.chip.cores_in_name else chips}"
 
@@ -103,14 +97,29 @@ class Topology:
     return max(1, self.chips // CHIPS_PER_HOST)
 
   @property
+  def description(self) -> str:
+    """For people."""
+    return f"{self.name} ({self.usual_name}): {self.chips} chips, {self.hosts} hosts"
+
+  @property
+  def allowance(self) -> str:
+    """For people: the reason for `allowed`."""
+    return f"a {self.chip.name} allows"
+
+  @property
+  def allowed(self) -> float:
+    """Bytes of a chip's memory that a program may use."""
+    return self.chip.hbm
+
+  @property
   def wrap(self) -> tuple[bool, ...]:
-    """Whether an axis is a ring: in three dimensions where all axes are multiples of 4, in two those of 16."""
+    """Whether each axis is a ring: in 3-D if all sizes are multiples of 4, in 2-D if its size is 16."""
     if self.chip.dimensions == 3:
       return (all(size % 4 == 0 for size in self.shape),) * 3
     return tuple(size == 16 for size in self.shape)
 
   def devices(self) -> list:
-    """The devices of the slices, to compile for; none of them is there.
+    """The devices of the slices, to compile for; none of them is here.
 
     Raises:
       XmcapError: libtpu is not installed, or knows no such slice.
@@ -127,8 +136,8 @@ class Topology:
         num_slices=self.slices,
         wrap=(*self.wrap, False)[:3],
       ).devices
+    # jax, PJRT and libtpu each raise errors of their own.
     except Exception as error:
-      # jax, PJRT and libtpu each have their own.
       reason = " ".join(str(error).split())[:200]
       if "not installed" in reason:
         raise XmcapError(
@@ -137,12 +146,18 @@ class Topology:
       raise XmcapError(f"libtpu cannot plan for {self.name}: {reason}") from None
 
 
-def parse(name: str) -> Topology:
-  """Reads `v4:4x4x4`, `v4-128` (TensorCores, as v4 and v5p are named; v5e and v6e count chips), or `2*v4-128`.
+def parse(name: str) -> Topology | GpuNode:
+  """Reads the name of TPU slices or of the GPUs of one node.
+
+  Args:
+    name: `v4:4x4x4`, `v4-128` (TensorCores, as v4 and v5p are named; v5e and v6e count chips), `2*v4-128`, `h100-8`.
 
   Raises:
     UsageError: no such chip, or no slice of that size.
   """
+  node = gpus.parse(name)
+  if node is not None:
+    return node
   match = re.fullmatch(r"(?:(\d+)\*)?(v5litepod|v[0-9]+[a-z]*)(?::([0-9x]+)|-(\d+))", name)
   chip = CHIPS.get({"v5litepod": "v5e"}.get(match[2], match[2])) if match else None
   if chip is None:
@@ -158,9 +173,10 @@ def parse(name: str) -> Topology:
       raise UsageError(f"--topology={name}: a {chip.name} slice has {chip.dimensions} sizes of at least 1")
     return Topology(chip, shape, slices)
   count = int(match[4])
-  chips = count // 2 if chip.cores_in_name else count
-  shape = _shape(chips, chip.dimensions)
-  if shape is None or slices < 1 or (chip.cores_in_name and count % 2):
+  shape = (
+    None if chip.cores_in_name and count % 2 else _shape(count // (1 + chip.cores_in_name), chip.dimensions)
+  )
+  if shape is None or slices < 1:
     unit = "TensorCores, two a chip" if chip.cores_in_name else "chips"
     raise UsageError(
       f"--topology={name}: no {chip.name} slice has {count} {unit}; give its shape, such as {chip.name}:"
@@ -170,33 +186,28 @@ def parse(name: str) -> Topology:
 
 
 def prepare_host() -> None:
-  """Lets jax compile for a TPU here: to be called before jax is imported.
+  """Lets jax compile for a TPU on this host; to be called before jax is imported.
 
-  Without it jax would look for a TPU, libtpu would ask the cloud's metadata server where it runs, and a second plan
-  beside this one would find libtpu locked.
+  Otherwise jax would look for a TPU, libtpu would ask the cloud's metadata server where it runs, and a second plan on
+  this host would find libtpu locked.
   """
   os.environ["JAX_PLATFORMS"] = "cpu"
-  # A program for absent chips can be written to jax's cache, but not read back.
+  # jax can write a program for absent chips to its cache, but cannot read it back.
   os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
   for name, value in _NO_TPU_HERE.items():
     os.environ.setdefault(name, value)
 
 
 def _shape(chips: int, dimensions: int) -> tuple[int, ...] | None:
-  """The most compact shape of 2 or multiples of 4 along each axis, as slices are sold; sizes rise."""
+  """The most compact shape as slices are sold: ascending sizes, each 2 or a multiple of 4 (2-D: 16 at most)."""
   if chips == 1:
     return (1,) * dimensions
+  if dimensions == 3 and chips == 4:
+    return (2, 2, 1)
   sizes = [size for size in (2, *range(4, chips + 1, 4)) if chips % size == 0]
-  if dimensions == 2:
-    pairs = [
-      (a, chips // a) for a in sizes if a <= chips // a and chips // a in sizes and a <= 16 >= chips // a
-    ]
-    return max(pairs, default=None)
-  triples = [
-    (a, b, chips // (a * b))
-    for a in sizes
-    for b in sizes
-    if chips % (a * b) == 0 and a <= b <= chips // (a * b) and chips // (a * b) in sizes
+  shapes = [
+    shape
+    for shape in itertools.combinations_with_replacement(sizes, dimensions)
+    if math.prod(shape) == chips and (dimensions == 3 or shape[-1] <= 16)
   ]
-  # 2x2x1 is written with its host first; all larger ones rise.
-  return (2, 2, 1) if chips == 4 else min(triples, key=lambda shape: (sum(shape), shape[2]), default=None)
+  return min(shapes, key=lambda shape: (sum(shape), shape[-1]), default=None)

@@ -1,10 +1,10 @@
-"""Which curves the page shows, and their points."""
+"""The charts of the page, and the points of their curves."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
 
-from xmcap.runs.history import History, evaluations
+from xmcap.runs.history import RunHistory, evaluations
 
 MAX_POINTS = 400
 """Of a curve on the page; of more, the lowest and the highest of each stretch are drawn."""
@@ -16,17 +16,15 @@ SHARES = {
   "compiling": "compiling",
   "profiling": "profiling",
 }
-NORMS = {"grad_norm": "gradient", "update_norm": "update", "param_norm": "parameters"}
+_NORMS = {"grad_norm": "gradient", "update_norm": "update", "param_norm": "parameters"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Chart:
+class CurveChart:
   """A chart with a line for each run that has the curve.
 
   Attributes:
     curve: name in `metrics.jsonl`.
-    title: of the chart.
-    unit: of its values.
     axis: `linear`, or the name of the control that says linear or log.
     percent: the values are shares.
     from_zero: the axis begins at 0.
@@ -36,120 +34,128 @@ class Chart:
 
   curve: str
   title: str
-  unit: str
+  unit: str = ""
   axis: str = "linear"
   percent: bool = False
   from_zero: bool = False
   times: float = 1.0
   languages: dict[str, str] = dataclasses.field(default_factory=dict)
 
-  def curves(self) -> list[str]:
-    """All that it can show."""
-    return [self.curve, *self.languages.values()]
 
-
-LEARNING = (
-  Chart("train/loss", "Loss", "mean since the last report", axis="loss"),
-  Chart("train/accuracy", "Accuracy", "of the next token", percent=True),
-  Chart("train/exact", "Exact", "pictures with all tags right", percent=True),
-  Chart("train/learning_rate", "Learning rate", "", from_zero=True),
-  Chart("train/skipped", "Skipped steps", "not finite, since the start", from_zero=True),
+_LEARNING = (
+  CurveChart("train/loss", "Loss", "mean since the last report", axis="loss"),
+  CurveChart("train/accuracy", "Accuracy", "of the next token", percent=True),
+  CurveChart("train/exact", "Exact", "pictures with all tags right", percent=True),
+  CurveChart("train/learning_rate", "Learning rate", from_zero=True),
+  CurveChart("train/skipped", "Skipped steps", "not finite, since the start", from_zero=True),
 )
-SPEED = (
-  Chart("speed/captions_per_second", "Captions", "a second", from_zero=True),
-  Chart("speed/pictures_per_second", "Pictures", "a second", from_zero=True),
-  Chart("speed/tokens_per_second", "Tokens", "a second", from_zero=True),
-  Chart("speed/mfu", "Model-flops utilisation", "of the devices\u2019 peak", percent=True, from_zero=True),
-  Chart("speed/step_seconds_p50", "Step time, median", "seconds", from_zero=True),
-  Chart("speed/step_seconds_p95", "Step time, 95th percentile", "seconds", from_zero=True),
-  Chart("memory/peak_bytes", "Memory of the fullest device", "GiB at most", from_zero=True, times=2.0**-30),
+_SPEED = (
+  CurveChart("speed/captions_per_second", "Captions", "a second", from_zero=True),
+  CurveChart("speed/pictures_per_second", "Pictures", "a second", from_zero=True),
+  CurveChart("speed/tokens_per_second", "Tokens", "a second", from_zero=True),
+  CurveChart(
+    "speed/mfu", "Model-flops utilisation", "of the devices\u2019 peak", percent=True, from_zero=True
+  ),
+  CurveChart("speed/step_seconds_p50", "Step time, median", "seconds", from_zero=True),
+  CurveChart("speed/step_seconds_p95", "Step time, 95th percentile", "seconds", from_zero=True),
+  CurveChart(
+    "memory/peak_bytes", "Memory of the fullest device", "GiB at most", from_zero=True, times=2.0**-30
+  ),
 )
 
 
-def present(charts: Sequence[Chart], runs: Sequence[History]) -> list[Chart]:
-  """Those of charts that have a finite value to show."""
-  return [chart for chart in charts if any(run.last(chart.curve) is not None for run in runs)]
-
-
-def learning(runs: Sequence[History]) -> list[Chart]:
-  """The charts of what is learned; without skipped steps where there are none."""
-  found = present(LEARNING, runs)
+def learning(runs: Sequence[RunHistory]) -> list[CurveChart]:
+  """Returns the charts of what is learned; without skipped steps where there are none."""
+  charts = _present(_LEARNING, runs)
   return [
-    chart for chart in found if chart.curve != "train/skipped" or any(run.last(chart.curve) for run in runs)
+    chart for chart in charts if chart.title != "Skipped steps" or any(run.last(chart.curve) for run in runs)
   ]
 
 
-def evaluation(runs: Sequence[History], metrics: Sequence[str]) -> list[Chart]:
-  """A chart for each metric, with its languages."""
+def speed(runs: Sequence[RunHistory]) -> list[CurveChart]:
+  """Returns the charts of speed and memory."""
+  return _present(_SPEED, runs)
+
+
+def evaluation(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[CurveChart]:
+  """Returns a chart for each metric, with its languages."""
   measured = evaluations([name for run in runs for name in run.names()])
-  made = []
+  charts = []
   for metric in metrics:
-    of_languages = dict(measured[metric])
-    mean = of_languages.pop("", None)
+    curves = dict(measured[metric])
+    mean = curves.pop("", None)
     if mean is not None:
-      made.append(Chart(mean, metric, "mean over languages" if of_languages else "", languages=of_languages))
-  return present(made, runs)
+      charts.append(CurveChart(mean, metric, "mean over languages" if curves else "", languages=curves))
+  return _present(charts, runs)
 
 
-def norms(runs: Sequence[History]) -> dict[str, list[Chart]]:
-  """Part of the model -> its charts: gradient, update, parameters."""
+def norms(runs: Sequence[RunHistory]) -> dict[str, list[CurveChart]]:
+  """Returns part of the model -> its charts: gradient, update, parameters."""
   names = dict.fromkeys(name for run in runs for name in run.names())
-  kinds = {name.partition("/")[2]: None for name in names if name.partition("/")[0] in NORMS}
-  return {
-    part: present([Chart(f"{kind}/{part}", title, "", axis="norms") for kind, title in NORMS.items()], runs)
-    for part in kinds
+  parts = dict.fromkeys(name.partition("/")[2] for name in names if name.partition("/")[0] in _NORMS)
+  charts = {
+    part: _present(
+      [CurveChart(f"{kind}/{part}", title, axis="norms") for kind, title in _NORMS.items()], runs
+    )
+    for part in parts
   }
+  return {part: of_part for part, of_part in charts.items() if of_part}
 
 
-def points(run: History, curve: str, times: float = 1.0) -> tuple[list[int], list[float | None]]:
-  """Steps and values to draw, at most `MAX_POINTS`: where there are more, extremes stay."""
+def points(run: RunHistory, curve: str, times: float = 1.0) -> tuple[list[int], list[float | None]]:
+  """Returns steps and values to draw, about `MAX_POINTS` at most: where there are more, extremes stay."""
   steps, values = run.curve(curve)
   kept = range(len(steps)) if len(steps) <= MAX_POINTS else _extremes(values)
-  return [steps[i] for i in kept], [short(None if values[i] is None else times * values[i]) for i in kept]
+  drawn = (values[i] for i in kept)
+  return [steps[i] for i in kept], [None if value is None else _short(times * value) for value in drawn]
 
 
-def _extremes(values: Sequence[float | None]) -> list[int]:
-  stretch = math.ceil(2 * len(values) / MAX_POINTS)
-  kept: set[int] = {0, len(values) - 1}
-  for begin in range(0, len(values), stretch):
-    places = range(begin, min(begin + stretch, len(values)))
-    finite = [i for i in places if values[i] is not None]
-    # A stretch with nothing finite stays a gap.
-    kept |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)} if finite else {begin}
-  return sorted(kept)
-
-
-def shares(run: History) -> tuple[list[int], dict[str, list[float]]]:
-  """Steps, and for each kind of `SHARES` that took any time its share of the time up to each step from the one before.
+def shares(run: RunHistory) -> tuple[list[int], dict[str, list[float]]]:
+  """Returns steps, and for each kind of `SHARES` that took any time its share of the time since the step before.
 
   Where there are many reports, neighbours are put together.
   """
-  found = [(step, ran, values) for step, ran, values in run.rows if "time/waiting_for_data" in values]
-  together = max(1, math.ceil(len(found) / (MAX_POINTS // 2)))
-  groups = [found[begin : begin + together] for begin in range(0, len(found), together)]
-  steps = [group[-1][0] for group in groups]
+  reports = [(step, values) for step, _, values in run.rows if "time/waiting_for_data" in values]
+  together = max(1, math.ceil(len(reports) / (MAX_POINTS // 2)))
+  groups = [reports[begin : begin + together] for begin in range(0, len(reports), together)]
   means = {
-    name: [
-      short(sum(values.get(f"time/{name}") or 0.0 for _, _, values in group) / len(group)) for group in groups
+    kind: [
+      _short(sum(values.get(f"time/{kind}") or 0.0 for _, values in group) / len(group)) for group in groups
     ]
-    for name in SHARES
+    for kind in SHARES
   }
-  return steps, {name: of_name for name, of_name in means.items() if any(of_name)}
+  return [group[-1][0] for group in groups], {kind: mean for kind, mean in means.items() if any(mean)}
 
 
-def mean_shares(run: History) -> dict[str, float]:
-  """The same over the whole run, each report by the time that it is about."""
+def mean_shares(run: RunHistory) -> dict[str, float]:
+  """Returns the same over the whole run, each report weighed by the time that it is about."""
   sums, whole, before = dict.fromkeys(SHARES, 0.0), 0.0, 0.0
   for _, ran, values in run.rows:
     if "time/waiting_for_data" not in values:
       continue
     passed, before = ran - before, ran
     whole += passed
-    for name in SHARES:
-      sums[name] += passed * (values.get(f"time/{name}") or 0.0)
-  return {name: value / whole for name, value in sums.items()} if whole else dict.fromkeys(SHARES, 0.0)
+    for kind in SHARES:
+      sums[kind] += passed * (values.get(f"time/{kind}") or 0.0)
+  return {kind: value / whole for kind, value in sums.items() if value} if whole else {}
 
 
-def short(value: float | None) -> float | None:
-  """Five digits that count: what a page's curves need."""
-  return None if value is None else float(f"{value:.5g}")
+def _present(charts: Sequence[CurveChart], runs: Sequence[RunHistory]) -> list[CurveChart]:
+  """Returns those charts that have a finite value to show."""
+  return [chart for chart in charts if any(run.last(chart.curve) is not None for run in runs)]
+
+
+def _extremes(values: Sequence[float | None]) -> list[int]:
+  stretch = math.ceil(2 * len(values) / MAX_POINTS)
+  kept = {0, len(values) - 1}
+  for begin in range(0, len(values), stretch):
+    part = enumerate(values[begin : begin + stretch], begin)
+    finite = [(value, i) for i, value in part if value is not None]
+    # A stretch with nothing finite stays a gap.
+    kept |= {min(finite)[1], max(finite, key=lambda found: found[0])[1]} if finite else {begin}
+  return sorted(kept)
+
+
+def _short(value: float) -> float:
+  """Returns five digits that count, which is what a page's curves need."""
+  return float(f"{value:.5g}")

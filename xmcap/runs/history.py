@@ -13,17 +13,17 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import strict_json
 from xmcap.training.reporting.metrics_file import FILE
 
-_QUIET = (
-  600.0  # seconds without a line, until a run that has not ended counts as silent; or five reports' time
-)
+# Seconds, or five times its longest gap, without a line, until a run that has not ended counts as silent.
+_QUIET = 600.0
 _OTHERS = ("step", "time", "event")
 _EVENTS = ("started", "finished", "stopped", "failed")
+_LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "labels_loss")
 _MOST_BYTES = 1 << 30  # of a file; a report takes about 2 kB
-_MOST = 1e30  # of a number: sums and squares of it are finite
+_LARGEST = 1e30  # of a number: sums and squares of it are finite
 
 
 @dataclasses.dataclass
-class History:
+class RunHistory:
   """What a run has written.
 
   Attributes:
@@ -39,94 +39,78 @@ class History:
 
   name: str
   folder: str
-  facts: dict[str, Any]
-  state: str
-  reason: str
-  rows: list[tuple[int, float, dict[str, float | None]]]
-  last_time: float
-  torn: int
+  facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+  state: str = "running"
+  reason: str = ""
+  rows: list[tuple[int, float, dict[str, float | None]]] = dataclasses.field(default_factory=list)
+  last_time: float = 0.0
+  torn: int = 0
 
   @property
   def step(self) -> int:
-    """The last that it reported."""
+    """The last step that it reported."""
     return self.rows[-1][0] if self.rows else 0
 
   def names(self) -> list[str]:
-    """Of all that was measured, in the order of the first lines."""
+    """Returns the names of all that was measured, in the order of the first lines."""
     return list(dict.fromkeys(name for _, _, values in self.rows for name in values))
 
   def curve(self, name: str) -> tuple[list[int], list[float | None]]:
-    """Steps and values of one name."""
+    """Returns steps and values of one name."""
     found = [(step, values[name]) for step, _, values in self.rows if name in values]
     return [step for step, _ in found], [value for _, value in found]
 
   def last(self, name: str) -> float | None:
-    """The last finite value of a name; None: there is none."""
+    """Returns the last finite value of a name; None: there is none."""
     return next((value for value in reversed(self.curve(name)[1]) if value is not None), None)
 
   def best(self, name: str) -> tuple[float, int] | None:
-    """The best value of a metric, and its step; None: there is none."""
+    """Returns the best value of a metric, and its first step; None: there is none."""
     found = [(value, step) for step, value in zip(*self.curve(name), strict=True) if value is not None]
     if not found:
       return None
-    return min(found) if lower_is_better(name) else max(found, key=lambda pair: (pair[0], -pair[1]))
-
-
-def lower_is_better(name: str) -> bool:
-  """Whether a metric counts what is wrong."""
-  return name.rpartition("/")[2] in ("loss", "cross_entropy", "perplexity", "labels_loss")
+    if name.rpartition("/")[2] in _LOWER_IS_BETTER:
+      return min(found)
+    return max(found, key=lambda pair: (pair[0], -pair[1]))
 
 
 def evaluations(names: Sequence[str]) -> dict[str, dict[str, str]]:
-  """The metrics of evaluations among names: metric -> {language code, or "" for the mean: name}."""
+  """Returns the metrics of evaluations among names: metric -> {language code, or "" for the mean: name}."""
   found: dict[str, dict[str, str]] = {}
   for name in names:
     if not name.startswith("eval/"):
       continue
     metric, _, last = name.removeprefix("eval/").rpartition("/")
-    if metric and (last in languages.LANGUAGES or last == "mean"):
-      if last != "mean":
-        found.setdefault(metric, {})[last] = name
-    else:
+    if metric and last in languages.LANGUAGES:
+      found.setdefault(metric, {})[last] = name
+    elif not metric or last != "mean":
       found.setdefault(name.removeprefix("eval/"), {})[""] = name
   return found
 
 
-def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[History], list[str]]:
+def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[RunHistory], list[str]]:
   """Reads runs; a folder that is none stands for the runs right under it.
 
-  Args:
-    folders: MODEL_DIRs, or folders of them; local or `gs://`.
-    now: seconds since 1970, by which a run is silent; None: the clock's.
-
-  Returns:
-    The runs, and a line about each folder that was left out.
-
-  Raises:
-    UsageError: there is no run in any of them.
-    XmcapError: a file cannot be read.
+  `now`, in seconds since 1970, is when a run is silent; None: the clock's. Returns the runs, and a line about each
+  folder that was left out. Raises UsageError if there is no run in any of them.
   """
   found, left_out = [], []
-  for folder in folders:
-    path = epath.Path(folder)
-    below = [] if (path / FILE).exists() else _runs_below(path)
-    if (path / FILE).exists():
-      found.append(path)
-    elif below:
-      found.extend(below)
-    else:
-      left_out.append(_why_not(path))
+  for folder in map(epath.Path, folders):
+    if (folder / FILE).exists():
+      found.append(folder)
+      continue
+    below = sorted(folder.iterdir()) if folder.is_dir() else []
+    runs = [each for each in below if (each / FILE).exists()]
+    found += runs
+    if not runs:
+      left_out.append(_why_not(folder))
   if not found:
     raise UsageError("; ".join(left_out))
   unique = list(dict.fromkeys(os.fspath(path).rstrip("/") for path in found))
-  named = zip(_short_names(unique), unique, strict=True)
-  return [_read(name, folder, time.time() if now is None else now) for name, folder in named], left_out
-
-
-def _runs_below(path: epath.Path) -> list[epath.Path]:
-  if not path.is_dir():
-    return []
-  return sorted(below for below in path.iterdir() if (below / FILE).exists())
+  now = time.time() if now is None else now
+  return [
+    _read(name, folder, now) for name, folder in zip(_short_names(unique), unique, strict=True)
+  ], left_out
 
 
 def _why_not(path: epath.Path) -> str:
@@ -138,7 +122,7 @@ def _why_not(path: epath.Path) -> str:
 
 
 def _short_names(folders: Sequence[str]) -> list[str]:
-  """The last parts of paths, as many as tell all of them apart."""
+  """Returns the last parts of paths, as many as tell all of them apart."""
   parts = [folder.replace("://", "/").split("/") for folder in folders]
   for count in range(1, max(map(len, parts)) + 1):
     names = ["/".join(each[-count:]) for each in parts]
@@ -147,7 +131,7 @@ def _short_names(folders: Sequence[str]) -> list[str]:
   return names
 
 
-def _read(name: str, folder: str, now: float) -> History:
+def _read(name: str, folder: str, now: float) -> RunHistory:
   file = epath.Path(folder) / FILE
   try:
     if file.stat().length > _MOST_BYTES:
@@ -157,43 +141,50 @@ def _read(name: str, folder: str, now: float) -> History:
     lines = file.read_bytes().split(b"\n")
   except OSError as error:
     raise XmcapError(f"{file}: cannot be read ({error}); remove it from the list") from None
-  history = History(name, folder, {}, "running", "", [], 0.0, 0)
-  clock = _Clock()
+  history = RunHistory(name, folder)
   rows: dict[int, tuple[float, dict[str, float | None]]] = {}
+  ran, longest = 0.0, 0.0  # seconds of running, without the time between its starts; the longest gap
   for line in lines:
     row = _parse(line)
     if row is None:
       history.torn += bool(line.strip())
       continue
     step, event = row["step"], row.get("event")
-    ran = clock.at(row["time"], event == "started")
+    if event != "started":
+      passed = max(0.0, row["time"] - (history.last_time or row["time"]))
+      ran, longest = ran + passed, max(longest, passed)
     history.last_time = row["time"]
     if event == "started":
       # What a killed run did after its last checkpoint is done again from there.
       rows = {at: values for at, values in rows.items() if at <= step}
-      history.facts = {fact: value for fact, value in row.items() if fact not in _OTHERS and _is_fact(value)}
+      history.facts = {
+        fact: value
+        for fact, value in row.items()
+        if fact not in _OTHERS and (isinstance(value, str) or _is_number(value))
+      }
     if event is not None:
       history.state = "running" if event == "started" else event
       history.reason = str(row.get("error", ""))
       continue
-    values = {
+    numbers = {
       name: value
       for name, value in row.items()
       if name not in _OTHERS and (value is None or _is_number(value))
     }
-    rows[step] = (ran, {**rows.get(step, (0, {}))[1], **values})
+    rows[step] = (ran, {**rows.get(step, (0, {}))[1], **numbers})
   history.rows = [(step, *rows[step]) for step in sorted(rows)]
-  if history.state == "running" and now - history.last_time > max(_QUIET, 5 * clock.longest):
+  if history.state == "running" and now - history.last_time > max(_QUIET, 5 * longest):
     history.state = "silent"
   return history
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
+  """Returns a line of the file; None where it is torn, or none that a run writes."""
   try:
     row = strict_json.parse_object(line, FILE)
   except UsageError:
     return None
-  if type(row.get("step")) is not int or not 0 <= row["step"] <= _MOST:
+  if type(row.get("step")) is not int or not 0 <= row["step"] <= _LARGEST:
     return None
   if row.get("event", "started") not in _EVENTS:
     return None
@@ -201,26 +192,5 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_number(value: Any) -> bool:
-  """Finite, no bool, and no integer that no float holds."""
-  return type(value) in (int, float) and abs(value) <= _MOST
-
-
-def _is_fact(value: Any) -> bool:
-  return isinstance(value, str) or _is_number(value)
-
-
-class _Clock:
-  """Seconds that a run has been running, without the time between its starts."""
-
-  def __init__(self):
-    self._ran = 0.0
-    self._before: float | None = None
-    self.longest = 0.0
-
-  def at(self, seconds: float, started: bool) -> float:
-    if self._before is not None and not started:
-      passed = max(0.0, seconds - self._before)
-      self._ran += passed
-      self.longest = max(self.longest, passed)
-    self._before = seconds
-    return self._ran
+  """Returns whether it is finite, no bool, and no integer that no float holds."""
+  return type(value) in (int, float) and abs(value) <= _LARGEST

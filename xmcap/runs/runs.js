@@ -1,15 +1,79 @@
-// The charts, drawn anew for what the reader chooses and for the width that there is; drawing.py draws them first.
+// The charts, drawn for what the reader chooses and for the width that there is.
 
 const data = JSON.parse(document.getElementById("runs-data").textContent);
-const SVG = "http://www.w3.org/2000/svg";
 const LEFT = 54, RIGHT = 16, TOP = 10, BOTTOM = 40, DOTS_UP_TO = 40;
+const HEIGHT = 250, SMALL_HEIGHT = 190;
+const charts = new Map(); // figure -> its entry in `data`
 const drawn = new Map(); // figure -> what its pointer handlers need
 
-function svg(tag, attributes, text) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+// ---- runs ---------------------------------------------------------------------------------------
+
+// Six colours of lines; further runs repeat them with dashes.
+const lineClasses = (run) => `run line-${run % 6} dash-${Math.floor(run / 6) % 3}`;
+const namedRun = (run) => named(data.runs[run], run, `line-key ${lineClasses(run)}`);
+
+function runCell(cell) {
+  if (cell.mark !== undefined) return { ...cell, markClasses: `line-key ${lineClasses(cell.mark)}` };
+  if (cell.classes) return { ...cell, text: "", classes: "", nodes: [element("span", `state ${cell.classes}`, cell.text)] };
+  return { ...cell, nodes: cell.under ? [element("small", "", cell.under)] : [] };
+}
+
+makeTable(document.getElementById("table"), { ...data.table, rows: data.table.rows.map((row) => row.map(runCell)) });
+
+for (const run of data.runs.keys()) {
+  const box = Object.assign(element("input"), { type: "checkbox", name: "run", value: run, checked: true });
+  const label = element("label", "check");
+  label.append(box, namedRun(run));
+  document.querySelector("#switches .legend").append(label);
+}
+
+// ---- figures -------------------------------------------------------------------------------------
+
+function addFigure(plots, chart, height, caption) {
+  const figure = element("figure", "sheet plot");
+  figure.dataset.height = height;
+  const figcaption = element("figcaption");
+  figcaption.append(...caption);
+  figure.append(figcaption, element("div", "drawn"));
+  plots.append(figure);
+  charts.set(figure, chart);
+  return figure;
+}
+
+function addCurves(plots, of, height) {
+  plots.classList.toggle("three", of.length % 3 === 0);
+  for (const chart of of) {
+    const unit = chart.unit ? [" ", element("span", "unit", chart.unit)] : [];
+    const figure = addFigure(plots, chart, height, [chart.title, ...unit]);
+    figure.dataset.curve = chart.curve;
+  }
+}
+
+function addShares(plots, shares) {
+  const figure = addFigure(plots, shares, SMALL_HEIGHT, [namedRun(shares.run)]);
+  figure.dataset.shares = shares.run;
+  const list = element("ul", "means");
+  const training = Math.max(0, 1 - Object.values(shares.means).reduce((sum, mean) => sum + mean, 0));
+  for (const [kind, mean] of [...Object.entries(shares.means), ["training", training]]) {
+    const item = element("li");
+    item.append(element("i", `swatch share-${kind}`), `${data.kinds[kind] ?? kind} `, element("b", "", valueText(mean, true)));
+    list.append(item);
+  }
+  figure.append(list);
+}
+
+for (const [name, of] of Object.entries(data.charts)) {
+  const plots = document.querySelector(`#${name} .plots`);
+  if (plots) addCurves(plots, of, HEIGHT);
+}
+for (const shares of data.shares) addShares(document.querySelector("#time .plots"), shares);
+for (const [part, of] of Object.entries(data.norms)) {
+  const last = document.querySelector("#norms .plots:last-of-type");
+  const plots = last.hasChildNodes() ? element("div", "plots") : last;
+  if (plots !== last) last.after(plots);
+  plots.before(element("h3", "", part));
+  addCurves(plots, of, SMALL_HEIGHT);
+  plots.classList.add("three");
 }
 
 function valueText(value, percent) {
@@ -76,19 +140,6 @@ function drawAxes(f, yTicks, y, text, xTicks, x) {
   f.chart.append(svg("text", { class: "axis", x: f.right, y: f.height - 6 }, axis));
 }
 
-const lineClasses = (run) => `run line-${run % 6} dash-${Math.floor(run / 6) % 3}`;
-
-// The shapes of `elements.mark`.
-function mark(run, x, y, s = 4.6) {
-  const shape = [
-    `M${x - s} ${y}L${x} ${y - s}L${x + s} ${y}L${x} ${y + s}Z`,
-    `M${x - s} ${y}a${s} ${s} 0 1 0 ${2 * s} 0a${s} ${s} 0 1 0 ${-2 * s} 0Z`,
-    `M${x - s} ${y + s * 0.8}L${x} ${y - s}L${x + s} ${y + s * 0.8}Z`,
-    `M${x - s * 0.85} ${y - s * 0.85}h${1.7 * s}v${1.7 * s}h${-1.7 * s}Z`,
-  ][run % 4];
-  return svg("path", { class: "mark", d: shape });
-}
-
 function path(xs, ys, x, y) {
   let text = "", pen = "M";
   ys.forEach((value, i) => {
@@ -100,10 +151,10 @@ function path(xs, ys, x, y) {
 }
 
 function drawLines(figure) {
+  const { axis, percent, from_zero: fromZero, languages, ...chart } = charts.get(figure);
   const language = figure.closest("#evaluation") ? chosen("language") : "";
-  const curve = language ? figure.getAttribute(`data-${language}`) : figure.dataset.curve;
-  const log = figure.dataset.axis !== "linear" && chosen(`${figure.dataset.axis}-axis`) === "log";
-  const percent = "percent" in figure.dataset;
+  const curve = language ? languages[language] : chart.curve;
+  const log = axis !== "linear" && chosen(`${axis}-axis`) === "log";
   const weight = Number(chosen("smoothing") ?? 0);
   const shown = visible();
   const above = (value) => (value !== null && (!log || value > 0) ? value : null);
@@ -116,7 +167,7 @@ function drawLines(figure) {
   const finite = lines.flatMap((line) => line.raw).filter((value) => value !== null);
   if (finite.length) {
     const low = finite.reduce((a, b) => Math.min(a, b)), high = finite.reduce((a, b) => Math.max(a, b));
-    const yTicks = log ? logTicks(low, high) : ticks("fromZero" in figure.dataset ? Math.min(0, low) : low, high);
+    const yTicks = log ? logTicks(low, high) : ticks(fromZero ? Math.min(0, low) : low, high);
     const place = log ? Math.log10 : (value) => value;
     const bottom = place(yTicks[0]), top = place(yTicks.at(-1));
     const y = (value) => TOP + f.depth * (1 - (place(value) - bottom) / (top - bottom));
@@ -146,10 +197,10 @@ function drawLines(figure) {
 }
 
 function drawShares(figure) {
-  const [run, steps, kinds] = data.shares[Number(figure.dataset.shares)];
+  const { run, steps, kinds } = charts.get(figure);
   figure.hidden = !visible().has(run);
   if (figure.hidden) return;
-  const f = frame(figure, figure.querySelector("svg.lines").getAttribute("aria-label"));
+  const f = frame(figure, `Shares of the time of ${data.runs[run]} by step; the numbers are below.`);
   const xs = places(run, steps), xTicks = ticks(0, xs.at(-1));
   const x = (value) => LEFT + (f.right - LEFT) * value / xTicks.at(-1);
   const y = (value) => TOP + f.depth * (1 - value);

@@ -31,9 +31,9 @@ from xmcap.scoring.predictions import read_predictions, write_predictions
 from xmcap.scoring.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
-from xmcap.scoring.scores import Scores
 from xmcap.scoring.signature import Signature
 from xmcap.scoring.significance import compare, read_system
+from xmcap.scoring.statistics import Statistics
 from xmcap.scoring.tables import Table
 
 __all__ = [
@@ -46,8 +46,8 @@ __all__ = [
   "Metric",
   "References",
   "Result",
-  "Scores",
   "Signature",
+  "Statistics",
   "Table",
   "compare",
   "read_predictions",

@@ -16,11 +16,11 @@ PAPER = "paper"
 
 
 class Column(dict[str, float]):
-  """Language code -> score; plain dicts will do where it is taken.
+  """Scores by language code, and the table that they are from.
 
   Attributes:
-    metric: its name; "" if unknown.
-    signature: of the table that they are from; "" if unknown.
+    metric: its name.
+    signature: of the table that they are from.
     notes: of that table.
   """
 
@@ -34,7 +34,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
 
   Args:
     baseline: `paper`, or a folder that holds `table.json`.
-    metric: the name of the one to show of a folder; None: the one that stands for all in its table.
+    metric: the name of the one to show of a folder; None: the primary one of its table.
 
   Raises:
     UsageError: the folder holds no table, or one without the metric.
@@ -56,12 +56,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
 
 
 def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> Result:
-  """Returns the result with columns beside its table, and notes that say what is to be known of them.
-
-  Args:
-    result: what they are to be held against.
-    columns: heading -> {language code: score}, as `read_baseline` returns them.
-  """
+  """Returns the result with columns (heading -> {language code: score}) beside its table, and notes about them."""
   if not columns:
     return result
   table = result.table

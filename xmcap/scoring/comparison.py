@@ -7,6 +7,7 @@ import os
 from xmcap import languages
 from xmcap.scoring import files, grid, tables
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.terminal import shown
 
 SIGNIFICANCE = 0.05
 FEW_REFERENCES = 1.5
@@ -15,17 +16,13 @@ FEW_REFERENCES = 1.5
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-  """One system against the baseline, in one language (or mean) and metric.
+  """One system against the baseline, in one language or mean (`name`) and metric.
 
   Attributes:
-    system: its name.
-    metric: its name.
-    name: language code or mean.
-    baseline, score: the two scores.
     low, high: 95% interval of the difference `score - baseline`.
     p_bootstrap, p_randomization: of the two tests.
     p_holm: of the randomisation, corrected for the number of languages; that of a mean is not corrected.
-    few_references: whether the language has too few references an image to trust it as much.
+    few_references: whether the language has fewer than `FEW_REFERENCES` an image.
   """
 
   system: str
@@ -42,7 +39,7 @@ class Difference:
 
   @property
   def difference(self) -> float:
-    """The score less the baseline's."""
+    """The score minus the baseline's."""
     return self.score - self.baseline
 
   @property
@@ -57,8 +54,8 @@ class Comparison:
 
   Attributes:
     baseline: its name.
-    signature: of the baseline's table; the others' is the same in all that matters.
-    rows: systems, then metrics, then languages and means in order.
+    signature: of the baseline's table.
+    rows: ordered by system, then metric, then language or mean.
     resamples, seed: of the tests.
     notes: of the systems' tables, such as predictions that were missing, each after the system's name.
   """
@@ -72,9 +69,8 @@ class Comparison:
 
   @property
   def too_few_resamples(self) -> str:
-    """Says that no language can be marked, where the smallest p there can be is too large after correction."""
+    """A sentence if even the smallest possible p is too large after correction, else ""."""
     count = len({row.name for row in self.rows if row.name in languages.LANGUAGES})
-    # The product as `significance.corrected` makes it.
     if 1 / (1 + self.resamples) * count < SIGNIFICANCE:
       return ""
     return (
@@ -84,8 +80,8 @@ class Comparison:
 
   def terminal(self) -> str:
     """Returns the differences as text for a terminal."""
-    parts = [f"{files.shown(title, limit=None)}\n{held.text()}" for title, held in self._grids()]
-    return "\n".join([*parts, *(files.shown(line, limit=None) for line in self._explanation()), ""])
+    parts = [f"{shown(title, limit=None)}\n{held.text()}" for title, held in self._grids()]
+    return "\n".join([*parts, *(shown(line, limit=None) for line in self._explanation()), ""])
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""

@@ -1,4 +1,4 @@
-"""Files of captions and of scores: read line by line, written whole or not at all."""
+"""Files of scoring: JSONL in, files out that are written whole or not at all."""
 
 import contextlib
 import os
@@ -8,34 +8,14 @@ from typing import Any, BinaryIO
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring import inputs
+from xmcap.scoring.inputs import Input
 from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown
 
-__all__ = [
-  "check_language",
-  "read_jsonl",
-  "remove",
-  "shown",
-  "write_binary",
-  "write_forms",
-  "write_lines",
-  "write_text",
-]
-
 
 def read_jsonl(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields (line number from 1, object) of a JSONL file, in constant memory; empty lines are passed over.
-
-  Args:
-    path: the file, or a zip archive that holds one `.jsonl` file, which is read without being unpacked.
-
-  Raises:
-    UsageError: the file cannot be read, or a line is longer than `inputs.MAX_LINE`, not UTF-8, not JSON (NaN is
-      not), not an object, names one member twice, or holds half a surrogate pair; the message names file
-      and line.
-  """
-  with inputs.Input(path) as source:
+  """Yields (line number from 1, object) of a JSONL file; UsageError as `Input` and `Input.rows`."""
+  with Input(path) as source:
     yield from source.rows()
 
 
@@ -98,13 +78,15 @@ def _replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def check_language(code: str, where: str) -> None:
-  """Checks a language code found in a file.
-
-  Raises:
-    UsageError: it is none of the 36; the message names the place and the nearest code.
-  """
+  """Raises a UsageError that names the place and the nearest code, if a code in a file is none of the 36."""
   if code not in languages.LANGUAGES:
-    try:
-      languages.get(shown(code, limit=20))
-    except UsageError as error:
-      raise UsageError(f"{where}: {error}") from None
+    raise UsageError(f"{where}: {unknown_language(code)}")
+
+
+def unknown_language(code: str) -> str:
+  """Returns the message about a code that is none of the 36; it names the nearest one."""
+  try:
+    languages.get(shown(code, limit=20))
+  except UsageError as error:
+    return str(error)
+  return f"unknown language '{shown(code)}'"

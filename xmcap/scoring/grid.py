@@ -1,4 +1,4 @@
-"""A grid of cells, written as text, Markdown, LaTeX or CSV; what a cell says is decided elsewhere."""
+"""A grid of cells, written as text, Markdown, LaTeX or CSV."""
 
 import csv
 import dataclasses

@@ -1,69 +1,38 @@
-"""One language's captions: words, then each metric's statistics, then health. Runs in a process of its own."""
+"""The scores of one language's captions: words, then each metric's statistics, then health."""
 
 import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
-from xmcap.scoring import metrics, tokenizers
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import tokenizers
 from xmcap.scoring.metrics import document_frequency as document_frequency_lib
-from xmcap.scoring.scores import Scores
-from xmcap.scoring.workers import Workers
+from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.terminal import shown
 
-MAX_CAPTION = 100_000
-"""Characters of a caption; each tokeniser finds the words of such a one in seconds, whatever it is made of."""
+MAX_CAPTION = 10_000
+"""Characters of a caption. Some normalisations and segmenters take a time that grows with the square of the length."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-  """What is to be scored.
+@dataclasses.dataclass
+class Captions:
+  """The captions of one language: of I images the keys, hypotheses and references.
 
   Attributes:
-    language: its code.
-    keys: the keys of I images.
-    hypotheses: the predicted caption of each.
-    references: the reference captions of each.
-    tokenized: the references as the release tokenises them; None unless the tokeniser asks for it.
-    metrics: their names.
-    tokenizer: its name.
-    document_frequency: of another corpus; None: that of the references.
-    health: whether to look at the captions' health.
-    keep: names of what is to be returned beside the scores: `words`, `document_frequency`.
+    tokenized: the references as the release splits them; None unless the tokeniser needs them.
   """
 
-  language: str
-  keys: Sequence[str]
-  hypotheses: Sequence[str]
-  references: Sequence[Sequence[str]]
-  tokenized: Sequence[Sequence[str]] | None
-  metrics: tuple[str, ...]
-  tokenizer: str
-  document_frequency: document_frequency_lib.DocumentFrequency | None = None
-  health: bool = False
-  keep: frozenset[str] = frozenset()
-
-  def __getstate__(self) -> dict[str, Any]:
-    # On their way to another process the captions go as MessagePack: a third of the time that pickle takes.
-    try:
-      captions = msgspec.msgpack.encode((self.keys, self.hypotheses, self.references))
-    except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
-      return self.__dict__
-    return {**self.__dict__, "keys": (), "hypotheses": (), "references": (), "captions": captions}
-
-  def __setstate__(self, state: dict[str, Any]) -> None:
-    captions = state.pop("captions", None)
-    self.__dict__.update(state)
-    if captions is not None:
-      keys, hypotheses, references = msgspec.msgpack.decode(captions)
-      self.__dict__.update(keys=keys, hypotheses=hypotheses, references=references)
+  keys: list[str] = dataclasses.field(default_factory=list)
+  hypotheses: list[str] = dataclasses.field(default_factory=list)
+  references: list[Sequence[str]] = dataclasses.field(default_factory=list)
+  tokenized: list[Sequence[str]] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,166 +45,155 @@ class Tokenized:
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-  """What came out.
+  """The outcome of one language.
 
   Attributes:
-    scores: of the images; their keys are those of the job, and stay behind when sent to another process.
+    values: metric -> float64 [I, k], its statistics in the order of the captions.
+    num_references: how many reference captions there are.
     tokenizer: version of the tokeniser that found the words.
-    fingerprint: of the document frequencies that weighed them.
-    references: fingerprint of the keys and references, whatever their order.
+    document_frequency_hash: of the document frequencies that weighed the n-grams.
+    references_hash: of the keys and references, whatever their order.
     health: None unless asked for.
     words: None unless kept.
     document_frequency: None unless kept.
   """
 
-  scores: Scores
+  values: dict[str, np.ndarray]
+  num_references: int
   tokenizer: str
-  fingerprint: str
-  references: str
+  document_frequency_hash: str
+  references_hash: str
   health: health_lib.Health | None
   words: Tokenized | None
-  document_frequency: document_frequency_lib.DocumentFrequency | None
-
-  def __getstate__(self) -> dict[str, Any]:
-    # Whoever sent the job has its keys.
-    return {**self.__dict__, "scores": dataclasses.replace(self.scores, keys=())}
+  document_frequency: DocumentFrequency | None
 
 
-_COSTS = {"th": 27.0, "zh": 14.0, "ja": 7.0}
-"""How many times as long as words between spaces it takes to find words by a dictionary; the costliest first."""
-
-
-def cost(language: str, tokenizer: str) -> float:
-  """Returns about how long a job takes, in a unit of its own."""
-  return _COSTS.get(language, 1.0) if tokenizer in ("default", "given") else 1.0
-
-
-def prepare(workers: Workers, tokenizer: str, present: Sequence[str]) -> None:
-  """Has each worker load the word segmenter that it will need first, while captions are still being read.
-
-  Args:
-    workers: that will share the jobs.
-    tokenizer: its name.
-    present: the codes of the languages there will be, as far as is known.
-  """
-  if tokenizer in ("default", "given"):
-    for place, code in enumerate(code for code in _COSTS if code in present):
-      workers.tell(place, _load, tokenizer, code)
-
-
-def _load(tokenizer: str, code: str) -> None:
-  tokenizers.get(tokenizer, code).tokenize([""])
-
-
-def score_language(job: Job) -> Scored:
+def score_language(
+  language: str,
+  captions: Captions,
+  metrics: Sequence[str],
+  tokenizer: str,
+  document_frequency: DocumentFrequency | None = None,
+  health: bool = False,
+  keep: Collection[str] = (),
+) -> Scored:
   """Scores the captions of one language.
 
-  Sums of floats depend on their order; here that of the images and of their references decides about no bit.
+  Sums of floats depend on their order, so all is computed in alphabetical order of the keys and references: the order
+  of a file changes no bit.
+
+  Args:
+    language: its code.
+    captions: the captions.
+    metrics: names.
+    tokenizer: name.
+    document_frequency: of another corpus; None: that of the references.
+    health: whether to measure the captions' health.
+    keep: what to return beside the scores: `words`, `document_frequency`.
 
   Raises:
+    UsageError: a caption is too long, or `tokenized` does not fit the references.
     XmcapError: a word segmenter or another package is not installed.
   """
-  _check_lengths(job)
-  tokenizer = tokenizers.get(job.tokenizer, job.language)
-  given, job, order = job, *_sorted(job)
-  corpus = _corpus(job, tokenizer)
-  scores = Scores(
-    given.keys,
-    {name: _placed(metrics.METRICS[name].statistics(corpus), order) for name in job.metrics},
-    sum(map(len, job.references)),
-  )
-  if job.document_frequency is not None:
-    fingerprint = job.document_frequency.fingerprint
+  _check(language, captions)
+  found = tokenizers.get(tokenizer, language)
+  order = sorted(range(len(captions.keys)), key=captions.keys.__getitem__)
+  ordered = _sorted(captions, order)
+  corpus = _corpus(ordered, found, document_frequency)
+  values = {}
+  for name in metrics:
+    statistics = metrics_lib.METRICS[name].statistics(corpus)
+    values[name] = np.empty_like(statistics)
+    values[name][order] = statistics
+  if document_frequency is not None:
+    fingerprint = document_frequency.fingerprint
   else:
     fingerprint = document_frequency_lib.fingerprint(corpus.ngrams)
-  health = None
-  if job.health:
-    health = health_lib.measure(
-      job.language, job.hypotheses, corpus.hypotheses, corpus.references, job.references
+  measured = None
+  if health:
+    measured = health_lib.measure(
+      language, ordered.hypotheses, corpus.hypotheses, corpus.references, ordered.references
     )
   return Scored(
-    scores,
-    tokenizer.version,
+    values,
+    sum(map(len, captions.references)),
+    found.version,
     fingerprint,
-    _fingerprint(job.keys, job.references),
-    health,
-    _joined(corpus, given, order) if "words" in job.keep else None,
-    document_frequency_lib.DocumentFrequency.of(corpus.ngrams) if "document_frequency" in job.keep else None,
+    _hash(ordered),
+    measured,
+    _words(corpus, captions, order) if "words" in keep else None,
+    DocumentFrequency.of(corpus.ngrams) if "document_frequency" in keep else None,
   )
 
 
-def _corpus(job: Job, tokenizer: tokenizers.Tokenizer) -> metrics.Corpus:
-  num_references = np.fromiter(map(len, job.references), np.int64, len(job.references))
-  if job.tokenized is None:
-    words = tokenizer.words(metrics.interleave(job.hypotheses, job.references))
-    return metrics.Corpus.of_words(words, num_references, job.document_frequency)
-  flat, given = (list(itertools.chain.from_iterable(texts)) for texts in (job.references, job.tokenized))
-  found = iter(tokenizer.tokenize_references(flat, given))
-  references = [list(itertools.islice(found, count)) for count in num_references.tolist()]
-  return metrics.Corpus(tokenizer.tokenize(job.hypotheses), references, job.document_frequency)
-
-
-def _check_lengths(job: Job) -> None:
-  for key, hypothesis, texts in zip(job.keys, job.hypotheses, job.references, strict=True):
+def _check(language: str, captions: Captions) -> None:
+  for key, hypothesis, texts in zip(captions.keys, captions.hypotheses, captions.references, strict=True):
     longest = max(len(hypothesis), *map(len, texts))
     if longest > MAX_CAPTION:
       raise UsageError(
-        f"{job.language}, image '{shown(key)}': a caption of {longest:,} characters; at most {MAX_CAPTION:,} are "
+        f"{language}, image '{shown(key)}': a caption of {longest:,} characters; at most {MAX_CAPTION:,} are "
         "scored: shorten or remove it"
       )
-  if job.tokenized is not None and list(map(len, job.tokenized)) != list(map(len, job.references)):
+  tokenized = captions.tokenized
+  if tokenized is not None and list(map(len, tokenized)) != list(map(len, captions.references)):
     raise UsageError(
-      f"{job.language}: tokeniser 'given' needs as many texts in caption/tokenized as an image has references"
+      f"{language}: tokeniser 'given' needs as many texts in caption/tokenized as an image has references"
     )
 
 
-def _sorted(job: Job) -> tuple[Job, list[int]]:
-  """Returns the job with its images, and the references of each, in alphabetical order; and where each image stood."""
-  order = sorted(range(len(job.keys)), key=job.keys.__getitem__)
-  texts = [job.references[place] for place in order]
+def _sorted(captions: Captions, order: Sequence[int]) -> Captions:
+  """Returns the captions with their images in the given order, and the references of each sorted."""
+  references = [captions.references[place] for place in order]
   tokenized = None
-  if job.tokenized is not None:
-    # Of two equal captions the words may differ.
-    pairs = [
-      sorted(zip(of_image, job.tokenized[place], strict=True))
-      for place, of_image in zip(order, texts, strict=True)
+  if captions.tokenized is not None:
+    # The words of two equal captions may differ, so they are sorted in pairs.
+    tokenized = [
+      [words for _, words in sorted(zip(texts, captions.tokenized[place], strict=True))]
+      for place, texts in zip(order, references, strict=True)
     ]
-    tokenized = [[words for _, words in of_image] for of_image in pairs]
-  return dataclasses.replace(
-    job,
-    keys=[job.keys[place] for place in order],
-    hypotheses=[job.hypotheses[place] for place in order],
-    references=list(map(sorted, texts)),
-    tokenized=tokenized,
-  ), order
+  return Captions(
+    [captions.keys[place] for place in order],
+    [captions.hypotheses[place] for place in order],
+    list(map(sorted, references)),
+    tokenized,
+  )
 
 
-def _placed(values: np.ndarray, order: Sequence[int]) -> np.ndarray:
-  """Returns rows [images, k] where the images of a job stood, given those of the sorted one."""
-  placed = np.empty_like(values)
-  placed[order] = values
-  return placed
+def _corpus(
+  captions: Captions, tokenizer: tokenizers.Tokenizer, document_frequency: DocumentFrequency | None
+) -> metrics_lib.Corpus:
+  counts = np.fromiter(map(len, captions.references), np.int64, len(captions.references))
+  if captions.tokenized is None:
+    words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, captions.references))
+    return metrics_lib.Corpus.of_words(words, counts, document_frequency)
+  texts, given = (
+    list(itertools.chain.from_iterable(lists)) for lists in (captions.references, captions.tokenized)
+  )
+  words = iter(tokenizer.tokenize_references(texts, given))
+  references = [list(itertools.islice(words, count)) for count in counts.tolist()]
+  return metrics_lib.Corpus(tokenizer.tokenize(captions.hypotheses), references, document_frequency)
 
 
-def _fingerprint(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
+def _hash(captions: Captions) -> str:
   """Returns 16 hex digits of sorted keys and references."""
-  held = list(keys), list(references)
+  held = captions.keys, captions.references
   try:
-    # Told apart whatever is in them: MessagePack says how many texts there are and how long each is.
+    # MessagePack says how many texts there are and how long each is, so that no two lists give the same bytes.
     encoded = msgspec.msgpack.encode(held)
-  except UnicodeEncodeError:  # as in Job
+  except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
     encoded = json.dumps(held).encode()
   return hashlib.sha256(encoded).hexdigest()[:16]
 
 
-def _joined(corpus: metrics.Corpus, given: Job, order: Sequence[int]) -> Tokenized:
-  """Returns the words of the sorted captions in the order of those that were given."""
+def _words(corpus: metrics_lib.Corpus, captions: Captions, order: Sequence[int]) -> Tokenized:
+  """Returns the words of a sorted corpus in the order of the captions that were given."""
   hypotheses, references = [""] * len(order), [()] * len(order)
   for place, hypothesis, words in zip(order, corpus.hypotheses, corpus.references, strict=True):
-    texts = given.references[place]
-    keys = texts if given.tokenized is None else list(zip(texts, given.tokenized[place], strict=True))
-    placed = [""] * len(texts)
-    for number, of_text in zip(sorted(range(len(texts)), key=keys.__getitem__), words, strict=True):
-      placed[number] = " ".join(of_text)
-    hypotheses[place], references[place] = " ".join(hypothesis), tuple(placed)
+    texts = captions.references[place]
+    if captions.tokenized is not None:
+      texts = list(zip(texts, captions.tokenized[place], strict=True))
+    in_order = [""] * len(texts)
+    for number, of_text in zip(sorted(range(len(texts)), key=texts.__getitem__), words, strict=True):
+      in_order[number] = " ".join(of_text)
+    hypotheses[place], references[place] = " ".join(hypothesis), tuple(in_order)
   return Tokenized(tuple(hypotheses), tuple(references))

@@ -1,108 +1,124 @@
-"""Lines of the two layouts that large files have, decoded and checked in one go by msgspec.
+"""The layouts of files of captions: XM3600's release, plain JSONL, and COCO's annotations and results.
 
-A short cut, several times as fast as reading JSON with care: what is not exactly as the layout says gives None,
-and is left to `strict_json`, which finds the words for what is wrong.
+Release: a line an image; `image/key`, `image/locale` (may be missing) and, for each language code, an object whose list
+`caption` holds the captions, and `caption/tokenized` the same split into words by the release.
+Plain: a line `{"image/key": ..., "language": ..., "caption": ...}`.
+COCO: annotations are `{"images": [{"id": ...}, ...], "annotations": [{"image_id": ..., "caption": ...}, ...]}`, results
+`[{"image_id": ..., "caption": ...}, ...]` (https://cocodataset.org/#format-data). Neither names a language. The key of
+an image is its id as text, so that the ids 7 and "7" are one image.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.inputs import Input
+from xmcap.terminal import shown
+
+Report = Callable[[str, str, str], object]
+"""Called with kind, place and message of a problem with a part of a line; if it returns, that part is left out."""
+
+_FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
+_LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
 
 
-class Captions(msgspec.Struct):
-  """The captions of one language on a line of the XM3600 release.
-
-  What else there may be is not decoded: of it only the JSON is checked, and not that its texts are UTF-8.
-  """
-
-  caption: list[str]
-  tokenized: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="caption/tokenized", default=msgspec.UNSET)
-  lowercase: msgspec.Raw | msgspec.UnsetType = msgspec.field(
-    name="caption/tokenized/lowercase", default=msgspec.UNSET
-  )
+def is_annotations(head: bytes) -> bool:
+  """Whether a file that begins so is an object with COCO's members, not a line of captions."""
+  if _FIRST.match(head):
+    return True
+  return head.lstrip()[:1] == b"{" and b'"image/key"' not in head and _LATER.search(head) is not None
 
 
-class Prediction(msgspec.Struct):
-  """A line of predictions."""
-
-  key: str = msgspec.field(name="image/key")
-  language: str
-  caption: str
+def is_results(head: bytes) -> bool:
+  """Whether a file that begins so is a list."""
+  return head.lstrip()[:1] == b"["
 
 
-class Released(NamedTuple):
-  """A line of the XM3600 release: image key, locale, and language -> captions, none of them empty."""
-
-  key: str
-  locale: str
-  captions: dict[str, list[str]]
+def refuse(kind: str, where: str, problem: str) -> NoReturn:
+  """The strict `Report`: raises a UsageError."""
+  del kind
+  raise UsageError(f"{where}: {problem}")
 
 
-Decode = Callable[[bytes], Sequence[Any] | None]
-"""Returns a row a line of a block of whole lines; None if one of them is not as the layout says."""
-
-_RELEASED = msgspec.json.Decoder(dict[str, str | Captions])
-_PREDICTION = msgspec.json.Decoder(Prediction)
-
-
-def released(block: bytes) -> list[Released] | None:
-  """Decodes lines of the XM3600 release."""
-  # Line by line, as a line fits into the processor's cache.
-  rows = []
-  for raw in block.removesuffix(b"\n").split(b"\n"):
-    row = _released(raw)
-    if row is None:
-      return None
-    rows.append(row)
-  return rows
+def text(row: dict[str, Any], member: str, where: str, hint: str = "") -> str:
+  """Returns a member that must be a text; UsageError if it is none."""
+  value = row.get(member)
+  if not isinstance(value, str):
+    raise UsageError(f"{where}: '{member}' is missing or no text{hint}")
+  return value
 
 
-def predictions(block: bytes) -> list[Prediction] | None:
-  """Decodes lines of predictions."""
-  rows = _decoded(_PREDICTION.decode_lines, block)
-  if rows is None or len(rows) != block.removesuffix(b"\n").count(b"\n") + 1:
-    return None  # an empty line would change the numbers of those that follow
-  return rows if _has_members(block, 3 * len(rows)) else None
+def texts(value: Any) -> list[str] | None:
+  """Returns a list of texts as it is, and None for anything else."""
+  return value if isinstance(value, list) and set(map(type, value)) <= {str} else None
 
 
-def _released(raw: bytes) -> Released | None:
-  row = _decoded(_RELEASED.decode, raw)
-  if row is None:
-    return None
-  members, texts, captions = len(row), 0, {}
+def released(
+  row: dict[str, Any], where: str, report: Report = refuse
+) -> Iterator[tuple[str, list[str], Any]]:
+  """Yields (language, captions, `caption/tokenized` as it stands) of a line of the release."""
   for name, value in row.items():
-    if type(value) is not Captions:
-      texts += 1
+    if name.startswith("image/"):
       continue
     if name not in languages.LANGUAGES:
-      return None
-    members += 1 + (value.tokenized is not msgspec.UNSET) + (value.lowercase is not msgspec.UNSET)
-    if value.caption:
-      captions[name] = value.caption
-  key, locale = row.get("image/key"), row.get("image/locale")
-  of_image = 1 + (locale is not None)
-  known = type(key) is str and key and type(locale) is not Captions and texts == of_image
-  if not (known and len(row) > texts and _has_members(raw, members)):
-    return None
-  return Released(key, locale or "", captions)
+      report("unknown_language", where, files.unknown_language(name))
+      continue
+    captions = texts(value.get("caption")) if isinstance(value, dict) else None
+    if captions is None:
+      report("missing_field", where, f"'{name}' must be an object whose 'caption' is a list of texts")
+      continue
+    yield name, captions, value.get("caption/tokenized")
 
 
-def _decoded(decode: Callable[[bytes], Any], raw: bytes) -> Any:
-  # It may be half a surrogate pair. One character is found much faster than two.
-  if b"\\" in raw and b"\\u" in raw:
-    return None
-  try:
-    return decode(raw)
-  except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-    return None
+def annotations(source: Input) -> dict[str, list[str]]:
+  """Returns image key -> captions, in the order of `images`, or of the annotations where there is no `images`.
 
-
-def _has_members(raw: bytes, count: int) -> bool:
-  """Whether lines have as many members as were decoded: else one stands twice, or is of another layout.
-
-  A quote and a colon end the name of a member, and in a text only follow a backslash: then there seem to be more.
+  Raises:
+    UsageError: broken JSON, a member is missing or of the wrong type, an id of an image or an annotation is given
+      twice, or a caption belongs to none of the images.
   """
-  return raw.count(b":") == count or raw.count(b'":') == count
+  document = source.document()
+  captions: dict[str, list[str]] = {}
+  for where, image in _objects(document.get("images", []), f"{source.name}, images"):
+    key = _id(image, "id", where)
+    if key in captions:
+      raise UsageError(f"{where}: id {shown(key)} is given twice; keep one")
+    captions[key] = []
+  ids: set[str] = set()
+  for where, annotation in _objects(document.get("annotations"), f"{source.name}, annotations"):
+    key = _id(annotation, "image_id", where)
+    if "id" in annotation:
+      identifier = _id(annotation, "id", where)
+      if identifier in ids:
+        raise UsageError(f"{where}: id {shown(identifier)} is given twice; keep one")
+      ids.add(identifier)
+    if key not in captions and "images" in document:
+      raise UsageError(f"{where}: image_id {shown(key)} is not among the images; add or remove it")
+    captions.setdefault(key, []).append(text(annotation, "caption", where))
+  return captions
+
+
+def results(source: Input) -> Iterator[tuple[int, str, str]]:
+  """Yields (position from 0, image key, caption) of a list of results; UsageError as `annotations`."""
+  for position, (where, result) in enumerate(_objects(source.document(), f"{source.name}, results")):
+    yield position, _id(result, "image_id", where), text(result, "caption", where)
+
+
+def _objects(values: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+  if not isinstance(values, list):
+    raise UsageError(f"{where}: must be a list of objects, as in COCO's JSON")
+  for position, value in enumerate(values):
+    if not isinstance(value, dict):
+      raise UsageError(f"{where}[{position}]: must be an object")
+    yield f"{where}[{position}]", value
+
+
+def _id(item: dict[str, Any], member: str, where: str) -> str:
+  value = item.get(member)
+  # True is an int to Python, but no image.
+  if not isinstance(value, int | str) or isinstance(value, bool) or value == "":
+    raise UsageError(f"{where}: '{member}' is missing or neither a whole number nor a text")
+  return str(value)

@@ -7,11 +7,12 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, predictions, subsets, tokenizers
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import predictions, subsets, tokenizers
+from xmcap.terminal import shown
 
 KEEP = ("words", "document_frequency")
-"""What a result can hold beside the scores."""
+"""The optional parts of a result."""
 
 MAX_RESAMPLES = 100_000
 """Resamples of the images; on all of XM3600 they take minutes."""
@@ -52,20 +53,12 @@ def check(
 
 
 def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
-  """Returns the metrics that are named, in the order of a table's columns.
-
-  Raises:
-    UsageError: there is no metric of a name, or one is named twice.
-  """
+  """Returns the metrics that are named, in the order of a table's columns; UsageError as `metrics.parse`."""
   return metrics_lib.parse(",".join(_names("metrics", names, "cider_d")))
 
 
 def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
-  """Returns the codes that are named; None, which stands for all, as it is.
-
-  Raises:
-    UsageError: a code is unknown, or none is named.
-  """
+  """Returns the codes that are named, or None for all; UsageError if a code is unknown, or none is named."""
   if codes is None:
     return None
   if isinstance(codes, str):
@@ -74,26 +67,18 @@ def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def kept(names: str | Sequence[str]) -> frozenset[str]:
-  """Returns what the result shall hold.
-
-  Raises:
-    UsageError: it cannot hold such a thing.
-  """
+  """Returns the parts of `KEEP` that are named; UsageError if something else is."""
   found = _names("keep", names, KEEP[0]) if names else ()
   for name in found:
     if name not in KEEP:
-      raise UsageError(f"keep: nothing is called '{files.shown(name)}'; there are {' and '.join(KEEP)}")
+      raise UsageError(f"keep: nothing is called '{shown(name)}'; there are {' and '.join(KEEP)}")
   return frozenset(found)
 
 
 def check_count(name: str, value: Any, highest: int) -> None:
-  """Checks a number that may be 0.
-
-  Raises:
-    UsageError: it is negative, over the highest, or no whole number.
-  """
+  """Raises a UsageError if the option is no whole number from 0 to the highest."""
   if not isinstance(value, numbers.Integral):
-    raise UsageError(f"--{name}={files.shown(str(value))}: must be a whole number")
+    raise UsageError(f"--{name}={shown(str(value))}: must be a whole number")
   if value > highest:
     raise UsageError(f"--{name}: must be {highest:,} or less")
   if value < 0:
@@ -101,17 +86,13 @@ def check_count(name: str, value: Any, highest: int) -> None:
 
 
 def check_text(name: str, value: str) -> None:
-  """Checks a text that files are to hold.
-
-  Raises:
-    UsageError: it holds half a surrogate pair, as what is not UTF-8 becomes; or is over `MAX_TEXT`.
-  """
+  """Raises a UsageError if a text that files are to hold is over `MAX_TEXT`, or no UTF-8."""
   if len(value) > MAX_TEXT:
     raise UsageError(f"--{name}: {len(value):,} characters; give {MAX_TEXT:,} or fewer")
   try:
     value.encode("utf-8")
   except UnicodeEncodeError:
-    raise UsageError(f"--{name}={files.shown(value)}: not UTF-8; write it in UTF-8") from None
+    raise UsageError(f"--{name}={shown(value)}: not UTF-8; write it in UTF-8") from None
 
 
 def _names(option: str, names: str | Sequence[str], example: str) -> tuple[str, ...]:
@@ -120,5 +101,5 @@ def _names(option: str, names: str | Sequence[str], example: str) -> tuple[str, 
     raise UsageError(f"{option}: none is named; name one, such as '{example}'")
   for name in names:
     if not isinstance(name, str):
-      raise UsageError(f"{option}: {files.shown(repr(name))} is no name, such as '{example}' is")
+      raise UsageError(f"{option}: {shown(repr(name))} is no name, such as '{example}' is")
   return names

@@ -1,30 +1,26 @@
-"""Files in, files out: reads captions, scores them, and writes everything there is to see about the scores."""
+"""Files in, files out: reads captions, scores them, and writes the folder of a result."""
 
-import functools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import document_frequency_files, files, grid, health, inputs, tables
-from xmcap.scoring import language as language_lib
+from xmcap.scoring import document_frequency_files, files, grid, health, inputs, tables, tokenizers
 from xmcap.scoring import options as options_lib
 from xmcap.scoring import predictions as predictions_lib
-from xmcap.scoring import references as references_lib
-from xmcap.scoring import tokenizers as tokenizers_lib
 from xmcap.scoring.baselines import read_baseline, with_beside
+from xmcap.scoring.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import METRICS, score
-from xmcap.scoring.scores_file import SCORES_FILE, write_scores
-from xmcap.scoring.workers import Workers
+from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
 
 _TABLES = ("table.csv", "table.json", "table.md", "table.tex")
 _OF_HEALTH = ("health.csv", "health.md")
-_BESIDE_TABLES = (SCORES_FILE, "slices.csv", *_OF_HEALTH, "report.html")
+_BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", *_OF_HEALTH, "report.html")
 
 
 def score_files(
@@ -40,10 +36,9 @@ def score_files(
   only_tables: bool = False,
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
-  processes: int = 1,
   **options,
 ) -> Result:
-  """Scores a file of predictions and writes tables, scores of every image, slices, health and the report.
+  """Scores a file of predictions and writes tables, statistics of every image, slices, health and the report.
 
   Args:
     references: captions as `read_references` takes them.
@@ -58,8 +53,7 @@ def score_files(
     only_tables: whether to write the tables alone.
     images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
     pictures: how the report holds them: `embed`, `link` or `none`.
-    processes: that share the work.
-    options: what else `score` takes.
+    options: the other options of `score`.
 
   Raises:
     UsageError: input that cannot be read or does not fit together, in one line that says where.
@@ -86,39 +80,25 @@ def score_files(
     names = options_lib.metric_names(options.get("metrics", METRICS))
     beside = read_baseline(baseline, tables.primary(names))
   tokenizer = options.get("tokenizer", "default")
-  needs_tokenized = tokenizers_lib.get(tokenizer, "en").needs_tokenized
-  # Millions of words and no cycles: looking for garbage would take half of the time.
-  with inputs.uncollected(), Workers(processes) as workers:
-    start = workers.start if inputs.is_on_disk(predictions) else functools.partial
-    predicted = start(predictions_lib.read_predictions, predictions, language)
-    with inputs.Input(references) as source:
-      language_lib.prepare(workers, tokenizer, _named(source))
-      frequencies = None
-      if document_frequencies:
-        frequencies = document_frequency_files.read(document_frequencies, tokenizer)
-      held = references_lib.read_references(source, None, language, needs_tokenized)
-    predicted = predicted()
-    keep = [] if only_tables else ["words"]
-    keep += ["document_frequency"] if save_document_frequencies else []
+  frequencies = None
+  if document_frequencies:
+    frequencies = document_frequency_files.read(document_frequencies, tokenizer)
+  keep = [] if only_tables else ["words"]
+  keep += ["document_frequency"] if save_document_frequencies else []
+  with inputs.uncollected():
+    tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
+    held = read_references(references, None, language, tokenized)
+    predicted = predictions_lib.read_predictions(predictions, language)
     try:
-      result = score(
-        held, predicted, languages, document_frequencies=frequencies, keep=keep, workers=workers, **options
-      )
+      result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:
       raise UsageError(f"{predictions}, scored against {references}: {error}") from None
-    result = with_beside(result, beside)
-    with outputs.together(out):
-      if save_document_frequencies:
-        document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
-      write(
-        result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures, scored=predictions
-      )
+  result = with_beside(result, beside)
+  with outputs.together(out):
+    if save_document_frequencies:
+      document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
+    write(result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures, scored=predictions)
   return result
-
-
-def _named(references: inputs.Input) -> list[str]:
-  """Returns the languages that the first lines of a file name, so that what they need can be loaded early."""
-  return [code for code in languages_lib.LANGUAGES if f'"{code}"'.encode() in references.head]
 
 
 def write(
@@ -135,7 +115,7 @@ def write(
   """Writes a result into a folder, made if need be; the files appear together (see `outputs.together`).
 
   `table.csv`, `.json`, `.md` and `.tex`; and unless `only_tables`: `scores.npz` (every image), `slices.csv`,
-  `health.csv` and `health.md` (if asked for), `predictions.jsonl` (what was scored) and `report.html`. Those of an
+  `health.csv` and `health.md` (if measured), `predictions.jsonl` (what was scored) and `report.html`. Those of an
   earlier result that this one does not have are removed, but for `predictions.jsonl`.
 
   Args:
@@ -151,13 +131,30 @@ def write(
   """
   out = pathlib.Path(out)
   with outputs.together(out):
-    if (out / "table.json").exists():  # else they are of no earlier run, but of somebody else
+    if (out / "table.json").exists():  # else the files are not of an earlier run
       for name in _BESIDE_TABLES:
         if only_tables or (name in _OF_HEALTH and not result.health):
           files.remove(out / name)
     result.table.write(out)
-    if not only_tables:
-      _write_beside(result, out, images_dir, pictures, read_picture, baselines, scored)
+    if only_tables:
+      return
+    write_statistics(out / STATISTICS_FILE, result.statistics)
+    files.write_text(out / "slices.csv", result.slices.as_csv())
+    if result.health:
+      files.write_text(out / "health.csv", health_csv(result.health))
+      files.write_text(out / "health.md", health_grid(result.health).markdown())
+    if scored is None or not _is_same(scored, out / PREDICTIONS_FILE):
+      _write_predictions(result, out / PREDICTIONS_FILE)
+    from xmcap.scoring import report
+
+    report.write_report(
+      out / "report.html",
+      {result.table.title or "captions": result},
+      images_dir=images_dir,
+      pictures=pictures,
+      read_picture=read_picture,
+      baselines=baselines,
+    )
 
 
 def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.Path]:
@@ -169,40 +166,16 @@ def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.
   return [out / name for name in names]
 
 
-def _write_beside(
-  result: Result,
-  out: pathlib.Path,
-  images_dir: str | os.PathLike | None,
-  pictures: str,
-  read_picture: Callable[[str], bytes] | None,
-  baselines: Mapping[str, tables.Table] | None,
-  scored: str | os.PathLike | None,
-) -> None:
-  """Writes all that stands beside the tables."""
-  from xmcap.scoring import report
-
-  write_scores(out / SCORES_FILE, result.scores)
-  files.write_text(out / "slices.csv", result.slices.as_csv())
-  if result.health:
-    files.write_text(out / "health.csv", health_csv(result.health))
-    files.write_text(out / "health.md", health_grid(result.health).markdown())
-  if scored is None or not _is_same(scored, out / PREDICTIONS_FILE):
-    predictions_lib.write_predictions(
-      out / PREDICTIONS_FILE,
-      (
-        (key, code, result.predictions[key][code])
-        for key, captions in result.references.items()
-        for code in captions
-        if code in result.scores
-      ),
-    )
-  report.write_report(
-    out / "report.html",
-    {result.table.title or "captions": result},
-    images_dir=images_dir,
-    pictures=pictures,
-    read_picture=read_picture,
-    baselines=baselines,
+def _write_predictions(result: Result, path: pathlib.Path) -> None:
+  """Writes the predictions that were scored, in the order of the references."""
+  predictions_lib.write_predictions(
+    path,
+    (
+      (key, code, result.predictions[key][code])
+      for key, captions in result.references.items()
+      for code in captions
+      if code in result.statistics
+    ),
   )
 
 
@@ -230,7 +203,7 @@ def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:
 
 
 def health_csv(of_language: Mapping[str, health.Health]) -> str:
-  """Returns the health of each language with every digit; empty where it cannot be said."""
+  """Returns the health of each language with every digit; empty where it is unknown."""
   return grid.write_csv(
     ["language", *health.MEASURES], [[code, *held.as_dict().values()] for code, held in of_language.items()]
   )

@@ -1,8 +1,4 @@
-"""Predicted captions: one caption an (image, language), checked against the references before scoring.
-
-JSONL, a line `{"image/key": ..., "language": ..., "caption": ...}`; or the results of COCO, which name no
-language; or a folder with one file of either kind a language, `el.jsonl` or `el.json`.
-"""
+"""Predicted captions: one caption an (image, language), matched with the references before scoring."""
 
 import json
 import os
@@ -11,24 +7,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import coco, files, layouts
+from xmcap.scoring import files, layouts
 from xmcap.scoring.inputs import Input, uncollected
 from xmcap.scoring.references import References
+from xmcap.terminal import shown
 
 
 class Unmatched(UsageError):
-  """References and predictions that do not fit together; the command says which files they are from."""
+  """References and predictions do not fit together; `output.score_files` adds which files they are from."""
 
 
 Predictions = dict[str, dict[str, str]]
 """Image key -> language code -> the caption (may be empty: the model said nothing)."""
 
 MISSING = ("refuse", "empty")
-"""What may be done about missing predictions."""
+"""The ways to treat missing predictions."""
 
-_MEMBERS = ("image/key", "language", "caption")
+_HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
 _SUFFIXES = (".jsonl", ".json")
-_CODES = {code: code for code in languages_lib.LANGUAGES}
 _FIRST_FEW = 3
 
 
@@ -36,8 +32,8 @@ def read_predictions(path: str | os.PathLike, language: str | None = None) -> Pr
   """Reads predictions in the order of the file; its content, not its name, says which layout it has.
 
   Args:
-    path: JSONL (also inside a zip archive), COCO results, or a folder of them, `CODE.jsonl` or `CODE.json`,
-      which are read in the order of the codes; files whose names begin with a dot are passed over.
+    path: plain JSONL, COCO results, or a folder of them, `CODE.jsonl` or `CODE.json`, which are read in the order of
+      the codes; files whose names begin with a dot are passed over.
     language: the code of captions that come without one; those that name theirs must agree.
 
   Raises:
@@ -65,8 +61,8 @@ def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathli
   except OSError as error:
     raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
   for entry in entries:
-    code, name = entry.stem, files.shown(entry.name)
-    if code not in _CODES or entry.suffix not in _SUFFIXES or not entry.is_file():
+    code, name = entry.stem, shown(entry.name)
+    if code not in languages_lib.LANGUAGES or entry.suffix not in _SUFFIXES or not entry.is_file():
       raise UsageError(
         f"{folder}: {name} is no file of one language's predictions (CODE.jsonl or CODE.json); remove it"
       )
@@ -85,19 +81,16 @@ def _read(path: str | os.PathLike, language: str | None, says: str, predictions:
   repeated = []
   empty = True
   with Input(path) as source:
-    if coco.is_results(source.head):
+    if layouts.is_results(source.head):
       rows, place = _of_coco(source, language), "as results[{}]"
     else:
-      rows, place = _of_jsonl(source, language, says), "on line {}"
+      rows, place = _of_lines(source, language, says), "on line {}"
     for number, key, code, caption in rows:
       empty = False
-      captions = predictions.get(key)
-      if captions is None:
-        predictions[key] = {code: caption}
-      elif code in captions:
-        repeated.append(f"{code} {files.shown(key)} {place.format(number)}")
-      else:
-        captions[code] = caption
+      captions = predictions.setdefault(key, {})
+      if code in captions:
+        repeated.append(f"{code} {shown(key)} {place.format(number)}")
+      captions[code] = caption
   if repeated:
     raise UsageError(
       f"{source.name}: {_count(repeated, 'prediction')} given twice ({_few(repeated)}); keep one an "
@@ -109,26 +102,18 @@ def _read(path: str | os.PathLike, language: str | None, says: str, predictions:
     )
 
 
-def _of_jsonl(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
+def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
   """Yields (line, image key, language, caption)."""
-  for number, row in source.rows(layouts.predictions):
-    if type(row) is layouts.Prediction:
-      key, named, caption = row.key, row.language, row.caption
-    else:
-      key, caption = row.get("image/key"), row.get("caption")
-      named = row.get("language", language)
-    if not (isinstance(key, str) and isinstance(named, str) and isinstance(caption, str)):
-      values = zip(_MEMBERS, (key, named, caption), strict=True)
-      member = next(name for name, value in values if not isinstance(value, str))
-      raise UsageError(
-        f"{source.name}, line {number}: '{member}' is missing or no text; a prediction is "
-        '{"image/key": ..., "language": ..., "caption": ...}'
-      )
-    code = _CODES.get(named)
-    if code is None:
-      files.check_language(named, f"{source.name}, line {number}")
+  for number, row in source.rows():
+    where = f"{source.name}, line {number}"
+    if language is not None:
+      row.setdefault("language", language)
+    key = layouts.text(row, "image/key", where, _HINT)
+    code = layouts.text(row, "language", where, _HINT)
+    caption = layouts.text(row, "caption", where, _HINT)
+    files.check_language(code, where)
     if language not in (None, code):
-      raise UsageError(f"{source.name}, line {number}: language is {code}, but {says} {language}; change one")
+      raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
     yield number, key, code, caption
 
 
@@ -136,21 +121,27 @@ def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, st
   """Yields (position, image key, language, caption)."""
   if language is None:
     raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
-  for position, key, caption in coco.read_results(source):
+  for position, key, caption in layouts.results(source):
     yield position, key, language, caption
 
 
 def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, str]]) -> None:
-  """Writes (image key, language, caption) rows, whole or not at all; constant memory.
+  """Writes (image key, language, caption) rows as plain JSONL, whole or not at all.
 
   Raises:
     XmcapError: the file cannot be written.
   """
   encode = json.JSONEncoder(ensure_ascii=False).encode
-  files.write_lines(path, (encode(dict(zip(_MEMBERS, row, strict=True))) + "\n" for row in rows))
+  files.write_lines(
+    path,
+    (
+      encode({"image/key": key, "language": language, "caption": caption}) + "\n"
+      for key, language, caption in rows
+    ),
+  )
 
 
-def check_predictions(
+def match_references(
   references: References,
   predictions: Predictions,
   languages: Sequence[str] | None = None,
@@ -158,7 +149,7 @@ def check_predictions(
 ) -> tuple[str, ...]:
   """Checks that there is exactly one prediction for each image and language with references.
 
-  An image without references in a language is not asked for in it, and a language without any is not scored;
+  An image without references in a language needs no prediction in it, and a language without any is not scored;
   a prediction for either is refused, since it could not be scored.
 
   Args:
@@ -196,9 +187,9 @@ def check_predictions(
 
 
 def check_missing(missing: str) -> None:
-  """Checks what is to be done about missing predictions; UsageError if it is none of `MISSING`."""
+  """Raises a UsageError if `missing` is none of `MISSING`."""
   if missing not in MISSING:
-    raise UsageError(f"--missing={files.shown(str(missing))}: choose {' or '.join(MISSING)}")
+    raise UsageError(f"--missing={shown(str(missing))}: choose {' or '.join(MISSING)}")
 
 
 def fill_missing(
@@ -207,45 +198,41 @@ def fill_missing(
   """Adds an empty caption wherever there are references in one of the languages but no prediction.
 
   Returns:
-    The predictions, a new dictionary if any was missing; and language -> how many were, only of those with any.
+    The predictions in a new dictionary; and language -> how many were missing, only of those with any.
   """
   filled, counts = dict(predictions), {}
   for language, key in _missing(references, predictions, languages):
     filled[key] = {**filled.get(key, {}), language: ""}
     counts[language] = counts.get(language, 0) + 1
-  return (filled, dict(sorted(counts.items()))) if counts else (predictions, {})
+  return filled, dict(sorted(counts.items()))
 
 
 def _refuse_missing(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
   missing = list(_missing(references, predictions, scored))
   if not missing:
     return
-  asked = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
+  wanted = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
   lacking = sorted({language for language, _ in missing})
   where = lacking[0] if len(lacking) == 1 else f"{len(lacking)} languages"
   raise Unmatched(
-    f"{len(missing):,} of {asked:,} predictions are missing, in {where} "
-    f"({_few([_shown(pair) for pair in missing])}); predict them, name the languages to score with "
-    "--languages, or score them as empty captions with --missing=empty"
+    f"{len(missing):,} of {wanted:,} predictions are missing, in {where} ({_few_pairs(missing)}); predict them, "
+    "name the languages to score with --languages, or score them as empty captions with --missing=empty"
   )
 
 
 def _refuse_extra(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
   wanted = set(scored)
-  extra = []
-  for key, captions in predictions.items():
-    asked = references.get(key, {})
-    if captions.keys() <= asked.keys() and all(asked.values()):
-      continue  # as it mostly is, and quicker to see
-    extra.extend((code, key) for code in captions if code in wanted and not asked.get(code))
+  extra = sorted(
+    (code, key)
+    for key, captions in predictions.items()
+    for code in captions
+    if code in wanted and not references.get(key, {}).get(code)
+  )
   if extra:
-    extra.sort()
     unknown = {key for _, key in extra if key not in references}
     raise Unmatched(
-      f"{_count(extra, 'prediction')} without references, {len(unknown):,} unknown "
-      f"image{'' if len(unknown) == 1 else 's'} among them "
-      f"({_few([_shown(pair) for pair in extra])}); remove them, or give the references that "
-      "belong to them"
+      f"{_count(extra, 'prediction')} without references, {_count(unknown, 'unknown image')} among them "
+      f"({_few_pairs(extra)}); remove them, or give the references that belong to them"
     )
 
 
@@ -256,20 +243,17 @@ def _missing(
   wanted = set(languages)
   for key, captions in references.items():
     given = predictions.get(key, {})
-    if captions.keys() <= given.keys():
-      continue  # as it mostly is, and quicker to see
     for language, texts in captions.items():
       if texts and language in wanted and language not in given:
         yield language, key
 
 
-def _count(items: Sequence, noun: str) -> str:
+def _count(items: Sequence | set, noun: str) -> str:
   return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def _shown(pair: tuple[str, str]) -> str:
-  language, key = pair
-  return f"{language} {files.shown(key)}"
+def _few_pairs(pairs: Sequence[tuple[str, str]]) -> str:
+  return _few([f"{language} {shown(key)}" for language, key in pairs])
 
 
 def _few(items: Sequence[str]) -> str:

@@ -3,16 +3,14 @@
 Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13 (percentile intervals); Koehn,
 "Statistical Significance Tests for Machine Translation Evaluation" (EMNLP 2004); approximate randomisation as
 in Riezler and Maxwell (2005). An image is drawn or exchanged in all languages at once, since its captions in
-36 languages rise and fall together: else the intervals of the means would be too narrow. Document frequencies
-are held fixed.
+36 languages are correlated: else the intervals of the means would be too narrow. Document frequencies are held fixed.
 """
 
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from xmcap.scoring import totals
-from xmcap.scoring.scores import Scores
+from xmcap.scoring.statistics import Statistics, joint_columns, joint_scores
 
 _CHUNK = 200  # resamples at once: 200 x 3,600 images take 6 MB
 
@@ -20,33 +18,33 @@ Samples = dict[str, dict[str, np.ndarray]]
 """Language code or mean -> metric -> float64 [resamples]."""
 
 
-def bootstrap(scores: Mapping[str, Scores], resamples: int, seed: int) -> Samples:
+def bootstrap(statistics: Mapping[str, Statistics], resamples: int, seed: int) -> Samples:
   """Returns the scores of resampled sets of images, drawn with replacement, the same for all languages.
 
   A language none of whose images were drawn has NaN there, and so have its means.
   """
-  _, columns = totals.columns(scores)
+  _, columns = joint_columns(statistics)
   rng = np.random.default_rng(seed)
   parts = []
   for count in _chunks(resamples):
     drawn = rng.integers(0, len(columns), (count, len(columns)))
     drawn += len(columns) * np.arange(count)[:, None]
     weights = np.bincount(drawn.ravel(), minlength=count * len(columns)).reshape(count, -1)
-    parts.append(totals.scores(scores, weights.astype(np.float64) @ columns))
+    parts.append(joint_scores(statistics, weights.astype(np.float64) @ columns))
   return _joined(parts)
 
 
 def exchanged(
-  first: Mapping[str, Scores], second: Mapping[str, Scores], resamples: int, seed: int
+  first: Mapping[str, Statistics], second: Mapping[str, Statistics], resamples: int, seed: int
 ) -> tuple[Samples, Samples]:
   """Returns the scores of two systems whose captions were exchanged for a random half of the images."""
-  (_, columns), (_, others) = totals.columns(first), totals.columns(second)
+  (_, columns), (_, others) = joint_columns(first), joint_columns(second)
   rng = np.random.default_rng(seed)
   parts: tuple[list[Samples], list[Samples]] = ([], [])
   for count in _chunks(resamples):
     moved = rng.integers(0, 2, (count, len(columns))).astype(np.float64) @ (others - columns)
-    parts[0].append(totals.scores(first, columns.sum(axis=0) + moved))
-    parts[1].append(totals.scores(second, others.sum(axis=0) - moved))
+    parts[0].append(joint_scores(first, columns.sum(axis=0) + moved))
+    parts[1].append(joint_scores(second, others.sum(axis=0) - moved))
   return _joined(parts[0]), _joined(parts[1])
 
 
@@ -59,10 +57,10 @@ def interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
   return float(low), float(high)
 
 
-def intervals(samples: Samples, level: float = 0.95) -> dict[str, dict[str, tuple[float, float]]]:
-  """Returns the interval of each language or mean, and metric."""
+def intervals(samples: Samples) -> dict[str, dict[str, tuple[float, float]]]:
+  """Returns the 95% interval of each language or mean, and metric."""
   return {
-    name: {metric: interval(values, level) for metric, values in of_name.items()}
+    name: {metric: interval(values) for metric, values in of_name.items()}
     for name, of_name in samples.items()
   }
 

@@ -1,4 +1,4 @@
-"""What scoring returns: the table, and all that stands behind it."""
+"""The result of scoring, and tables read back from `table.json`."""
 
 import dataclasses
 import functools
@@ -12,14 +12,15 @@ from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References, locales_of
-from xmcap.scoring.scores import Scores
 from xmcap.scoring.signature import Signature
+from xmcap.scoring.statistics import Statistics
 from xmcap.storage import outputs, strict_json
+from xmcap.terminal import shown
 
 MAX_TABLE = 16 << 20
 """Bytes of the largest `table.json` that is read; one of 36 languages in all metrics takes 30 thousand."""
 
-_LARGEST = 1e12
+_LARGEST = 1e12  # beyond any score, and safe to turn into a float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Result:
 
   Attributes:
     table: the scores of the languages, their means, and the signature.
-    scores: language code -> scores of its images.
-    references: what was scored against, as given (the subset, where one was chosen).
+    statistics: language code -> statistics of its images.
+    references: what was scored against (the subset, where one was chosen).
     predictions: what was scored, missing ones filled in.
     health: language code -> health of its captions; {} unless asked for.
     words: language code -> the words that the metrics saw; {} unless kept.
@@ -37,7 +38,7 @@ class Result:
   """
 
   table: tables.Table
-  scores: dict[str, Scores]
+  statistics: dict[str, Statistics]
   references: References
   predictions: Predictions
   health: dict[str, Health] = dataclasses.field(default_factory=dict)
@@ -47,29 +48,27 @@ class Result:
   @functools.cached_property
   def slices(self) -> slices_lib.Slices:
     """Scores by region of the image, by group of languages and by script."""
-    return slices_lib.of(self.scores, locales_of(self.references))
+    return slices_lib.of(self.statistics, locales_of(self.references))
 
 
 def read_table(path: str | os.PathLike) -> tables.Table:
-  """Reads `table.json`: its signature, title, scores, intervals and notes, but no columns beside nor notes on them.
-
-  Raises:
-    UsageError: the file cannot be read, or holds something else.
-  """
+  """Reads `table.json`, but for columns beside and notes on them; UsageError if it is none."""
   value = _read_object(path)
   signature, title, notes = value.get("signature"), value.get("title", ""), value.get("notes", [])
   rows = _rows(value, path)
-  names = {frozenset(row) for row in rows.values()}
-  if (
-    not isinstance(signature, str)
-    or not isinstance(title, str)
-    or not isinstance(notes, list)
-    or not all(isinstance(note, str) for note in notes)
-    or len(names) > 1
-    or not names.pop() - {*tables.COUNTS}
-  ):
+  columns = {frozenset(row) for row in rows.values()}
+  names = set().union(*columns)
+  is_table = (
+    isinstance(signature, str)
+    and isinstance(title, str)
+    and isinstance(notes, list)
+    and all(isinstance(note, str) for note in notes)
+    and len(columns) == 1
+    and names > names & {*tables.COUNTS}
+  )
+  if not is_table:
     raise UsageError(f"{path}: no table of xmcap score; write it anew")
-  if any(name not in {*tables.COUNTS, *metrics.METRICS} for row in rows.values() for name in row):
+  if not names <= {*tables.COUNTS, *metrics.METRICS}:
     raise UsageError(f"{path}: a metric that this version does not know; score again")
   _signature(value, path)
   table = tables.Table.of_rows(signature, rows, title, intervals=_intervals(value, path), notes=tuple(notes))
@@ -77,12 +76,13 @@ def read_table(path: str | os.PathLike) -> tables.Table:
 
 
 def read_signature(path: str | os.PathLike) -> Signature:
-  """Returns the signature of `table.json`.
-
-  Raises:
-    UsageError: the file cannot be read, or holds none.
-  """
+  """Returns the signature of `table.json`; UsageError if there is none."""
   return _signature(_read_object(path), path)
+
+
+def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
+  """Returns language code -> {name: number} of `table.json`; UsageError if it holds something else."""
+  return _rows(_read_object(path), path)
 
 
 def _signature(value: dict, path: str | os.PathLike) -> Signature:
@@ -92,21 +92,12 @@ def _signature(value: dict, path: str | os.PathLike) -> Signature:
     raise UsageError(f"{path}: {error}") from None
 
 
-def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
-  """Returns language code -> {name: number} of `table.json`; a score with an interval is the score.
-
-  Raises:
-    UsageError: the file cannot be read, or holds something else; the message says what, and where.
-  """
-  return _rows(_read_object(path), path)
-
-
 def _rows(value: dict, path: str | os.PathLike) -> dict[str, dict[str, float]]:
-  languages_of = value.get("languages")
-  if not isinstance(languages_of, dict) or not languages_of:
+  of_languages = value.get("languages")
+  if not isinstance(of_languages, dict) or not of_languages:
     raise UsageError(f"{path}: no object 'languages' with scores; name a folder that xmcap score wrote")
   rows: dict[str, dict[str, float]] = {}
-  for language, row in languages_of.items():
+  for language, row in of_languages.items():
     files.check_language(language, str(path))
     if not isinstance(row, dict):
       raise UsageError(f"{path}, '{language}': not an object of scores; write it anew with xmcap score")
@@ -115,7 +106,7 @@ def _rows(value: dict, path: str | os.PathLike) -> dict[str, dict[str, float]]:
       score = cell.get("score") if isinstance(cell, dict) else cell
       if not _is_number(score) or (name in tables.COUNTS and not isinstance(score, int)):
         raise UsageError(
-          f"{path}, '{language}': '{files.shown(name)}' is no number; write it anew with xmcap score"
+          f"{path}, '{language}': '{shown(name)}' is no number; write it anew with xmcap score"
         )
       rows[language][name] = score
   return rows
@@ -133,14 +124,13 @@ def _intervals(value: dict, path: str | os.PathLike) -> dict[str, dict[str, tabl
         ends = cell.get("low"), cell.get("high")
         if not all(map(_is_number, ends)):
           raise UsageError(
-            f"{path}, '{files.shown(name)}': '{files.shown(metric)}' has no interval; write it anew with xmcap score"
+            f"{path}, '{shown(name)}': '{shown(metric)}' has no interval; write it anew with xmcap score"
           )
         intervals.setdefault(name, {})[metric] = ends
   return intervals
 
 
 def _is_number(value: object) -> bool:
-  # No score is near the limit, which keeps whole numbers to those that a float can be made of.
   return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 

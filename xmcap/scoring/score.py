@@ -1,7 +1,6 @@
-"""Predictions and references in, scores with everything that stands behind them out."""
+"""Predictions and references in, a result out: the table, and the statistics that it stands on."""
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 
@@ -9,20 +8,20 @@ import xmcap
 from xmcap.errors import UsageError
 from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import health as health_lib
-from xmcap.scoring import language, options, resampling, subsets, tables, tokenizers
+from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import options, resampling, subsets, tables, tokenizers, workers
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.result import Result
-from xmcap.scoring.scores import Scores
 from xmcap.scoring.signature import METRIC, Signature, of_images
-from xmcap.scoring.workers import Workers
+from xmcap.scoring.statistics import Statistics
 
 METRICS = ("cider", "cider_d")
-"""What is measured unless a user says otherwise."""
+"""The metrics of a table unless a user names others."""
 
 
 def score(
@@ -40,7 +39,7 @@ def score(
   seed: int = 0,
   health: bool = False,
   keep: str | Sequence[str] = (),
-  workers: Workers | None = None,
+  processes: int = 1,
 ) -> Result:
   """Scores captions of images against their references, language by language.
 
@@ -58,9 +57,9 @@ def score(
       of the table says how many were.
     bootstrap: number of resamples of 95% intervals; 0: none.
     seed: of the resamples.
-    health: whether to look at the captions' health.
-    keep: what the result shall hold beside the scores: `words`, `document_frequency`.
-    workers: processes that share the languages; None: this one alone.
+    health: whether to measure the captions' health.
+    keep: what the result holds beside the statistics: `words`, `document_frequency`.
+    processes: that share the languages.
 
   Raises:
     Unmatched: predictions are missing or left over, or there is nothing to score; a UsageError.
@@ -68,108 +67,96 @@ def score(
     XmcapError: a word segmenter or another package is not installed.
   """
   options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, keep, title)
-  languages, metrics, keep = (
-    options.language_codes(languages),
-    options.metric_names(metrics),
-    options.kept(keep),
-  )
+  metrics, kept = options.metric_names(metrics), options.kept(keep)
   if not isinstance(references, References):
     captions_lib.check_references(references)
   captions_lib.check_predictions(predictions)
-  chosen = None
+  subset_label = "all"
   if subset:
     chosen = subsets.choose(subset, references)
+    subset_label = chosen.label
     predictions = subsets.take_predictions(predictions, references, chosen.keys)
     references = subsets.take(references, chosen.keys)
-  scored = predictions_lib.check_predictions(references, predictions, languages, missing)
-  filled: dict[str, int] = {}
+  scored = predictions_lib.match_references(
+    references, predictions, options.language_codes(languages), missing
+  )
+  notes = []
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
+    notes += _missing_notes(filled)
   _check_frequencies(document_frequencies, scored)
-  tokenized = _tokenized(references, tokenizer, scored[0])
+  captions = _by_language(references, predictions, scored, tokenizer)
 
-  columns = _columns(references, predictions, scored)
-
-  def job(code: str) -> language.Job:
-    keys, hypotheses, texts = columns[code]
-    return language.Job(
-      code,
-      keys,
-      hypotheses,
-      texts,
-      None if tokenized is None else [tokenized[key][code] for key in keys],
-      metrics=metrics,
-      tokenizer=tokenizer,
-      document_frequency=None if document_frequencies is None else document_frequencies[code],
-      health=health,
-      keep=keep,
+  def score_one(code: str) -> language_lib.Scored:
+    frequency = None if document_frequencies is None else document_frequencies[code]
+    return language_lib.score_language(
+      code, captions[code], metrics, tokenizer, frequency, health=health, keep=kept
     )
 
-  cost = functools.partial(language.cost, tokenizer=tokenizer)
-  found = (workers or Workers()).map(language.score_language, scored, cost, job)
-  of_language = {
-    code: dataclasses.replace(result, scores=dataclasses.replace(result.scores, keys=tuple(columns[code][0])))
-    for code, result in zip(scored, found, strict=True)
-  }
-  scores = {code: result.scores for code, result in of_language.items()}
+  # The languages that need a segmenter take longest, so they come first.
+  slowest_first = sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS)
+  found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
+  of_language = {code: found[code] for code in scored}
 
-  signature = _signature(
-    (metrics, tokenizer),
-    of_language,
-    missing,
-    chosen.label if chosen else "all",
-    (bootstrap, seed),
-    bool(document_frequencies),
+  statistics = {
+    code: Statistics(tuple(captions[code].keys), outcome.values, outcome.num_references)
+    for code, outcome in of_language.items()
+  }
+  if document_frequencies is None:
+    notes += _single_image_notes(statistics, metrics)
+  signature = Signature(
+    {
+      **{f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in metrics},
+      **_signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies)),
+      **_signature_of_images(of_language, statistics),
+      "subset": subset_label,
+      "missing": missing,
+      **(_signature_of_bootstrap(bootstrap, seed) if bootstrap else {}),
+      "xmcap": xmcap.__version__,
+    }
   )
-  samples = resampling.bootstrap(scores, bootstrap, seed) if bootstrap else {}
+  samples = resampling.bootstrap(statistics, bootstrap, seed) if bootstrap else {}
   table = tables.Table.of_rows(
     str(signature),
-    {code: of_scores.row() for code, of_scores in scores.items()},
+    {code: held.row() for code, held in statistics.items()},
     title,
     intervals=resampling.intervals(samples),
-    notes=(*_notes(filled), *_single_image_notes(scores, metrics, document_frequencies)),
+    notes=tuple(notes),
   )
   return Result(
     table,
-    scores,
+    statistics,
     references if isinstance(references, References) else References(references),
     predictions,
-    _health(of_language, predictions) if health else {},
-    {code: result.words for code, result in of_language.items() if result.words is not None},
-    {
-      code: result.document_frequency
-      for code, result in of_language.items()
-      if result.document_frequency is not None
-    },
+    _health(of_language, captions) if health else {},
+    {code: outcome.words for code, outcome in of_language.items() if outcome.words},
+    {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )
 
 
-def _columns(
-  references: Mapping[str, Mapping[str, Sequence[str]]], predictions: Predictions, scored: Sequence[str]
-) -> dict[str, tuple[list[str], list[str], list[Sequence[str]]]]:
-  """Returns language -> image keys, hypotheses, references, in one pass over images that lie far apart in memory."""
-  columns: dict[str, tuple[list[str], list[str], list[Sequence[str]]]] = {
-    code: ([], [], []) for code in scored
-  }
-  for key, captions in references.items():
-    given = predictions.get(key, {})
-    for code, texts in captions.items():
-      if texts and code in columns:
-        keys, hypotheses, held = columns[code]
-        keys.append(key)
-        hypotheses.append(given[code])
-        held.append(texts)
-  return columns
-
-
-def _tokenized(references: Mapping, tokenizer: str, language: str) -> Mapping | None:
-  """Returns the words that the release gives, where the tokeniser asks for them."""
-  if not tokenizers.get(tokenizer, language).needs_tokenized:
-    return None
-  tokenized = references_lib.tokenized_of(references)
-  if not tokenized:
-    raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
-  return tokenized
+def _by_language(
+  references: Mapping[str, Mapping[str, Sequence[str]]],
+  predictions: Predictions,
+  scored: Sequence[str],
+  tokenizer: str,
+) -> dict[str, language_lib.Captions]:
+  """Returns language -> its captions, with the released words if the tokeniser needs them."""
+  tokenized = None
+  if tokenizers.get(tokenizer, scored[0]).needs_tokenized:
+    tokenized = references_lib.tokenized_of(references)
+    if not tokenized:
+      raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
+  found = {code: language_lib.Captions(tokenized=None if tokenized is None else []) for code in scored}
+  for key, of_image in references.items():
+    for code, texts in of_image.items():
+      if texts and code in found:
+        captions = found[code]
+        captions.keys.append(key)
+        captions.hypotheses.append(predictions[key][code])
+        captions.references.append(texts)
+        if tokenized is not None:
+          captions.tokenized.append(tokenized[key][code])
+  return found
 
 
 def _check_frequencies(
@@ -180,7 +167,7 @@ def _check_frequencies(
       raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
 
 
-def _notes(filled: Mapping[str, int]) -> list[str]:
+def _missing_notes(filled: Mapping[str, int]) -> list[str]:
   if not filled:
     return []
   total = sum(filled.values())
@@ -188,13 +175,9 @@ def _notes(filled: Mapping[str, int]) -> list[str]:
   return [f"{total:,} missing prediction{'' if total == 1 else 's'} scored as empty captions: {where}"]
 
 
-def _single_image_notes(
-  scores: Mapping[str, Scores],
-  metrics: Sequence[str],
-  document_frequencies: Mapping[str, DocumentFrequency] | None,
-) -> list[str]:
-  single = [code for code, held in scores.items() if len(held.keys) == 1]
-  if not single or document_frequencies is not None or not {"cider", "cider_d"} & set(metrics):
+def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> list[str]:
+  single = [code for code, of_language in statistics.items() if len(of_language.keys) == 1]
+  if not single or not {"cider", "cider_d"} & set(metrics):
     return []
   return [
     f"CIDEr over a single image is 0 by definition, as each n-gram is in every image: {', '.join(single)}; give "
@@ -203,50 +186,47 @@ def _single_image_notes(
 
 
 def _health(
-  of_language: Mapping[str, language.Scored], predictions: Predictions
+  of_language: Mapping[str, language_lib.Scored], captions: Mapping[str, language_lib.Captions]
 ) -> dict[str, health_lib.Health]:
-  captions = {
-    code: {key: predictions[key][code] for key in result.scores.keys} for code, result in of_language.items()
-  }
-  copies = health_lib.copies(captions)
-  return {code: dataclasses.replace(result.health, copy=copies[code]) for code, result in of_language.items()}
+  copies = health_lib.copies(
+    {code: dict(zip(held.keys, held.hypotheses, strict=True)) for code, held in captions.items()}
+  )
+  return {code: dataclasses.replace(held.health, copy=copies[code]) for code, held in of_language.items()}
 
 
-def _signature(
-  measured: tuple[tuple[str, ...], str],
-  of_language: Mapping[str, language.Scored],
-  missing: str,
-  subset: str,
-  bootstrap: tuple[int, int],
-  from_file: bool,
-) -> Signature:
-  names, tokenizer = measured
-  scored = tuple(of_language)
-  keys = {key for result in of_language.values() for key in result.scores.keys}
-  num_references = sum(result.scores.num_references for result in of_language.values())
+def _signature_of_words(
+  of_language: Mapping[str, language_lib.Scored], tokenizer: str, from_file: bool
+) -> dict[str, str]:
   versions: dict[str, list[str]] = {}
-  for code, result in of_language.items():
-    versions.setdefault(result.tokenizer, []).append(code)
+  for code, outcome in of_language.items():
+    versions.setdefault(outcome.tokenizer, []).append(code)
   words = ",".join(
     f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
     for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
   )
-  frequencies = "".join(f"{code}:{result.fingerprint}\n" for code, result in of_language.items())
-  references = "".join(f"{code}:{result.references}\n" for code, result in of_language.items())
-  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in names}
-  parts |= {
+  frequencies = "".join(f"{code}:{held.document_frequency_hash}\n" for code, held in of_language.items())
+  return {
     "document_frequency": f"{'file' if from_file else 'corpus'}#{_hash(frequencies)}",
     "tokenizer": f"{tokenizer}-{words}",
-    "normalization": tokenizers.get(tokenizer, scored[0]).normalization,
-    "languages": " ".join(scored),
+    "normalization": tokenizers.get(tokenizer, next(iter(of_language))).normalization,
+  }
+
+
+def _signature_of_images(
+  of_language: Mapping[str, language_lib.Scored], statistics: Mapping[str, Statistics]
+) -> dict[str, str]:
+  keys = {key for held in statistics.values() for key in held.keys}
+  num_references = sum(held.num_references for held in statistics.values())
+  references = "".join(f"{code}:{held.references_hash}\n" for code, held in of_language.items())
+  return {
+    "languages": " ".join(statistics),
     "images": of_images(keys),
     "references": f"{num_references}#{_hash(references)}",
-    "subset": subset,
-    "missing": missing,
   }
-  if bootstrap[0]:
-    parts["bootstrap"] = f"{bootstrap[0]},seed={bootstrap[1]},level=95%,document_frequency=fixed"
-  return Signature({**parts, "xmcap": xmcap.__version__})
+
+
+def _signature_of_bootstrap(resamples: int, seed: int) -> dict[str, str]:
+  return {"bootstrap": f"{resamples},seed={seed},level=95%,document_frequency=fixed"}
 
 
 def _hash(text: str) -> str:

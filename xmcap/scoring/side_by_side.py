@@ -5,10 +5,10 @@ import pathlib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring import predictions as predictions_lib
-from xmcap.scoring import references as references_lib
 from xmcap.scoring import subsets
 from xmcap.scoring.comparison import Comparison
+from xmcap.scoring.predictions import Predictions, read_predictions
+from xmcap.scoring.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.signature import Signature
 from xmcap.scoring.significance import System
@@ -29,9 +29,9 @@ def write(
 
   Args:
     out: the folder.
-    systems: name -> what `read_system` read.
+    systems: name -> result of `read_system`.
     folders: name -> where it was read from; `predictions.jsonl` there holds the captions.
-    references: what they were scored against.
+    references: file of what they were scored against.
     comparison: their differences.
     language, images_dir, pictures: as in `score_files`.
 
@@ -42,27 +42,14 @@ def write(
   from xmcap.scoring import report
 
   report.pictures.check(pictures, images_dir)
-  held = references_lib.read_references(references, language=language)
+  held = read_references(references, language=language)
   results = {}
   for name, system in systems.items():
-    scored = {key for of_language in system.scores.values() for key in of_language.keys}
-    path = pathlib.Path(folders[name]) / "predictions.jsonl"
-    predicted = predictions_lib.read_predictions(path)
-    # Where a file in its own folder was scored, what it lacked was not filled in there.
-    filled = Signature.parse(system.table.signature).parts.get("missing") == "empty"
-    for code, of_language in system.scores.items():
-      for key in of_language.keys:
-        if code not in held.get(key, {}):
-          raise UsageError(
-            f"{references}: no {code} reference of {key}, which {folders[name]} was scored against"
-          )
-        if code in predicted.get(key, {}):
-          continue
-        if filled:
-          predicted.setdefault(key, {})[code] = ""
-        else:
-          raise UsageError(f"{path}: no {code} caption of {key}; score {name} again")
-    results[name] = Result(system.table, system.scores, subsets.take(held, scored), predicted)
+    path = pathlib.Path(folders[name], "predictions.jsonl")
+    predicted = read_predictions(path)
+    _check_scored(system, held, predicted, references, path)
+    images = {key for of_language in system.statistics.values() for key in of_language.keys}
+    results[name] = Result(system.table, system.statistics, subsets.take(held, images), predicted)
   report.write_report(
     pathlib.Path(out) / "report.html",
     results,
@@ -70,3 +57,27 @@ def write(
     pictures=pictures,
     comparison=comparison,
   )
+
+
+def _check_scored(
+  system: System,
+  references: References,
+  predicted: Predictions,
+  references_file: str | os.PathLike,
+  predictions_file: pathlib.Path,
+) -> None:
+  """Checks that all that was scored is there; missing predictions that were scored as empty ones are filled in."""
+  empty_if_missing = Signature.parse(system.table.signature).parts.get("missing") == "empty"
+  for code, of_language in system.statistics.items():
+    for key in of_language.keys:
+      if code not in references.get(key, {}):
+        raise UsageError(
+          f"{references_file}: no {code} reference of {key}, which {predictions_file.parent} was scored against"
+        )
+      if code in predicted.get(key, {}):
+        continue
+      if not empty_if_missing:
+        raise UsageError(
+          f"{predictions_file}: no {code} caption of {key}; score {predictions_file.parent} again"
+        )
+      predicted.setdefault(key, {})[code] = ""

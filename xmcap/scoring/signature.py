@@ -1,6 +1,6 @@
-"""The signature of a score: everything that decides about the number, so that it can be had again.
+"""The signature of a score: everything that decides about the number, so that it can be reproduced.
 
-The idea is sacreBLEU's (Post, WMT 2018); the parts are those that move scores of captions.
+The idea is sacreBLEU's (Post, WMT 2018).
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 METRIC = "metric."
-"""Begins the name of a part that holds a metric's parameters."""
+"""Prefix of the name of a part that holds a metric's parameters."""
 
 _SHORT_NAMES = {
   "document_frequency": "df",
@@ -26,8 +26,8 @@ _SHORT_NAMES = {
   "xmcap": "v",
 }
 _LONGEST_SHORT_VALUE = 14
-# Two tables that differ in these only still hold comparable numbers: intervals are drawn anew by `compare`, what a
-# new version counts in another way, a rule's own number says, and what was missing, the notes of a table.
+# Tables that differ in these alone are comparable: `compare` resamples anew, metrics and tokenisers have versions of
+# their own, and the notes of a table say what was missing.
 _IMMATERIAL = frozenset({"bootstrap", "missing", "xmcap"})
 _LONGEST_DIFFERENCE = 120
 
@@ -55,11 +55,7 @@ class Signature:
 
   @classmethod
   def parse(cls, text: str) -> "Signature":
-    """Reads the long form.
-
-    Raises:
-      UsageError: the text is no signature.
-    """
+    """Reads the long form; UsageError if the text is none."""
     parts = dict(part.partition(":")[::2] for part in text.split("|"))
     if len(parts) != text.count("|") + 1 or not all(parts.values()) or "tokenizer" not in parts:
       raise UsageError(f"'{shown(text)}' is no signature of xmcap; score again with xmcap score")
@@ -80,7 +76,7 @@ class Signature:
     ]
 
   def _decisive(self, name: str) -> str | None:
-    """Returns what of a part decides about numbers: of document frequencies their hash, not where they came from."""
+    """Returns the value of a part; of document frequencies their hash, not where they came from."""
     value = self.parts.get(name)
     return value.partition("#")[2] if value is not None and name == "document_frequency" else value
 
@@ -93,12 +89,12 @@ def of_images(keys: Iterable[str]) -> str:
 
 
 def shortened(differences: Sequence[str]) -> list[str]:
-  """Returns `Signature.differences` for a note: of one that is too long to be read, the part's name alone."""
+  """Returns `Signature.differences` for a note, with the part's name alone where one is too long to read."""
   return [text if len(text) <= _LONGEST_DIFFERENCE else text.partition(":")[0] for text in differences]
 
 
 def _head(name: str, value: str) -> str:
-  """Returns what stands before the first detail; of languages, how many there are."""
+  """Returns the value up to the first detail; of languages, how many there are."""
   if name == "languages":
     return str(len(value.split()))
   for end in "[#=;(, -":

@@ -1,11 +1,11 @@
-"""Which of two systems is better, in which languages, and how sure that is.
+"""Significance of the differences between systems, language by language.
 
-For each language and both means: the difference, its 95% interval by the paired bootstrap, and the p-values of
-two tests, both two-sided; images are resampled in all languages at once (see resampling.py).
+For each language and mean: the difference, its 95% interval by the paired bootstrap, and the p-values of two two-sided
+tests; images are resampled in all languages at once (see resampling.py).
 - Paired bootstrap (Koehn, EMNLP 2004): how often a resampled difference is as far from the difference as that
   is from 0.
 - Approximate randomisation (Riezler and Maxwell, 2005): how often exchanging the two systems' captions of
-  random images gives as large a difference. The stricter test; Holm's correction over languages is on its p.
+  random images gives as large a difference. This is the stricter test; its p gets Holm's correction over languages.
 """
 
 import dataclasses
@@ -21,17 +21,17 @@ from xmcap.errors import UsageError
 from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
 from xmcap.scoring.result import Result, read_table
-from xmcap.scoring.scores import Scores
-from xmcap.scoring.scores_file import SCORES_FILE, read_scores
 from xmcap.scoring.signature import Signature, of_images
+from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics_file import STATISTICS_FILE, read_statistics
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
-  """What is compared: a table, and the scores of its images by language."""
+  """A system to compare: its table, and the statistics of its images by language."""
 
   table: tables.Table
-  scores: dict[str, Scores]
+  statistics: dict[str, Statistics]
 
 
 def compare(
@@ -43,8 +43,8 @@ def compare(
   """Compares systems that were scored on the same images, each with the first.
 
   Args:
-    systems: name -> what `score` returned, or `read_system` read; the first is the baseline.
-    metrics: names; None: the metric that stands for all in the baseline's table.
+    systems: name -> result of `score` or `read_system`; the first is the baseline.
+    metrics: names; None: the primary metric of the baseline's table.
     resamples: of each test.
     seed: of the resamples; the same for every system.
 
@@ -64,14 +64,14 @@ def compare(
   metrics = options.metric_names(metrics) if metrics else (baseline.table.primary,)
   for system, held in systems.items():
     _check(name, baseline.table, system, held.table, metrics)
-    for code, of_language in baseline.scores.items():
-      if set(held.scores[code].keys) != set(of_language.keys):
+    for code, of_language in baseline.statistics.items():
+      if set(held.statistics[code].keys) != set(of_language.keys):
         raise UsageError(f"{name} and {system} were scored on other images in '{code}': score both again")
-  first = _only(baseline.scores, metrics)
+  first = _only(baseline.statistics, metrics)
   drawn = resampling.bootstrap(first, resamples, seed)
   rows: list[Difference] = []
   for system, held in others:
-    second = _only(held.scores, metrics)
+    second = _only(held.statistics, metrics)
     redrawn = resampling.bootstrap(second, resamples, seed)
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
@@ -88,25 +88,25 @@ def read_system(folder: str | os.PathLike) -> System:
   """Reads a folder that `xmcap score` wrote.
 
   Raises:
-    UsageError: it holds no table and scores of xmcap, or the two do not belong together.
+    UsageError: it holds no table and statistics of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
   table = read_table(folder / "table.json")
-  if not (folder / SCORES_FILE).exists():
+  if not (folder / STATISTICS_FILE).exists():
     raise UsageError(
-      f"{folder}: no {SCORES_FILE} in it, as it was written with --only_tables; score again without it"
+      f"{folder}: no {STATISTICS_FILE} in it, as it was written with --only_tables; score again without it"
     )
-  scores = read_scores(folder / SCORES_FILE)
-  images = {key for of_language in scores.values() for key in of_language.keys}
+  statistics = read_statistics(folder / STATISTICS_FILE)
+  images = {key for of_language in statistics.values() for key in of_language.keys}
   if Signature.parse(table.signature).parts.get("images") != of_images(images) or not _same_rows(
-    table.rows, {code: of_language.row() for code, of_language in scores.items()}
+    table.rows, {code: of_language.row() for code, of_language in statistics.items()}
   ):
-    raise UsageError(f"{folder}: table.json and {SCORES_FILE} are of different runs; score again")
-  return System(table, {code: scores[code] for code in table.rows})
+    raise UsageError(f"{folder}: table.json and {STATISTICS_FILE} are of different runs; score again")
+  return System(table, {code: statistics[code] for code in table.rows})
 
 
 def _same_rows(rows: Mapping[str, Mapping[str, float]], others: Mapping[str, Mapping[str, float]]) -> bool:
-  """Whether two tables hold the same, but for the last digits, which another machine may add up to otherwise."""
+  """Whether two tables are equal but for the last digits, in which machines may differ."""
   return rows.keys() == others.keys() and all(
     row.keys() == others[code].keys()
     and all(math.isclose(value, others[code][name], rel_tol=1e-9) for name, value in row.items())
@@ -132,10 +132,10 @@ def _check(
     )
 
 
-def _only(scores: Mapping[str, Scores], metrics: Sequence[str]) -> dict[str, Scores]:
+def _only(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> dict[str, Statistics]:
   return {
-    code: dataclasses.replace(held, statistics={name: held.statistics[name] for name in metrics})
-    for code, held in scores.items()
+    code: dataclasses.replace(held, values={name: held.values[name] for name in metrics})
+    for code, held in statistics.items()
   }
 
 
@@ -152,7 +152,7 @@ def _difference(
   difference = scores[1] - scores[0]
   resampled = drawn[1][name][metric] - drawn[0][name][metric]
   swapped = exchanged[1][name][metric] - exchanged[0][name][metric]
-  held = baseline.scores.get(name)
+  held = baseline.statistics.get(name)
   p = _p(swapped, difference)
   return Difference(
     system,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from xmcap import languages
-from xmcap.scoring import grid, tables, totals
-from xmcap.scoring.scores import Scores
+from xmcap.scoring import grid, tables
+from xmcap.scoring.statistics import Statistics, joint_columns, joint_scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +24,7 @@ class Slices:
   groups: dict[str, dict[str, float]]
 
   def as_csv(self) -> str:
-    """Returns a row a slice and language: slice, language (empty for groups), languages (how many a group has), images
-    (of a language in a region), metrics.
-    """
+    """Returns a row a slice and language: slice, language (empty for groups), languages of a group, images, metrics."""
     names = [name for name in next(iter(self.groups.values())) if name != "languages"]
     rows = [
       [group, None, scores["languages"], None, *(scores[name] for name in names)]
@@ -41,29 +39,29 @@ class Slices:
     return grid.write_csv(["slice", "language", "languages", "images", *names], rows)
 
 
-def of(scores: Mapping[str, Scores], locales: Mapping[str, str]) -> Slices:
-  """Returns the slices of image scores.
+def of(statistics: Mapping[str, Statistics], locales: Mapping[str, str]) -> Slices:
+  """Returns the slices of the statistics.
 
   Args:
-    scores: language code -> scores of its images.
+    statistics: language code -> statistics of its images.
     locales: image key -> `image/locale`; images without one are in no region.
   """
-  return Slices(_regions(scores, locales), _groups(scores))
+  return Slices(_regions(statistics, locales), _groups(statistics))
 
 
 def _regions(
-  scores: Mapping[str, Scores], locales: Mapping[str, str]
+  statistics: Mapping[str, Statistics], locales: Mapping[str, str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-  keys, columns = totals.columns(scores)
+  keys, columns = joint_columns(statistics)
   regions = sorted({locales[key] for key in keys if locales.get(key)})
   if not regions:
     return {}
   of_key = np.array([locales.get(key, "") for key in keys])
   members = np.stack([of_key == region for region in regions]).astype(np.float64)
   sums = members @ columns
-  found = totals.scores(scores, sums)
+  found = joint_scores(statistics, sums)
   images, first = {}, 0
-  for code, of_language in scores.items():
+  for code, of_language in statistics.items():
     images[code] = sums[:, first].astype(np.int64).tolist()  # the first of a language's columns is ones
     first += of_language.columns.shape[1]
   return {
@@ -79,13 +77,13 @@ def _regions(
   }
 
 
-def _groups(scores: Mapping[str, Scores]) -> dict[str, dict[str, float]]:
+def _groups(statistics: Mapping[str, Statistics]) -> dict[str, dict[str, float]]:
   members: dict[str, list[str]] = {}
-  for code in scores:
+  for code in statistics:
     language = languages.get(code)
     members.setdefault(f"group:{language.group}", []).append(code)
     members.setdefault(f"script:{language.script}", []).append(code)
-  rows = {code: of_language.row() for code, of_language in scores.items()}
+  rows = {code: of_language.row() for code, of_language in statistics.items()}
   return {
     name: {
       "languages": len(codes),

@@ -11,10 +11,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References, locales_of, tokenized_of
+from xmcap.terminal import shown
 
 _DRAW = "xm600:"
 _SIZE = 600
@@ -36,17 +36,13 @@ class Subset:
 
 
 def check(spec: str | os.PathLike) -> None:
-  """Checks what can be seen before the references are read.
-
-  Raises:
-    UsageError: SEED is no whole number, or there is no such file.
-  """
+  """Raises a UsageError if SEED is no whole number, or there is no such file."""
   spec = os.fspath(spec)
   if spec.startswith(_DRAW):
-    _seed(spec)
+    _check_seed(spec)
   elif not os.path.exists(spec):
     raise UsageError(
-      f"--subset={files.shown(spec, limit=500)}: no such file of image keys; to draw {_SIZE} images give "
+      f"--subset={shown(spec, limit=500)}: no such file of image keys; to draw {_SIZE} images give "
       f"{_DRAW}SEED, such as {_DRAW}7"
     )
 
@@ -68,7 +64,8 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> Subset:
   if spec.startswith(_DRAW):
     return _drawn(spec, references)
   keys = tuple(sorted(_read_keys(spec, references)))
-  return Subset(keys, f"file#{hashlib.sha256(chr(10).join(keys).encode()).hexdigest()[:16]}")
+  digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()
+  return Subset(keys, f"file#{digest[:16]}")
 
 
 def take(references: References, keys: Collection[str]) -> References:
@@ -85,9 +82,9 @@ def take(references: References, keys: Collection[str]) -> References:
 def take_predictions(
   predictions: Predictions, references: Mapping[str, object], keys: Collection[str]
 ) -> Predictions:
-  """Leaves out the predictions of known images that are not chosen.
+  """Leaves out the predictions of images that have references and are not chosen.
 
-  Those of unknown images stay, so that `check_predictions` finds them as it does without a subset.
+  Those of unknown images stay, so that `match_references` finds them as it does without a subset.
 
   Args:
     predictions: image key -> language -> caption.
@@ -99,7 +96,7 @@ def take_predictions(
 
 
 def _drawn(spec: str, keys: Collection[str]) -> Subset:
-  label = f"{_DRAW}{_seed(spec)}"
+  label = f"{_DRAW}{int(spec.removeprefix(_DRAW))}"
   if len(keys) < _SIZE:
     raise UsageError(f"--subset={spec}: draws {_SIZE} images, and the references have {len(keys):,}")
 
@@ -110,11 +107,9 @@ def _drawn(spec: str, keys: Collection[str]) -> Subset:
   return Subset(tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label)
 
 
-def _seed(spec: str) -> int:
-  digits = spec.removeprefix(_DRAW)
-  if not re.fullmatch("[0-9]{1,18}", digits):
-    raise UsageError(f"--subset={files.shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
-  return int(digits)
+def _check_seed(spec: str) -> None:
+  if not re.fullmatch("[0-9]{1,18}", spec.removeprefix(_DRAW)):
+    raise UsageError(f"--subset={shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
 
 
 def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
@@ -123,12 +118,10 @@ def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
   with Input(path) as source:
     for number, key in source.lines():
       if key in lines:
-        raise UsageError(
-          f"{path}, line {number}: '{files.shown(key)}' is on line {lines[key]} already; keep one"
-        )
+        raise UsageError(f"{path}, line {number}: '{shown(key)}' is on line {lines[key]} already; keep one")
       lines[key] = number
       if key not in known:
-        unknown.append(f"'{files.shown(key)}' on line {number}")
+        unknown.append(f"'{shown(key)}' on line {number}")
   if unknown:
     few = ", ".join(unknown[:_FIRST_FEW]) + (", ..." if len(unknown) > _FIRST_FEW else "")
     raise UsageError(

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from xmcap import languages
 from xmcap.scoring import files, grid, metrics
 from xmcap.scoring.signature import Signature
+from xmcap.terminal import shown
 
 Interval = tuple[float, float]
 
 COUNTS = ("images", "references")
-"""What a row holds beside scores."""
+"""The names in a row that are no metrics."""
 
 OF_COLUMNS = "columns "
-"""Begins the notes that are about columns beside."""
+"""Prefix of the notes that are about columns beside."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Table:
 
   Attributes:
     signature: everything needed to get the same numbers from the same files.
-    metrics: their names, in the order of the columns; the first is the one that stands for all.
+    metrics: their names, in the order of the columns.
     rows: language code -> {"images": count, "references": count, metric: score}.
     means: what is averaged over -> {metric: mean}. "35" are the trained languages and "36" is all; each is
       there only if all of its languages are. Any other choice is called by its number, such as "3 languages".
@@ -47,7 +48,7 @@ class Table:
   def of_rows(
     cls, signature: str, rows: Mapping[str, Mapping[str, float]], title: str = "", **more
   ) -> "Table":
-    """Makes a table of at least one language's scores, the means included; `more` are further attributes."""
+    """Makes a table of the rows and their means; `more` are further attributes."""
     rows = {code: dict(rows[code]) for code in sorted(rows)}
     names = tuple(name for name in next(iter(rows.values())) if name not in COUNTS)
     means = {
@@ -58,7 +59,7 @@ class Table:
 
   @property
   def primary(self) -> str:
-    """The metric that stands for all: see `primary` below."""
+    """The metric to show where there is room for one."""
     return primary(self.metrics)
 
   @property
@@ -108,8 +109,8 @@ class Table:
 
   def terminal(self) -> str:
     """Returns the table as text for a terminal, with the short signature."""
-    title = f"{files.shown(self.title, limit=None)}\n" if self.title else ""
-    notes = "".join(f"note: {files.shown(note, limit=None)}\n" for note in self.notes)
+    title = f"{shown(self.title, limit=None)}\n" if self.title else ""
+    notes = "".join(f"note: {shown(note, limit=None)}\n" for note in self.notes)
     return f"{title}{self._grid().text()}\n{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike) -> None:
@@ -155,7 +156,7 @@ class Table:
 
 
 def primary(metrics: Sequence[str]) -> str:
-  """Returns the metric that stands for all of a table where there is room for one: CIDEr-D, or else the first."""
+  """Returns the metric to show where there is room for one: CIDEr-D, or else the first."""
   return "cider_d" if "cider_d" in metrics else metrics[0]
 
 
@@ -169,7 +170,7 @@ def mean_groups(codes: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
 
 
 def mean_label(name: str) -> str:
-  """Returns what a mean is over, in words: `35 trained languages`, `all 36 languages`, `3 languages`."""
+  """Returns the name of a mean in words: `35 trained languages`, `all 36 languages`, `3 languages`."""
   return {"35": "35 trained languages", "36": "all 36 languages"}.get(name, name)
 
 
@@ -183,7 +184,7 @@ def format_cell(metric: str, score: float, interval: Interval | None = None) -> 
 
 
 def column(codes: Mapping[str, object], scores: Mapping[str, float]) -> dict[str, float]:
-  """Returns a column for `Table.beside`: scores of languages, and the means that they are enough for."""
+  """Returns a column for `Table.beside`: scores of languages, and the means of which no language is missing."""
   held = {code: scores[code] for code in codes if code in scores}
   for name, members in mean_groups(codes).items():
     if all(code in scores for code in members):

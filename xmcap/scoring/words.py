@@ -1,4 +1,4 @@
-"""The words of many captions as numbers: what tokenisers give and metrics count."""
+"""The words of many captions as numbers, made by tokenisers and counted by metrics."""
 
 import dataclasses
 import functools
@@ -9,11 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
-_LONGEST = 256
-"""Code points of a token that the hash of `split` is trusted with: it has known collisions from 1,024 on."""
-
-_POWERS = 1 << 20
-"""Powers that are kept for the next text: as many code points as 3,600 images have in a language."""
+_LONGEST = 256  # code points of a token; longer ones could share a hash
+_POWERS = 1 << 20  # computed at first: enough for the code points that 3,600 images have in a language
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,13 +30,12 @@ class Words:
   @classmethod
   def of(cls, captions: Sequence[Sequence[str]]) -> "Words":
     """Numbers the words of captions."""
-    flat = list(itertools.chain.from_iterable(captions))
-    vocabulary, numbers = number(flat)
+    vocabulary, numbers = number(list(itertools.chain.from_iterable(captions)))
     return cls(vocabulary, numbers, np.fromiter(map(len, captions), np.int64, len(captions)))
 
   def captions(self) -> list[list[str]]:
     """Returns the words of each caption."""
-    flat = iter(list(map(self.vocabulary.__getitem__, self.numbers.tolist())))
+    flat = map(self.vocabulary.__getitem__, self.numbers.tolist())
     return [list(itertools.islice(flat, length)) for length in self.lengths.tolist()]
 
 
@@ -54,11 +50,11 @@ def number(items: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
 
 
 def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
-  """Returns what `number(text.split())` does, but for the order of the distinct items, and items that come twice.
+  """Returns what `number(text.split())` does, with the distinct items in the order of their hashes.
 
-  Twice as fast on long texts: no token becomes a string of its own before it is known to be new. Tokens are
-  told apart by a polynomial hash of 64 bits, so that for 10,000 distinct ones the probability that two are taken
-  for one is 1e-12.
+  Twice as fast on long texts, as only distinct tokens become strings. Tokens are told apart by a polynomial hash of
+  64 bits: of 10,000 distinct ones, the probability that two are taken for one is 1e-12. The order decides about the
+  last bits of sums over n-grams.
   """
   code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
   inside = np.zeros(len(code_points) + 2, np.bool_)
@@ -72,13 +68,13 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
   sums = np.zeros(len(code_points) + 1, np.uint64)
   np.multiply(code_points, powers[: len(code_points)], out=sums[1:])
   np.cumsum(sums, out=sums)
-  # The powers that a token begins with are taken out again, so that its place in the text does not matter.
+  # Divided by the power that a token begins with, so that its place in the text does not matter.
   hashes = (sums.take(end) - sums.take(start)) * inverses.take(start) + (end - start).astype(np.uint64)
   hashes ^= hashes >> np.uint64(29)
   hashes *= np.uint64(0xBF58476D1CE4E5B9)
   hashes ^= hashes >> np.uint64(32)
 
-  # By radix, as NumPy sorts 16-bit numbers. Where 32 bits are not enough a token comes twice, which does no harm.
+  # NumPy sorts 16-bit numbers by radix. Where 32 bits are not enough a token comes twice, which does no harm.
   order = np.argsort(hashes.astype(np.uint16), kind="stable")
   order = order[np.argsort((hashes >> np.uint64(16)).astype(np.uint16)[order], kind="stable")]
   in_order = hashes[order]
@@ -92,7 +88,7 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
 
 @functools.cache
 def _white_space() -> np.ndarray:
-  """bool [code points]: where `str.split` splits."""
+  """Bool [code points]: where `str.split` splits."""
   table = np.zeros(sys.maxunicode + 1, np.bool_)
   table[[code_point for code_point in range(0x3001) if chr(code_point).isspace()]] = True
   return table

@@ -1,7 +1,6 @@
-"""The captioner as a model of t5x: trained by `t5x.train`, evaluated by `t5x.eval`, decoded by `t5x.infer`.
+"""The captioner as a model of t5x, for `t5x.train`, `t5x.eval` and `t5x.infer`, as the files in `gin/t5x` bind it.
 
-Nothing else of xmcap imports this module, and it needs t5x, which xmcap does not (docs/t5x.md says how to install it).
-The gin files in `gin/t5x` bind what is here. A t5x example is one caption: K is 1.
+A t5x example is one caption: K is 1. Nothing outside xmcap.t5x needs t5x; docs/t5x.md says how to install it.
 """
 
 import functools
@@ -43,17 +42,11 @@ def captioner() -> Captioner:
   return Captioner(ViTConfig(), T5Config())
 
 
-# ---- batches -------------------------------------------------------------------------------------
-
 _IMAGE = seqio.FeatureConverter.FeatureSpec(dtype=tf.uint8, rank=3)
 
 
 class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
-  """seqio's converter for encoder-decoders, with the picture beside: `encoder_image` uint8 [H, W, 3].
-
-  Raises:
-    UsageError: for packing, which would put several captions before one picture.
-  """
+  """seqio's converter for encoder-decoders, with the picture: `encoder_image` uint8 [H, W, 3]; it cannot pack."""
 
   TASK_FEATURES = {**seqio.EncDecFeatureConverter.TASK_FEATURES, "image": _IMAGE}
   MODEL_FEATURES = {**seqio.EncDecFeatureConverter.MODEL_FEATURES, "encoder_image": _IMAGE}
@@ -74,11 +67,7 @@ class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
 
 
 def from_stream(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """A batch of `CaptionStream` with one caption a picture, in the layout that the converter gives.
-
-  Raises:
-    UsageError: it has several captions a picture.
-  """
+  """A batch of `CaptionStream` in the converter's layout; UsageError if it has several captions a picture."""
   targets = batch["target_tokens"]
   if targets.shape[1] != 1:
     raise UsageError(f"{targets.shape[1]} captions a picture: t5x takes 1, set captions_per_image to 1")
@@ -92,9 +81,6 @@ def from_stream(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   }
 
 
-# ---- the model -----------------------------------------------------------------------------------
-
-
 class CaptionerModel(models.EncoderDecoderModel):
   """xmcap's captioner with the interface that t5x's scripts call; the loss is t5x's own.
 
@@ -102,7 +88,7 @@ class CaptionerModel(models.EncoderDecoderModel):
     module: see `captioner`.
     mixture: a corpus's, whose vocabulary it reads and writes.
     optimizer_def: such as `t5x.adafactor.Adafactor` with `factor_rules`.
-    search: how `t5x.eval` and `t5x.infer` decode; xmcap's, so the captions are xmcap's.
+    search: xmcap's, for `t5x.eval` and `t5x.infer`.
     label_smoothing, z_loss: as in `CaptionObjective`.
     loss_normalizing_factor: t5x's; its default here makes the loss a mean over tokens, as xmcap's is.
   """
@@ -191,9 +177,7 @@ def learning_rate(
   return lambda step: schedule(step, total_steps)
 
 
-# ---- where arrays lie ----------------------------------------------------------------------------
-
-# Beyond those that t5x knows.
+# Axes that t5x does not know.
 _UNCUT_AXES = ("image_embed", "position", "height", "width", "channel", "classes")
 
 
@@ -208,8 +192,8 @@ def logical_axis_rules(
 def factor_rules() -> Mapping[str | None, Any]:
   """t5x's rules for Adafactor, and one for each further axis of the captioner.
 
-  They decide for parameters of more than two dimensions alone. The kernel of the patches has no columns then, so that
-  its second moments are kept whole, as optax keeps them.
+  They hold for parameters of more than two dimensions. The kernel of the patches then has no columns, so that its
+  second moments are kept whole, as optax keeps them.
   """
   known = adafactor.standard_logical_factor_rules()
   uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
@@ -232,14 +216,11 @@ class Partitioner(partitioning.PjitPartitioner):
     return jax.sharding.Mesh(np.array(devices).reshape(-1, model), ("data", "model"))
 
 
-# ---- evaluation ----------------------------------------------------------------------------------
-
-
 def evaluation_mixture(mixture: str) -> str:
   """Registers MIXTURE_evaluation, for `t5x.eval` and `t5x.infer`, and returns its name.
 
-  Its tasks, one a language, hold each picture once, with all its references, and are scored by CIDEr. (The mixture
-  itself holds a picture as often as it has captions, for training.)
+  Its tasks, one a language, hold each picture once with all its references (the mixture itself holds it as often as it
+  has captions), and are scored by CIDEr.
   """
   name = f"{mixture}_evaluation"
   if name in seqio.MixtureRegistry.names():
@@ -261,7 +242,7 @@ def evaluation_mixture(mixture: str) -> str:
 
 
 def _read_pictures(
-  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.Corpus, language: str
+  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.RegisteredCorpus, language: str
 ) -> tf.data.Dataset:
   """Index of a record -> an example, if the picture has captions in the language; targets are its first one."""
   size, vocabulary = sequence_length["image"], corpus.vocabulary()

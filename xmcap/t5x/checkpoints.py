@@ -1,7 +1,7 @@
 """A captioner's checkpoints between xmcap and t5x: `python -m xmcap.t5x.checkpoints to_t5x|from_t5x`.
 
-The names of the parameters are the same on both sides; the optimizer's state stays behind. As `xmcap.t5x.adapter`, this
-needs t5x, which says what its optimizer's state looks like.
+The names of the parameters are the same on both sides; the optimizer's state stays behind. Needs t5x, as
+`xmcap.t5x.adapter` does, which knows the form of its optimizer's state.
 """
 
 import argparse
@@ -18,24 +18,21 @@ import orbax.checkpoint as ocp
 from flax import traverse_util
 
 from xmcap import terminal
-from xmcap.convert import importing, pairs
+from xmcap.convert import importing
 from xmcap.convert import t5x as t5x_reader
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
 from xmcap.models.captioner import Captioner
 from xmcap.t5x import adapter as t5x_adapter
 from xmcap.tensors.files import FLOATS, Output, Tensor, check_finite, write_safetensors
-from xmcap.tensors.orbax import read_orbax
-from xmcap.training.checkpoints import read as saved
 from xmcap.training.checkpoints import weights
-
-_PREFIX = "target/"
+from xmcap.training.checkpoints.read import check_same, flat
 
 
 def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
   """Writes OUT/checkpoint_0 of t5x: a run's parameters, Adafactor's state as before its first step, step 0.
 
-  The parameters are held in memory, all at once.
+  All parameters are held in memory at once.
 
   Args:
     run: a folder of `xmcap train`; its newest checkpoint that can be read is taken.
@@ -49,16 +46,16 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
     UsageError: no run there, or `out` is taken.
     XmcapError: the checkpoint does not fit the configuration of the run.
   """
-  # Not above, where it would come before `t5x_adapter`, which says what to do if it is absent.
+  # Not above, where it would come before `t5x_adapter`, which says what to do if t5x is absent.
   from t5x import adafactor, train_state
 
   folder = pathlib.Path(out).absolute()
   importing.check_free(folder, "checkpoint_0")
   model_dir.parse(run)
-  module, given = t5x_adapter.captioner(), weights.open_weights(run)
-  variables = variable_shapes(module)
-  wanted = saved.flat(variables["params"])
-  saved.check_same(wanted, given.tensors, given.where)
+  given = weights.open_weights(run)
+  variables = variable_shapes(t5x_adapter.captioner())
+  wanted = flat(variables["params"])
+  check_same(wanted, given.tensors, given.where)
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
   state = jax.eval_shape(
     lambda tree: train_state.FlaxOptimTrainState.create(optimizer, tree).state_dict(),
@@ -73,44 +70,38 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   options = ocp.CheckpointManagerOptions(step_prefix="checkpoint", enable_async_checkpointing=False)
   with ocp.CheckpointManager(folder, options=options, item_handlers=handlers) as manager:
     manager.save(0, args=ocp.args.Composite(state=ocp.args.PyTreeSave(tree)))
-  say(f"{given.where}: {len(wanted)} parameters, now in {folder / 'checkpoint_0'}")
-  say(f"next: --gin.INITIAL_CHECKPOINT_PATH='\"{folder / 'checkpoint_0'}\"'")
-  return folder / "checkpoint_0"
+  checkpoint = folder / "checkpoint_0"
+  say(f"{given.where}: {len(wanted)} parameters, now in {checkpoint}")
+  say(f"next: --gin.PRETRAINED_PATH='\"{checkpoint}\"'")
+  return checkpoint
 
 
 def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
-  """Writes the captioner in a checkpoint of t5x, of today's or the legacy layout, as weights for `train.pretrained`.
+  """Writes the captioner in a checkpoint of t5x, of either layout, as weights for `train.pretrained`.
 
   Args:
     path: one `checkpoint_N`, or a folder of them, whose newest is taken.
-    out: the new folder.
+    out: the new folder, which is returned.
     say: prints a line.
-
-  Returns:
-    `out`.
 
   Raises:
     UsageError: no whole checkpoint of t5x there, no captioner in it, or `out` is taken.
   """
-  folder, place = pathlib.Path(out), pathlib.Path(path)
+  folder = pathlib.Path(out)
   importing.check_free(folder, weights.PARAMS)
-  found = place if t5x_reader.is_checkpoint(place) else t5x_reader.newest_in(place)
+  found = t5x_reader.find(pathlib.Path(path))
   if found is None:
-    raise UsageError(f"{place}: no checkpoint of t5x there (looked for checkpoint_N)")
-  legacy = (found / t5x_reader.LEGACY).is_file()
-  tensors = t5x_reader.read_legacy(found) if legacy else read_orbax(found / t5x_reader.TODAY)
-  targets = {
-    name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items() if name.startswith(_PREFIX)
-  }
+    raise UsageError(f"{path}: no checkpoint of t5x there (looked for checkpoint_N)")
+  params = t5x_reader.parameters(t5x_reader.read(found))
   for part in ("vit", "projection", "token_embedder", "encoder", "decoder"):
-    if not any(name.startswith(f"{part}/") for name in targets):
+    if not any(name.startswith(f"{part}/") for name in params):
       raise UsageError(f"{found}: no {part} in it, so no captioner: `xmcap convert` takes a T5 alone")
-  outputs = [_output(name, tensor, found) for name, tensor in weights.one_by_one(targets).items()]
+  outputs = [_output(name, tensor, found) for name, tensor in weights.one_by_one(params).items()]
   importing.make_folder(folder)
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
-  count = pairs.count({output.names[0]: output.shapes[0] for output in outputs})
-  say(f"{found}: {len(outputs)} parameters, {count:,} numbers; the optimizer's state is not taken")
-  say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.INITIAL_CHECKPOINT={folder}")
+  numbers = importing.count(outputs)
+  say(f"{found}: {len(outputs)} parameters, {numbers:,} numbers; the optimizer's state is not taken")
+  say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
 
 

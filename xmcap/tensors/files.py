@@ -1,7 +1,7 @@
-"""Tensors in files, read one at a time: safetensors in and out, and what every format's reader hands on.
+"""Tensors in files, read one at a time: safetensors in and out, and the `Tensor` that every format's reader gives.
 
-A model larger than memory passes through here: reading names a tensor's shape and dtype and fetches its numbers
-only when asked, writing knows the whole header from the shapes before the first number is there.
+A model larger than memory passes through here: reading gives the shape and dtype of a tensor and fetches its numbers
+when asked, writing knows the whole header from the shapes before the first number is there.
 """
 
 import dataclasses
@@ -35,16 +35,17 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
-"""What weights may be; integers are buffers, and quantised weights mean something else."""
+"""The dtypes of weights; integers are buffers, or quantised."""
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
-_BLOCK = 2**25
+_BLOCK = 2**25  # bytes
 _LONGEST_HEADER = 2**24
-"""Bytes of a safetensors header; one has some 100 a tensor. The library alone would parse 100 MB."""
-_LONGEST_NAME = 500
+"""Bytes of a safetensors header, some 100 for each tensor. The library alone would parse 100 MB."""
+_LONGEST_NAME, _LONGEST_FILE_NAME = 500, 255
 _MOST_LAYERS = 1024
 _LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
-"""How many times the bytes of its files numbers may take; and so many bytes beside, for constants compress well."""
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+"""Numbers may take so many times the bytes of their files, and so many bytes besides, as constants compress well."""
+_PROGRESS_SECONDS = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +56,7 @@ class Tensor:
     shape, dtype: known without reading it.
     read: fetches it, whole.
     where: the file, for messages.
-    group: tensors of one group are slices of one array in the file: read one after the other they cost one
-      reading of it.
+    group: tensors of one group are slices of one array in the file: read one after the other, they cost one reading.
   """
 
   shape: tuple[int, ...]
@@ -65,29 +65,27 @@ class Tensor:
   where: str
   group: str = ""
 
-  @property
-  def nbytes(self) -> int:
-    """Bytes of its numbers."""
-    return math.prod(self.shape) * self.dtype.itemsize
-
 
 def check_name(name: str, where: str) -> str:
-  """A tensor's name, which goes into messages and files; UsageError where it holds what cannot be shown."""
+  """Returns a tensor's name, which goes into messages and files; UsageError if it cannot be shown."""
   if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
     raise UsageError(f"{where}: {shown(repr(name), 80)} is no name of a tensor: fetch or copy it again")
   return name
 
 
+def is_file_name(name: str) -> bool:
+  """Whether it is the plain name of a file or folder, which leads nowhere else."""
+  plain = name.isprintable() and "\\" not in name and len(name) <= _LONGEST_FILE_NAME
+  return plain and name not in ("", ".", "..") and pathlib.PurePath(name).name == name
+
+
 def check_claim(claimed: int, held: int, where: str) -> None:
-  """Refuses what says that it holds far more numbers than its files could: a few bytes would fill the memory.
+  """Refuses files that claim far more numbers than they could hold: a few bytes would fill the memory.
 
   Args:
     claimed: bytes of the numbers.
     held: bytes of the files that they are in, which may be compressed.
     where: begins the message.
-
-  Raises:
-    UsageError: it claims more than a hundred times as much, and 64 MB.
   """
   if claimed > _LARGEST_RATIO * held + _ALWAYS_FINE:
     raise UsageError(
@@ -98,15 +96,14 @@ def check_claim(claimed: int, held: int, where: str) -> None:
 
 def check_finite(name: str, array: np.ndarray, where: str) -> None:
   """Raises UsageError where a tensor of floats holds NaN or infinity."""
-  flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
   if array.dtype not in FLOATS:
     return
-  step = _BLOCK // max(array.itemsize, 1)
-  for start in range(0, flat.size, step):
-    if not np.isfinite(flat[start : start + step]).all():
-      raise UsageError(
-        f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before a run went wrong"
-      )
+  flat = array.ravel(order="K")
+  step = _BLOCK // array.itemsize
+  if not all(np.isfinite(flat[start : start + step]).all() for start in range(0, flat.size, step)):
+    raise UsageError(
+      f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before a run went wrong"
+    )
 
 
 class LastRead:
@@ -127,20 +124,19 @@ class LastRead:
       )
 
     def read(index: int) -> np.ndarray:
-      if self._name != name:
-        self._name, self._array = None, None  # the one before goes before the next one comes
+      if self._name != name or self._array is None:
+        self._name, self._array = None, None  # the old array goes before the new one comes
         self._name, self._array = name, stacked.read()
       return self._array[index]
 
-    shape = stacked.shape[1:]
     return [
-      Tensor(shape, stacked.dtype, lambda index=index: read(index), stacked.where, name)
+      Tensor(stacked.shape[1:], stacked.dtype, lambda index=index: read(index), stacked.where, name)
       for index in range(stacked.shape[0])
     ]
 
 
 def refuse_pickle(path: str | os.PathLike) -> None:
-  """Raises UsageError for a file that is a pickle by its name or its first bytes."""
+  """Raises UsageError for a file that is a pickle by its name or its content."""
   path = pathlib.Path(path)
   with open(path, "rb") as file:
     head = file.read(2)
@@ -161,9 +157,6 @@ def _holds_pickle(path: pathlib.Path) -> bool:
   # A broken archive fails in many ways; whoever reads it says so.
   except Exception:
     return False
-
-
-# ---- safetensors in ------------------------------------------------------------------------------
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
@@ -223,18 +216,9 @@ def _reader(path: pathlib.Path, offset: int, shape: tuple[int, ...], dtype: np.d
   return read
 
 
-# ---- safetensors out -----------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class Output:
-  """Tensors that are made together, from the same numbers.
-
-  Attributes:
-    names, shapes, dtypes: of each.
-    make: gives them, in this order.
-    group: see `Tensor.group`.
-  """
+  """Tensors that `make` gives together, in this order; `group` as in `Tensor`."""
 
   names: Sequence[str]
   shapes: Sequence[tuple[int, ...]]
@@ -253,7 +237,7 @@ def write_safetensors(
 
   Args:
     path: written under another name beside it, then renamed.
-    outputs: what goes in; made in an order that takes slices of one array together.
+    outputs: the content, made in an order that takes slices of one array together.
     metadata: of the header; transformers wants `format`.
     say: told every few seconds how far it is.
 
@@ -261,7 +245,7 @@ def write_safetensors(
     Bytes written.
 
   Raises:
-    XmcapError: an output is of another shape or dtype than was said.
+    XmcapError: an output has another shape or dtype than announced.
   """
   path = pathlib.Path(path)
   entries = {
@@ -269,53 +253,47 @@ def write_safetensors(
     for output in outputs
     for name, shape, dtype in zip(output.names, output.shapes, output.dtypes, strict=True)
   }
-  header, offsets, at = {"__metadata__": dict(metadata)}, {}, 0
+  header: dict[str, object] = {"__metadata__": dict(metadata)}
+  offsets, end = {}, 0
   # Wider dtypes first, so that every tensor starts at a multiple of its item size.
   for name, (shape, dtype) in sorted(entries.items(), key=lambda item: (-item[1][1].itemsize, item[0])):
-    size = math.prod(shape) * dtype.itemsize
-    header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [at, at + size]}
-    offsets[name], at = at, at + size
+    offsets[name], end = end, end + math.prod(shape) * dtype.itemsize
+    header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [offsets[name], end]}
   text = json.dumps(header, separators=(",", ":")).encode()
   text += b" " * (-len(text) % 8)
   with whole_files.replacing(path) as temporary, open(temporary, "wb") as file:
     file.write(struct.pack("<Q", len(text)) + text)
     start = file.tell()
-    file.truncate(start + at)
-    for name, array in _with_progress(_made(outputs), at, say):
-      _check(path, name, array, entries[name])
+    file.truncate(start + end)
+    for name, array in _made(outputs, end, say):
+      if (array.shape, array.dtype) != entries[name]:
+        shape, dtype = entries[name]
+        raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {dtype} {shape}")
       file.seek(start + offsets[name])
       for rows in _blocks(array):
-        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
     file.flush()
     os.fsync(file.fileno())
-  return start + at
+  return start + end
+
+
+def _made(
+  outputs: Sequence[Output], total: int, say: Callable[[str], None]
+) -> Iterator[tuple[str, np.ndarray]]:
+  began = last = time.monotonic()
+  done = 0
+  for output in sorted(outputs, key=lambda output: output.group):
+    for name, array in zip(output.names, output.make(), strict=True):
+      yield name, array
+      done += array.nbytes
+      now = time.monotonic()
+      if now - last >= _PROGRESS_SECONDS:
+        last, left = now, (total - done) * (now - began) / max(done, 1)
+        say(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB, {left:.0f} s left")
 
 
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
-  """A transposed array in blocks of rows: put in order as a whole it would be held twice."""
+  """A transposed array in blocks of rows: reordered as a whole it would be held twice."""
   rows = len(array) if array.flags.c_contiguous else max(1, _BLOCK * len(array) // max(array.nbytes, 1))
   for start in range(0, len(array), max(rows, 1)):
     yield array[start : start + rows]
-
-
-def _made(outputs: Sequence[Output]) -> Iterator[tuple[str, np.ndarray]]:
-  for output in sorted(outputs, key=lambda output: output.group):
-    yield from zip(output.names, output.make(), strict=True)
-
-
-def _check(path: Any, name: str, array: np.ndarray, wanted: tuple[tuple[int, ...], np.dtype]) -> None:
-  if (array.shape, array.dtype) != wanted:
-    raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {wanted[1]} {wanted[0]}")
-
-
-def _with_progress(made: Iterator, total: int, say: Callable[[str], None], every: float = 5.0) -> Iterator:
-  began = last = time.monotonic()
-  done = 0
-  for name, array in made:
-    yield name, array
-    done += array.nbytes
-    now = time.monotonic()
-    if now - last >= every:
-      left = (total - done) * (now - began) / max(done, 1)
-      say(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB, {left:.0f} s left")
-      last = now

@@ -1,7 +1,7 @@
-"""The header of an array in an .npy file or in a member of an .npz: checked before a number of it is read.
+"""The header of an array in an .npy file or in a member of an .npz, checked before a number of it is read.
 
-numpy reads as many bytes as a header says it is long, parses it, and makes an array as large as it claims; a few bytes
-could ask for terabytes. Here a header is short, and claims just what is there.
+numpy believes a header's length and makes an array as large as it claims: a few bytes could ask for terabytes. Here a
+header is short, and claims just what is there.
 """
 
 import io
@@ -23,13 +23,7 @@ _MOST_AXES = 32
 
 
 class Header(NamedTuple):
-  """What a header says.
-
-  Attributes:
-    shape, dtype: of the array.
-    fortran_order: whether the first axis varies fastest.
-    length: bytes before the first number.
-  """
+  """Of an array; `length` is the bytes before its first number, `fortran_order` that its first axis varies fastest."""
 
   shape: tuple[int, ...]
   dtype: np.dtype

@@ -19,19 +19,19 @@ _LARGEST_METADATA = 2**26
 """Bytes. A parameter takes some 300."""
 
 
-class _Once(logging.Filter):
-  """Of hundreds of arrays that fail together, asyncio would print each that nobody waited for; one is raised."""
+class _WithoutUnawaited(logging.Filter):
+  """When hundreds of arrays fail together, one error is raised; asyncio would print all the others."""
 
   def filter(self, record: logging.LogRecord) -> bool:
     return "exception was never retrieved" not in record.getMessage()
 
 
-logging.getLogger("asyncio").addFilter(_Once())
+logging.getLogger("asyncio").addFilter(_WithoutUnawaited())
 _unraisablehook = sys.unraisablehook
 
 
 def _without_late_reads(unraisable: Any) -> None:
-  """TensorStore reports by it each read that comes in when another has failed and nobody listens any more."""
+  """TensorStore reports through this hook each read that ends after another one has failed."""
   error = unraisable.exc_value
   if not (isinstance(error, RuntimeError) and str(error) == "Event loop is closed"):
     _unraisablehook(unraisable)
@@ -64,7 +64,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
     check_claim_of(folder, tree)
   except UsageError:
     raise
-  # Orbax, TensorStore and JSON each have their own errors for files that are short or missing.
+  # Orbax, TensorStore and JSON each raise errors of their own for files that are short or missing.
   except Exception as error:
     raise _damaged(folder, error) from None
 
@@ -90,11 +90,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
 
 
 def check_metadata(folder: Any) -> None:
-  """Checks what a folder says of its tree, before Orbax reads it.
-
-  Raises:
-    UsageError: it is too large, or a name leads elsewhere.
-  """
+  """Raises UsageError if the description of a tree is too large, or a name in it leads elsewhere."""
   file = folder / _METADATA
   if not file.exists():
     return
@@ -105,7 +101,7 @@ def check_metadata(folder: Any) -> None:
     # As Orbax makes the name of an array's folder.
     names = [".".join(str(key["key"]) for key in entry["key_metadata"]) for entry in entries]
   except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-    return  # Orbax says what is wrong
+    return  # Orbax will say what is wrong
   for name in names:
     check_name(name, str(file))
     if any(part in ("", ".", "..") for part in name.split("/")):
@@ -117,10 +113,7 @@ def check_claim_of(folder: Any, tree: Any) -> None:
 
   Args:
     folder: an `epath.Path`.
-    tree: with shapes, dtypes and chunks, as Orbax tells them.
-
-  Raises:
-    UsageError: see `check_claim`.
+    tree: Orbax's metadata: shapes, dtypes and chunks.
   """
   import jax
 

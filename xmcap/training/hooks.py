@@ -1,62 +1,54 @@
-"""What happens beside the steps of a run: a list of hooks, each called after every step, in order.
-
-A hook decides by the step whether it is its turn. `loop.train` lists those of a run.
-"""
+"""What happens between the steps of a run: log, warn, save, evaluate, profile."""
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import gin
 import jax
 from absl import logging
 
 from xmcap.errors import RestartError, UsageError, XmcapError, one_line
-from xmcap.training.checkpoints.retention import CheckpointPolicy, SaveClock
-from xmcap.training.checkpoints.write import Checkpoints
+from xmcap.training.checkpoints.retention import SaveClock
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
 from xmcap.training.hosts.stopping import EvaluationStopped
-from xmcap.training.metrics import Progress
-from xmcap.training.step import TrainState
+from xmcap.training.reporting.profiler import Profile, Profiler
+from xmcap.training.run import Hook, Run
 
 
-@dataclasses.dataclass
-class Run:
-  """A run as its hooks see it after a step.
+@gin.configurable
+def hooks(
+  log_every: int = 100,
+  skip_limit: int = 100,
+  evaluators: Sequence[Any] = (),
+  eval_every: int = 0,
+  profiler: Profiler | None = None,
+  more: Sequence[Hook] = (),
+) -> list[Hook]:
+  """The hooks of a run, in the order in which they are called.
 
-  Attributes:
-    step: steps done.
-    total_steps: of the whole run.
-    state: after that step. The next step gives its arrays away.
-    progress: collects the steps' metrics.
-    checkpoints: of the run.
-    saved: the step of the newest checkpoint; None: there is none.
-    metrics: name -> value, of the last report and the last evaluation.
+  Args:
+    log_every: steps between two lines of progress, the only times when something is fetched from the device.
+    skip_limit: the run stops after so many non-finite steps in a row.
+    evaluators: each has `run(params, step)`, which yields rows (language, name, value).
+    eval_every: steps between two evaluations; 0: only at the end.
+    profiler: a `Profiler`: which steps are traced; None: as gin binds it.
+    more: hooks of your own, called last.
+
+  Raises:
+    UsageError: a number of steps is negative, or `log_every` is 0.
   """
-
-  step: int
-  total_steps: int
-  state: TrainState
-  progress: Progress
-  checkpoints: Checkpoints
-  saved: int | None = None
-  metrics: dict[str, float] = dataclasses.field(default_factory=dict)
-
-  @property
-  def is_last(self) -> bool:
-    """Whether the run's last step is done."""
-    return self.step == self.total_steps
-
-  def every(self, steps: int) -> bool:
-    """Whether something is due that comes every so many steps, and after the last one; 0: only then."""
-    return self.is_last or (steps > 0 and self.step % steps == 0)
+  if log_every < 1 or eval_every < 0:
+    raise UsageError("hooks: log_every must be at least 1, and eval_every at least 0")
+  report = Report(log_every, skip_limit)
+  evaluate = Evaluate(report, evaluators, eval_every)
+  profile = Profile(profiler or Profiler(), log_every)
+  return [report, Starving(), Save(report, evaluate), evaluate, profile, *more]
 
 
-Hook = Callable[[Run], None]
-
-
-class Report:
+class Report(Hook):
   """Says how the run goes, and ends it when nothing is learned any more.
 
   Args:
@@ -87,25 +79,31 @@ class Report:
     if skipped >= self.skip_limit:
       raise XmcapError(
         f"step {run.step}: loss or gradient was not finite {skipped} steps in a row "
-        f"(train.skip_limit {self.skip_limit}): lower the learning rate; "
+        f"(hooks.skip_limit {self.skip_limit}): lower the learning rate; "
         f"the newest checkpoint is of step {run.saved or 0}"
       )
 
 
-class Save:
-  """Writes checkpoints, as `CheckpointPolicy` says: before an evaluation, so that its failure loses nothing.
+class Save(Hook):
+  """Writes checkpoints, as the run's `CheckpointPolicy` says: before an evaluation, so that its failure loses nothing.
 
   Args:
     report: comes first; between two reports no checkpoint is written by time.
     evaluate: comes after; where the best checkpoint is kept, it has one to judge.
-    policy: of the run.
   """
 
-  def __init__(self, report: Report, evaluate: "Evaluate", policy: CheckpointPolicy):
+  def __init__(self, report: Report, evaluate: "Evaluate"):
     self.report = report
     self.evaluate = evaluate
-    self.policy = policy
-    self._clock = SaveClock(policy.minutes)
+
+  def begin(self, run: Run) -> None:
+    run.saved = run.step if run.checkpoints.steps() else None
+    self.policy = run.checkpoints.policy
+    if self.policy.best_metric is not None and not self.evaluate.evaluators:
+      raise UsageError(
+        f"train: CheckpointPolicy.best_metric is {self.policy.best_metric!r}, but no evaluator measures it"
+      )
+    self._clock = SaveClock(self.policy.minutes)
 
   def __call__(self, run: Run) -> None:
     evaluated = self.evaluate.due(run)
@@ -119,28 +117,30 @@ class Save:
       run.progress.beside("saving", time.monotonic() - began)
 
 
-@dataclasses.dataclass
-class Starving:
+class Starving(Hook):
   """Warns, once, on each host whose device waits for data.
 
-  Attributes:
-    rows: pictures of a batch that this process reads.
-    reads: pictures a second that it can read, see `probe.reading_rate`; 0: nobody knows.
+  Args:
     limit: the share of the time since the last report from which on it warns.
   """
 
-  rows: int
-  reads: float
-  limit: float = 0.1
-  warned: bool = False
+  def __init__(self, limit: float = 0.1):
+    self.limit = limit
+    self.warned = False
+    self._reads = 0.0
+
+  def begin(self, run: Run) -> None:
+    if run.step < run.total_steps and (reads := run.feed.reading_rate(run.step)):
+      run.say(f"this host reads {reads:,.0f} pictures a second with {run.feed.stream.workers} workers")
+      self._reads = reads
 
   def __call__(self, run: Run) -> None:
     waiting = run.metrics.get("waiting_for_data", 0.0)
     if self.warned or waiting < self.limit:
       return
     self.warned = True
-    wanted = self.rows * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
-    reads = f"; at the start this host read {self.reads:,.0f}" if self.reads else ""
+    wanted = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
+    reads = f"; at the start this host read {self._reads:,.0f}" if self._reads else ""
     logging.warning(
       "step %d: the device waits for data %.0f%% of the time; without that its steps take %s pictures a second%s: "
       "give the host more cores (the stream's `workers`), store smaller pictures, or take more captions of each "
@@ -150,20 +150,18 @@ class Starving:
 
 
 @dataclasses.dataclass
-class Evaluate:
+class Evaluate(Hook):
   """Runs the evaluators, and notes what they found beside the checkpoint of the same step, if there is one.
 
   Attributes:
     report: comes first.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
     every: steps between two evaluations; 0: only after the last step.
-    stopped: the last evaluation was left before its end, because the run was asked to stop.
   """
 
   report: Report
   evaluators: Sequence[Any]
   every: int
-  stopped: bool = False
 
   def due(self, run: Run) -> bool:
     """Whether the evaluators run after this step."""
@@ -174,8 +172,8 @@ class Evaluate:
       self.report.now(run)
       self._evaluate(run)
 
-  def make_up(self, run: Run) -> None:
-    """Runs the evaluators on the checkpoint that a run goes on from, if it was ended before they had done so."""
+  def begin(self, run: Run) -> None:
+    """Evaluates the checkpoint that a run goes on from, if the run was ended before that was done."""
     if run.step > 0 and run.saved == run.step and self.due(run) and not run.checkpoints.evaluated(run.step):
       self._evaluate(run)
 
@@ -187,7 +185,7 @@ class Evaluate:
         with watch.during("evaluation", f"evaluation at step {run.step}"):
           rows += evaluator.run(run.state.params, run.step)
       except EvaluationStopped:
-        self.stopped = True  # `make_up` begins anew at the next start
+        run.evaluation_stopped = True  # `begin` does it anew at the next start
         return
       except RestartError:
         raise
@@ -214,5 +212,5 @@ class Evaluate:
     kind = UsageError if isinstance(error, UsageError) else XmcapError
     return kind(
       f"step {run.step}: {type(evaluator).__name__} failed ({one_line(error)}); {kept}: mend it, or take it out"
-      " of train.evaluators, and start again"
+      " of hooks.evaluators, and start again"
     )

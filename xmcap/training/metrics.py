@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from xmcap.errors import one_line
+from xmcap.training.hosts import watch
 from xmcap.training.reporting.pace import Pace
 from xmcap.training.reporting.writers import AllWriters
 
@@ -42,7 +43,7 @@ class Progress:
     self._writer = writer
     self._ideal_seconds = ideal_seconds
     self._ideal: dict[_Shapes, float | None] = {}
-    self._step = start_step
+    self._step = self._start_step = start_step
     self._pace = Pace()
     self._start_over()
 
@@ -60,18 +61,23 @@ class Progress:
       self.event("failed", error=one_line(error))
     self._writer.close()
 
-  def compiles(self, batch: Batch) -> bool:
-    """Whether the step on a batch compiles first: its shapes are new."""
-    return _shapes_of(batch) not in self._ideal
-
   @contextlib.contextmanager
-  def step(self, batch: Batch) -> Iterator[None]:
-    """Around the call of a step: where the batch has new shapes, that compiles, which is no training."""
+  def step(self, batch: Batch, waited: float = 0.0) -> Iterator[None]:
+    """Around the call of a step: where the batch has new shapes, that compiles, which is no training.
+
+    Args:
+      batch: of the step.
+      waited: seconds that the host waited for it, which count if the device had nothing left to do.
+    """
+    if self._step > self._start_step and self._device_is_idle():
+      self._pace.waited(waited)
     shapes = _shapes_of(batch)
+    compiles = shapes not in self._ideal
+    watch.progress("compile" if compiles else "step", f"step {self._step + 1}")
     began = time.monotonic()
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
-    if shapes not in self._ideal:
+    if compiles:
       self._ideal[shapes] = self._ideal_seconds(
         {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
       )
@@ -80,24 +86,20 @@ class Progress:
     self._step += 1
 
   def add(self, metrics: Mapping[str, jax.Array]) -> None:
-    """Notes a step's metrics, which stay on the device."""
+    """Notes a step's metrics, which stay on the device, and waits until at most two steps are queued."""
     self._pending.append({name: value for name, value in metrics.items() if not _is_latest(name)})
     self._newest = metrics
+    # Batches of more would fill the device's memory.
+    self._throttle(ahead=2)
 
-  def device_is_idle(self) -> bool:
-    """Whether all steps that were handed to the device are done."""
+  def _device_is_idle(self) -> bool:
     return not self._pending or all(value.is_ready() for value in self._pending[-1].values())
 
-  def throttle(self, ahead: int) -> None:
-    """Waits until at most `ahead` steps are queued: batches of more would fill the device's memory."""
+  def _throttle(self, ahead: int) -> None:
     while len(self._pending) - self._done > ahead:
       jax.block_until_ready(self._pending[self._done])
       self._pace.step_done()
       self._done += 1
-
-  def waited(self, seconds: float) -> None:
-    """Counts time in which the device had nothing to do for want of data."""
-    self._pace.waited(seconds)
 
   def beside(self, what: str, seconds: float) -> None:
     """Takes time that was no training out of the rates; `what` is one of `pace.BESIDE`."""
@@ -109,7 +111,7 @@ class Progress:
     docs/training.md lists the names. `loss` and the like are means over steps; `learning_rate`, counts and the norms
     of parts are of the last.
     """
-    self.throttle(ahead=0)
+    self._throttle(ahead=0)
     fetched, newest = jax.device_get((self._pending, self._newest))
     training, speed, shares = self._pace.take()
     train = {name: _finite_mean([metrics[name] for metrics in fetched]) for name in fetched[-1]}

@@ -1,4 +1,4 @@
-"""The arguments of `loop.train` as gin binds them, each resolved by itself: for plans and dry runs."""
+"""The arguments of `train` and `hooks` as gin binds them, each resolved by itself: for plans and dry runs."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,9 +9,18 @@ from gin import config as gin_config
 
 from xmcap import configuration
 from xmcap.errors import UsageError
-from xmcap.training import loop, sharding
-from xmcap.training.checkpoints import write as checkpoints_lib
+from xmcap.training import hooks, loop, sharding
+from xmcap.training.checkpoints.write import CheckpointPolicy
 from xmcap.training.optimizer import Optimizer
+
+
+def check_batch(pictures: int, groups: int, microbatches: int) -> None:
+  """Raises UsageError if the pictures of a batch do not divide over data x fsdp devices, or into microbatches."""
+  if pictures % groups or pictures % microbatches:
+    raise UsageError(
+      f"{pictures:,} pictures a batch do not divide over data x fsdp = {groups} devices and {microbatches} "
+      "microbatches: change one of them"
+    )
 
 
 class Once:
@@ -41,17 +50,16 @@ class Once:
 
 
 class Arguments:
-  """The arguments of `loop.train`, each resolved by itself, so that one that cannot be made hides no other."""
+  """The arguments of a run by name, each resolved by itself, so that one that cannot be made hides no other."""
 
-  _MADE = {
-    "optimizer": Optimizer,
-    "checkpoint": checkpoints_lib.CheckpointPolicy,
-    "partitioning": sharding.Partitioning,
-  }
+  _MADE = {"optimizer": Optimizer, "checkpoint": CheckpointPolicy, "partitioning": sharding.Partitioning}
 
   def __init__(self):
-    self._bound = gin.get_bindings("train", resolve_references=False)
-    self._defaults = {name: field.default for name, field in inspect.signature(loop.train).parameters.items()}
+    self._bound, self._defaults = {}, {}
+    for function in (hooks.hooks, loop.train):
+      parameters = inspect.signature(function).parameters
+      self._bound |= gin.get_bindings(function.__name__, resolve_references=False)
+      self._defaults |= {name: parameter.default for name, parameter in parameters.items()}
     self._once: dict[str, Once] = {}
 
   def __getitem__(self, name: str) -> Once:

@@ -4,8 +4,8 @@ import pytest
 
 from tests import small_corpus
 from xmcap.data import records
-from xmcap.data.checking import preflight as checks
-from xmcap.data.vocabulary import Vocabulary
+from xmcap.data.checking import preflight
+from xmcap.data.vocabulary import Vocabulary, check_prompts
 from xmcap.errors import UsageError, XmcapError
 
 
@@ -35,15 +35,15 @@ class Stream:
 
 def test_a_sample_is_enough_where_every_language_is_in_it():
   source = Source()
-  split = checks.read_split(Stream(source))
+  split = preflight.read_split(Stream(source))
   assert split.looked_at == len(source.reads) == 256 and not split.missing
   assert source.reads[0] == 0 and source.reads[-1] == 9_999
 
 
 def test_more_is_read_where_a_language_is_missing():
-  split = checks.read_split(Stream(Source(thai=range(20, 39)), ("en", "th")))
+  split = preflight.read_split(Stream(Source(thai=range(20, 39)), ("en", "th")))
   assert not split.missing and 256 < split.looked_at <= 256 + 4096
-  assert checks.read_split(Stream(Source(), ("en", "th"))).missing == ("th",)
+  assert preflight.read_split(Stream(Source(), ("en", "th"))).missing == ("th",)
 
 
 def test_a_picture_that_cannot_be_decoded():
@@ -53,13 +53,13 @@ def test_a_picture_that_cannot_be_decoded():
     for i in indices
   ]
   with pytest.raises(XmcapError, match="0000"):
-    checks.read_split(Stream(source))
+    preflight.read_split(Stream(source))
 
 
 def test_captions_that_would_be_cut_are_counted(corpus):
   vocabulary = Vocabulary(str(corpus / "vocabulary.model"))
   captions = {"en": ["English 1 1", "English " * 40]}
-  assert checks.cut_share(vocabulary, captions, 32) == 0.5
+  assert preflight.cut_share(vocabulary, captions, 32) == 0.5
 
 
 def test_invisible_characters_may_change(corpus):
@@ -70,12 +70,12 @@ def test_invisible_characters_may_change(corpus):
     encode = staticmethod(lambda text: text)
     decode = staticmethod(lambda text: text.replace("\u200c", "").replace("\uff01", "!"))
 
-  checks.check_vocabulary(
+  preflight.check_vocabulary(
     Normalising, ["fa"], {"fa": ["\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\uff01"]}
   )
   Normalising.decode = staticmethod(lambda text: text[:-1])
   with pytest.raises(UsageError, match=r"spiece.model: 'caf\u00e9' \(fr\) comes back as 'caf'"):
-    checks.check_vocabulary(Normalising, ["fr"], {"fr": ["caf\u00e9"]})
+    preflight.check_vocabulary(Normalising, ["fr"], {"fr": ["caf\u00e9"]})
 
 
 def test_two_languages_with_one_prompt():
@@ -85,7 +85,7 @@ def test_two_languages_with_one_prompt():
     prompt = staticmethod(lambda language: [5])
 
   with pytest.raises(UsageError, match="'de' and 'en' have the same prompt"):
-    checks.check_vocabulary(Same, ["de", "en"], {})
+    preflight.check_vocabulary(Same, ["de", "en"], {})
 
 
 class Pieces:
@@ -105,7 +105,7 @@ class Pieces:
 
 @pytest.mark.parametrize("size, rows", [(250_100, 250_112), (32_100, 32_128), (256, 256)])
 def test_a_vocabulary_of_the_size_of_the_model(size, rows):
-  checks.check_rows(Pieces(size), rows)
+  preflight.check_rows(Pieces(size), rows)
 
 
 @pytest.mark.parametrize(
@@ -117,15 +117,15 @@ def test_a_vocabulary_of_the_size_of_the_model(size, rows):
 )
 def test_a_vocabulary_of_another_size(size, message):
   with pytest.raises(UsageError, match=message):
-    checks.check_rows(Pieces(size), 250_112)
+    preflight.check_rows(Pieces(size), 250_112)
 
 
 def test_langid_pieces_or_the_model_of_mt5():
-  checks.check_prompts(Pieces(700, ("de", "en")), ["de", "en"])
-  checks.check_prompts(Pieces(250_100), ["de", "en"])
+  check_prompts(Pieces(700, ("de", "en")), ["de", "en"])
+  check_prompts(Pieces(250_100), ["de", "en"])
   with pytest.raises(
     UsageError, match="own.model: no LangId piece such as <de> for de en among its 700 pieces"
   ):
-    checks.check_prompts(Pieces(700), ["de", "en"])
+    check_prompts(Pieces(700), ["de", "en"])
   with pytest.raises(UsageError, match="no LangId piece such as <th> for th among its 250,100 pieces"):
-    checks.check_prompts(Pieces(250_100, ("en",)), ["en", "th"])
+    check_prompts(Pieces(250_100, ("en",)), ["en", "th"])

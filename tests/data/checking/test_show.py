@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from tests.data import conftest
-from xmcap.data import images, record_writer, stream, vocabulary
+from xmcap.data import images, record_writer, vocabulary
 from xmcap.data.checking import show, show_page
 from xmcap.data.records import Caption, Record
+from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 
 EVIL = '<script>alert("x")</script>&amp;"\'\x07\u202e'
@@ -25,14 +26,12 @@ def test_examples_are_what_the_stream_gives(tiny_dir):
   made = show_tiny(tiny_dir)
   shown = show.examples(made, step=3)
   batch = made.batch(3)
-  assert [example.key for example in shown] == batch["key"].tolist()
-  assert all(np.array_equal(example.pixels, row) for example, row in zip(shown, batch["image"], strict=True))
-  assert shown[0].size == (16, 16) and shown[0].tags == tuple(
-    conftest.tiny_record(int(shown[0].key, 16)).tags
-  )
-  for example, targets in zip(shown, batch["target_tokens"], strict=True):
-    captions = {(c.language, c.text) for c in conftest.tiny_record(int(example.key, 16)).captions}
-    for caption, ids in zip(example.captions, targets, strict=True):
+  assert [picture.record.key for picture in shown] == batch["key"].tolist()
+  assert all(np.array_equal(picture.pixels, row) for picture, row in zip(shown, batch["image"], strict=True))
+  assert shown[0].size == (16, 16) and shown[0].record == conftest.tiny_record(int(shown[0].record.key, 16))
+  for picture, targets in zip(shown, batch["target_tokens"], strict=True):
+    captions = {(c.language, c.text) for c in conftest.tiny_record(int(picture.record.key, 16)).captions}
+    for caption, ids in zip(picture.captions, targets, strict=True):
       assert (caption.language, caption.text) in captions
       assert [piece.text for piece in caption.prompt] == [f"<{caption.language}>"]
       assert len(caption.pieces) == np.count_nonzero(ids) and not caption.lost
@@ -41,7 +40,7 @@ def test_examples_are_what_the_stream_gives(tiny_dir):
 
 def test_what_is_cut_is_shown_as_lost(tiny_dir):
   shown = show.examples(show_tiny(tiny_dir, target_length=2, languages="en"))
-  cut = [caption for example in shown for caption in example.captions if caption.lost]
+  cut = [caption for picture in shown for caption in picture.captions if caption.lost]
   assert cut
   for caption in cut:
     assert len(caption.pieces) == 2 and caption.lost[-1].kind == "end"
@@ -49,19 +48,19 @@ def test_what_is_cut_is_shown_as_lost(tiny_dir):
 
 
 def test_augmentation_of_a_configured_stream_is_shown(tiny, tiny_dir):
-  made = stream.CaptionStream(tiny.name, batch_size=4, image_size=8, augment=images.Augment(min_area=0.3))
+  made = CaptionStream(tiny.name, batch_size=4, image_size=8, augment=images.Augment(min_area=0.3))
   shown = show.examples(made, count=4)
-  assert all(example.pixels.shape == (8, 8, 3) for example in shown)
+  assert all(picture.pixels.shape == (8, 8, 3) for picture in shown)
   assert "min_area 0.3" in show.facts(made, 0)["Augmentation"]
 
 
 def test_picture_without_a_caption_in_these_languages(tiny_dir):
   shown = show.examples(show_tiny(tiny_dir, languages="ar", count=24))
-  without = [example for example in shown if not example.captions]
-  assert without and all(int(example.key, 16) % 2 for example in without)
+  without = [picture for picture in shown if not picture.captions]
+  assert without and all(int(picture.record.key, 16) % 2 for picture in without)
 
 
-def write(tmp_path, picture):
+def written(tmp_path, picture):
   directory = conftest.write_corpus(tmp_path, [picture, conftest.tiny_record(1)])
   return show.examples(show_tiny(directory, count=2))
 
@@ -70,7 +69,7 @@ def test_everything_is_escaped(tmp_path, page):
   picture = Record(
     "00a1", conftest.png(conftest.colour(1)), [Caption("en", EVIL), Caption("ar", "كلب")], ["a<b>"], EVIL
   )
-  shown = write(tmp_path, picture)
+  shown = written(tmp_path, picture)
   path = tmp_path / "sheet.html"
   show_page.write_sheet(path, shown, EVIL, {EVIL: EVIL}, 64)
   text = path.read_text(encoding="utf-8")
@@ -107,10 +106,10 @@ def test_bytes_and_unknown_pieces_have_kinds(tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("a dog and a cat and an owl\n" * 20)
   made = vocabulary.train_vocabulary(str(text), str(tmp_path / "v.model"), size=340)
-  pieces = show._Pieces(made)
-  kinds = {piece.kind for piece in pieces(made.encode("a ж"))}
+  kinds = {piece.kind for piece in show.pieces(made, made.encode("a ж"))}
   assert kinds == {"text", "byte"}
-  assert [piece.kind for piece in pieces([vocabulary.UNK_ID, vocabulary.EOS_ID])] == ["unknown", "end"]
+  special = show.pieces(made, [vocabulary.UNK_ID, vocabulary.EOS_ID])
+  assert [piece.kind for piece in special] == ["unknown", "end"]
 
 
 def test_usage_errors(tiny_dir, tmp_path):

@@ -32,7 +32,7 @@ SIZES = (
   *small_corpus.SMALLER,
   "--gin.TARGET_LENGTH=24",
   "--gin.BATCH_SIZE=64",
-  "--gin.train.tensorboard=False",
+  "--gin.Writers.tensorboard=False",
 )
 
 
@@ -89,7 +89,7 @@ def test_from_the_downloads_to_the_table_of_36_languages(tmp_path, capsys):
   assert "finished at step 2" in said
 
   paths = [f"--gin.VOCABULARY={model}", f"--gin.DATA_DIR={data['coco']}", f"--gin.MODEL_DIR={tmp_path / 'model'}",
-           f"--gin.INITIAL_CHECKPOINT={tmp_path / 'pretrained'}"]  # fmt: skip
+           f"--gin.PRETRAINED={tmp_path / 'pretrained'}"]  # fmt: skip
   said = run(
     capsys, "train", "--gin_file=models/tiny.gin", "--gin_file=runs/finetune_coco35l.gin", *paths, *SIZES
   )

@@ -4,16 +4,16 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring.human import rating_join, sxs_ratings, thumb_ratings
-from xmcap.scoring.human.rating_items import Item
+from xmcap.scoring.human.rating_items import RatingItem
 
 _SXS = [
-  Item("a1", "k1", "en", ("x", "y"), ("base", "large")),
-  Item("a2", "k2", "th", ("u", "v"), ("large", "base")),
+  RatingItem("a1", "k1", "en", ("x", "y"), ("base", "large")),
+  RatingItem("a2", "k2", "th", ("u", "v"), ("large", "base")),
 ]
 _THUMB = [
-  Item("b1", "k1", "en", ("a dog",), ("base", "large")),
-  Item("b2", "k2", "en", ("",), ("base",)),
-  Item("b3", "k2", "en", ("a cat",), ("large",)),
+  RatingItem("b1", "k1", "en", ("a dog",), ("base", "large")),
+  RatingItem("b2", "k2", "en", ("",), ("base",)),
+  RatingItem("b3", "k2", "en", ("a cat",), ("large",)),
 ]
 _POOR = {"P": 2, "R": 1, "Fl": -0.3, "Con": -0.1, "Inc": 0}
 

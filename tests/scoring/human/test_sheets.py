@@ -7,7 +7,11 @@ from xmcap.scoring.human import sheets
 _SHEET = sheets.Sheet(
   "scores",
   "Scores of |A|",
-  (sheets.Column("name"), sheets.Column("value", "the value", ".2f"), sheets.Column("n", format=",")),
+  (
+    sheets.SheetColumn("name"),
+    sheets.SheetColumn("value", "the value", ".2f"),
+    sheets.SheetColumn("n", format=","),
+  ),
   (("a_b", 0.125, 1200), ("line\nbreak", None, 3)),
 )
 
@@ -41,4 +45,4 @@ def test_csv_keeps_every_digit():
   "format, cell, shown", [(".2f", -0.0, "0.00"), ("+.1f", -0.01, "0.0"), (".1%", -0.1, "-10.0%")]
 )
 def test_no_zero_has_a_sign(format, cell, shown):
-  assert sheets.Column("x", format=format).show(cell) == shown
+  assert sheets.SheetColumn("x", format=format).show(cell) == shown

@@ -8,16 +8,16 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring.human import sxs
-from xmcap.scoring.human.sxs_ratings import Rating
+from xmcap.scoring.human.sxs_ratings import SxsRating
 
 
 def _ratings(images, language="en", left="A", right="B"):
   """Ratings of images given as lists of points, positive where B is better, sides alternating."""
   flip = itertools.cycle((False, True))
   return [
-    Rating(f"k{number}", language, f"r{rater}", right, left, -points)
+    SxsRating(f"k{number}", language, f"r{rater}", right, left, -points)
     if next(flip)
-    else Rating(f"k{number}", language, f"r{rater}", left, right, points)
+    else SxsRating(f"k{number}", language, f"r{rater}", left, right, points)
     for number, image in enumerate(images)
     for rater, points in enumerate(image)
   ]
@@ -101,14 +101,14 @@ def test_other_numbers_of_raters_are_reported():
 
 
 def test_fixed_sides_are_reported():
-  fixed = [Rating(f"k{i}", "en", "r", "A", "B", 1) for i in range(10)]
+  fixed = [SxsRating(f"k{i}", "en", "r", "A", "B", 1) for i in range(10)]
   assert "'A' is on the left of 'B' in all 10 ratings" in "\n".join(sxs.evaluate(fixed).notes)
   assert "on the left" not in "\n".join(sxs.evaluate(_ratings([[1]] * 10)).notes)
 
 
 def test_metric_differences_have_the_sign_of_delta_sxs():
   tallies = sxs.evaluate(_ratings([[1]])).tallies
-  (pair,) = sxs.compare(tallies, {"A": {"en": 0.25, "de": 1.0}, "B": {"en": 0.75}}, "cider")
+  (pair,) = sxs.with_scores(tallies, {"A": {"en": 0.25, "de": 1.0}, "B": {"en": 0.75}}, "cider")
   assert (pair.m1, pair.m2, pair.delta_sxs, pair.deltas) == ("A", "B", -100.0, {"cider": -0.5})
 
 
@@ -122,7 +122,7 @@ def test_metric_differences_have_the_sign_of_delta_sxs():
 )
 def test_scores_must_be_of_what_was_rated(scores, message):
   with pytest.raises(UsageError, match=message):
-    sxs.compare(sxs.evaluate(_ratings([[1]])).tallies, scores, "cider")
+    sxs.with_scores(sxs.evaluate(_ratings([[1]])).tallies, scores, "cider")
 
 
 def test_results_are_written_with_every_digit(tmp_path):

@@ -24,7 +24,7 @@ def test_csv_and_jsonl_say_the_same(tmp_path):
     writer.writeheader()
     writer.writerow({**_ROW, "comment": "blurred, dark"})
   assert sxs_ratings.read(tmp_path / "ratings.csv") == _read(tmp_path, {**_ROW, "seconds": 12})
-  assert sxs_ratings.read(tmp_path / "ratings.csv")[0] == sxs_ratings.Rating("k1", "en", "r1", "A", "B", 2)
+  assert sxs_ratings.read(tmp_path / "ratings.csv")[0] == sxs_ratings.SxsRating("k1", "en", "r1", "A", "B", 2)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """The report in a real Chromium, as a reader sees and uses it. The fixture `page` fails on errors in the console."""
 
+import dataclasses
+
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
 from xmcap.scoring import compare, report
+from xmcap.scoring.report import elements
 
 
 @pytest.fixture
@@ -33,6 +36,13 @@ def _keys(page):
 def _scores(page):
   texts = page.locator("#cards .system:first-child .score").all_inner_texts()
   return [float(text.split()[0]) for text in texts]
+
+
+@pytest.fixture
+def axes(page):
+  """A page with the functions of axes alone."""
+  page.add_script_tag(content=elements.resource("drawing.js"))
+  return page
 
 
 @pytest.fixture
@@ -81,7 +91,7 @@ def test_the_lowest_and_the_highest_scores_come_first(opened, ours):
   assert _scores(page) == sorted(_scores(page)) and _scores(page)[0] == 0
   _choose(page, "order", "best")
   assert _scores(page) == sorted(_scores(page), reverse=True)
-  assert _scores(page)[0] == pytest.approx(max(ours.scores["en"].image_scores("cider_d")), abs=6e-4)
+  assert _scores(page)[0] == pytest.approx(max(ours.statistics["en"].image_scores("cider_d")), abs=6e-4)
 
 
 def test_the_score_of_another_metric_is_shown(opened, ours):
@@ -116,8 +126,10 @@ def test_two_systems_stand_side_by_side(opened, corpus, ours, theirs):
 
 def test_the_largest_differences_of_two_systems_come_first(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
-  lead = dict(zip(ours.scores["en"].keys, ours.scores["en"].image_scores("cider_d"), strict=True))
-  for key, score in zip(theirs.scores["en"].keys, theirs.scores["en"].image_scores("cider_d"), strict=True):
+  lead = dict(zip(ours.statistics["en"].keys, ours.statistics["en"].image_scores("cider_d"), strict=True))
+  for key, score in zip(
+    theirs.statistics["en"].keys, theirs.statistics["en"].image_scores("cider_d"), strict=True
+  ):
     lead[key] -= score
   _choose(page, "order", "ahead-1")
   assert _keys(page)[0] == max(lead, key=lead.get)
@@ -160,16 +172,100 @@ def test_headings_sort_the_table(opened, ours):
   assert codes.all_inner_texts() == ["ar", "en", "de"]  # Arabic, English, German
 
 
-def test_the_chart_changes_metric_and_order(opened, ours):
+def _cells(page, code):
+  return page.locator(f"#scores tbody tr:has(code:text-is('{code}')) > *").all_inner_texts()
+
+
+def test_the_table_shows_intervals_and_the_difference_to_the_other_system(opened, ours, theirs):
+  first = dataclasses.replace(
+    ours, table=dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
+  )
+  page = opened({"ours": first, "theirs": theirs})
+  headings = page.locator("#scores thead th").all_text_contents()
+  assert headings[2:6] == ["CIDEr-D", "theirs CIDEr-D", "difference to theirs", "BB (paper)"]
+  low, high = ours.table.intervals["en"]["cider_d"]
+  own, other = (table.rows["en"]["cider_d"] for table in (ours.table, theirs.table))
+  cells = _cells(page, "en")
+  assert cells[2] == f"{own:.3f}{low:.3f} \u2013 {high:.3f}"
+  assert cells[4] == elements.signed("cider_d", own - other)
+  assert (cells[5], _cells(page, "de")[5]) == ("0.250", "\u2013")
+  assert page.locator("#scores tfoot tr").last.inner_text().startswith("Mean, 3 languages")
+  page.locator("[name=intervals]").uncheck()
+  assert _cells(page, "en")[2] == f"{own:.3f}"
+
+
+def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(opened, ours, theirs):
+  held = compare({"ours": ours, "theirs": theirs}, ["cider_d"], resamples=50)
+  page = opened({"ours": ours, "theirs": theirs}, comparison=held)
+  row = next(row for row in held.rows if row.name == "de")
+  expected = elements.signed("cider_d", row.difference)
+  assert page.locator("#scores thead th").all_text_contents()[4] == "difference of theirs"
+  assert _cells(page, "de")[4] == expected
+  cells = page.locator("#differences-0 tr:has(code:text-is('de')) > *").all_inner_texts()
+  assert cells[2] == expected
+  assert cells[4] == " to ".join(elements.signed("cider_d", end) for end in (row.low, row.high))
+  assert page.locator("#differences-0 .forest circle").count() == 4  # three languages and their mean
+
+
+def test_health_and_groups_are_shown(opened, ours):
   page = opened({"ours": ours})
+  assert page.locator("#health-0 tbody tr").count() == 3
+  page.locator("#regions summary").click()
+  assert "Script" in page.locator("#groups tbody").inner_text()
+
+
+def test_the_chart_changes_metric_and_order(opened, ours, theirs):
+  page = opened({"ours": ours, "theirs": theirs})
+  columns = page.locator("#chart .column")
+  assert columns.count() == 3 and page.locator("#chart .column .mark").count() == 3
+  assert page.locator("#languages .legend .key svg").count() == 2
+  low, high = ours.table.intervals["en"]["cider_d"]
+  tip = f"English\nCIDEr-D {ours.table.rows['en']['cider_d']:.3f} [{low:.3f}, {high:.3f}]"
+  assert columns.nth(2).get_attribute("data-tip").startswith(tip)
   page.locator("#languages label", has_text="Exact").click()
-  assert page.locator("#languages .panel:visible").get_attribute("data-metric") == "exact"
+  assert page.locator("#chart svg").get_attribute("data-metric") == "exact"
+  assert page.locator("#chart .tick").last.text_content() == "12.5%"
   page.locator("#languages label", has_text="Score").click()
-  column = page.locator("#languages .panel:visible .column").nth(
-    2
-  )  # English, the only one with exact captions
-  place = float(column.get_attribute("data-by-score"))
-  assert column.evaluate("e => e.style.transform") == f"translateX({place:g}px)"
+  # English, the only language with exact captions, is the first column from the left.
+  assert columns.nth(2).evaluate("e => e.style.transform") == "translateX(46px)"
+  page.locator("#languages label", has_text="Code").click()
+  assert columns.nth(0).evaluate("e => e.style.transform") == "translateX(46px)"
+
+
+@pytest.mark.parametrize(
+  "lowest, highest, expected",
+  [
+    (0, 9.3, [0, 2, 4, 6, 8, 10]),
+    (0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+    (0, 0.031, [0, 0.01, 0.02, 0.03, 0.04]),
+    (0, 0.0, [0, 1]),
+    (7.2, 9.1, [7, 7.5, 8, 8.5, 9, 9.5]),
+    (-3, 5, [-4, -2, 0, 2, 4, 6]),
+    (2.0, 2.0, [2, 3]),
+  ],
+)
+def test_axes_have_round_numbers_that_reach_both_ends(axes, lowest, highest, expected):
+  assert axes.evaluate("([a, b]) => ticks(a, b)", [lowest, highest]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+  "lowest, highest, expected",
+  [
+    (0.02, 30, [0.01, 0.1, 1, 10, 100]),
+    (1.5, 8, [1, 2, 5, 10]),
+    (1e-8, 1e4, [1e-8, 1e-6, 1e-4, 1e-2, 1, 100, 10000]),
+    (5, 5, [5, 10]),
+  ],
+)
+def test_ticks_of_a_logarithmic_axis(axes, lowest, highest, expected):
+  assert axes.evaluate("([a, b]) => logTicks(a, b)", [lowest, highest]) == pytest.approx(expected)
+
+
+def test_numbers_of_ticks_are_short(axes):
+  values = [0, 0.25, 0.002, 2.5e-5, 900, 1200, 20000, 2.5e6]
+  texts = ["0", "0.25", "2e-3", "2.5e-5", "900", "1.2k", "20k", "2.5M"]
+  assert axes.evaluate("values => values.map((value) => tickText(value))", values) == texts
+  assert axes.evaluate("tickText(0.125, true)") == "12.5%"
 
 
 def test_the_heat_map_has_a_cell_a_region_and_language(opened, ours, theirs):

@@ -35,18 +35,18 @@ def test_every_kind_of_picture_is_scaled_down(tmp_path, monkeypatch, mode):
   Image.new(mode, (500, 10)).save(tmp_path / "k.png" if mode != "CMYK" else tmp_path / "k.jpg")
   path = pictures.find(tmp_path, "k")
   assert pictures.data_uri(path).startswith("data:image/jpeg;base64,")
-  assert Image.open(io.BytesIO(pictures.thumbnail(path, 100))).size == (100, 2)
+  assert Image.open(io.BytesIO(pictures.thumbnail(path.read_bytes, 100))).size == (100, 2)
 
 
 def test_pictures_that_cannot_be_read_are_none(tmp_path, monkeypatch):
   path = tmp_path / "k.png"
   Image.new("RGB", (40, 40), "red").save(path)
   monkeypatch.setattr(pictures, "_MAX_PIXELS", 1599)
-  assert pictures.data_uri(path) is None and pictures.thumbnail(path, 20) is None
+  assert pictures.data_uri(path) is None and pictures.thumbnail(path.read_bytes, 20) is None
   monkeypatch.undo()
-  assert pictures.data_uri(path) is not None and pictures.thumbnail(path, 20) is not None
+  assert pictures.data_uri(path) is not None and pictures.thumbnail(path.read_bytes, 20) is not None
   path.write_bytes(path.read_bytes()[:60])
-  assert pictures.data_uri(path) is None and pictures.thumbnail(path, 20) is None
+  assert pictures.data_uri(path) is None and pictures.thumbnail(path.read_bytes, 20) is None
 
 
 def test_pictures_that_lie_in_no_folder_are_read_by_their_keys(folder):
@@ -71,14 +71,14 @@ def test_pictures_turned_by_a_camera_stand_upright(tmp_path):
   exif = Image.Exif()
   exif[0x0112] = 6  # "rotate 90 degrees clockwise"
   Image.new("RGB", (400, 100)).save(tmp_path / "k.jpg", exif=exif)
-  assert Image.open(io.BytesIO(pictures.thumbnail(tmp_path / "k.jpg", 80))).size == (20, 80)
+  assert Image.open(io.BytesIO(pictures.thumbnail((tmp_path / "k.jpg").read_bytes, 80))).size == (20, 80)
 
 
 def test_embedded_pictures_are_found_by_their_place(folder, tmp_path):
   found = pictures.choose("embed", _KEYS, folder, tmp_path / "r.html")
   assert found.data["of"] == [0, 1, 2, -2, 3, 4, 5, 6, 7, 8, -2] and found.sources == "data:"
   lines = found.blocks[0].split("\n")
-  assert base64.b64decode(lines[2]) == pictures.thumbnail(folder / "k2.png", 320)
+  assert base64.b64decode(lines[2]) == pictures.thumbnail((folder / "k2.png").read_bytes, 320)
   assert found.note == "No readable picture in the folder for 2 of 11 images: k3, absent."
 
 

@@ -1,5 +1,7 @@
 """What processes do when another one says that it failed, hangs, or says nothing; here they are threads of this one."""
 
+import dataclasses
+import json
 import threading
 import time
 
@@ -39,7 +41,7 @@ def processes(monkeypatch):
 
   def end(code, line, seconds=0.0):
     ended.append((code, line))
-    next(found for found in started if found._thread is threading.current_thread())._ended.set()
+    next(found for found in started if found._thread is threading.current_thread())._stopped.set()
 
   monkeypatch.setattr(watch, "end", end)
 
@@ -50,7 +52,7 @@ def processes(monkeypatch):
     return found
 
   def beats(index):
-    return int(service.values.get(f"xmcap/alive/{index}", "alive 0").split()[1])
+    return json.loads(service.values.get(f"xmcap/alive/{index}", "{}")).get("alive", 0)
 
   start.ended, start.service, start.beats = ended, service, beats
   yield start
@@ -85,7 +87,8 @@ def test_a_silent_one_is_lost(processes):
 def test_the_one_that_hangs_ends_all_and_the_one_that_waits_for_it_does_not(processes, capsys):
   late = {"seconds": 9.0, "limit": 3.0, "phase": "step"}
   hanging = watch.State(6, what="put_batch", **late)
-  processes.service.key_value_set("xmcap/alive/2", f"alive 1 {hanging.encode()}", allow_overwrite=True)
+  words = json.dumps({"alive": 1, "state": dataclasses.asdict(hanging)})
+  processes.service.key_value_set("xmcap/alive/2", words, allow_overwrite=True)
   processes(0, watch.State(5, what="step 5", waits=True, **late))
   processes(1, watch.State(6, what="step 6", waits=True, **late))
   wait_for(lambda: min(processes.beats(0), processes.beats(1)) >= 9)

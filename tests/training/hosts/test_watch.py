@@ -76,13 +76,13 @@ def test_the_phase_before_begins_anew(looking):
   assert (looking(5).what, looking(0).seconds) == ("step 7", 0)
 
 
-def test_the_place_is_the_programs(looking):
+def test_the_location_is_in_the_program(looking):
   def here():
     watch.progress("step")
     return looking()
 
   state = here()
-  assert not state.waits and state.place.startswith("watch.py:"), "the innermost frame of the package"
+  assert not state.waits and state.location.startswith("watch.py:"), "the innermost frame of the package"
 
 
 def test_names_are_checked():
@@ -92,12 +92,7 @@ def test_names_are_checked():
     watch.HangLimits(step=-1)
 
 
-def test_states_travel_as_text():
-  state = State(3, "step", "step 7 «é»", 2.5, 10, True, "a.py:1 in f")
-  assert State.decode(state.encode()) == state
-
-
-def test_the_line_names_limit_and_place():
+def test_the_line_names_limit_and_location():
   state = State(3, "evaluation", "batch 7 of loss", 901.2, 900, False, "a.py:1 in f")
   assert state.describe("process 1 (w-1)") == (
     "process 1 (w-1) has been in 'batch 7 of loss' for 901 s (HangLimits.evaluation is 900), at a.py:1 in f; its stack"
@@ -143,4 +138,4 @@ def test_waiting_for_a_device_is_told_from_the_work_of_the_host(looking):
   result = jax.jit(lambda x: jax.pure_callback(slow, jax.ShapeDtypeStruct((), np.float32), x))(np.float32(1))
   jax.block_until_ready(result)
   looker.join()
-  assert seen[-1].waits and seen[-1].place.startswith("test_watch.py:"), seen[-1]
+  assert seen[-1].waits and seen[-1].location.startswith("test_watch.py:"), seen[-1]

@@ -1,6 +1,5 @@
 import json
 import math
-import threading
 
 import pytest
 from etils import epath
@@ -21,12 +20,12 @@ def said():
 def write(folder, said, *lines, **options):
   file = MetricsFile(folder, said.append, **options)
   for step, values in lines:
-    file.write(step, values)
+    file.scalars(step, values)
   file.close()
 
 
 def test_a_line_is_there_as_soon_as_it_is_written(tmp_path, said):
-  MetricsFile(tmp_path / "new", said.append).write(3, {"train/loss": 1.5, "event": "started"})
+  MetricsFile(tmp_path / "new", said.append).scalars(3, {"train/loss": 1.5, "event": "started"})
   (row,) = rows(tmp_path / "new")
   assert row.pop("time") > 1.7e9 and row == {"step": 3, "train/loss": 1.5, "event": "started"}
 
@@ -49,11 +48,11 @@ def test_a_file_that_cannot_be_written_is_said_once_and_caught_up_with(tmp_path,
   blocked = tmp_path / "run"
   blocked.write_text("a file where the folder should be")
   file = MetricsFile(blocked, said.append)
-  file.write(1, {"a": 1})
-  file.write(2, {"a": 2})
+  file.scalars(1, {"a": 1})
+  file.scalars(2, {"a": 2})
   assert len(said) == 1 and "cannot be written" in said[0] and "the run goes on" in said[0]
   blocked.unlink()
-  file.write(3, {"a": 3})
+  file.scalars(3, {"a": 3})
   assert [row["step"] for row in rows(blocked)] == [1, 2, 3]
 
 
@@ -62,8 +61,6 @@ class Store:
 
   def __init__(self, objects, fails=0):
     self.objects, self.fails, self.writes = objects, fails, 0
-    self.gate = threading.Event()
-    self.gate.set()
 
   def path(self, name):
     store = self
@@ -82,7 +79,6 @@ class Store:
         return store.objects[name]
 
       def write_bytes(self, data):
-        store.gate.wait(10)
         store.writes += 1
         if store.writes <= store.fails:
           raise OSError(5, "the store is away")
@@ -111,21 +107,22 @@ def test_an_object_is_written_whole_behind_what_is_there(stored, said):
   assert store.writes == 1 and not said
 
 
-def test_lines_wait_while_an_object_is_being_written(stored, said):
-  store = stored({})
-  store.gate.clear()
-  file = MetricsFile("gs://b/run", said.append, every=0)
-  for step in range(5):
-    file.write(step, {"a": 0})
-  store.gate.set()
+def test_an_object_is_written_once_in_so_many_seconds(stored, said, monkeypatch):
+  store, now = stored({}), [0.0]
+  monkeypatch.setattr(metrics_file.time, "monotonic", lambda: now[0])
+  file = MetricsFile("gs://b/run", said.append, every=60)
+  for step in range(10):
+    now[0] += 25
+    file.scalars(step, {"a": 0})
+  assert store.writes == 3 and store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 9
   file.close()
-  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5 and store.writes <= 3
+  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 10
 
 
 def test_an_object_that_could_not_be_written_is_written_later(stored, said):
   store = stored({}, fails=1)
   file = MetricsFile("gs://b/run", said.append, every=0)
-  file.write(1, {"a": 0})
+  file.scalars(1, {"a": 0})
   file.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 1
 

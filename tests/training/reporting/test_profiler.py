@@ -91,7 +91,7 @@ def test_all_processes_trace_the_same_steps(tmp_path):
   (tmp_path / "run/profile.now").touch()
   flags = (
     "--gin.TOTAL_STEPS=5",
-    "--gin.train.log_every=2",
+    "--gin.hooks.log_every=2",
     "--gin.Profiler.num_steps=2",
     "--gin.Partitioning.data=8",
   )

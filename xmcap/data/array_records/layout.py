@@ -2,9 +2,9 @@
 
 ArrayRecord's own reader opens local files alone. A file is a sequence of chunks, cut into blocks of 64 KiB with a
 header each (https://github.com/google/riegeli, doc/riegeli_records_file_format.md). The last block holds the
-postscript, which says where the footer begins; the footer says where the chunk of each record begins
-(https://github.com/google/array_record, cpp/layout.proto). Read are files that `xmcap data build` writes: one record
-a chunk, not compressed. The hashes of the chunk's header and of its data are verified.
+postscript with the place of the footer; the footer holds the place of each record's chunk
+(https://github.com/google/array_record, cpp/layout.proto). Only files as `xmcap data build` writes them are read: one
+record a chunk, not compressed. The hashes of the chunk's header and of its data are verified.
 """
 
 import struct
@@ -25,7 +25,7 @@ _VERSION = 1
 
 
 def _messages():
-  """The messages of ArrayRecord's layout.proto: RiegeliPostscript, ArrayRecordMetadata, ArrayRecordFooter."""
+  """The messages of layout.proto: RiegeliPostscript, ArrayRecordMetadata in its envelope, ArrayRecordFooter."""
   file = descriptor_pb2.FileDescriptorProto(name="xmcap/array_record.proto", package="xmcap.array_record")
   fields = {
     "Postscript": ("footer_offset", "magic"),
@@ -36,8 +36,7 @@ def _messages():
     message = file.message_type.add(name=name)
     for number, field in enumerate(numbers, 1):
       message.field.add(name=field, number=number, type="TYPE_UINT64", label="LABEL_OPTIONAL")
-  outer = file.message_type.add(name="FooterMetadata")
-  outer.field.add(
+  file.message_type.add(name="FooterMetadata").field.add(
     name="array_record", number=1, type="TYPE_MESSAGE", label="LABEL_OPTIONAL",
     type_name=".xmcap.array_record.Metadata",
   )  # fmt: skip
@@ -53,7 +52,7 @@ _Postscript, _FooterMetadata, _Footer = _messages()
 
 
 def footer_offset(tail: bytes) -> int:
-  """Where the footer of a file begins; `tail` is the last `BLOCK` bytes. ValueError if it is no ArrayRecord file."""
+  """The offset of a file's footer; `tail` is the last `BLOCK` bytes. ValueError if it is no ArrayRecord file."""
   if len(tail) != BLOCK:
     raise ValueError(f"an ArrayRecord file has at least {BLOCK} bytes, not {len(tail)}")
   postscript = _Postscript.FromString(_chunk(tail, 0)[0])
@@ -63,14 +62,9 @@ def footer_offset(tail: bytes) -> int:
 
 
 def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
-  """Where the chunk of each record begins, and the last one ends: int64 [records + 1].
+  """The offsets of the records' chunks, and the end of the last one: int64 [records + 1].
 
-  Args:
-    data: the file's bytes from the footer on, to the end or to any place after the footer.
-    offset: what `footer_offset` gave.
-
-  Raises:
-    ValueError: the footer is damaged, or a chunk holds several records.
+  `data` are the file's bytes from the footer on, which is at `offset`. ValueError if the footer is damaged.
   """
   metadata, *footers = _chunk(data, offset)
   held = _FooterMetadata.FromString(metadata).array_record
@@ -102,12 +96,12 @@ def _chunk(data: bytes, offset: int) -> list[bytes]:
     raise ValueError("it ends within a chunk's header")
   header_hash, size, data_hash, kind, decoded_size = _CHUNK_HEADER.unpack_from(data)
   if header_hash != _hash(data[8 : _CHUNK_HEADER.size]):
-    raise ValueError("the hash of a chunk's header is another one")
+    raise ValueError("the hash of a chunk's header does not match")
   data = data[_CHUNK_HEADER.size : _CHUNK_HEADER.size + size]
   if len(data) < size:
     raise ValueError("it ends within a chunk")
   if data_hash != _hash(data):
-    raise ValueError("the hash of a chunk is another one")
+    raise ValueError("the hash of a chunk does not match")
   if kind & 0xFF != ord("r") or data[0] != 0:
     raise ValueError("its records are compressed, which cannot be read by ranges")
   sizes_size, start = _varint(data, 1)
@@ -140,7 +134,9 @@ def _hash(data: bytearray) -> int:
   return int(highway_hash(np.frombuffer(data, np.uint8), _KEY)) if data else _EMPTY_HASH
 
 
-_EMPTY_HASH = int(highway_hash(np.empty(0, np.uint8), _KEY))
+_EMPTY_HASH = int(
+  highway_hash(np.empty(0, np.uint8), _KEY)
+)  # compiles the hash, too, before there are threads
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

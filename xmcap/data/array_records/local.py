@@ -10,17 +10,12 @@ from xmcap.terminal import shown
 
 T = TypeVar("T")
 
-# Of one record by itself; to read one after the other it is the fastest too.
 READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
+"""For single records; the fastest for successive ones too."""
 
 
 class RecordFiles:
-  """Files of this machine, read by ArrayRecord's own reader; safe in threads, picklable.
-
-  Args:
-    files: their paths.
-    directory: the corpus, named in messages.
-  """
+  """Files of this machine, read by ArrayRecord's own reader; safe in threads, picklable."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
@@ -33,15 +28,11 @@ class RecordFiles:
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """The records at positions of files (by number), in their order, each read when it is asked for.
-
-    Raises:
-      XmcapError: a file is damaged.
-    """
+    """The records at positions of files (by number), in their order, each read when asked for."""
     for file, position in zip(files, positions, strict=True):
       try:
-        # A range is read safely in threads, for it does not move the reader. Of a list of positions, ArrayRecord would
-        # walk over all that the file holds, and have each read by another thread.
+        # A range is read safely in threads, as it does not move the reader. For a list of positions, ArrayRecord would
+        # go over all that the file holds, and start a thread for each.
         (serialized,) = self._reader(file).read(position, position + 1)
         record = parse(serialized)
       except (RuntimeError, IndexError, ValueError) as error:
@@ -54,13 +45,13 @@ class RecordFiles:
       reader = array_record_module.ArrayRecordReader(
         self._files[file], READER_OPTIONS, file_reader_buffer_size=32768
       )
-      reader.read([])  # says what is wrong with a file, which the reading of a range does not
+      reader.read([])  # checks the file, which reading a range does not
       self._readers[file] = reader
     return self._readers[file]
 
 
 def damaged(file: str, error: BaseException, directory: str) -> XmcapError:
-  """What is said of a file whose bytes are not those that were written."""
+  """The error for a file whose bytes are not those that were written."""
   return XmcapError(f"{file} is damaged ({first_line(error)}): build {directory} again")
 
 

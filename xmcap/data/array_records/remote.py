@@ -1,23 +1,21 @@
 """The ArrayRecord files of a split in a bucket: any record by its file and its position, by ranges of bytes.
 
-Of the records that are asked for together, 64 are under way at a time, so that the store's latency is waited for once
-and not for each. What was read lies in the host's cache (`RecordCache`). All bytes are held against the hashes in the
-file, be they from the store or from the cache.
+Of the records that are asked for together, 64 are read at a time, so that the store's latency is waited for once
+and not for each. Ranges are kept in the host's cache (`RecordCache`). All bytes, from the store and from the cache, are
+verified by the hashes in the file.
 """
 
 import collections
 import contextlib
-import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from google.protobuf import message
 
-from xmcap.data.array_records import layout as array_record_format
-from xmcap.data.array_records import local as record_files
+from xmcap.data.array_records import layout, local
 from xmcap.errors import XmcapError
 from xmcap.storage import range_cache
 from xmcap.storage.object_store import Read, ShortObjectError
@@ -27,51 +25,29 @@ T = TypeVar("T")
 _AHEAD = 64
 
 
-@dataclasses.dataclass(frozen=True)
-class _Opened:
-  """A file whose footer was read.
-
-  Attributes:
-    version: of the object.
-    offsets: where its records begin and the last one ends, int64 [records + 1].
-  """
+class _OpenedFile(NamedTuple):
+  """A file whose footer was read: the object's version, the offsets of `layout.chunk_offsets`."""
 
   version: str
   offsets: np.ndarray
 
 
 class RemoteRecordFiles:
-  """Files of a bucket; used as `RecordFiles`, safe in threads, picklable.
-
-  Args:
-    files: their addresses.
-    directory: the corpus, named in messages.
-  """
+  """Files of a bucket, by their addresses; used as `local.RecordFiles`."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
     self._directory = directory
-    self._begin()
-
-  def _begin(self) -> None:
-    self._opened: dict[int, _Opened] = {}
+    self._opened: dict[int, _OpenedFile] = {}
     self._lock = threading.Lock()
 
-  def __getstate__(self) -> dict[str, Any]:
-    return {"_files": self._files, "_directory": self._directory}
-
-  def __setstate__(self, state: dict[str, Any]) -> None:
-    self.__dict__.update(state)
-    self._begin()
+  def __reduce__(self):
+    return RemoteRecordFiles, (self._files, self._directory)
 
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """The records at positions of files (by number), in their order, read ahead.
-
-    Raises:
-      XmcapError: a file is absent, damaged, was changed since it was opened, or cannot be read.
-    """
+    """The records at positions of files (by number), in their order, read ahead; XmcapError if that cannot be."""
     cache = range_cache.RecordCache().open()
     self._open(set(files), cache)
     begun: collections.deque[tuple[int, _Range]] = collections.deque()
@@ -83,7 +59,7 @@ class RemoteRecordFiles:
       while begun:
         file, found = begun[0]
         with self._naming(file):
-          record = found.decoded(lambda data, start: parse(array_record_format.record(data, start)))
+          record = found.decoded(lambda data, start: parse(layout.record(data, start)))
         begun.popleft()
         begun.extend(itertools.islice(waiting, 1))
         yield record
@@ -103,17 +79,16 @@ class RemoteRecordFiles:
     """Reads the footers of files that were not read yet, all at a time."""
     with self._lock:
       files = sorted(files - self._opened.keys())
-      tails = {file: Read(self._files[file], -array_record_format.BLOCK) for file in files}
+      tails = {file: Read(self._files[file], -layout.BLOCK) for file in files}
       footers = {}
       for file, tail in tails.items():
         with self._naming(file):
           content = tail.result()
-          start = array_record_format.footer_offset(content.data)
+          start = layout.footer_offset(content.data)
           footers[file] = _Range(self._files[file], content.version, start, None, cache)
       for file, footer in footers.items():
         with self._naming(file):
-          offsets = footer.decoded(array_record_format.chunk_offsets)
-          self._opened[file] = _Opened(footer.version, offsets)
+          self._opened[file] = _OpenedFile(footer.version, footer.decoded(layout.chunk_offsets))
 
   @contextlib.contextmanager
   def _naming(self, file: int) -> Iterator[None]:
@@ -123,35 +98,26 @@ class RemoteRecordFiles:
     except FileNotFoundError:
       raise XmcapError(f"{self._files[file]} is absent: build {self._directory} again") from None
     except (ValueError, IndexError, message.DecodeError, ShortObjectError) as error:
-      raise record_files.damaged(self._files[file], error, self._directory) from None
+      raise local.damaged(self._files[file], error, self._directory) from None
 
 
 class _Range:
-  """A range of a file, from the cache, or begun to be read.
-
-  Args:
-    address: of the file.
-    version: that the file must have.
-    start, stop: the range; `stop` None is the end.
-    cache: where it may lie, and is kept.
-  """
+  """A range of a file of a known version, from the cache, or begun to be read; `stop` None is the file's end."""
 
   def __init__(
     self, address: str, version: str, start: int, stop: int | None, cache: range_cache.RangeCache | None
   ):
     self.version = version
-    self._address, self._start, self._stop, self._cache = address, start, stop, cache
+    self._address, self._start, self._stop = address, start, stop
+    self._cache = cache if version else None
     self._key = range_cache.key(address, version, start, stop)
-    self._held = cache.get(self._key) if cache and version else None
+    self._held = self._cache.get(self._key) if self._cache else None
     self._read = self._begun() if self._held is None else None
 
   def decoded(self, decode: Callable[[bytes, int], T]) -> T:
-    """What `decode` makes of the bytes and of their place; kept in the cache once it has accepted them.
+    """The result of `decode` for the bytes and their offset; the bytes are cached once it has accepted them.
 
     Bytes that it refuses (ValueError, IndexError) are read again once: they may have been damaged on the way.
-
-    Raises:
-      FileNotFoundError, XmcapError: see `Read.result`; or the file was changed.
     """
     if self._held is not None:
       with contextlib.suppress(ValueError, IndexError):
@@ -174,6 +140,6 @@ class _Range:
     if content.version and content.version != self.version:
       raise XmcapError(f"{self._address} was changed while it was read: start again")
     found = decode(content.data, self._start)
-    if self._cache is not None and self.version:
+    if self._cache is not None:
       self._cache.put(self._key, content.data)
     return found

@@ -1,4 +1,4 @@
-"""Examples as the model sees them: what a stream makes of pictures and captions, for a contact sheet (show_page.py)."""
+"""Examples as the model sees them: the pictures and captions of a stream, for a contact sheet (show_page.py)."""
 
 import dataclasses
 import io
@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import gin
 import numpy as np
-import sentencepiece
 from PIL import Image
 
 from xmcap import languages as languages_lib
 from xmcap.data import draws, images, records, tasks
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
-from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary, read_model
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.storage import addresses
 
@@ -23,15 +22,13 @@ MAX_COUNT = 500
 """Pictures of a sheet; a page with more would be too large to look at."""
 
 _SAMPLE = 256  # records in which languages are looked for
+_PUBLISHED_SIDE = 192  # pixels of the record's own picture
 _names = (f"shown{number}" for number in itertools.count())
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-  """A piece of a target or prompt: its text with `▁` for a space, and its kind.
-
-  The kinds: `text`, `byte`, `unknown`, `end`, and `prompt` (a LangId piece).
-  """
+  """A piece of a target or prompt, with `▁` for a space; `text`, `byte`, `unknown`, `end` or `prompt` (a LangId)."""
 
   text: str
   kind: str = "text"
@@ -39,16 +36,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class ShownCaption:
-  """A caption of an example.
-
-  Attributes:
-    language: code.
-    text: as the record has it.
-    source: `human` or `mt`.
-    prompt: what is put before the picture's encoder.
-    pieces: the target.
-    lost: pieces that were cut off, the end among them; () if the caption fits.
-  """
+  """A caption of a record, with the pieces of its prompt and target; `lost` are those that were cut off."""
 
   language: str
   text: str
@@ -59,28 +47,24 @@ class ShownCaption:
 
 
 @dataclasses.dataclass(frozen=True)
-class Example:
+class ShownPicture:
   """A picture of a batch.
 
-  Attributes:
-    key, locale, tags: of its record.
-    pixels: uint8 [H, W, 3], as the model gets them.
-    published: the record's picture, scaled down; uint8 [height, width, 3].
-    size: width and height of that picture as it is stored.
-    num_bytes: of it.
-    captions: K of them; () if the picture has none in the stream's languages.
-    others: captions of the record that are not shown.
+  `pixels` are uint8 [H, W, 3], as the model gets them; `published` uint8 [height, width, 3] the record's picture,
+  scaled down, of whose `size` (width, height) as stored; `captions` K of them, or none in the stream's languages.
   """
 
-  key: str
-  locale: str
-  tags: tuple[str, ...]
+  record: Record
   pixels: np.ndarray
   published: np.ndarray
   size: tuple[int, int]
-  num_bytes: int
   captions: tuple[ShownCaption, ...]
-  others: int
+
+  @property
+  def others(self) -> int:
+    """Captions of the record that are not shown."""
+    shown = {(caption.language, caption.text) for caption in self.captions}
+    return max(0, len(self.record.captions) - len(shown))
 
 
 def stream_of(
@@ -95,22 +79,18 @@ def stream_of(
   vocabulary: str = "",
   seed: int = 0,
 ) -> CaptionStream:
-  """A stream over a built corpus that no gin file speaks of, as `CaptionStream` has the arguments.
+  """A stream over a built corpus that needs no gin file.
 
-  Args:
-    directory: of the records.
-    split: "" is `train`, or else the first that there is.
-    count: pictures in its batches.
-    languages: codes with commas between; "" is all that the corpus has.
-    vocabulary: "" is `vocabulary.model` in the folder.
-
-  Raises:
-    UsageError: the folder is no corpus, or has no such split or language, or there is no vocabulary.
+  Arguments are those of `CaptionStream`, but: `split` "" is `train`, or else the first that there is; `count` are the
+  pictures of a batch; `languages` are codes with commas between, "" for all that the corpus has; `vocabulary` "" is
+  `vocabulary.model` in the folder.
   """
   names = records.splits(directory)
   split = split or ("train" if "train" in names else next(iter(names), "train"))
   source = RecordSource(directory, split)
-  held = _languages_of(source)
+  sample = source.read(records.spread(source, _SAMPLE))
+  held = {caption.language for record in sample for caption in record.captions}
+  held = [code for code in languages_lib.LANGUAGES if code in held]
   wanted = languages_lib.parse(languages) if languages else held
   absent = [code for code in wanted if code not in held]
   if absent:
@@ -131,7 +111,7 @@ def stream_of(
     target_length=target_length,
     image_size=image_size,
     seed=seed,
-    # What gin may say of the stream of a run is not for this one.
+    # Bindings of gin for the stream of a run are not for this one.
     augment=None,
     target_lengths=(),
     bucket_window=1,
@@ -147,83 +127,48 @@ def _checked(count: int) -> int:
   return count
 
 
-def _languages_of(source: RecordSource) -> tuple[str, ...]:
-  sample = np.unique(np.linspace(0, len(source) - 1, min(len(source), _SAMPLE)).astype(np.int64))
-  held = {caption.language for record in source.read(sample) for caption in record.captions}
-  return tuple(code for code in languages_lib.LANGUAGES if code in held)
-
-
-def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[Example]:
-  """The first examples of a batch.
-
-  Args:
-    stream: where from; batches are in drawn order, not sorted by length.
-    step: which batch, if the stream gave `count` pictures a batch.
-    count: how many; None: the stream's pictures a batch.
-
-  Raises:
-    UsageError: `count` or `step` is out of range.
-    XmcapError: a record or picture cannot be read; names it.
-  """
+def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
+  """The examples of a step in drawn order, if the stream gave `count` pictures a batch (None: as many as it does)."""
   stream = stream.resized(_checked(stream.pictures if count is None else count))
   batch = stream.batch(step)
   positions = np.arange(stream.pictures, dtype=np.int64) + step * stream.pictures
   held = stream.source.read(draws.permuted(stream.seed, positions, len(stream.source)))
-  pieces = _Pieces(stream.vocabulary)
   languages = {tuple(stream.vocabulary.prompt(code)): code for code in stream.languages}
-  return [
-    _example(stream, record, pixels, prompts, targets, pieces, languages)
-    for record, pixels, prompts, targets in zip(
-      held, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True
-    )
-  ]
+  shown = []
+  for record, pixels, prompts, targets in zip(
+    held, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True
+  ):
+    with Image.open(io.BytesIO(record.image)) as image:
+      size = image.size
+    published = Image.fromarray(images.decode(record.image, record.key, at_least=_PUBLISHED_SIDE))
+    published.thumbnail((_PUBLISHED_SIDE, _PUBLISHED_SIDE))
+    captions = tuple(_captions(record, prompts, targets, stream.vocabulary, languages))
+    shown.append(ShownPicture(record, pixels, np.asarray(published), size, captions))
+  return shown
 
 
-def _example(
-  stream: CaptionStream,
+def _captions(
   record: Record,
-  pixels: np.ndarray,
   prompts: np.ndarray,
   targets: np.ndarray,
-  pieces: "_Pieces",
+  vocabulary: Vocabulary,
   languages: Mapping[tuple[int, ...], str],
-) -> Example:
-  captions = []
-  for prompt, target in zip(_without_pads(prompts), _without_pads(targets), strict=True):
+) -> Iterator[ShownCaption]:
+  """The captions of a picture's rows [K, P] and [K, T]; `languages` are by their prompts."""
+  for prompt_row, target_row in zip(prompts.tolist(), targets.tolist(), strict=True):
+    prompt, target = ([token for token in row if token != PAD_ID] for row in (prompt_row, target_row))
     if not target:
       continue
     language = languages[tuple(prompt)]
-    caption, ids = _caption_of(record, language, target, stream.vocabulary)
-    captions.append(
-      ShownCaption(
-        language=language,
-        text=caption.text,
-        source=caption.source,
-        prompt=tuple(pieces(prompt, "prompt")),
-        pieces=tuple(pieces(target)),
-        lost=tuple(pieces(ids[len(target) :])),
-      )
+    caption, ids = _caption_of(record, language, target, vocabulary)
+    yield ShownCaption(
+      language,
+      caption.text,
+      caption.source,
+      tuple(pieces(vocabulary, prompt, "prompt")),
+      tuple(pieces(vocabulary, target)),
+      tuple(pieces(vocabulary, ids[len(target) :])),
     )
-  with Image.open(io.BytesIO(record.image)) as image:
-    size = image.size
-  published = Image.fromarray(images.decode(record.image, record.key, at_least=192))
-  published.thumbnail((192, 192))
-  return Example(
-    key=record.key,
-    locale=record.locale,
-    tags=tuple(record.tags),
-    pixels=pixels,
-    published=np.asarray(published),
-    size=size,
-    num_bytes=len(record.image),
-    captions=tuple(captions),
-    others=max(0, len(record.captions) - len({(c.language, c.text) for c in captions})),
-  )
-
-
-def _without_pads(rows: np.ndarray) -> Iterator[list[int]]:
-  for row in rows.tolist():
-    yield [token for token in row if token != PAD_ID]
 
 
 def _caption_of(
@@ -238,25 +183,16 @@ def _caption_of(
   raise AssertionError(f"picture {record.key}: no caption in {language} is the target")
 
 
-class _Pieces:
-  """Ids -> pieces."""
-
-  def __init__(self, vocabulary: Vocabulary):
-    self._processor = sentencepiece.SentencePieceProcessor(model_proto=read_model(vocabulary.path))
-
-  def __call__(self, ids: Sequence[int], kind: str = "text") -> Iterator[Piece]:
-    for token in ids:
-      text = self._processor.id_to_piece(token)
-      if token == EOS_ID:
-        yield Piece(text, "end")
-      elif token == UNK_ID:
-        yield Piece(text, "unknown")
-      else:
-        yield Piece(text, "byte" if self._processor.is_byte(token) else kind)
+def pieces(vocabulary: Vocabulary, ids: Sequence[int], kind: str = "text") -> Iterator[Piece]:
+  """The pieces of ids; `kind` is that of plain text."""
+  special = {EOS_ID: "end", UNK_ID: "unknown"}
+  for token in ids:
+    known = special.get(token, "byte" if vocabulary.is_byte(token) else kind)
+    yield Piece(vocabulary.piece(token), known)
 
 
 def configured_stream() -> CaptionStream:
-  """The stream that gin configures; UsageError if no gin file says of what."""
+  """The stream that gin configures; UsageError if no gin file names its corpus."""
   try:
     gin.query_parameter("CaptionStream.mixture")
   except ValueError:
@@ -267,7 +203,7 @@ def configured_stream() -> CaptionStream:
 
 
 def facts(stream: CaptionStream, step: int) -> dict[str, str]:
-  """What a sheet says of its stream: name -> value."""
+  """The facts that a sheet gives about its stream: name -> value."""
   augment = stream.augment
   crop = "none" if augment is None else ", ".join(f"{k} {v}" for k, v in dataclasses.asdict(augment).items())
   return {

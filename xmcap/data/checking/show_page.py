@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.data.checking.show import Example, Piece, ShownCaption
+from xmcap.data.checking.show import Piece, ShownCaption, ShownPicture
 from xmcap.storage import files
 
 _PIXELATED_BELOW = 160  # smaller pictures are enlarged, and their pixels are to be seen
@@ -26,75 +26,21 @@ _LEGEND = (
   ("cut", "cut", "cut at the target length; what follows is lost, and no end is learned"),
 )
 
-_STYLE = """
-main { max-width: 1500px; }
-.facts { display: flex; flex-wrap: wrap; gap: 10px 36px; margin: 22px 0 0; }
-.facts dt { color: var(--soft); font-size: 0.8rem; }
-.facts dd { font-weight: 600; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-.facts dd.warn { color: var(--mark-0); }
-.legend { margin: 24px 0 0; padding: 0; list-style: none; font-size: 0.84rem; color: var(--soft); gap: 8px 22px; }
-.legend li { display: flex; gap: 8px; align-items: baseline; }
-.legend .piece { flex: none; }
-.cards { margin-top: 28px; display: grid; gap: 20px; align-items: start;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 620px), 1fr)); }
-.card { padding: 18px; display: grid; grid-template-columns: 212px minmax(0, 1fr); gap: 18px 22px; }
-.card h2 { font-size: 0.86rem; font-weight: 620; letter-spacing: 0; overflow-wrap: anywhere; margin-bottom: 8px;
-  font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-.side { position: sticky; top: 16px; align-self: start; }
-.seen { display: block; width: 100%; height: auto; border-radius: 8px; background: var(--hover);
-  box-shadow: 0 0 0 1px var(--line); }
-.small .seen { image-rendering: pixelated; }
-.published { display: flex; gap: 10px; align-items: center; margin-top: 10px; font-size: 0.78rem; line-height: 1.4;
-  color: var(--soft); }
-.published img { max-width: 72px; max-height: 72px; border-radius: 5px; box-shadow: 0 0 0 1px var(--line); }
-.tags { margin-top: 8px; font-size: 0.78rem; color: var(--soft); overflow-wrap: anywhere; }
-.captions { list-style: none; margin: 0; padding: 0; display: grid; gap: 15px; align-content: start; }
-.captions > li + li { border-top: 1px solid var(--line); padding-top: 14px; }
-.of { display: flex; flex-wrap: wrap; gap: 2px 10px; align-items: baseline; font-size: 0.8rem; color: var(--soft); }
-.of .language { color: var(--ink); font-weight: 620; }
-.of .length { margin-inline-start: auto; font-variant-numeric: tabular-nums; }
-.of .length.over { color: var(--mark-0); font-weight: 620; }
-.words { margin-top: 4px; overflow-wrap: anywhere; line-height: 1.45; }
-.pieces { display: flex; flex-wrap: wrap; gap: 4px; margin-top: 7px; }
-.piece { font: 0.78rem/1.35 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", "Noto Sans", sans-serif;
-  padding: 2px 6px; border-radius: 5px; border: 1px solid var(--line); background: var(--hover); white-space: pre-wrap;
-  overflow-wrap: anywhere; min-width: 0; }
-.piece.prompt { background: var(--accent-soft); color: var(--accent); border-color: transparent; font-weight: 600; }
-.piece.byte { color: var(--soft); border-style: dashed; background: none; }
-.piece.unknown { background: var(--warn-soft); color: var(--warn); border-color: var(--warn-line); font-weight: 600; }
-.piece.end { background: none; color: var(--good); border-color: currentcolor; }
-.piece.cut { background: var(--mark-0); color: var(--sheet); border-color: transparent; font-weight: 600; }
-.piece.lost { opacity: 0.85; background: none; text-decoration: line-through; color: var(--soft); }
-.space { opacity: 0.45; }
-.none { color: var(--soft); font-size: 0.9rem; }
-.more { font-size: 0.78rem; color: var(--soft); margin-top: 14px; }
-@media (max-width: 560px) {
-  .card { grid-template-columns: minmax(0, 1fr); padding: 14px; }
-  .side { position: static; }
-  .small .seen, .seen { max-width: 260px; }
-}
-"""
-
 
 def write_sheet(
-  path: str | os.PathLike, shown: Sequence[Example], title: str, facts: Mapping[str, str], target_length: int
+  path: str | os.PathLike,
+  shown: Sequence[ShownPicture],
+  title: str,
+  facts: Mapping[str, str],
+  target_length: int,
 ) -> None:
-  """Writes a contact sheet. The same input gives the same bytes.
+  """Writes a contact sheet of pictures, with facts (name -> value) at its top; the same input gives the same bytes.
 
-  Args:
-    path: the file to write.
-    shown: what is on it.
-    title: its heading.
-    facts: name -> value, said at its top.
-    target_length: T, pieces of a target.
-
-  Raises:
-    XmcapError: the file cannot be written.
+  `target_length` is T, pieces of a target. Raises XmcapError if the file cannot be written.
   """
-  # Imported here: data stands beside scoring, and takes its page's colours and type.
-  from xmcap.scoring.report import elements
+  from xmcap.scoring.report import elements  # the colours and type of the report
 
-  captions = [caption for example in shown for caption in example.captions]
+  captions = [caption for picture in shown for caption in picture.captions]
   cut = sum(bool(caption.lost) for caption in captions)
   odd = sum(piece.kind == "unknown" for caption in captions for piece in caption.pieces)
   facts = {
@@ -111,14 +57,15 @@ def write_sheet(
     f"<li>{_chip(Piece(text, kind))}<span>{_escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
-  head = elements.page_head(_escape(title), elements.resource("base.css") + _STYLE, images="data:")
+  style = elements.resource("base.css") + elements.resource("sheet.css", __package__)
+  head = elements.page_head(title, style, images="data:")
   page = f"""{head}<main id="top">
 <header class="page-head"><h1>{_escape(title)}</h1>
 <p class="lede">{count}, as the model sees them</p>
 <dl class="facts">{items}</dl>
 <ul class="legend" aria-label="What the marks mean">{legend}</ul></header>
 <div class="cards">
-{"".join(_card(example, target_length) for example in shown)}</div>
+{"".join(_card(picture, target_length) for picture in shown)}</div>
 </main>
 </body>
 </html>
@@ -126,18 +73,19 @@ def write_sheet(
   files.write_text(pathlib.Path(path), page.encode("utf-8", "replace").decode())
 
 
-def _card(example: Example, target_length: int) -> str:
-  height, width = example.pixels.shape[:2]
+def _card(picture: ShownPicture, target_length: int) -> str:
+  record = picture.record
+  height, width = picture.pixels.shape[:2]
   small = " small" if max(height, width) < _PIXELATED_BELOW else ""
-  key = _escape(example.key)
-  locale = f", taken for {_escape(example.locale)}" if example.locale else ""
-  tags = f'<p class="tags">Tags: {_escape(", ".join(example.tags))}</p>' if example.tags else ""
-  captions = "".join(_caption(caption, target_length) for caption in example.captions)
+  key = _escape(record.key)
+  locale = f", taken for {_escape(record.locale)}" if record.locale else ""
+  tags = f'<p class="tags">Tags: {_escape(", ".join(record.tags))}</p>' if record.tags else ""
+  captions = "".join(_caption(caption, target_length) for caption in picture.captions)
   if not captions:
     captions = '<li class="none">No caption in these languages: the picture counts nothing in training.</li>'
-  stored = f"{example.size[0]:,} × {example.size[1]:,},<br>{example.num_bytes / 1e3:,.1f} kB{locale}"
-  seen, published = _uri(example.pixels, "PNG"), _uri(example.published, "JPEG")
-  more = f'<p class="more">{example.others:,} more captions in the record</p>' if example.others else ""
+  stored = f"{picture.size[0]:,} × {picture.size[1]:,},<br>{len(record.image) / 1e3:,.1f} kB{locale}"
+  seen, published = _uri(picture.pixels, "PNG"), _uri(picture.published, "JPEG")
+  more = f'<p class="more">{picture.others:,} more captions in the record</p>' if picture.others else ""
   return f"""<article class="sheet card{small}">
 <div class="side"><h2>{key}</h2>
 <img class="seen" width="{width}" height="{height}" src="{seen}" alt="{key} as the model sees it">

@@ -18,7 +18,7 @@ _HEADINGS = {
 
 
 def text(found: Statistics) -> str:
-  """A table a split, and one more against what was published of it, if anything was."""
+  """A table a split, and one more against its published figures, if there are any."""
   tables = []
   for split, images in found.images.items():
     rows = [row for row in found.rows if row.split == split]
@@ -35,52 +35,45 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
   heads += ["1 caption", "2 captions", "3 or more"]
   if target_length:
     heads += ["pieces/caption", "99% up to", "longest", f"over {target_length}"]
+  total = Row(
+    split,
+    f"{len(rows)} languages",
+    images,
+    **{name: sum(getattr(row, name) for row in rows) for name in ("captions", "words", "characters")},
+    lengths=tuple(sorted(length for row in rows for length in row.lengths)),
+  )
   lines = [f"{split}: {images:,} images", "", _line("language", heads)]
-  for row in rows:
-    cells = [f"{row.images:,}", f"{row.captions:,}", f"{row.captions / row.images:.2f}"]
-    cells += [f"{row.words / row.captions:.1f}", f"{row.mean_characters:.1f}"]
-    cells += [f"{count:,}" for count in (row.once, row.twice, row.more)]
+  for row in (*rows, total):
+    of_all = row is total
+    captions = max(row.captions, 1)
+    cells = [f"{row.images:,}", f"{row.captions:,}", f"{row.captions / max(row.images, 1):.2f}"]
+    cells += [f"{row.words / captions:.1f}", f"{row.mean_characters:.1f}"]
+    cells += ["" if of_all else f"{count:,}" for count in (row.once, row.twice, row.more)]
     if target_length:
-      over = row.longer_than(target_length) / row.captions
       cells += [
-        f"{row.pieces / row.captions:.1f}",
-        f"{row.length_at(0.99)}",
-        f"{row.lengths[-1][0]}",
-        f"{over:.2%}",
+        f"{row.pieces / captions:.1f}",
+        "" if of_all else f"{row.length_at(0.99)}",
+        f"{row.lengths[-1][0] if row.lengths else 0}",
+        f"{row.longer_than(target_length) / captions:.2%}",
       ]
-    lines.append(_line(_name(row), cells))
-  captions = sum(row.captions for row in rows)
-  cells = [f"{images:,}", f"{captions:,}", f"{captions / max(images, 1):.2f}"]
-  cells += [
-    f"{sum(getattr(row, name) for row in rows) / max(captions, 1):.1f}" for name in ("words", "characters")
-  ]
-  if target_length:
-    over = sum(row.longer_than(target_length) for row in rows) / max(captions, 1)
-    longest = max((row.lengths[-1][0] for row in rows), default=0)
-    pieces = sum(row.pieces for row in rows) / max(captions, 1)
-    cells += ["", "", "", f"{pieces:.1f}", "", f"{longest}", f"{over:.2%}"]
-  lines.append(_line(f"{len(rows)} languages", cells))
+    lines.append(_line(row.language if of_all else _name(row), cells))
   return "\n".join(lines)
 
 
 def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, published.Figures]) -> str:
   """Each cell: found, published, difference."""
   columns = list(next(iter(figures.values())))
+  note = " (words are counted at spaces there)" if "mean_spaced_words" in columns else ""
   lines = [
-    f"{split} against {published.source(corpus)}: found, published, difference (words are counted at spaces there)"
-    if "mean_spaced_words" in columns
-    else f"{split} against {published.source(corpus)}: found, published, difference",
+    f"{split} against {published.source(corpus)}: found, published, difference{note}",
     "",
     _line("language", [_HEADINGS[column] for column in columns], 27),
   ]
   by_language = {row.language: row for row in rows}
   for code, expected in figures.items():
-    row = by_language.get(code, Row(split, code, images=0, captions=0, words=0, characters=0))
+    row = by_language.get(code, Row(split, code))
     cells = [
-      _difference(
-        0 if not row.captions else getattr(row, column), expected[column], column.startswith("mean_")
-      )
-      for column in columns
+      _difference(getattr(row, column), expected[column], column.startswith("mean_")) for column in columns
     ]
     lines.append(_line(_name(row), cells, 27))
   return "\n".join(lines)
@@ -88,7 +81,7 @@ def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, p
 
 def _difference(found: float, expected: float, mean: bool) -> str:
   form = ",.1f" if mean else ",.0f"
-  # The difference of what is shown: a published mean has one digit.
+  # The difference of the rounded numbers: a published mean has one digit.
   difference = round(found, 1) - expected if mean else found - expected
   signed = "0" if abs(difference) < 0.05 else f"{difference:+{form}}"
   return f"{found:{form}}  {expected:{form}}  {signed}"

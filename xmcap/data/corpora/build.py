@@ -18,7 +18,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap.data import length_writer, record_writer
+from xmcap.data import lengths, record_writer
 from xmcap.data.corpora import plans
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS, Problems
@@ -154,16 +154,13 @@ def _write(
   splits = corpus.splits(work)
   written, counts = [], {}
   for split in splits:
-    make = (
-      length_writer.Counted(split.make, vocabulary, work.folder, split.name) if vocabulary else split.make
-    )
     try:
       written.append(
         record_writer.write_split(
           out,
           split.name,
           range(split.shards),
-          make,
+          split.make,
           dataset=corpus.name,
           processes=work.processes,
           progress=Progress(work.say, f"{split.name}: records", split.pictures),
@@ -179,7 +176,7 @@ def _write(
     out, written, dataset=corpus.name, version=corpus.version, description=corpus.description
   )
   if vocabulary is not None:
-    length_writer.index(out, vocabulary, list(counts), parts=work.folder, processes=work.processes)
+    lengths.write(out, vocabulary, list(counts), processes=work.processes)
   return counts
 
 

@@ -9,17 +9,14 @@ _ENDS = " .,;:!?\"'()\u3002\u060c\u061f\u0964"
 
 
 def copies(captions: Mapping[str, Mapping[str, str]]) -> dict[str, float | None]:
-  """Counts the captions that another language has for the same image too.
+  """Returns language -> the share of its images, in [0, 1], whose caption another language has too.
 
-  Captions are compared in NFKC and case-folded, with single spaces and no punctuation at their ends; one of
-  which nothing is left is not counted at all. Close languages share short captions by right: "en hund" is a dog
-  in Danish and in Norwegian. The same function on one reference an image shows how often.
+  Captions are compared in NFKC and case-folded, with single spaces and no punctuation at their ends; empty ones do
+  not count. Close languages share short captions by right: "en hund" is a dog in Danish and in Norwegian. The
+  share is None where there is no other language or no caption.
 
   Args:
     captions: language -> image key -> caption.
-
-  Returns:
-    Language -> share in [0, 1] of its images; None where there is no other language or no caption.
   """
   normalized = {
     language: [(key, text) for key, caption in of_language.items() if (text := _normalize(caption))]

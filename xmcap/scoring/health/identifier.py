@@ -24,19 +24,16 @@ def supports(language: str) -> bool:
 def identify(captions: Iterable[str]) -> list[str]:
   """Returns the code of the likeliest language of each caption, "" for none (numbers, markup, gibberish).
 
-  30 microseconds a caption that differs from those before, after 0.7 s for the model.
-
   Raises:
     XmcapError: py3langid is not installed.
   """
   identifier, codes = _load()
-  found: dict[str, str] = {}
-  guesses = []
-  for caption in captions:
-    if caption not in found:
-      found[caption] = codes[identifier.classify(caption)[0]]
-    guesses.append(found[caption])
-  return guesses
+
+  @functools.cache
+  def code_of(caption: str) -> str:
+    return codes[identifier.classify(caption)[0]]
+
+  return list(map(code_of, captions))
 
 
 @functools.cache

@@ -15,9 +15,9 @@ _NGRAM = 4
 
 @dataclasses.dataclass(frozen=True)
 class Health:
-  """The measures of one language; `MEASURES` explains each. None: it cannot be said.
+  """The measures of one language, None where one is unknown; `MEASURES` explains each.
 
-  `copy` needs the captions of other languages: take it from `copies`, by `dataclasses.replace`.
+  `measure` leaves `copy` at None, since it needs the captions of other languages: see `copies`.
   """
 
   wrong_script: float | None
@@ -38,14 +38,7 @@ class Health:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-  """How people are shown a measure.
-
-  Attributes:
-    heading: of a column.
-    explanation: what is counted, in one sentence.
-    percent: whether it is a share in [0, 1] that is shown in per cent.
-    decimals: how many of them are shown.
-  """
+  """How a measure is shown; with `percent` it is a share in [0, 1]."""
 
   heading: str
   explanation: str
@@ -53,7 +46,7 @@ class Measure:
   decimals: int = 1
 
   def format(self, value: float | None) -> str:
-    """Returns a value as tables print it, `-` if it cannot be said."""
+    """Returns a value as tables print it, `-` if it is unknown."""
     if value is None:
       return "-"
     return f"{100 * value:.{self.decimals}f}%" if self.percent else f"{value:.{self.decimals}f}"
@@ -105,18 +98,15 @@ def measure(
   reference_words: Sequence[Sequence[Sequence[str]]],
   references: Sequence[Sequence[str]],
 ) -> Health:
-  """Measures the captions of one language; the same images in the same order everywhere.
+  """Measures the captions of one language.
 
-  All but `wrong_language` look at every caption. The identifier would take 11 s for the captions and references
-  of XM3600, so it reads at most `SAMPLE` captions and `SAMPLE` references of a language, evenly spaced: a share of
-  5% of 3,600 captions is then known to 0.6% (one standard deviation), and the same input gives the same share.
+  All but `wrong_language` look at every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
+  `SAMPLE` references, evenly spaced: a share of 5% of 3,600 captions is then known to 0.6% (one standard deviation).
 
   Args:
     language: the code.
-    hypotheses: the predicted caption of each image, raw.
-    words: its words.
-    reference_words: the words of the reference captions of each image.
-    references: the reference captions of each image, raw.
+    hypotheses, words: of each image the predicted caption, and its words.
+    reference_words, references: of each image the words of its reference captions, and these captions.
 
   Raises:
     ValueError: there is no image, or the arguments differ in their number of images or of references.
@@ -153,9 +143,6 @@ def measure(
 
 def repeats(words: Sequence[str], n: int = _NGRAM) -> bool:
   """Returns whether n words in a row stand twice in a caption; the two may overlap."""
-  # Each word of the second n-gram was there before; so most captions need no n-gram to be made.
-  if len(words) - len(set(words)) < n:
-    return False
   ngrams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
   return len(set(ngrams)) < len(ngrams)
 
@@ -171,7 +158,6 @@ def _wrong_language(language: str, captions: Sequence[str]) -> float | None:
   letters, _ = scripts.count_letters(captions, language)
   with_letters = np.flatnonzero(letters)
   size = min(SAMPLE, len(with_letters))
-  # The k-th of n captions of a sample of size s is number k * n // s: integers, so no rounding to differ.
   sample = with_letters[np.arange(size) * len(with_letters) // max(size, 1)]
   return _share([found != language for found in identifier.identify(captions[i] for i in sample)])
 

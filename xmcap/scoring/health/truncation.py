@@ -1,18 +1,13 @@
 """Captions that stop before they are complete, such as those cut off by a limit on their length.
 
-What ends a caption is learnt from the references, so that no list of a language's words is needed. A caption
-counts as truncated if it ends
+A caption counts as truncated if it ends in an opening bracket, a dash or hyphen, a comma, colon or semicolon, or an
+ellipsis; or in a word that the references hold 20 times or more and end in at most once in 200 of them: articles,
+prepositions, conjunctions. So no list of a language's words is needed.
 
-- in an opening bracket, a dash or hyphen, a comma, colon or semicolon, or an ellipsis; or
-- in a word that the references hold 20 times or more and end in at most once in 200 of them: articles,
-  prepositions, conjunctions, and particles where they stand before what they belong to.
-
-Measured on Multi30K's captions in cs, de, en and fr, with the references of other images
-(`tests/scoring/health/test_truncation.py`): of captions cut between two words at random 39% (cs) to 54% (fr) are
-found; of whole captions 0.9% (cs) to 1.8% (en) are taken for cut ones; so of a set that is half cut, 97% to 98% of
-what is found is right. Cuts after a noun or inside a word go unseen. The share is therefore a lower bound, about
-half of the truth, and to be read beside that of the references. Where a segmenter finds the words the rule is
-the same, since it asks for no more than words; there were no captions in such a language to measure it on.
+On Multi30K's captions in cs, de, en and fr, with the references of other images
+(`tests/scoring/health/test_truncation.py`), 39% (cs) to 54% (fr) of captions that were cut between two words are
+found, and 0.9% (cs) to 1.8% (en) of whole ones are taken for cut. Cuts after a noun or inside a word go unseen, so
+the share is a lower bound, about half of the truth, and to be read beside that of the references.
 """
 
 import collections
@@ -27,14 +22,11 @@ _UNFINISHED_CATEGORIES = frozenset({"Ps", "Pd"})
 
 
 def ends_unfinished(caption: str) -> bool:
-  """Returns whether a caption ends in punctuation after which something has to follow."""
+  """Returns whether a caption ends in punctuation that something has to follow."""
   caption = caption.rstrip()
-  if not caption:
-    return False
-  last = caption[-1]
-  if last == ".":
+  if not caption or caption[-1] == ".":
     return caption.endswith("..")
-  return last in _UNFINISHED or unicodedata.category(last) in _UNFINISHED_CATEGORIES
+  return caption[-1] in _UNFINISHED or unicodedata.category(caption[-1]) in _UNFINISHED_CATEGORIES
 
 
 class Endings:
@@ -45,18 +37,12 @@ class Endings:
   """
 
   def __init__(self, references: Sequence[Sequence[str]]):
-    """Counts the words of reference captions."""
     self._count = collections.Counter(itertools.chain.from_iterable(references))
     self._last = collections.Counter(words[-1] for words in references if words)
     self.known = max(self._count.values(), default=0) >= _MIN_COUNT
 
   def never_ends(self, word: str, left_out: int = 0) -> bool:
-    """Returns whether captions do not end in a word.
-
-    Args:
-      word: the last word of a caption.
-      left_out: how many references that end in it to leave out of the counts: 1 for a reference itself.
-    """
+    """Returns whether captions do not end in a word, by the references but for `left_out` that end in it."""
     count = self._count[word] - left_out
     return count >= _MIN_COUNT and (self._last[word] - left_out) * _OCCURRENCES_PER_LAST <= count
 
@@ -64,16 +50,15 @@ class Endings:
 def share(
   captions: Sequence[str], words: Sequence[Sequence[str]], endings: Endings, left_out: int = 0
 ) -> float | None:
-  """Returns the share of truncated captions among those with words.
+  """Returns the share of truncated captions, in [0, 1], among those with words.
+
+  It is None if the references are too few to know any word, or no caption has words.
 
   Args:
     captions: raw captions.
     words: the words of each.
-    endings: what the references end in.
+    endings: of the references.
     left_out: 1 if the captions are the references themselves; each is then judged by the others.
-
-  Returns:
-    The share in [0, 1]; None if the references are too few to know any word or no caption has words.
   """
   truncated = [
     ends_unfinished(caption) or endings.never_ends(of_caption[-1], left_out)

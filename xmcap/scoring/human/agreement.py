@@ -1,7 +1,7 @@
 """How far raters agree, beyond chance."""
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,31 +9,16 @@ import numpy as np
 def cohen_kappa(first: Sequence[float], second: Sequence[float], weights: str = "none") -> float | None:
   """Returns Cohen's kappa of two raters (Cohen 1960; weighted: Cohen 1968).
 
-  The quadratic weight of a disagreement is the squared difference of the two ratings themselves, so that a
-  step of the scale that nobody used changes nothing.
-
-  Args:
-    first: what one rater gave to each item.
-    second: what the other gave to the same items, in the same order.
-    weights: `none` or `quadratic`.
-
-  Returns:
-    Kappa, at most 1; None without items, or if both raters gave one and the same rating to all.
-
-  Raises:
-    ValueError: the two differ in length, or there are no such weights.
+  With `quadratic` weights (else `none`) a disagreement weighs the squared difference of the two ratings themselves, so
+  that a step of the scale that nobody used changes nothing. None without items, or if both gave the same to all.
   """
   if len(first) != len(second):
     raise ValueError(f"{len(first)} and {len(second)} ratings: both raters must rate the same items")
-  if weights not in _DISAGREEMENT:
-    raise ValueError(f"weights '{weights}'; there are: {', '.join(_DISAGREEMENT)}")
-  # `+ 0.0`: -0.0 and 0.0 are one rating.
-  first, second = (np.asarray(ratings, np.float64) + 0.0 for ratings in (first, second))
-  values, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
+  values, codes = _coded([first, second])
   a, b = codes[: len(first)], codes[len(first) :]
   size = len(values)
   joint = np.bincount(a * size + b, minlength=size * size).reshape(size, size)
-  disagreement = _DISAGREEMENT[weights](values[:, None], values[None, :])
+  disagreement = _disagreement(values, {"none": False, "quadratic": True}[weights])
   expected = (np.outer(joint.sum(1), joint.sum(0)) * disagreement).sum()
   observed = (joint * disagreement).sum() * len(first)
   return float(1 - observed / expected) if expected else None
@@ -42,31 +27,21 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float], weights: str = 
 def krippendorff_alpha(units: Sequence[Sequence[float]], scale: str = "nominal") -> float | None:
   """Returns Krippendorff's alpha of any number of raters, who need not be the same for each unit.
 
-  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data.
-
-  Args:
-    units: the ratings of each unit; a unit with one rating says nothing about agreement and is left out.
-    scale: `nominal` (ratings are equal or not) or `interval` (squared differences).
-
-  Returns:
-    Alpha, at most 1; None if no unit has two ratings, or all ratings are the same.
-
-  Raises:
-    ValueError: there is no such scale.
+  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data. The scale is
+  `nominal` (ratings are equal or not) or `interval` (squared differences). None if no unit has two ratings, or all
+  ratings are the same.
   """
-  if scale not in _SCALES:
-    raise ValueError(f"scale '{scale}'; there are: {', '.join(_SCALES)}")
   units = [unit for unit in units if len(unit) > 1]
   if not units:
     return None
-  values, codes = np.unique(np.concatenate(units) + 0.0, return_inverse=True)
+  values, codes = _coded(units)
   unit = np.repeat(np.arange(len(units)), [len(ratings) for ratings in units])
   counts = np.bincount(unit * len(values) + codes, minlength=len(units) * len(values))
   counts = counts.reshape(len(units), len(values)).astype(np.float64)
   raters = counts.sum(1, keepdims=True)
   total = counts.sum(0)
   coincidence = counts.T @ (counts / (raters - 1)) - np.diag((counts / (raters - 1)).sum(0))
-  disagreement = _DISAGREEMENT[_SCALES[scale]](values[:, None], values[None, :])
+  disagreement = _disagreement(values, {"nominal": False, "interval": True}[scale])
   expected = (np.outer(total, total) * disagreement).sum() / (total.sum() - 1)
   return float(1 - (coincidence * disagreement).sum() / expected) if expected else None
 
@@ -80,8 +55,13 @@ def equal_share(units: Sequence[Sequence[float]]) -> float | None:
   return equal / pairs if pairs else None
 
 
-_DISAGREEMENT: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-  "none": lambda a, b: (a != b).astype(np.float64),
-  "quadratic": lambda a, b: (a - b) ** 2,
-}
-_SCALES = {"nominal": "none", "interval": "quadratic"}
+def _coded(ratings: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the different values V, and the place of each rating among them."""
+  # `+ 0.0`: -0.0 and 0.0 are one rating.
+  return np.unique(np.concatenate(ratings) + 0.0, return_inverse=True)
+
+
+def _disagreement(values: np.ndarray, squared: bool) -> np.ndarray:
+  """Returns the weights [V, V] of pairs of values."""
+  difference = values[:, None] - values[None, :]
+  return difference**2 if squared else (difference != 0).astype(np.float64)

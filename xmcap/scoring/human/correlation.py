@@ -8,19 +8,16 @@ import numpy as np
 COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
 """Name -> heading. Kendall's is tau-b, which counts ties."""
 
-# Numbers resampled at a time: what the three coefficients then need stays below 100 MB.
-_CHUNK = 1_000_000
+_LEVEL = 0.95
+_CHUNK = 1_000_000  # numbers resampled at a time: what the three coefficients then need stays below 100 MB
 
 
 @dataclasses.dataclass(frozen=True)
 class Correlation:
-  """A coefficient of correlation.
+  """A coefficient, and the ends of its 95% bootstrap interval.
 
-  Attributes:
-    value: in [-1, 1]; None where it is not defined, since a series is constant or has fewer than two points.
-    low: lower end of its bootstrap interval; None where there is no interval.
-    high: upper end.
-    undefined: how many resamples had no coefficient and are left out of the interval.
+  The value is None where it is not defined: a series is constant or has fewer than two points. `undefined` resamples
+  had no coefficient and are left out of the interval.
   """
 
   value: float | None
@@ -35,16 +32,7 @@ class Correlation:
 
 
 def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  """Returns a coefficient of each pair of series, by scipy.stats; NaN where it is not defined.
-
-  Args:
-    name: one of `COEFFICIENTS`.
-    x: float64 [..., points].
-    y: float64 [..., points].
-
-  Returns:
-    float64 [...].
-  """
+  """Returns a coefficient [...] of series x and y [..., points], by scipy.stats; NaN where it is not defined."""
   # Imported here: it takes longer than everything else that scoring imports.
   from scipy import stats
 
@@ -61,30 +49,20 @@ def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def correlate(
-  x: np.ndarray,
-  y: np.ndarray,
-  units: np.ndarray | None = None,
-  resamples: int = 0,
-  seed: int = 0,
-  level: float = 0.95,
+  x: np.ndarray, y: np.ndarray, units: np.ndarray | None = None, resamples: int = 0, seed: int = 0
 ) -> dict[str, Correlation]:
-  """Correlates two series.
+  """Returns name -> coefficient of two series.
 
   Args:
-    x: float64 [points].
-    y: float64 [points].
+    x, y: float64 [points].
     units: int [units, points of a unit]: what is resampled as a whole, such as the captions of one image;
       None: each point alone.
     resamples: how often the units are drawn with replacement; 0 for no intervals.
     seed: of the draws. Equal seeds draw the same units, whatever x and y.
-    level: share of the resamples that the percentile interval holds.
-
-  Returns:
-    name of the coefficient -> coefficient.
   """
   units = np.arange(len(x))[:, None] if units is None else units
   rng = np.random.default_rng(seed)
-  drawn: dict[str, list[np.ndarray]] = {name: [] for name in COEFFICIENTS}
+  drawn: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in COEFFICIENTS}
   step = max(1, _CHUNK // max(1, len(x)))
   for start in range(0, resamples, step):
     count = min(step, resamples - start)
@@ -92,16 +70,15 @@ def correlate(
     for name in COEFFICIENTS:
       drawn[name].append(coefficient(name, x[points], y[points]))
   return {
-    name: _with_interval(float(coefficient(name, x, y)), np.concatenate([np.empty(0), *drawn[name]]), level)
-    for name in COEFFICIENTS
+    name: _with_interval(float(coefficient(name, x, y)), np.concatenate(drawn[name])) for name in COEFFICIENTS
   }
 
 
-def _with_interval(value: float, drawn: np.ndarray, level: float) -> Correlation:
+def _with_interval(value: float, drawn: np.ndarray) -> Correlation:
   if np.isnan(value):
     return Correlation(None)
   defined = drawn[~np.isnan(drawn)]
   if not len(defined):
     return Correlation(value, undefined=len(drawn))
-  low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+  low, high = np.quantile(defined, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
   return Correlation(value, float(low), float(high), len(drawn) - len(defined))

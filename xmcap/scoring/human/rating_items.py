@@ -15,17 +15,13 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.predictions import Predictions
 
-_FIRST_FEW = 3
-
 
 @dataclasses.dataclass(frozen=True)
-class Item:
+class RatingItem:
   """One screen of a rating page.
 
   Attributes:
     id: 16 hex digits; items are in the order of their ids, so an id tells nothing but the place.
-    key: the image's key.
-    language: the language's code.
     captions: sxs: (left, right); thumb: the one caption.
     systems: sxs: (left, right); thumb: every system that gave this very caption, in alphabetical order.
   """
@@ -44,25 +40,19 @@ def draw_items(
   limit: int | None = None,
   seed: int = 0,
   rater: str = "",
-) -> list[Item]:
+) -> list[RatingItem]:
   """Draws the items of a page.
 
   sxs: an item for each image, language and pair of systems, also where both give the same caption: the
   difference of wins and losses is a share of all comparisons, ties with them. thumb: an item for each image,
   language and caption; a caption that several systems give is rated once, and the rating counts for each.
 
-  Args:
-    protocol: `sxs` or `thumb`.
-    systems: name -> predictions, the same images and languages in each.
-    languages: the codes to rate; None: all that were predicted.
-    limit: how many images to draw; every language and system of a drawn image is kept, so that systems stay
-      comparable. The same seed draws the same images from the same keys, whatever the captions. None: all.
-    seed: of all that is drawn.
-    rater: whose order and sides they are.
+  A `limit` draws so many images, each with every language and system, so that systems stay comparable. The same seed
+  draws the same images from the same keys, whatever the captions.
 
   Raises:
     UsageError: too few systems for the protocol, nothing in a language that was asked for, or a caption that one
-      system has and another has not (counts and the first few).
+      system has and another has not.
   """
   if protocol == "sxs" and len(systems) < 2:
     raise UsageError("side by side needs two systems or more: --predictions=NAME=FILE for each")
@@ -77,46 +67,40 @@ def draw_items(
   return sorted(items, key=lambda item: item.id)
 
 
-def _side_by_side(key: str, systems: Mapping[str, Predictions], content: str) -> Iterable[Item]:
+def _side_by_side(key: str, systems: Mapping[str, Predictions], content: str) -> Iterable[RatingItem]:
   for first, second in itertools.combinations(sorted(systems), 2):
     for language in systems[first][key]:
       digest = _digest(content, key, language, first, second)
       pair = (first, second) if int(digest[16], 16) % 2 else (second, first)
-      yield Item(digest[:16], key, language, tuple(systems[name][key][language] for name in pair), pair)
+      yield RatingItem(digest[:16], key, language, tuple(systems[name][key][language] for name in pair), pair)
 
 
-def _one_by_one(key: str, systems: Mapping[str, Predictions], content: str) -> Iterable[Item]:
-  said: dict[tuple[str, str], list[str]] = {}
+def _one_by_one(key: str, systems: Mapping[str, Predictions], content: str) -> Iterable[RatingItem]:
+  authors: dict[tuple[str, str], list[str]] = {}
   for name in sorted(systems):
     for language, caption in systems[name][key].items():
-      said.setdefault((language, caption), []).append(name)
-  for (language, caption), names in said.items():
-    yield Item(_digest(content, key, language, caption)[:16], key, language, (caption,), tuple(names))
+      authors.setdefault((language, caption), []).append(name)
+  for (language, caption), names in authors.items():
+    yield RatingItem(_digest(content, key, language, caption)[:16], key, language, (caption,), tuple(names))
 
 
 def _in_languages(
   systems: Mapping[str, Predictions], languages: Sequence[str] | None
 ) -> dict[str, Predictions]:
   """Returns the predictions in the languages asked for: keys and languages in alphabetical order."""
-  chosen = {
-    name: {
-      key: kept
-      for key in sorted(predictions)
-      if (
-        kept := {code: predictions[key][code] for code in sorted(predictions[key]) if _asked(code, languages)}
-      )
-    }
-    for name, predictions in systems.items()
-  }
-  held = {code for predictions in chosen.values() for captions in predictions.values() for code in captions}
-  absent = [code for code in languages or () if code not in held]
+  chosen: dict[str, Predictions] = {}
+  found = set()
+  for name, predictions in systems.items():
+    chosen[name] = {}
+    for key in sorted(predictions):
+      codes = [code for code in sorted(predictions[key]) if languages is None or code in languages]
+      if codes:
+        chosen[name][key] = {code: predictions[key][code] for code in codes}
+        found.update(codes)
+  absent = [code for code in languages or () if code not in found]
   if absent:
     raise UsageError(f"no prediction in {', '.join(absent)}: ask for other languages with --languages")
   return chosen
-
-
-def _asked(code: str, languages: Sequence[str] | None) -> bool:
-  return languages is None or code in languages
 
 
 def _check_same(systems: Mapping[str, Predictions]) -> None:
@@ -126,12 +110,12 @@ def _check_same(systems: Mapping[str, Predictions]) -> None:
   }
   wanted = set().union(*pairs.values())
   for name, given in pairs.items():
-    missing = sorted(wanted - given)
+    missing = [f"{code} {files.shown(key)}" for code, key in sorted(wanted - given)]
     if missing:
-      few = ", ".join(f"{code} {files.shown(key)}" for code, key in missing[:_FIRST_FEW])
       raise UsageError(
         f"system '{files.shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions that others have "
-        f"({few}{', ...' if len(missing) > _FIRST_FEW else ''}); give every system the same pictures and languages"
+        f"({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}); give every system the same pictures and "
+        "languages"
       )
 
 

@@ -4,14 +4,61 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const items = data.items;
 const places = new Map(items.map((item, place) => [item.id, place]));
-const criteria = [...document.querySelectorAll(".criterion")].map((fieldset) => ({
-  fieldset,
-  name: fieldset.dataset.name,
-  heading: fieldset.querySelector("legend").textContent,
-  fallback: "default" in fieldset.dataset ? Number(fieldset.dataset.default) : null,
-  choices: [...fieldset.querySelectorAll(".choice")],
-}));
-const captions = [...document.querySelectorAll(".caption > p")];
+const { protocol } = data;
+
+// ---- What the page says and asks, out of the protocol
+
+const copyOf = (id) => byId(id).content.firstElementChild.cloneNode(true);
+
+function fill(selector, text) {
+  for (const element of document.querySelectorAll(selector)) element.textContent = text;
+}
+
+function listItem(tag, text) {
+  return Object.assign(document.createElement(tag), { textContent: text });
+}
+
+function captionPart(heading) {
+  const section = copyOf("caption");
+  section.setAttribute("aria-label", heading);
+  section.querySelector("h2").textContent = heading;
+  byId("rating").querySelector(".captions").append(section);
+  return section.querySelector("p");
+}
+
+function choicePart(criterion, [value, meaning], place) {
+  const button = copyOf("choice");
+  const key = criterion.first_key + place;
+  Object.assign(button.dataset, { value, key });
+  const shown = "default" in criterion ? String(value).replace("-", "\u2212") : key;
+  button.querySelector(".value").textContent = shown;
+  button.querySelector(".meaning").textContent = meaning;
+  return button;
+}
+
+function criterionPart(criterion) {
+  const fieldset = copyOf("criterion");
+  if ("default" in criterion) fieldset.dataset.default = criterion.default;
+  fieldset.querySelector("legend").textContent = criterion.heading;
+  fieldset.querySelector(".question").textContent = criterion.question;
+  const choices = criterion.choices.map((choice, place) => choicePart(criterion, choice, place));
+  fieldset.querySelector(".choices").append(...choices);
+  byId("criteria").append(fieldset);
+  const rubric = document.createElement("div");
+  rubric.append(listItem("dt", criterion.heading), listItem("dd", criterion.question));
+  byId("rubric").append(rubric);
+  return { fieldset, name: criterion.name, heading: criterion.heading, fallback: criterion.default ?? null, choices };
+}
+
+document.body.classList.add(protocol.name);
+fill(".brand, #start-title", protocol.title);
+fill(".task", protocol.task);
+for (const list of document.querySelectorAll(".advice-list")) {
+  list.append(...protocol.advice.map((text) => listItem("li", text)));
+}
+byId("progress").max = items.length;
+const captions = protocol.captions.map(captionPart);
+const criteria = protocol.criteria.map(criterionPart);
 
 // Answers: item id -> {name of the criterion: value}. `current` is the criterion that number keys answer.
 let rater = "";
@@ -145,7 +192,7 @@ function save() {
   }
   const lines = rated.map((item) => JSON.stringify({
     item: item.id,
-    protocol: data.protocol,
+    protocol: protocol.name,
     rater,
     ...Object.fromEntries(criteria.map((one) => [one.name, answerOf(item, one) ?? one.fallback])),
   }));
@@ -217,7 +264,7 @@ function showReferences(item, direction) {
 }
 
 function showTotal(item) {
-  if (!byId("total")) return;
+  if (protocol.name !== "thumb") return;
   const [precision, recall, ...penalties] = criteria.map((one) => answerOf(item, one) ?? one.fallback);
   byId("total").textContent = isRated(item)
     ? penalties.reduce((sum, penalty) => sum + penalty, (precision + recall) / 2).toFixed(2) : "–";

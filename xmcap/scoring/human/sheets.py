@@ -1,10 +1,11 @@
-"""Results as tables of rows: for a terminal, as Markdown, as CSV, and as JSON."""
+"""Results of an evaluation as tables: for a terminal, as Markdown, as CSV, and as JSON."""
 
+import abc
 import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xmcap.scoring import files, grid
@@ -14,14 +15,8 @@ Cell = str | int | float | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
-  """A column.
-
-  Attributes:
-    name: what the CSV file calls it.
-    heading: what people read; the name if empty.
-    format: format specification of its numbers for people, such as `.2f`; CSV keeps every digit.
-  """
+class SheetColumn:
+  """A column: `name` in the CSV file, for people the `heading` (or the name) and numbers in a `format`."""
 
   name: str
   heading: str = ""
@@ -40,19 +35,12 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-  """A table.
-
-  Attributes:
-    name: stem of its CSV file.
-    title: what it shows.
-    columns: its columns.
-    rows: a cell a column; None where there is no value.
-  """
+  """A table; `name` is the stem of its CSV file, and a row holds a cell for each column."""
 
   name: str
   title: str
-  columns: tuple[Column, ...]
-  rows: tuple[tuple[Cell, ...], ...]
+  columns: Sequence[SheetColumn]
+  rows: Sequence[Sequence[Cell]]
 
   def terminal(self) -> str:
     """Returns the table for a terminal below its title."""
@@ -64,41 +52,38 @@ class Sheet:
 
   def csv(self) -> str:
     """Returns the table as CSV with every digit; empty where there is no value."""
-    return grid.write_csv(
-      [column.name for column in self.columns],
-      [[float(cell) if isinstance(cell, float) else cell for cell in row] for row in self.rows],
-    )
+    rows = [[float(cell) if isinstance(cell, float) else cell for cell in row] for row in self.rows]
+    return grid.write_csv([column.name for column in self.columns], rows)
 
   def _grid(self) -> grid.Grid:
-    texts = [all(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
+    are_texts = [all(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
     return grid.Grid(
       tuple(column.heading or column.name for column in self.columns),
       tuple(
         tuple(column.show(cell) for column, cell in zip(self.columns, row, strict=True)) for row in self.rows
       ),
-      num_labels=[*texts, False].index(False),
+      num_labels=[*are_texts, False].index(False),
     )
 
 
-class Result:
-  """What a command finds out: shown as sheets and notes, written in three forms.
-
-  A subclass gives `stem`, the name of its files, `tables`, `notes` and `as_json`.
-  """
+class Findings(abc.ABC):
+  """Sheets and notes for people, and their numbers as JSON. A subclass says `stem`, the name of its files."""
 
   stem: str
-  notes: tuple[str, ...]
-  tables: Callable[[], Sequence[Sheet]]
-  as_json: Callable[[], dict[str, Any]]
+  notes: Sequence[str]
+
+  @abc.abstractmethod
+  def sheets(self) -> Sequence[Sheet]:
+    """Returns the tables."""
+
+  @abc.abstractmethod
+  def as_json(self) -> dict[str, Any]:
+    """Returns the numbers, and the notes."""
 
   def terminal(self) -> str:
     """Returns all sheets and notes as text."""
-    return "\n".join(
-      [
-        *(sheet.terminal() for sheet in self.tables()),
-        *(files.shown(note, limit=None) for note in self.notes),
-      ]
-    )
+    notes = [files.shown(note, limit=None) for note in self.notes]
+    return "\n".join([*(sheet.terminal() for sheet in self.sheets()), *notes])
 
   def write(self, out: str | os.PathLike) -> None:
     """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder, made if need be.
@@ -106,18 +91,17 @@ class Result:
     Raises:
       XmcapError: the folder cannot be written.
     """
-    out = pathlib.Path(out)
-    markdown = [sheet.markdown() for sheet in self.tables()] + [
-      f"- {grid.markdown_text(note)}" for note in self.notes
-    ]
+    markdown = [sheet.markdown() for sheet in self.sheets()]
+    markdown += [f"- {grid.markdown_text(note)}" for note in self.notes]
     value = json.dumps(self.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
+    as_json, as_markdown, *tables = self.files(out)
     with outputs.together(out):
-      files.write_text(out / f"{self.stem}.json", value + "\n")
-      files.write_text(out / f"{self.stem}.md", "\n".join(markdown) + "\n")
-      for sheet in self.tables():
-        files.write_text(out / f"{sheet.name}.csv", sheet.csv())
+      files.write_text(as_json, value + "\n")
+      files.write_text(as_markdown, "\n".join(markdown) + "\n")
+      for path, sheet in zip(tables, self.sheets(), strict=True):
+        files.write_text(path, sheet.csv())
 
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
-    """The files that `write` writes."""
-    names = [f"{self.stem}.json", f"{self.stem}.md", *(f"{sheet.name}.csv" for sheet in self.tables())]
+    """Returns the files that `write` writes."""
+    names = [f"{self.stem}.json", f"{self.stem}.md", *(f"{sheet.name}.csv" for sheet in self.sheets())]
     return [pathlib.Path(out, name) for name in names]

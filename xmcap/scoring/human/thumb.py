@@ -10,23 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.scoring.human import agreement, sheets
+from xmcap.scoring.human import agreement, thumb_correlations
+from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult
-from xmcap.scoring.human.thumb_ratings import MEASURES, Ratings
+from xmcap.scoring.human.thumb_ratings import MEASURES, ThumbRatings
 
-LEVEL = 0.90
-"""Share of the resamples that the intervals of the means hold, as in the paper."""
-
-# Numbers drawn at a time.
-_CHUNK = 1_000_000
+_LEVEL = 0.90  # as in the paper
+_CHUNK = 1_000_000  # numbers drawn at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class System:
+class RatedSystem:
   """A system of Tables 2 and 3.
 
   Attributes:
-    name: of the system.
     means: name of a measure, or `total` -> mean over the images. Penalties are 0 or less.
     intervals: the same names -> ends of the 90% bootstrap interval over images; empty without resamples.
     best: images where both its precision and its recall are the highest of all systems. Ties count for each.
@@ -48,16 +45,7 @@ class System:
 
 @dataclasses.dataclass(frozen=True)
 class Kappa:
-  """Agreement of two annotators on one measure.
-
-  Attributes:
-    first: an annotator.
-    second: another.
-    measure: what they rated.
-    captions: how many both rated.
-    kappa: Cohen's; None if both gave one rating to all.
-    weighted: Cohen's with quadratic weights.
-  """
+  """Cohen's kappa of two annotators on one measure, plain and with quadratic weights; None: both gave one rating."""
 
   first: str
   second: str
@@ -68,20 +56,13 @@ class Kappa:
 
 
 @dataclasses.dataclass(frozen=True)
-class Thumb(sheets.Result):
+class ThumbFindings(Findings):
   """What THumB ratings say.
 
-  Attributes:
-    systems: in the order of the file.
-    images: how many were rated.
-    agreement: for each two annotators with captions in common and each measure; empty if there are none.
-    metrics: what automatic metrics say of the same captions; empty if none was asked for.
-    resamples: bootstrap resamples of the images behind each interval.
-    seed: of the resamples.
-    notes: what a reader should know.
+  There is an `agreement` for each two annotators with captions in common and each measure.
   """
 
-  systems: tuple[System, ...]
+  systems: tuple[RatedSystem, ...]
   images: int
   agreement: tuple[Kappa, ...]
   metrics: tuple[MetricResult, ...]
@@ -90,16 +71,30 @@ class Thumb(sheets.Result):
   notes: tuple[str, ...] = ()
   stem = "thumb"
 
-  def tables(self) -> tuple[sheets.Sheet, ...]:
+  def sheets(self) -> list[Sheet]:
     """Returns means, best and worst, and, where there are any, agreement, metric scores and correlations."""
-    result = [self._means(), self._best()]
-    if self.agreement:
-      result.append(self._agreement())
-    if self.metrics:
-      from xmcap.scoring.human import thumb_correlations
+    columns = [SheetColumn("system")]
+    columns += [SheetColumn(name, format=".2f" if name in ("P", "R") else ".3f") for name in MEASURES]
+    ends = ("low", "high") if self.resamples else ()
+    columns += [SheetColumn(name, format=".2f") for name in ("total", *ends)]
+    rows = [[each.name, *each.means.values(), *each.intervals.get("total", ())] for each in self.systems]
+    means = Sheet("thumb_means", f"Means over {self.images:,} images", columns, rows)
 
-      result += thumb_correlations.sheets_of(self.metrics)
-    return tuple(result)
+    names = ("best", "strictly_best", "worst", "strictly_worst")
+    columns = [SheetColumn("system"), *(SheetColumn(name, name.replace("_", " "), ",") for name in names)]
+    rows = [[each.name, *(getattr(each, name) for name in names)] for each in self.systems]
+    best = Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
+
+    columns = [
+      SheetColumn("first", "annotator"), SheetColumn("second", "annotator"), SheetColumn("measure"),
+      SheetColumn("captions", format=","), SheetColumn("kappa", format=".2f"),
+      SheetColumn("weighted", "kappa, quadratic", ".2f"),
+    ]  # fmt: skip
+    kappas = Sheet(
+      "thumb_agreement", "Cohen's kappa", columns, list(map(dataclasses.astuple, self.agreement))
+    )
+    correlations = thumb_correlations.sheets(self.metrics) if self.metrics else []
+    return [means, best, *([kappas] if self.agreement else []), *correlations]
 
   def as_json(self) -> dict[str, Any]:
     """Returns systems, agreement, metrics and notes."""
@@ -108,64 +103,32 @@ class Thumb(sheets.Result):
       "systems": [dataclasses.asdict(system) for system in self.systems],
       "agreement": [dataclasses.asdict(kappa) for kappa in self.agreement],
       "metrics": [metric.as_json() for metric in self.metrics],
-      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": LEVEL},
-      "notes": list(self.notes),
+      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL},
+      "notes": self.notes,
     }
-
-  def _means(self) -> sheets.Sheet:
-    columns = [sheets.Column("system")]
-    columns += [sheets.Column(name, format=".2f" if name in ("P", "R") else ".3f") for name in MEASURES]
-    ends = ("low", "high") if self.resamples else ()
-    columns += [sheets.Column(name, format=".2f") for name in ("total", *ends)]
-    rows = tuple(
-      (system.name, *system.means.values(), *system.intervals.get("total", ())) for system in self.systems
-    )
-    return sheets.Sheet("thumb_means", f"Means over {self.images:,} images", tuple(columns), rows)
-
-  def _best(self) -> sheets.Sheet:
-    names = ("best", "strictly_best", "worst", "strictly_worst")
-    columns = (sheets.Column("system"), *(sheets.Column(n, n.replace("_", " "), ",") for n in names))
-    rows = tuple((s.name, *(getattr(s, name) for name in names)) for s in self.systems)
-    return sheets.Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
-
-  def _agreement(self) -> sheets.Sheet:
-    columns = (
-      sheets.Column("first", "annotator"),
-      sheets.Column("second", "annotator"),
-      sheets.Column("measure"),
-      sheets.Column("captions", format=","),
-      sheets.Column("kappa", format=".2f"),
-      sheets.Column("weighted", "kappa, quadratic", ".2f"),
-    )
-    rows = tuple(dataclasses.astuple(kappa) for kappa in self.agreement)
-    return sheets.Sheet("thumb_agreement", "Cohen's kappa", columns, rows)
 
 
 def evaluate(
-  ratings: Ratings, metrics: tuple[MetricResult, ...] = (), resamples: int = 1000, seed: int = 0
-) -> Thumb:
+  ratings: ThumbRatings, metrics: Sequence[MetricResult] = (), resamples: int = 1000, seed: int = 0
+) -> ThumbFindings:
   """Computes the means, counts and agreement of rated captions.
 
-  Args:
-    ratings: from `thumb_ratings.read`.
-    metrics: from `thumb_correlations.correlate`, to stand beside them.
-    resamples: of the images, with replacement, the same for every system; 0 for no intervals.
-    seed: of the resamples.
+  The images are resampled with replacement, the same for every system; 0 resamples give no intervals. `metrics`, from
+  `thumb_correlations.correlate`, stand beside them.
   """
   intervals = _intervals(ratings, resamples, seed)
-  best, worst = _extremes(ratings, 1), _extremes(ratings, -1)
+  counts = np.stack([*_count_extremes(ratings, 1), *_count_extremes(ratings, -1)])
   systems = []
   for number, name in enumerate(ratings.systems):
     # `+ 0.0`: the mean of no penalties is 0, not -0.
     means = {measure: float(values[number].mean() + 0.0) for measure, values in ratings.measures.items()}
-    counts = best[0][number], best[1][number], worst[0][number], worst[1][number]
-    systems.append(System(name, means, intervals[number], *map(int, counts)))
+    systems.append(RatedSystem(name, means, intervals[number], *map(int, counts[:, number])))
   kappas = _kappas(ratings)
-  notes = _notes(ratings, metrics, bool(kappas), resamples, seed)
-  return Thumb(tuple(systems), len(ratings.keys), kappas, tuple(metrics), resamples, seed, notes)
+  notes = tuple(_notes(ratings, metrics, bool(kappas), resamples, seed))
+  return ThumbFindings(tuple(systems), len(ratings.keys), kappas, tuple(metrics), resamples, seed, notes)
 
 
-def _intervals(ratings: Ratings, resamples: int, seed: int) -> list[dict[str, tuple[float, float]]]:
+def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[str, tuple[float, float]]]:
   """Returns measure -> ends of the interval, for each system; empty without resamples."""
   if not resamples:
     return [{} for _ in ratings.systems]
@@ -178,18 +141,15 @@ def _intervals(ratings: Ratings, resamples: int, seed: int) -> list[dict[str, tu
     rng.multinomial(count, np.full(count, 1 / count), size=min(step, resamples - start)) @ values / count
     for start in range(0, resamples, step)
   ]
-  ends = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0) + 0.0
+  ends = np.quantile(np.concatenate(means), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0) + 0.0
   ends = ends.reshape(2, len(ratings.measures), len(ratings.systems))
   return [
-    {
-      measure: (float(low), float(high))
-      for measure, (low, high) in zip(ratings.measures, by_system, strict=True)
-    }
-    for by_system in ends.transpose(2, 1, 0)
+    {name: (float(low), float(high)) for name, (low, high) in zip(ratings.measures, of_system, strict=True)}
+    for of_system in ends.transpose(2, 1, 0)
   ]
 
 
-def _extremes(ratings: Ratings, sign: int) -> tuple[np.ndarray, np.ndarray]:
+def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns for each system on how many images its P and R are both the highest (sign -1: lowest).
 
   The first array counts ties for every system that shares them, the second only images without.
@@ -204,24 +164,20 @@ def _extremes(ratings: Ratings, sign: int) -> tuple[np.ndarray, np.ndarray]:
   return weak.sum(axis=1), strict.sum(axis=1)
 
 
-def _kappas(ratings: Ratings) -> tuple[Kappa, ...]:
+def _kappas(ratings: ThumbRatings) -> tuple[Kappa, ...]:
   kappas = []
   for first, second in itertools.combinations(ratings.annotators, 2):
-    both = [c.ratings for c in ratings.captions.values() if first in c.ratings and second in c.ratings]
-    for number, measure in enumerate(MEASURES if both else ()):
-      a, b = ([rating[name][number] for rating in both] for name in (first, second))
-      kappas.append(
-        Kappa(
-          first, second, measure, len(both),
-          agreement.cohen_kappa(a, b), agreement.cohen_kappa(a, b, "quadratic"),
-        )
-      )  # fmt: skip
+    captions = [each.ratings for each in ratings.captions.values() if {first, second} <= each.ratings.keys()]
+    for number, measure in enumerate(MEASURES if captions else ()):
+      a, b = ([of_caption[name][number] for of_caption in captions] for name in (first, second))
+      plain, weighted = (agreement.cohen_kappa(a, b, weights) for weights in ("none", "quadratic"))
+      kappas.append(Kappa(first, second, measure, len(captions), plain, weighted))
   return tuple(kappas)
 
 
 def _notes(
-  ratings: Ratings, metrics: Sequence[MetricResult], agreement_known: bool, resamples: int, seed: int
-) -> tuple[str, ...]:
+  ratings: ThumbRatings, metrics: Sequence[MetricResult], has_agreement: bool, resamples: int, seed: int
+) -> list[str]:
   notes = [
     "best: P and R both the highest of the systems on an image, ties counted, which gives the published counts; "
     "strictly best: both higher than every other system's; worst: the same downwards"
@@ -230,24 +186,18 @@ def _notes(
     notes.append(f"{ratings.left_out:,} captions in other languages than {ratings.language} are left out")
   if resamples:
     notes.append(
-      f"low, high: bootstrap interval over images, {LEVEL:.0%} of the means' and 95% of the correlations' totals, "
+      f"low, high: bootstrap interval over images, {_LEVEL:.0%} of the means' and 95% of the correlations' totals, "
       f"{resamples:,} resamples, seed {seed}"
     )
   if len(ratings.annotators) > 1:
     notes.append(f"ratings of a caption by several of {len(ratings.annotators)} annotators are averaged")
-    if not agreement_known:
+    if not has_agreement:
       notes.append("no two annotators rated the same caption: there is no agreement to measure")
   if metrics and metrics[0].removed:
     notes.append(
       f"{metrics[0].removed:,} references that equal the human caption of their image are left out"
     )
-  left_out = sum(
-    cell.undefined
-    for m in metrics
-    for c in m.correlations.values()
-    for cells in c.values()
-    for cell in cells.values()
-  )
+  left_out = sum(cell.undefined for metric in metrics for cell in metric.cells())
   if left_out:
     notes.append(f"{left_out:,} resamples over all cells had no coefficient; intervals are of the others")
-  return (*notes, *(f"signature: {metric.signature}" for metric in metrics))
+  return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

@@ -14,13 +14,11 @@ import numpy as np
 from xmcap import __version__
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics, tokenizers
-from xmcap.scoring.human import correlation, sheets
-from xmcap.scoring.human.thumb_ratings import Ratings
+from xmcap.scoring.human import correlation
+from xmcap.scoring.human.sheets import Sheet, SheetColumn
+from xmcap.scoring.human.thumb_ratings import ThumbRatings
 
-TARGETS: tuple[str, ...] = ("P", "R", "total")
-"""What scores are correlated with."""
-
-EVERY, WITHOUT_HUMAN = "all systems", "without human"
+_TARGETS = ("P", "R", "total")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,14 +26,13 @@ class MetricResult:
   """A metric's scores of the rated captions, and their correlations with the ratings.
 
   Attributes:
-    name: of the metric.
     heading: what tables call it.
     format: format specification of its scores.
     signature: everything needed to get the same scores from the same captions.
     scores: system -> score of its captions.
-    correlations: `without human`, `all systems` -> coefficient -> what it is with (`TARGETS`) -> coefficient;
-      intervals stand at the totals alone.
-    captions: as `correlations` -> number of captions.
+    correlations: `without human`, `all systems` -> coefficient -> P, R, total -> coefficient; intervals stand at
+      the totals alone.
+    captions: `without human`, `all systems` -> number of captions.
     removed: how many references were taken away since they equal the human caption of their image.
   """
 
@@ -48,22 +45,26 @@ class MetricResult:
   captions: dict[str, int]
   removed: int = 0
 
+  def cells(self) -> list[correlation.Correlation]:
+    """Returns all coefficients."""
+    pools = self.correlations.values()
+    return [cell for pool in pools for targets in pool.values() for cell in targets.values()]
+
   def as_json(self) -> dict[str, Any]:
     """Returns everything, correlations with `score`, `low` and `high`."""
     value = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-    return value | {
-      "correlations": {
-        pool: {
-          name: {target: cell.as_json() for target, cell in cells.items()}
-          for name, cells in coefficients.items()
-        }
-        for pool, coefficients in self.correlations.items()
+    value["correlations"] = {
+      pool: {
+        name: {target: cell.as_json() for target, cell in targets.items()}
+        for name, targets in coefficients.items()
       }
+      for pool, coefficients in self.correlations.items()
     }
+    return value
 
 
 def correlate(
-  ratings: Ratings,
+  ratings: ThumbRatings,
   references: Mapping[str, Sequence[str]],
   names: Sequence[str] = ("cider_d",),
   tokenizer: str = "default",
@@ -71,26 +72,22 @@ def correlate(
   drop_identical_references: bool = False,
   resamples: int = 1000,
   seed: int = 0,
-) -> tuple[MetricResult, ...]:
+) -> list[MetricResult]:
   """Scores the rated captions with each metric and correlates the scores with the ratings.
 
   Intervals hold 95% of the resamples of the images; all captions of an image are drawn together. The scores are
   not computed anew for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings: from `thumb_ratings.read`.
+    ratings: of captions, taken for English where their language is unknown.
     references: key of an image -> one or more reference captions; each image of `ratings` has some.
     names: of metrics.
-    tokenizer: name of a tokeniser; it takes captions of unknown language for English.
+    tokenizer: name of a tokeniser.
     human: the system whose captions people wrote; correlations are then given without it too.
     drop_identical_references: whether the human system is scored without those references that have the same
       words as its caption, which are most likely the very same caption.
     resamples: 0 for no intervals.
     seed: of the resamples.
-
-  Raises:
-    UsageError: there is no such metric, tokeniser, language or system; identical references are to be dropped
-      without a human system, or an image would keep none.
   """
   names = metrics.parse(",".join(names))
   if human is not None and human not in ratings.systems:
@@ -111,6 +108,7 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
+    pools = _pools(ratings, human)
     results.append(
       MetricResult(
         name,
@@ -119,42 +117,38 @@ def correlate(
         f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
         f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}",
         dict(zip(ratings.systems, scores, strict=True)),
-        _correlations(ratings, image_scores, human, resamples, seed),
-        {pool: len(rows) * len(ratings.keys) for pool, rows in _pools(ratings, human).items()},
+        {pool: _correlations(ratings, image_scores, rows, resamples, seed) for pool, rows in pools.items()},
+        {pool: len(rows) * len(ratings.keys) for pool, rows in pools.items()},
         removed,
       )
     )
-  return tuple(results)
+  return results
 
 
-def sheets_of(results: Sequence[MetricResult]) -> list[sheets.Sheet]:
+def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
   """Returns a sheet of the metrics' scores and one of their correlations with the ratings."""
-  columns = [sheets.Column("system")]
-  columns += [sheets.Column(result.name, result.heading, result.format) for result in results]
-  rows = tuple((system, *(result.scores[system] for result in results)) for system in results[0].scores)
-  scores = sheets.Sheet("thumb_scores", "Scores of the systems", tuple(columns), rows)
-  intervals = any(
-    cells["total"].low is not None for r in results for c in r.correlations.values() for cells in c.values()
-  )
-  interval = ("low", "high") if intervals else ()
-  columns = [sheets.Column("metric"), sheets.Column("captions_of", "captions of"),
-             sheets.Column("n", format=","), sheets.Column("coefficient")]  # fmt: skip
-  columns += [sheets.Column(target, format=".2f") for target in (*TARGETS, *interval)]
-  rows = tuple(
-    (
-      result.heading, pool, result.captions[pool], correlation.COEFFICIENTS[name],
-      *(cells[target].value for target in TARGETS), *(getattr(cells["total"], end) for end in interval),
-    )
-    for result in results
-    for pool, coefficients in result.correlations.items()
-    for name, cells in coefficients.items()
-  )  # fmt: skip
+  columns = [SheetColumn("system")]
+  columns += [SheetColumn(result.name, result.heading, result.format) for result in results]
+  rows = [[system, *(result.scores[system] for result in results)] for system in results[0].scores]
+  scores = Sheet("thumb_scores", "Scores of the systems", columns, rows)
+  ends = ("low", "high") if any(cell.low is not None for result in results for cell in result.cells()) else ()
+  columns = [
+    SheetColumn("metric"), SheetColumn("captions_of", "captions of"), SheetColumn("n", format=","),
+    SheetColumn("coefficient"), *(SheetColumn(name, format=".2f") for name in (*_TARGETS, *ends)),
+  ]  # fmt: skip
+  rows = []
+  for result in results:
+    for pool, coefficients in result.correlations.items():
+      for name, targets in coefficients.items():
+        row = [result.heading, pool, result.captions[pool], correlation.COEFFICIENTS[name]]
+        row += [targets[target].value for target in _TARGETS]
+        rows.append([*row, *(getattr(targets["total"], end) for end in ends)])
   title = "Correlation of the captions' scores with their ratings"
-  return [scores, sheets.Sheet("thumb_correlations", title, tuple(columns), rows)]
+  return [scores, Sheet("thumb_correlations", title, columns, rows)]
 
 
 def _corpora(
-  ratings: Ratings,
+  ratings: ThumbRatings,
   references: Mapping[str, Sequence[str]],
   splitter: tokenizers.Tokenizer,
   without_identical: str | None,
@@ -185,25 +179,23 @@ def _corpora(
   return corpora, removed
 
 
-def _pools(ratings: Ratings, human: str | None) -> dict[str, list[int]]:
-  """Returns which systems' captions are pooled: rows of the measures."""
+def _pools(ratings: ThumbRatings, human: str | None) -> dict[str, list[int]]:
+  """Returns the systems whose captions are pooled, by their numbers."""
   every = list(range(len(ratings.systems)))
-  without = [number for number in every if ratings.systems[number] != human]
-  return {WITHOUT_HUMAN: without, EVERY: every} if human is not None else {EVERY: every}
+  if human is None:
+    return {"all systems": every}
+  return {"without human": [i for i in every if ratings.systems[i] != human], "all systems": every}
 
 
-def _correlations(ratings: Ratings, scores: np.ndarray, human: str | None, resamples: int, seed: int):
-  result = {}
-  for pool, rows in _pools(ratings, human).items():
-    pooled = scores[rows].ravel()
-    images = np.arange(len(pooled)).reshape(len(rows), -1).T
-    by_target = {
-      target: correlation.correlate(
-        pooled, ratings.measures[target][rows].ravel(), images, resamples if target == "total" else 0, seed
-      )
-      for target in TARGETS
-    }
-    result[pool] = {
-      name: {target: by_target[target][name] for target in TARGETS} for name in correlation.COEFFICIENTS
-    }
-  return result
+def _correlations(
+  ratings: ThumbRatings, scores: np.ndarray, systems: Sequence[int], resamples: int, seed: int
+) -> dict[str, dict[str, correlation.Correlation]]:
+  """Returns coefficient -> target -> coefficient of scores [S, I] with the ratings, over some of the systems."""
+  pooled = scores[systems].ravel()
+  images = np.arange(len(pooled)).reshape(len(systems), -1).T
+  by_target = {}
+  for target in _TARGETS:
+    values = ratings.measures[target][systems].ravel()
+    draws = resamples if target == "total" else 0
+    by_target[target] = correlation.correlate(pooled, values, images, draws, seed)
+  return {name: {target: by_target[target][name] for target in _TARGETS} for name in correlation.COEFFICIENTS}

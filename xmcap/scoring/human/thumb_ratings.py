@@ -8,7 +8,7 @@ numbers of 0 or less; its total is the mean of precision and recall plus the pen
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,7 @@ MEASURES: dict[str, str] = {
 }
 """What is rated. The last three are penalties."""
 
-TOTAL = "human_score"
-"""The member that holds (P + R) / 2 + Fl + Con + Inc."""
-
+_TOTAL = "human_score"
 _LOWEST, _HIGHEST = 1, 5
 _TOLERANCE = 1e-6
 # A first line that has the member `seg_id`; in a text its quotes would have backslashes.
@@ -37,15 +35,8 @@ _FIRST = re.compile(rb'\s*\{[^\n]*?(?<!\\)"seg_id"\s*:')
 
 
 @dataclasses.dataclass(frozen=True)
-class Caption:
-  """A caption as people rated it.
-
-  Attributes:
-    system: who wrote it.
-    key: of the image.
-    text: the caption.
-    ratings: annotator ("" if not told) -> what they gave, in the order of `MEASURES`.
-  """
+class RatedCaption:
+  """A caption, and annotator ("" if unknown) -> ratings in the order of `MEASURES`."""
 
   system: str
   key: str
@@ -54,7 +45,7 @@ class Caption:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ratings:
+class ThumbRatings:
   """The rated captions of several systems for the same images.
 
   Attributes:
@@ -68,7 +59,7 @@ class Ratings:
 
   systems: tuple[str, ...]
   keys: tuple[str, ...]
-  captions: Mapping[tuple[str, str], Caption]
+  captions: Mapping[tuple[str, str], RatedCaption]
   measures: Mapping[str, np.ndarray]
   language: str = ""
   left_out: int = 0
@@ -79,55 +70,67 @@ class Ratings:
     return tuple(sorted({name for caption in self.captions.values() for name in caption.ratings}))
 
 
-def read(path: str | os.PathLike, language: str | None = None) -> Ratings:
+def total(values: Sequence[Any]) -> Any:
+  """Returns the total of ratings in the order of `MEASURES`, numbers or arrays."""
+  precision, recall, *penalties = values
+  return (precision + recall) / 2 + sum(penalties)
+
+
+def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
   """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator.
 
-  Args:
-    path: the file.
-    language: the code of the captions to keep, where lines have a `language`; None: the only one in the file.
+  Where lines have a `language`, the captions of one are kept; None: of the only one in the file.
 
   Raises:
-    UsageError: the file cannot be read or holds no rating; a line lacks a member, has a precision or recall off
-      the scale, a penalty above 0, a total that is not (P + R) / 2 + Fl + Con + Inc, another caption than an
-      earlier line of its system and image, or repeats one; some lines name an annotator or a language and
-      others none; `language` is in no line, or is needed; or a system lacks an image that another has.
+    UsageError: the file holds no rating; a line lacks a member, has a precision or recall off the scale, a penalty
+      above 0, another total than (P + R) / 2 + Fl + Con + Inc, another caption than an earlier line of its system and
+      image, or repeats one; some lines name an annotator or a language and others none; or systems lack images.
   """
-  captions: dict[tuple[str, str, str], Caption] = {}
-  places: dict[tuple[str, str, str, str], int] = {}
+  captions: dict[tuple[str, str, str], RatedCaption] = {}
+  lines: dict[tuple[str, str, str, str], int] = {}
   for line, row in files.read_jsonl(path):
     where = f"{path}, line {line}"
     system, key = (fields.text(row, name, where) for name in ("SYS", "seg_id"))
     text = fields.text(row, "hyp", where, blank=True)
-    annotator, code = (fields.text(row, n, where) if n in row else "" for n in ("annotator", "language"))
+    annotator, code = (
+      fields.text(row, name, where) if name in row else "" for name in ("annotator", "language")
+    )
     if code:
       files.check_language(code, where)
     values = _values(row, where)
     shown = f"caption of '{files.shown(system)}' for image '{files.shown(key)}'"
-    if (system, key, code, annotator) in places:
+    if (system, key, code, annotator) in lines:
       raise UsageError(
-        f"{where}: the {shown} was rated before (line {places[system, key, code, annotator]}); keep one, or tell "
+        f"{where}: the {shown} was rated before (line {lines[system, key, code, annotator]}); keep one, or tell "
         "annotators apart by 'annotator'"
       )
-    if places:
-      first = next(iter(places))
-      for name, value, other in (("language", code, first[2]), ("annotator", annotator, first[3])):
-        if bool(value) != bool(other):
-          raise UsageError(f"{where}: some lines have '{name}' and others do not; give it to all or none")
-    places[system, key, code, annotator] = line
-    caption = captions.setdefault((system, key, code), Caption(system, key, text, {}))
+    _, _, first_code, first_annotator = next(iter(lines), (system, key, code, annotator))
+    for name, value, first in (("language", code, first_code), ("annotator", annotator, first_annotator)):
+      if bool(value) != bool(first):
+        raise UsageError(f"{where}: some lines have '{name}' and others do not; give it to all or none")
+    lines[system, key, code, annotator] = line
+    caption = captions.setdefault((system, key, code), RatedCaption(system, key, text, {}))
     if caption.text != text:
       raise UsageError(f"{where}: another {shown} than before; a system has one caption an image")
-    captions[system, key, code] = dataclasses.replace(caption, ratings={**caption.ratings, annotator: values})
+    ratings = {**caption.ratings, annotator: values}
+    captions[system, key, code] = dataclasses.replace(caption, ratings=ratings)
   if not captions:
     raise UsageError(f"{path}: no rating; each line must hold SYS, seg_id, hyp, {', '.join(MEASURES)}")
   code = _language(path, {code for _, _, code in captions}, language)
   kept = {(system, key): caption for (system, key, own), caption in captions.items() if own == code}
   systems = tuple(dict.fromkeys(system for system, _ in kept))
   keys = tuple(dict.fromkeys(key for _, key in kept))
-  _check_complete(path, systems, keys, kept)
-  return Ratings(
-    systems, keys, kept, _measures(systems, keys, kept), code or language or "", len(captions) - len(kept)
-  )
+  for system in systems:
+    missing = [key for key in keys if (system, key) not in kept]
+    if missing:
+      raise UsageError(
+        f"{path}: '{files.shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
+        f"({_few(missing)}); rate the same images for every system"
+      )
+  means = [np.mean(list(kept[system, key].ratings.values()), axis=0) for system in systems for key in keys]
+  values = np.array(means).T.reshape(len(MEASURES), len(systems), len(keys))
+  measures = {**dict(zip(MEASURES, values, strict=True)), "total": total(values)}
+  return ThumbRatings(systems, keys, kept, measures, code or language or "", len(captions) - len(kept))
 
 
 def read_references(
@@ -135,17 +138,8 @@ def read_references(
 ) -> dict[str, list[str]]:
   """Reads reference captions from JSONL with seg_id and refs, a list of texts, or from what `xmcap score` reads.
 
-  Args:
-    path: the file.
-    keys: of the images that need references. Others may be there too.
-    language: the code of the captions, where the file has several.
-
-  Returns:
-    key of each image of the file -> its references.
-
-  Raises:
-    UsageError: the file cannot be read, a line lacks a member, has no reference or repeats an image, or an image
-      of `keys` has none.
+  Returns key of each image of the file -> its references in a language. Raises UsageError if a line lacks a member, has
+  no reference or repeats an image, or one of the images `keys` has none.
   """
   with Input(path) as source:
     if _FIRST.match(source.head):
@@ -158,7 +152,7 @@ def read_references(
   missing = [key for key in keys if key not in references]
   if missing:
     raise UsageError(
-      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({_first(missing)}); add them"
+      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({_few(missing)}); add them"
     )
   return references
 
@@ -197,45 +191,15 @@ def _values(row: Mapping[str, Any], where: str) -> tuple[float, ...]:
       raise UsageError(f"{where}: '{name}' is {value:g}; {MEASURES[name]} goes from {_LOWEST} to {_HIGHEST}")
     if name not in ("P", "R") and value > 0:
       raise UsageError(f"{where}: '{name}' is {value:g}; a penalty is 0 or less, such as {-value:g}")
-  if TOTAL in row:
-    given, total = fields.number(row, TOTAL, where), float(_total(np.array(list(values.values()))))
-    if abs(given - total) > _TOLERANCE:
+  if _TOTAL in row:
+    given, computed = fields.number(row, _TOTAL, where), total(list(values.values()))
+    if abs(given - computed) > _TOLERANCE:
       raise UsageError(
-        f"{where}: '{TOTAL}' is {given:g}, but (P + R) / 2 + Fl + Con + Inc is {total:g}; correct one of them"
+        f"{where}: '{_TOTAL}' is {given:g}, but (P + R) / 2 + Fl + Con + Inc is {computed:g}; correct one of them"
       )
   return tuple(values.values())
 
 
-def _total(values: np.ndarray) -> np.ndarray:
-  """Returns the totals of ratings [measures, ...]."""
-  precision, recall, *penalties = values
-  return (precision + recall) / 2 + sum(penalties)
-
-
-def _check_complete(
-  path: str | os.PathLike,
-  systems: Sequence[str],
-  keys: Sequence[str],
-  captions: Mapping[tuple[str, str], Any],
-) -> None:
-  for system in systems:
-    missing = [key for key in keys if (system, key) not in captions]
-    if missing:
-      raise UsageError(
-        f"{path}: '{files.shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
-        f"({_first(missing)}); rate the same images for every system"
-      )
-
-
-def _measures(
-  systems: Sequence[str], keys: Sequence[str], captions: Mapping[tuple[str, str], Caption]
-) -> dict[str, np.ndarray]:
-  means = [
-    np.mean(list(captions[system, key].ratings.values()), axis=0) for system in systems for key in keys
-  ]
-  values = np.array(means).T.reshape(len(MEASURES), len(systems), len(keys))
-  return {**dict(zip(MEASURES, values, strict=True)), "total": _total(values)}
-
-
-def _first(keys: Sequence[str]) -> str:
-  return ", ".join(map(files.shown, keys[:3])) + (", ..." if len(keys) > 3 else "")
+def _few(keys: Iterable[str]) -> str:
+  first = [files.shown(key) for key in keys]
+  return ", ".join(first[:3]) + (", ..." if len(first) > 3 else "")

@@ -3,13 +3,13 @@
 import difflib
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.metrics.base import Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
 from xmcap.scoring.metrics.rouge import RougeL
+from xmcap.terminal import shown
 
 METRICS: dict[str, Metric] = {
   metric.name: metric
@@ -18,17 +18,14 @@ METRICS: dict[str, Metric] = {
 """Name -> metric with the parameters that are reported, in the order of a table's columns."""
 
 _GROUPS = {"bleu": tuple(name for name in METRICS if name.startswith("bleu_")), "all": tuple(METRICS)}
-"""What else an option may say, for several metrics at once."""
+"""Names of several metrics at once."""
 
 
 def parse(text: str) -> tuple[str, ...]:
   """Returns the metrics that an option names, such as `cider,bleu,chrf`, in the order of a table's columns.
 
-  Args:
-    text: names separated by commas; `bleu` means bleu_1 to bleu_4, `all` means all there are.
-
-  Raises:
-    UsageError: there is no metric of a name, or one is named twice.
+  Names are separated by commas; `bleu` means bleu_1 to bleu_4, `all` means all there are. A UsageError says that there
+  is no metric of a name, or that one is named twice.
   """
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
@@ -36,10 +33,10 @@ def parse(text: str) -> tuple[str, ...]:
       names = [*METRICS, *_GROUPS]
       nearest = difflib.get_close_matches(name.lower(), names, n=1)
       hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
-      raise UsageError(f"unknown metric '{files.shown(name)}'; {hint}: {', '.join(names)}")
+      raise UsageError(f"unknown metric '{shown(name)}'; {hint}: {', '.join(names)}")
     for member in _GROUPS.get(name, (name,)):
       if member in chosen:
-        raise UsageError(f"metric '{member}' is named twice in '{files.shown(text)}'; name it once")
+        raise UsageError(f"metric '{member}' is named twice in '{shown(text)}'; name it once")
       chosen.add(member)
   return tuple(name for name in METRICS if name in chosen)
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Corpus:
-  """The tokenised captions of one language, and what metrics share of the work on them.
+  """The tokenised captions of one language, and the work on them that metrics share.
 
   Attributes:
     document_frequency: of another corpus, to weigh n-grams by; None: that of these references.
@@ -31,18 +31,13 @@ class Corpus:
     references: Sequence[Sequence[Sequence[str]]],
     document_frequency: DocumentFrequency | None = None,
   ):
-    """Holds the captions of the same images in the same order.
-
-    Raises:
-      ValueError: the two differ in length, are empty, or an image has no reference.
-    """
+    """Holds the captions of the same images in the same order, one or more references an image."""
     if len(hypotheses) != len(references) or not references or not all(references):
       raise ValueError(
         f"{len(hypotheses)} hypotheses and {len(references)} lists of references: there must "
         "be one hypothesis and one or more references for each of one or more images"
       )
-    self._captions = interleave(hypotheses, references)
-    self._words = None
+    self._words = Words.of(interleave(hypotheses, references))
     self._num_references = np.fromiter(map(len, references), np.int64, len(references))
     self.document_frequency = document_frequency
 
@@ -50,23 +45,16 @@ class Corpus:
   def of_words(
     cls, words: Words, num_references: np.ndarray, document_frequency: DocumentFrequency | None = None
   ) -> "Corpus":
-    """Holds captions whose words are numbered already.
-
-    Args:
-      words: of all captions, those of an image together, its hypothesis first.
-      num_references: int64 [images], how many references each image has, one or more.
-      document_frequency: as in the constructor.
-    """
+    """Holds captions in the order of `interleave`; `num_references` is int64 [images], all of them 1 or more."""
     corpus = cls.__new__(cls)
-    corpus._captions, corpus._words, corpus._num_references = None, words, num_references
+    corpus._words, corpus._num_references = words, num_references
     corpus.document_frequency = document_frequency
     return corpus
 
   @functools.cached_property
   def ngrams(self) -> ngrams.Ngrams:
     """The counts of the n-grams of all captions."""
-    words = Words.of(self._captions) if self._words is None else self._words
-    return ngrams.count(words, self._num_references)
+    return ngrams.count(self._words, self._num_references)
 
   @functools.cached_property
   def hypotheses(self) -> list[Sequence[str]]:
@@ -80,7 +68,7 @@ class Corpus:
 
   @functools.cached_property
   def _of_images(self) -> list[list[Sequence[str]]]:
-    captions = iter(self._words.captions() if self._captions is None else self._captions)
+    captions = iter(self._words.captions())
     return [list(itertools.islice(captions, 1 + count)) for count in self._num_references.tolist()]
 
 
@@ -97,8 +85,8 @@ class Metric(abc.ABC):
   """A number for the captions of one language.
 
   Attributes:
-    name: what options, files and columns call it.
-    heading: what tables for people call it.
+    name: in options, files and columns.
+    heading: in tables for people.
     percent: whether the score is a share in [0, 1] that tables show in per cent.
     decimals: how many of them tables show.
   """
@@ -113,25 +101,22 @@ class Metric(abc.ABC):
     """Returns float64 [images, k]: what `aggregate` needs of each image."""
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Returns the scores of sets of images from the totals of their statistics.
+    """Returns float64 [...], the scores of sets of images; by default, the mean of the first statistic.
 
     Args:
       totals: float64 [..., k], the statistics summed over the images of each set.
       count: float64 [...], how many images are in it, more than 0.
-
-    Returns:
-      float64 [...]; unless a subclass says otherwise, the mean of the first statistic.
     """
     return totals[..., 0] / count
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    """Returns float64 [images], the score of each image; unless a subclass says otherwise, the first."""
+    """Returns float64 [images], the score of each image; by default, the first statistic."""
     return statistics[:, 0]
 
   @property
   @abc.abstractmethod
   def signature(self) -> str:
-    """The parameters: what else decides about the score, given the words; such as `n=4,stem=no`."""
+    """The parameters that decide about the score, given the words; such as `n=4,stem=no`."""
 
   def format(self, score: float) -> str:
     """Returns a score as tables print it."""

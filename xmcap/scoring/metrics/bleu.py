@@ -12,21 +12,16 @@ _MAX_N = 4
 class Bleu(base.Metric):
   """BLEU (Papineni et al., ACL 2002) of n-grams of up to n words, in [0, 100], as sacreBLEU computes it.
 
-  On the words of the table: what `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` gives for the
-  words joined by spaces. Brevity is measured against the reference that is closest in length, of two as close
-  the shorter one; precisions without a match are smoothed ("exp"). The score of a set of images is computed from
-  its sums, not the mean of its images' scores. The score of an image is that of `sacrebleu.sentence_bleu`: a
-  caption of fewer than n words is not punished for the n-grams it cannot have.
+  It equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` of the table's words joined by spaces:
+  brevity is measured against the reference that is closest in length (of two the shorter one), and precisions without
+  a match are smoothed ("exp"). The score of a set of images is computed from its sums. The score of an image is that
+  of `sacrebleu.sentence_bleu`: a caption of fewer than n words is not punished for the n-grams it cannot have.
   """
 
   decimals = 1
 
   def __init__(self, n: int = _MAX_N):
-    """Takes the longest n-gram in words.
-
-    Raises:
-      ValueError: n is not one of 1 to 4.
-    """
+    """Takes the longest n-gram in words, 1 to 4."""
     if not 1 <= n <= _MAX_N:
       raise ValueError(f"BLEU with n-grams of up to {n} words: n must be 1 to {_MAX_N}")
     self.n = n
@@ -35,7 +30,7 @@ class Bleu(base.Metric):
 
   @property
   def signature(self) -> str:
-    """sacreBLEU's own, but for the number of references."""
+    """SacreBLEU's own, but for the number of references."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", force=True, max_ngram_order=self.n)
@@ -44,8 +39,10 @@ class Bleu(base.Metric):
     return f"n={self.n},{signature.replace('version=', 'sacrebleu=')}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 2 + 2n]: words of the hypothesis, words of the closest reference, then for each
-    order the n-grams of the hypothesis that are in a reference, then for each order all of them.
+    """Returns the counts of each image, float64 [images, 2 + 2n].
+
+    Words of the hypothesis, words of the closest reference, for each order the n-grams of the hypothesis that are in
+    a reference, and for each order all of them.
     """
     if corpus not in _COUNTED:
       _COUNTED[corpus] = _count(corpus)

@@ -1,10 +1,10 @@
-"""chrF as sacreBLEU defines it, counted with arrays, to the same numbers and faster."""
+"""chrF as sacreBLEU defines it."""
+
+import collections
 
 import numpy as np
 
 from xmcap.scoring.metrics import base
-
-_CODE_POINTS = 0x110000
 
 
 class Chrf(base.Metric):
@@ -31,28 +31,15 @@ class Chrf(base.Metric):
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 3n]: for each order, n-grams of the hypothesis, of the best reference, of both."""
-    captions = [
-      "".join(words)
-      for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True)
-      for words in (hypothesis, *references)
-    ]
-    image = np.repeat(np.arange(len(corpus.references)), [1 + len(group) for group in corpus.references])
-    is_reference = np.diff(image, prepend=-1) == 0
-    matches = _matches(captions, image, is_reference, self.n)
-
-    length = np.array([len(caption) for caption in captions])
-    references = np.flatnonzero(is_reference)
-    image = image[references]
-    total = np.maximum(length[:, None] - np.arange(self.n), 0)
-    in_reference = total[references]
-    # As in sacreBLEU: n-grams longer than the reference are not held against the hypothesis.
-    in_hypothesis = np.where(in_reference > 0, total[~is_reference][image], 0)
-    pairs = np.stack([in_hypothesis, in_reference, matches[references]], axis=2).astype(np.float64)
-    pairs = pairs.reshape(len(references), 3 * self.n)
-
+    pairs, image = [], []
+    for number, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True)):
+      counts = self._count(hypothesis)
+      pairs += [_matches(counts, self._count(reference)) for reference in references]
+      image += [number] * len(references)
+    values, image = np.array(pairs, np.float64), np.array(image)
     # Stable, so that of two references as good the first counts.
-    order = np.lexsort((-self._f_score(pairs), image))
-    return pairs[order[np.flatnonzero(np.diff(image, prepend=-1))]]
+    order = np.lexsort((-self._f_score(values), image))
+    return values[order[np.flatnonzero(np.diff(image, prepend=-1))]]
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray) -> np.ndarray:
     del count
@@ -60,6 +47,15 @@ class Chrf(base.Metric):
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
     return self._f_score(statistics)
+
+  def _count(self, words: list[str]) -> list[dict[str, int]]:
+    """Returns n-gram -> how often it occurs, for each order."""
+    text = "".join(words)
+    counts = [collections.Counter(text)]
+    for order in range(2, self.n + 1):
+      slices = [text[offset:] for offset in range(order)]
+      counts.append(collections.Counter(map("".join, zip(*slices, strict=False))))
+    return counts
 
   def _f_score(self, totals: np.ndarray) -> np.ndarray:
     """Returns float64 [...] from float64 [..., 3n], with sacreBLEU's operations in its order."""
@@ -78,67 +74,13 @@ class Chrf(base.Metric):
     return 100 * np.divide(product, weighted, out=np.zeros(shape), where=weighted > 0)
 
 
-def _matches(captions: list[str], image: np.ndarray, is_reference: np.ndarray, n: int) -> np.ndarray:
-  """Counts the character n-grams that a reference shares with the hypothesis of its image.
-
-  An n-gram can only be shared where its first n - 1 characters are, so each order looks at the positions that
-  the order before has left.
-
-  Args:
-    captions: C texts: of each image the hypothesis, then its references.
-    image: int64 [C], the image of a caption.
-    is_reference: bool [C], false for the hypotheses.
-    n: the longest order.
-
-  Returns:
-    int64 [C, n], 0 for hypotheses.
-  """
-  characters, alphabet_size = _numbered("".join(captions))
-  length = np.array([len(caption) for caption in captions])
-  caption = np.repeat(np.arange(len(captions)), length)
-  left = np.cumsum(length)[caption] - np.arange(len(characters))
-  in_reference = is_reference[caption]
-  hypothesis, reference = np.flatnonzero(~in_reference), np.flatnonzero(in_reference)
-  # What is known of the n-gram that starts at a position: its image and all characters but the last, as a number.
-  hypothesis_prefix, reference_prefix = image[caption[hypothesis]], image[caption[reference]]
-
-  matches = np.zeros((len(captions), n), np.int64)
-  for order in range(n):
-    fits = left[hypothesis] > order
-    hypothesis, hypothesis_prefix = hypothesis[fits], hypothesis_prefix[fits]
-    fits = left[reference] > order
-    reference, reference_prefix = reference[fits], reference_prefix[fits]
-    if not len(hypothesis):
-      break
-    hypothesis_key = hypothesis_prefix * alphabet_size + characters[hypothesis + order]
-    reference_key = reference_prefix * alphabet_size + characters[reference + order]
-    keys, count = _unique(hypothesis_key)
-
-    number = np.minimum(np.searchsorted(keys, reference_key), len(keys) - 1)
-    shared = keys[number] == reference_key
-    reference, reference_prefix = reference[shared], number[shared]
-    is_shared = np.zeros(len(keys), bool)
-    is_shared[reference_prefix] = True
-    number = np.searchsorted(keys, hypothesis_key)
-    shared = is_shared[number]
-    hypothesis, hypothesis_prefix = hypothesis[shared], number[shared]
-
-    pairs, pair_count = _unique(caption[reference] * len(keys) + reference_prefix)
-    shared_count = np.minimum(pair_count, count[pairs % len(keys)])
-    matches[:, order] = np.bincount(pairs // len(keys), shared_count, minlength=len(captions))
-  return matches
-
-
-def _numbered(text: str) -> tuple[np.ndarray, int]:
-  """Returns each character as a number from 0, int64 [characters], and how many different ones there are."""
-  code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-  occurs = np.zeros(_CODE_POINTS, bool)
-  occurs[code_points] = True
-  return (np.cumsum(occurs) - 1)[code_points], int(occurs.sum())
-
-
-def _unique(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the different keys in order, and how often each occurs."""
-  keys = np.sort(keys)
-  first = np.flatnonzero(np.diff(keys, prepend=-1))
-  return keys[first], np.diff(first, append=len(keys))
+def _matches(hypothesis: list[dict[str, int]], reference: list[dict[str, int]]) -> list[int]:
+  """Returns for each order the n-grams of the hypothesis, of the reference, and of both."""
+  statistics = []
+  for ours, theirs in zip(hypothesis, reference, strict=True):
+    in_reference = sum(theirs.values())
+    # As in sacreBLEU: n-grams longer than the reference are not held against the hypothesis.
+    in_hypothesis = sum(ours.values()) if in_reference else 0
+    common = sum(min(ours[ngram], theirs[ngram]) for ngram in ours.keys() & theirs.keys())
+    statistics += [in_hypothesis, in_reference, common]
+  return statistics

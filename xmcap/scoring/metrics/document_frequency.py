@@ -19,8 +19,8 @@ _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64's
 class DocumentFrequency:
   """The document frequencies of one language, for n-grams of 1 to n words.
 
-  An n-gram is its first n - 1 words, as their place in the order before (0 in the first), and its last word, as
-  its place in the vocabulary; N n-grams an order, sorted by these two.
+  An n-gram is held as the index of its first n - 1 words in the order before (0 in the first), and the index of its
+  last word in the vocabulary; the N n-grams of an order are sorted by these two.
 
   Attributes:
     num_images: number of documents.
@@ -39,7 +39,9 @@ class DocumentFrequency:
     """Counts the n-grams of the references of a corpus."""
     rank, vocabulary = _ranks(counts)
     prefix, word, frequency = [], [], []
-    place = np.zeros(len(counts.words), np.int64)  # of the n-gram that starts at a word, in the order before
+    place = np.zeros(
+      len(counts.words), np.int64
+    )  # index in the order before, of the n-gram that starts at a word
     for length, order in enumerate(counts.orders(n), 1):
       held = order.document_frequency > 0
       start = order.start[held]

@@ -12,8 +12,7 @@ from xmcap.scoring.words import Words
 class Order:
   """The n-grams of one length n: N distinct ones, first the R that occur more than once, then the singles.
 
-  A pair is an n-gram of the first R that occurs in a caption; P pairs, sorted by n-gram, then by caption. A
-  single occurs once, in one caption, and so is shared by no two.
+  A pair is one of the first R and a caption that it occurs in; the P pairs are sorted by n-gram, then by caption.
 
   Attributes:
     caption: int64 [P], row of the caption.
@@ -22,7 +21,7 @@ class Order:
     hypothesis, reference: int64 [M], pairs of the same n-gram in the hypothesis and a reference of an image.
     single_caption: int64 [N - R], row of the caption of each single.
     document_frequency: int64 [N], number of images with the n-gram in at least one reference.
-    start: int64 [N], a place in `Ngrams.words` where the n-gram stands.
+    start: int64 [N], an index into `Ngrams.words` where the n-gram begins.
   """
 
   caption: np.ndarray
@@ -64,10 +63,10 @@ class Ngrams:
     return self._orders[:n]
 
   def at_each_word(self, n: int, values: np.ndarray) -> np.ndarray:
-    """Returns int64 [W]: of `values` [N], that of the n-gram which starts at a word; -1 where none does."""
+    """Returns int64 [W]: for each word, the value (of `values` [N]) of the n-gram that starts there, or -1."""
     start = np.flatnonzero(self._left >= n)
     order, number = self.orders(n)[n - 1], np.full(len(self.words), -1, np.int64)
-    # The words of an n-gram tell which it is: two at a time, as ranks among those that occur.
+    # N-grams are numbered by their prefix's number and their last word, as ranks among those that occur.
     key = np.zeros(len(start), np.int64)
     for offset in range(n):
       key = np.unique(key * len(self.vocabulary) + self.words[start + offset], return_inverse=True)[1]
@@ -94,7 +93,7 @@ class Ngrams:
 
   @functools.cached_property
   def _repeated(self) -> np.ndarray:
-    """int64 [W + 1], the n-gram of the last order counted that starts at a word; -1 if it occurs nowhere else."""
+    """int64 [W + 1], the n-gram of the last order counted that starts at a word; -1 if it occurs only once."""
     return np.zeros(len(self.words) + 1, np.int64)
 
   def _count_next(self) -> Order:
@@ -109,7 +108,7 @@ class Ngrams:
     start = start[order]
     ngram_starts = np.flatnonzero(_new(prefix[order]) | _new(word[order]))
     occurrences = np.diff(ngram_starts, append=len(start))
-    # Only those that occur again are numbered, from 0; where one stands once, it is a single after all.
+    # Only those that occur again are numbered, from 0; the others are singles after all.
     again = np.flatnonzero(occurrences > 1)
     number = np.full(len(ngram_starts), -1)
     number[again] = np.arange(len(again))

@@ -17,41 +17,30 @@ TABLES: tuple[str, ...] = (
   "xm3600_table7_ext_sxs",
   "xm3600_tables8_11_cider",
 )
-"""What `read` knows."""
+"""The names that `read` takes."""
 
 MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
-"""The models of Tables 8 to 11, in the paper's order; what they are says its Table 3."""
+"""The models of Tables 8 to 11, in the paper's order (see its Table 3)."""
 
 
 def text(name: str) -> str:
-  """Returns a table as CSV with a header line.
-
-  Raises:
-    ValueError: there is no such table.
-  """
+  """Returns a table as CSV with a header line; ValueError if there is none of the name."""
   if name not in TABLES:
     raise ValueError(f"no published table '{name}'; there are: {', '.join(TABLES)}")
   return resources.files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
 
 
 def read(name: str) -> tuple[dict[str, str], ...]:
-  """Returns the rows of a table, column -> the value as it is printed.
-
-  Raises:
-    ValueError: there is no such table.
-  """
+  """Returns the rows of a table, column -> the value as it is printed; ValueError if there is none of the name."""
   return tuple(csv.DictReader(io.StringIO(text(name))))
 
 
 def table_rows(model: str, split: str = "xm3600") -> dict[str, float]:
-  """Returns the CIDEr of a model for each of the 35 languages that it was trained on.
+  """Returns language code -> CIDEr, in [0, 10] with three decimals, for the 35 languages of training.
 
   Args:
     model: one of `MODELS`.
     split: `xm3600` or `coco_dev`.
-
-  Returns:
-    language code -> CIDEr on the scale 0 to 10, three decimals.
 
   Raises:
     UsageError: there is no such model or split.

@@ -1,17 +1,13 @@
-"""Pieces of HTML that the sections share. Arguments are plain text unless their name ends in `_html`."""
+"""Pieces of HTML that the pages share. Arguments are plain text unless their name ends in `_html`."""
 
 import html
 import importlib.resources
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 
 _MAX_BUTTONS = 4  # more options than these go into a list that unfolds
-
-NUM_MARKS = 4
-"""Number of shapes (and colours, in the style sheet) that tell systems apart; further ones repeat."""
 
 
 def escape(text: str) -> str:
@@ -19,19 +15,25 @@ def escape(text: str) -> str:
   return html.escape(text)
 
 
-def resource(name: str, package: str = __package__) -> str:
-  """Returns a style sheet or script of this package, or of another."""
+def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) -> str:
+  """Returns an element; `class_` and `data_value` are written `class` and `data-value`, None and False are left out."""
+  written = "".join(
+    f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
+    for key, value in attributes.items()
+    if value is not None and value is not False
+  )
+  return f"<{name}{written}>{content_html}</{name}>"
+
+
+def resource(name: str, package: str = "xmcap.scoring.report") -> str:
+  """Returns a style sheet, script or template of this package, or of another."""
   return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def page_head(title_html: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
+def page_head(title: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
   """Returns a page up to `<body>`; it may load nothing from anywhere.
 
-  Args:
-    title_html: of the window.
-    style: its style sheet.
-    scripts: whether it has scripts, which stand in the page itself.
-    images: what it may show, as a Content-Security-Policy says it.
+  Its scripts, if any, stand in the page itself; `images` says what it may show, in words of a Content-Security-Policy.
   """
   policy = f"default-src 'none'; img-src {images}; style-src 'unsafe-inline'"
   if scripts:
@@ -42,11 +44,40 @@ def page_head(title_html: str, style: str, scripts: bool = False, images: str = 
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title_html}</title>
+<title>{escape(title)}</title>
 <style>
-{style}</style>
+{resource("colors.css")}{style}</style>
 </head>
 <body>
+"""
+
+
+def contents(sections_html: Mapping[str, str], links: Mapping[str, str], skip_to: str) -> str:
+  """Returns the bar of links to the sections that are there, and the beginning of `<main>`.
+
+  A section is known by its id, and empty if it is not there. A reader by keyboard may skip to the section `skip_to`.
+  """
+  items = "".join(tag("a", links[name], href=f"#{name}") for name, body in sections_html.items() if body)
+  return f"""<a class="skip" href="#{skip_to}">Skip to the table</a>
+<nav class="contents" aria-label="Sections"><a class="brand" href="#top">xmcap</a>{items}</nav>
+<main id="top">
+"""
+
+
+def notices(lines_html: Sequence[str]) -> str:
+  """Returns a box of lines; nothing without any."""
+  items = "".join(tag("li", line) for line in lines_html)
+  return f'<aside class="notices" aria-label="Notes"><ul>{items}</ul></aside>\n' if items else ""
+
+
+def section(name: str, title: str, body_html: str, note_html: str = "", controls_html: str = "") -> str:
+  """Returns a section of the page, to which `#name` leads."""
+  note = tag("p", note_html, class_="note") if note_html else ""
+  controls = tag("div", controls_html, class_="controls") if controls_html else ""
+  return f"""<section id="{name}" aria-labelledby="{name}-title">
+<header class="section-head"><div><h2 id="{name}-title">{escape(title)}</h2>{note}</div>{controls}</header>
+{body_html}
+</section>
 """
 
 
@@ -57,39 +88,29 @@ def script_json(name: str, value: object) -> str:
   return f'<script type="application/json" id="{name}">{text}</script>\n'
 
 
-def section(name: str, title: str, body_html: str, note_html: str = "", controls_html: str = "") -> str:
-  """Returns a section of the page, to which `#name` leads."""
-  note = f'<p class="note">{note_html}</p>' if note_html else ""
-  controls = f'<div class="controls">{controls_html}</div>' if controls_html else ""
-  return f"""<section id="{name}" aria-labelledby="{name}-title">
-<header class="section-head"><div><h2 id="{name}-title">{escape(title)}</h2>{note}</div>{controls}</header>
-{body_html}
-</section>
-"""
+def options(texts: Sequence[tuple[str, str]], chosen: str) -> str:
+  """Returns the `<option>`s of (value, text)."""
+  return "".join(tag("option", escape(text), value=value, selected=value == chosen) for value, text in texts)
 
 
 def choice(
-  name: str, legend: str, options: Sequence[tuple[str, str]], chosen: str = "", buttons: bool = True
+  name: str, legend: str, texts: Sequence[tuple[str, str]], chosen: str = "", buttons: bool = True
 ) -> str:
   """Returns a control to choose one of (value, text): buttons where they are few, else a list that unfolds.
 
   Nothing for a single option, which is no choice. `buttons` is False where the texts may be long.
   """
-  if len(options) < 2:
+  if len(texts) < 2:
     return ""
-  chosen = chosen or options[0][0]
-  if not buttons or len(options) > _MAX_BUTTONS:
-    items = "".join(
-      f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>{escape(text)}</option>'
-      for value, text in options
-    )
-    return f'<label class="pick">{escape(legend)} <select name="{name}">{items}</select></label>'
+  chosen = chosen or texts[0][0]
+  if not buttons or len(texts) > _MAX_BUTTONS:
+    return tag("label", f"{escape(legend)} {tag('select', options(texts, chosen), name=name)}", class_="pick")
   items = "".join(
     f'<label><input type="radio" name="{name}" value="{escape(value)}"{" checked" if value == chosen else ""}>'
     f"<span>{escape(text)}</span></label>"
-    for value, text in options
+    for value, text in texts
   )
-  return f'<fieldset class="choice"><legend>{escape(legend)}</legend>{items}</fieldset>'
+  return tag("fieldset", f"<legend>{escape(legend)}</legend>{items}", class_="choice")
 
 
 def metric_choice(name: str, metrics: Sequence[str], chosen: str) -> str:
@@ -97,39 +118,23 @@ def metric_choice(name: str, metrics: Sequence[str], chosen: str) -> str:
   return choice(name, "Metric", [(metric, metrics_lib.METRICS[metric].heading) for metric in metrics], chosen)
 
 
-def mark(number: int, x: float, y: float, size: float = 4.6) -> str:
-  """Returns the SVG mark of a system or baseline other than the first, by its number from 0."""
-  number %= NUM_MARKS
-  s = size
-  path = (
-    f"M{x - s:.1f} {y:.1f}L{x:.1f} {y - s:.1f}L{x + s:.1f} {y:.1f}L{x:.1f} {y + s:.1f}Z",
-    f"M{x - s:.1f} {y:.1f}a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0Z",
-    f"M{x - s:.1f} {y + s * 0.8:.1f}L{x:.1f} {y - s:.1f}L{x + s:.1f} {y + s * 0.8:.1f}Z",
-    f"M{x - s * 0.85:.1f} {y - s * 0.85:.1f}h{1.7 * s:.1f}v{1.7 * s:.1f}h{-1.7 * s:.1f}Z",
-  )[number]
-  return f'<path class="mark mark-{number}" d="{path}"/>'
-
-
-def key(number: int | None) -> str:
-  """Returns what stands before a system's name: the mark of its number, or the bar of the first (None)."""
-  shape = (
-    '<rect class="bar" x="2" y="2" width="10" height="10" rx="2"/>' if number is None else mark(number, 7, 7)
+def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
+  """Returns panels of which the first is shown, and a script shows the one whose `data-ATTRIBUTE` is chosen."""
+  return "".join(
+    tag("div", panel, class_="panel", **{f"data_{attribute}": value}, hidden=place > 0)
+    for place, (value, panel) in enumerate(panels_html.items())
   )
-  return f'<svg class="key" viewBox="0 0 14 14" aria-hidden="true">{shape}</svg>'
+
+
+def table_holder(label: str, **attributes: str) -> str:
+  """Returns the box, which scrolls sideways, of a table that a script makes; `label` is for those who do not see it."""
+  return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
 
 
 def named(name: str, number: int | None) -> str:
-  """Returns the name of a system with its mark before it."""
-  return f'<span class="named">{key(number)}<bdi>{escape(name)}</bdi></span>'
-
-
-def language_name(code: str) -> str:
-  """Returns the name of a language, in English and in itself."""
-  language = languages.get(code)
-  return (
-    f'{language.english_name} <bdi class="native" lang="{code}" dir="{language.direction}">'
-    f"{language.native_name}</bdi>"
-  )
+  """Returns the name of a system after its mark, which a script draws by its number; None: the bar of the first."""
+  key = tag("span", "", class_="key", data_mark="bar" if number is None else number)
+  return tag("span", f"{key}<bdi>{escape(name)}</bdi>", class_="named")
 
 
 def decimals(metric: str) -> int:

@@ -1,45 +1,57 @@
-"""The top of the report: what was scored, what one must know about it, and the means."""
+"""The top and the end of the report: what was scored, what one must know about it, the means, how to read it."""
 
+import contextlib
 import math
-from collections.abc import Sequence
 
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
 from xmcap.scoring.report import elements
-from xmcap.scoring.report.chart import Others
+from xmcap.scoring.report.elements import escape, tag
+from xmcap.scoring.report.scores import Others
 from xmcap.scoring.signature import Signature, shortened
+
+_METRICS = {
+  "cider": """Agreement of a caption with its references: the mean cosine of their tf-idf vectors of 1- to 4-word
+sequences, times 10 (Vedantam et al., 2015, without stemming). From 0 to 10; a rare sequence weighs more.""",
+  "cider_d": """CIDEr with repeated words clipped and differences in length penalised, as in the COCO evaluation.
+What many papers call CIDEr.""",
+  "bleu": """Share of a caption's word sequences, of up to as many words as its number says, that are in a
+reference; short captions are penalised (Papineni et al., 2002). From 0 to 100; that of a language is computed from
+all of its captions at once, that of an image from its own.""",
+  "chrf": """Sequences of characters that a caption and a reference share (Popovi\u0107, 2015): depends little on what
+a word is. From 0 to 100.""",
+  "rouge_l": """The longest sequence of words, with gaps, that a caption shares with a reference (Lin, 2004). From 0
+to 1.""",
+  "exact": "Share of captions equal to one of the references, but for case and punctuation.",
+}
+_INTERVALS = """95% bootstrap intervals: images are resampled, in all languages together. They say how much the
+scores would move with other images of the same kind, not how much with other references."""
+_BETWEEN = """Scores depend on what a word is and on how much references agree, so compare systems in a language,
+not languages of a system."""
 
 
 def short_signature(signature: str) -> str:
-  """Returns the short form of a signature; as it is if it is none of ours."""
-  try:
-    return Signature.parse(signature).short
-  except UsageError:
-    return signature
+  """Returns the short form of a signature as HTML; as it is if it is none of ours."""
+  with contextlib.suppress(UsageError):
+    signature = Signature.parse(signature).short
+  return f"<code>{_breakable(signature)}</code>"
 
 
 def notices(table: tables.Table, others: Others, name: str = "") -> str:
   """Returns a box with the tables' notes, and with what makes other tables incomparable; "" without any.
 
-  Args:
-    table: that the report is about.
-    others: shown beside.
-    name: of the system of `table`, where its notes must be told from those of other systems.
+  `name` is that of the system of `table`, where its notes must be told from those of other systems.
   """
-  about = f"<b>{elements.escape(name)}</b>: " if name else ""
-  notes = [f"{about}{elements.escape(note)}" for note in table.notes]
+  about = f"<b>{escape(name)}</b>: " if name else ""
+  notes = [f"{about}{escape(note)}" for note in table.notes]
   for name, other in others:
-    notes += [f"<b>{elements.escape(name)}</b>: {elements.escape(note)}" for note in other.notes]
+    notes += [f"<b>{escape(name)}</b>: {escape(note)}" for note in other.notes]
     notes += [
-      f"<b>{elements.escape(name)}</b> was scored in another way, so its scores do not compare: "
-      f"{elements.escape(difference)}"
+      f"<b>{escape(name)}</b> was scored in another way, so its scores do not compare: {escape(difference)}"
       for difference in _differences(table, other)
     ]
-  if not notes:
-    return ""
-  items = "".join(f"<li>{note}</li>" for note in notes)
-  return f'<aside class="notices" aria-label="Notes"><ul>{items}</ul></aside>\n'
+  return elements.notices(notes)
 
 
 def tiles(table: tables.Table, others: Others, baseline: str | None = None) -> str:
@@ -48,58 +60,82 @@ def tiles(table: tables.Table, others: Others, baseline: str | None = None) -> s
   The first is that of the primary metric, with the other means and the other systems, each with its difference:
   of the first to it, or, where the first is a `baseline` of this name, of it to the first.
   """
-  order = [table.primary, *(metric for metric in table.metrics if metric != table.primary)]
-  parts = "".join(_tile(metric, table, others, metric == table.primary, baseline) for metric in order)
-  return f'<section class="tiles" aria-label="Mean scores">{parts}</section>\n'
+  rest = [_tile(metric, table) for metric in table.metrics if metric != table.primary]
+  parts = [_primary_tile(table, others, baseline), *rest]
+  return tag("section", "".join(parts), class_="tiles", aria_label="Mean scores") + "\n"
 
 
 def interval(metric: str, ends: tables.Interval | None) -> str:
   """Returns an interval as people read it; "" if there is none."""
   if ends is None or any(map(math.isnan, ends)):
     return ""
-  low, high = (metrics_lib.METRICS[metric].format(end) for end in ends)
-  return f"{low} \u2013 {high}"
+  return " \u2013 ".join(map(metrics_lib.METRICS[metric].format, ends))
 
 
-def _tile(metric: str, table: tables.Table, others: Others, primary: bool, baseline: str | None) -> str:
+def reading(table: tables.Table, others: Others) -> str:
+  """Returns the section that explains the metrics and gives the signatures."""
+  families = dict.fromkeys("bleu" if metric.startswith("bleu_") else metric for metric in table.metrics)
+  entries = {
+    "BLEU" if family == "bleu" else metrics_lib.METRICS[family].heading: _METRICS[family]
+    for family in families
+    if family in _METRICS
+  }
+  entries |= {"Intervals": _INTERVALS} if table.intervals else {}
+  entries["Between languages"] = _BETWEEN
+  items = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in entries.items())
+  further = "".join(
+    f"<p>Of {escape(name)}:</p>{_signature(other.signature)}"
+    for name, other in others
+    if other.signature != table.signature
+  )
+  return elements.section(
+    "reading",
+    "How to read this",
+    f"""<dl class="entries">{items}</dl>
+<h3 id="reproduce">How to reproduce</h3>
+<p>The signature holds all that is needed to get the same numbers again from the same files:</p>
+{_signature(table.signature)}{further}""",
+  )
+
+
+def _tile(metric: str, table: tables.Table) -> str:
   held = metrics_lib.METRICS[metric]
   name, mean = list(table.means.items())[-1]
-  if not primary:
-    return _small_tile(metric, table, name)
   ends = interval(metric, table.intervals.get(name, {}).get(metric))
-  beside: Sequence[tuple[str, float]] = [
-    (elements.named(label, number), other.means[name][metric])
-    for number, (label, other) in enumerate(others)
-    if metric in other.metrics and name in other.means
-  ]
-  items = "".join(
-    f"<div><dt>{tables.mean_label(other)}</dt><dd>{held.format(scores[metric])}</dd></div>"
+  return tag(
+    "div",
+    tag("p", held.heading, class_="tile-name")
+    + tag("p", held.format(mean[metric]), class_="tile-score")
+    + (tag("p", ends, class_="tile-interval soft") if ends else ""),
+    class_="tile",
+  )
+
+
+def _primary_tile(table: tables.Table, others: Others, baseline: str | None) -> str:
+  metric = table.primary
+  held = metrics_lib.METRICS[metric]
+  name, mean = list(table.means.items())[-1]
+  ends = interval(metric, table.intervals.get(name, {}).get(metric))
+  items = [
+    (tables.mean_label(other), held.format(scores[metric]))
     for other, scores in table.means.items()
     if other != name
-  )
+  ]
   sign = 1.0 if baseline is None else -1.0
+  for number, (label, other) in enumerate(others):
+    if metric in other.metrics and name in other.means:
+      score = other.means[name][metric]
+      difference = tag("span", elements.signed(metric, sign * (mean[metric] - score)), class_="difference")
+      items.append((elements.named(label, number), f"{held.format(score)} {difference}"))
   heading = held.heading if baseline is None else f"{held.heading}, {elements.named(baseline, None)}"
-  items += "".join(
-    f"<div><dt>{label}</dt><dd>{held.format(score)} "
-    f'<span class="difference">{elements.signed(metric, sign * (mean[metric] - score))}</span></dd></div>'
-    for label, score in beside
-  )
-  return (
-    f'<div class="tile primary"><p class="tile-name">{heading}</p>'
-    f'<p class="tile-score">{held.format(mean[metric])}</p>'
-    + (f'<p class="tile-interval">{ends} <span class="soft">95% interval</span></p>' if ends else "")
-    + f'<p class="note">mean, {tables.mean_label(name)}</p><dl>{items}</dl></div>'
-  )
-
-
-def _small_tile(metric: str, table: tables.Table, name: str) -> str:
-  held = metrics_lib.METRICS[metric]
-  ends = interval(metric, table.intervals.get(name, {}).get(metric))
-  return (
-    f'<div class="tile"><p class="tile-name">{held.heading}</p>'
-    f'<p class="tile-score">{held.format(table.means[name][metric])}</p>'
-    + (f'<p class="tile-interval soft">{ends}</p>' if ends else "")
-    + "</div>"
+  return tag(
+    "div",
+    tag("p", heading, class_="tile-name")
+    + tag("p", held.format(mean[metric]), class_="tile-score")
+    + (tag("p", f'{ends} <span class="soft">95% interval</span>', class_="tile-interval") if ends else "")
+    + tag("p", f"mean, {tables.mean_label(name)}", class_="note")
+    + tag("dl", "".join(f"<div><dt>{label}</dt><dd>{text}</dd></div>" for label, text in items)),
+    class_="tile primary",
   )
 
 
@@ -113,3 +149,11 @@ def _differences(table: tables.Table, other: tables.Table) -> list[str]:
     return ["its signature is none of xmcap's"]
   # What is too long to be read is at the end of the page.
   return [text if ":" in text else f"{text}, see How to reproduce" for text in shortened(found)]
+
+
+def _signature(signature: str) -> str:
+  return f'<pre tabindex="0"><code>{_breakable(signature)}</code></pre>'
+
+
+def _breakable(signature: str) -> str:
+  return escape(signature).replace("|", "<wbr>|")

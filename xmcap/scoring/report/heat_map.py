@@ -4,65 +4,67 @@ And, below it, the means over groups of languages and over scripts.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
-from xmcap.scoring.report import elements, sortable
+from xmcap.scoring.report import elements
 from xmcap.scoring.result import Result
 
 MAX_REGIONS = 60
 """How many regions are shown, those with most images: XM3600 has 36."""
 
 _GROUPS = {"english": "English", "low_resource": "Low-resource languages", "web": "Languages of the web"}
+_MAP = """<div class="sheet heat-sheet">
+<div class="scroll"><table id="heat" class="heat" role="grid" aria-label="Scores by region and language"></table></div>
+<p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>
+"""
 
 
 def section(systems: Mapping[str, Result], from_first: bool = False) -> str:
   """Returns the section: a heat map if regions are known, and the table of groups.
 
-  Args:
-    systems: name -> result; scores are those of the first.
-    from_first: whether differences of systems are those of the others to the first, not of it to the others.
+  Scores are those of the first system. `from_first`: differences are those of the others to it, and not the reverse.
   """
   (name, first), *others = systems.items()
   groups = _groups(first)
   if not first.slices.regions:
-    return elements.section(
-      "regions",
-      "By group and script",
-      groups,
-      "The references name no image/locale, so there are no regions.",
-    )
-  data = {**_data(systems), "fromFirst": from_first}
+    note = "The references name no image/locale, so there are no regions."
+    return elements.section("regions", "By group and script", groups, note)
+  values = {**data(systems), "fromFirst": from_first}
   views = [("score", "score"), ("own", "difference to all regions")]
   views += [
     (f"system-{i}", f"difference of {other} to {name}" if from_first else f"difference to {other}")
     for i, (other, _) in enumerate(others, 1)
-    if data["scores"][i]
+    if values["scores"][i]
   ]
   note = (
     "A row is where an image is from, a column the language of its captions. A cell leads to its captions."
   )
-  left_out = len(first.slices.regions) - len(data["regions"])
+  left_out = len(first.slices.regions) - len(values["regions"])
   if left_out:
     note += f" {left_out:,} regions with fewer images are not shown."
-  body = f"""<div class="sheet heat-sheet">
-<div class="scroll"><table id="heat" class="heat" role="grid" aria-label="Scores by region and language"></table></div>
-<p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>
-{elements.script_json("heat-data", data)}
-<details class="explanations"><summary>By group of languages and by script</summary>{groups}</details>"""
+  explanation = f"<summary>By group of languages and by script</summary>{groups}"
   controls = (
     elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
     + elements.choice("heat-view", "Show", views, buttons=False)
     + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
     + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
   )
-  return elements.section("regions", "Region by language", body, note, controls)
+  return elements.section(
+    "regions",
+    "Region by language",
+    _MAP
+    + elements.script_json("heat-data", values)
+    + elements.tag("details", explanation, class_="explanations"),
+    note,
+    controls,
+  )
 
 
-def _data(systems: Mapping[str, Result]) -> dict[str, Any]:
+def data(systems: Mapping[str, Result]) -> dict[str, Any]:
   """Returns regions and columns, and for each system and metric a row of scores a region, "all" being the first.
 
   A score is rounded to one digit more than is shown; None where a language has no image of the region.
@@ -73,17 +75,14 @@ def _data(systems: Mapping[str, Result]) -> dict[str, Any]:
     for region, of_region in first.slices.regions.items()
   }
   regions = sorted(sorted(counts, key=lambda region: -counts[region])[:MAX_REGIONS])
-  names = [*first.table.rows, *list(first.table.means)[-1:]]
+  mean = list(first.table.means)[-1]
+  names = [*first.table.rows, mean]
+  columns = [{"code": code, "name": languages.get(code).english_name} for code in first.table.rows]
   return {
     "regions": [
       {"code": region, "name": region_name(region), "images": counts[region]} for region in regions
     ],
-    "columns": [
-      {"code": name, "name": languages.get(name).english_name}
-      if name in first.table.rows
-      else {"code": "mean", "name": f"mean, {tables.mean_label(name)}"}
-      for name in names
-    ],
+    "columns": [*columns, {"code": "mean", "name": f"mean, {tables.mean_label(mean)}"}],
     "scores": [_scores(result, first.table.metrics, regions, names) for result in systems.values()],
   }
 
@@ -93,7 +92,7 @@ def region_name(region: str) -> str:
   return languages.get(region).english_name if region in languages.LANGUAGES else region
 
 
-def _scores(result: Result, metrics: tuple[str, ...], regions: list[str], names: list[str]) -> dict:
+def _scores(result: Result, metrics: Sequence[str], regions: Sequence[str], names: Sequence[str]) -> dict:
   if not result.slices.regions:
     return {}
   rows = [{**result.table.rows, **result.table.means}]
@@ -112,25 +111,17 @@ def _rounded(metric: str, score: float | None) -> float | None:
 
 
 def _groups(result: Result) -> str:
-  columns = [
-    sortable.Column("Languages", number=False),
-    sortable.Column("Count"),
-    *(sortable.Column(metrics_lib.METRICS[metric].heading) for metric in result.table.metrics),
-  ]
-  rows = (
-    [
-      sortable.row_head(_group_name(name)),
-      sortable.number(scores["languages"], f"{scores['languages']}"),
-      *(
-        sortable.number(scores[metric], metrics_lib.METRICS[metric].format(scores[metric]))
-        for metric in result.table.metrics
-      ),
-    ]
-    for name, scores in result.slices.groups.items()
+  """Returns a table of the means over groups of languages and over scripts."""
+  metrics = [metrics_lib.METRICS[metric] for metric in result.table.metrics]
+  headings = [{"text": "Languages", "numeric": False}, {"text": "Count"}]
+  headings += [{"text": metric.heading} for metric in metrics]
+  rows = []
+  for name, scores in result.slices.groups.items():
+    kind, _, value = name.partition(":")
+    title = _GROUPS[value] if kind == "group" else f"Script {value}"
+    count = {"text": str(scores["languages"]), "value": scores["languages"]}
+    numbers = [{"text": each.format(scores[each.name]), "value": scores[each.name]} for each in metrics]
+    rows.append([{"text": title, "head": True}, count, *numbers])
+  return elements.table_holder("Means over groups of languages", id="groups") + elements.script_json(
+    "groups-data", {"headings": headings, "rows": rows}
   )
-  return sortable.table("groups", columns, rows, label="Means over groups of languages")
-
-
-def _group_name(name: str) -> str:
-  kind, _, value = name.partition(":")
-  return _GROUPS[value] if kind == "group" else f"Script <code>{elements.escape(value)}</code>"

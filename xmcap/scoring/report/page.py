@@ -6,21 +6,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from xmcap.scoring import comparison as comparison_lib
 from xmcap.scoring import files, tables
 from xmcap.scoring.report import (
-  browser,
-  chart,
+  captions,
   differences,
   elements,
   headline,
   health_table,
   heat_map,
-  reading,
-  score_table,
+  scores,
 )
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "browser.css")
-_SCRIPTS = ("base.js", "scores.js", "heat_map.js", "captions.js", "browser.js")
+_SCRIPTS = (
+  "base.js",
+  "drawing.js",
+  "tables.js",
+  "heat_map.js",
+  "chart.js",
+  "scores.js",
+  "captions.js",
+  "browser.js",
+)
+_LINKS = {
+  "languages": "Languages",
+  "table": "Table",
+  "differences": "Differences",
+  "health": "Health",
+  "regions": "Regions",
+  "captions": "Captions",
+  "reading": "Reading",
+}
 
 
 def write_report(
@@ -56,21 +72,17 @@ def write_report(
   """
   if not systems:
     raise ValueError("a report is about one system or more")
-  first = next(iter(systems.values()))
-  keys = browser.keys_of(first)
+  keys = captions.keys_of(next(iter(systems.values())))
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
+  parts = _parts(systems, keys, found, baselines or {}, comparison)
   # A title or name may hold bytes of a terminal that are no text; a page must.
-  parts = (
-    part.encode("utf-8", "replace").decode("utf-8")
-    for part in _parts(systems, keys, found, dict(baselines or {}), comparison)
-  )
-  files.write_lines(path, parts)
+  files.write_lines(path, (part.encode("utf-8", "replace").decode("utf-8") for part in parts))
 
 
 def _parts(
   systems: Mapping[str, Result],
-  keys: list[str],
-  found: pictures_lib.Pictures,
+  keys: Sequence[str],
+  pictures: pictures_lib.ReportPictures,
   baselines: Mapping[str, tables.Table],
   comparison: comparison_lib.Comparison | None,
 ) -> Iterator[str]:
@@ -79,48 +91,36 @@ def _parts(
   others = [(other, result.table) for other, result in rest] + list(baselines.items())
   reference = len(rest) if baselines else 0 if rest else None
   baseline = None
+  title = table.title or name or "Captions in many languages"
   if rest and comparison is not None and comparison.baseline == name:
     baseline, reference = name, None
-    title = f"{_listed([other for other, _ in rest])} against {name}"
-  else:
-    title = table.title or name or "Captions in many languages"
+    *most, last = [other for other, _ in rest]
+    title = f"{', '.join(most)} and {last} against {name}" if most else f"{last} against {name}"
   sections = {
-    "languages": ("Languages", chart.section(table, others, name)),
-    "table": (
-      "Table",
-      score_table.section(table, others, reference, baseline),
-    ),
-    "differences": ("Differences", differences.section(comparison) if comparison else ""),
-    "health": ("Health", health_table.section({key: held.health for key, held in systems.items()})),
-    "regions": ("Regions", heat_map.section(systems, baseline is not None)),
-    "captions": ("Captions", browser.section(systems, keys, found)),
-    "reading": ("Reading", reading.section(table, others)),
+    "languages": scores.chart_section(table, others, name),
+    "table": scores.table_section(table),
+    "differences": differences.section(comparison) if comparison else "",
+    "health": health_table.section({key: result.health for key, result in systems.items()}),
+    "regions": heat_map.section(systems, baseline is not None),
+    "captions": captions.section(systems, keys, pictures),
+    "reading": headline.reading(table, others),
   }
-  links = "".join(f'<a href="#{key}">{text}</a>' for key, (text, body) in sections.items() if body)
-  count = f"{len(table.rows)} language{'' if len(table.rows) == 1 else 's'}"
   styles = "".join(map(elements.resource, _STYLES))
-  yield elements.page_head(elements.escape(title), styles, scripts=True, images=found.sources)
-  yield f"""<a class="skip" href="#table">Skip to the table</a>
-<nav class="contents" aria-label="Sections"><a class="brand" href="#top">xmcap</a>{links}</nav>
-<main id="top">
-<header class="page-head"><h1>{elements.escape(title)}</h1>
-<p class="lede">{len(keys):,} image{"" if len(keys) == 1 else "s"}, {count}</p>
-<p class="signature"><code>{_breakable(headline.short_signature(table.signature))}</code></p></header>
+  yield elements.page_head(title, styles, scripts=True, images=pictures.sources)
+  yield elements.contents(sections, _LINKS, skip_to="table")
+  yield '<noscript><p class="notices">The report needs a browser that runs JavaScript.</p></noscript>\n'
+  yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
+<p class="lede">{len(keys):,} image{"" if len(keys) == 1 else "s"}, {len(table.rows)} language{
+    "" if len(table.rows) == 1 else "s"
+  }</p>
+<p class="signature">{headline.short_signature(table.signature)}</p></header>
 """
   yield headline.notices(table, others, name if rest else "")
   yield headline.tiles(table, others, baseline)
-  for _, body in sections.values():
-    yield body
+  yield from sections.values()
   yield "</main>\n"
-  yield f"<script>\n{''.join(map(elements.resource, _SCRIPTS))}</script>\n"
+  yield elements.script_json("scores-data", scores.data(table, others, name, reference, baseline is not None))
+  yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
   # After the scripts, so that the page can be used while the captions are still being read from the disk.
-  yield from browser.data(systems, keys, found)
+  yield from captions.blocks(systems, keys, pictures)
   yield "</body>\n</html>\n"
-
-
-def _listed(names: Sequence[str]) -> str:
-  return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _breakable(signature: str) -> str:
-  return elements.escape(signature).replace("|", "<wbr>|")

@@ -1,4 +1,4 @@
-"""The pictures of a report: small ones held in the file, or links to the files that there are."""
+"""The pictures of a page: small ones held in the file, or links to the files that there are."""
 
 import base64
 import concurrent.futures
@@ -16,7 +16,6 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from xmcap.errors import UsageError
-from xmcap.scoring import workers
 
 BUDGET = 24 * 2**20
 """The most characters of base64 that the embedded pictures of a report take."""
@@ -35,13 +34,13 @@ _MAX_PIXELS = 50_000_000
 _MAX_SIDE = 400
 _FEW, _SIDE_OF_FEW, _SIDE_OF_MANY = 800, 320, 176  # few pictures can be larger within the budget
 _PER_BLOCK = 100
+_BATCH = 64  # pictures that are decoded at a time: few are decoded in vain
 _SCALED_MODES = ("L", "RGB", "CMYK")  # all that a JPEG has; of others not all can be scaled
 _NOT_EMBEDDED, _NONE = -1, -2
-_FIRST_FEW = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Pictures:
+class ReportPictures:
   """The pictures of a report.
 
   Attributes:
@@ -60,11 +59,7 @@ class Pictures:
 
 
 def check(mode: str, images_dir: str | os.PathLike | None) -> None:
-  """Checks how pictures are to be shown, before anything else is done.
-
-  Raises:
-    UsageError: there is no such mode, links are wanted and no folder is given, or there is no such folder.
-  """
+  """Checks how pictures are to be shown, before anything else is done; UsageError if they cannot be."""
   if mode not in MODES:
     raise UsageError(f"pictures '{mode}': there are {', '.join(MODES)}")
   if mode == "link" and images_dir is None:
@@ -84,28 +79,34 @@ def choose(
   images_dir: str | os.PathLike | None,
   report: str | os.PathLike,
   read: Read | None = None,
-) -> Pictures:
+) -> ReportPictures:
   """Finds the pictures of images.
 
   Args:
-    mode: `embed`, `link` or `none`.
+    mode: one of `MODES`.
     keys: of the images.
     images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
     report: the file that shows them, from whose folder links lead.
-    read: gives the bytes of a picture, which are embedded, where they lie in no folder; called by many threads.
-
-  Raises:
-    UsageError: as `check`.
+    read: gives the bytes of a picture, where they lie in no folder; called by many threads.
   """
   check(mode, images_dir)
   if mode == "embed" and images_dir is None and read is not None:
     return _embedded(keys, [functools.partial(read, key) for key in keys])
   if mode == "none" or images_dir is None:
-    return Pictures({"kind": "none"}, "'none'")
-  paths = [find(pathlib.Path(images_dir), key) for key in keys]
-  if mode == "link":
-    return _linked(keys, paths, pathlib.Path(images_dir), pathlib.Path(report).parent)
-  return _embedded(keys, paths)
+    return ReportPictures({"kind": "none"}, "'none'")
+  folder = pathlib.Path(images_dir)
+  paths = [find(folder, key) for key in keys]
+  if mode == "embed":
+    return _embedded(keys, [path and path.read_bytes for path in paths])
+  try:
+    relative = os.path.relpath(folder, pathlib.Path(report).parent)
+    address = urllib.parse.quote(pathlib.PurePath(relative).as_posix())
+  except ValueError:  # on another drive
+    address = folder.absolute().as_uri()
+  of = [_NONE if path is None else _SUFFIXES.index(path.suffix) for path in paths]
+  data = {"kind": "link", "folder": f"{address}/", "suffixes": _SUFFIXES, "of": of}
+  # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
+  return ReportPictures(data, "'self' file:", note=_missing_note(keys, of))
 
 
 def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
@@ -119,67 +120,51 @@ def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
 
 
 def data_uri(path: pathlib.Path) -> str | None:
-  """Returns a picture as a URI that holds it, scaled down if large; None if it cannot be read as a picture.
+  """Returns a picture as a URI that holds it, scaled down if large; None if it cannot be read as a picture."""
+  found = _converted(path.read_bytes, _MAX_SIDE, quality=82, keep_below=_MAX_BYTES_AS_RELEASED)
+  return found and f"data:{found[1]};base64,{base64.b64encode(found[0]).decode('ascii')}"
+
+
+def thumbnail(read: Callable[[], bytes], side: int) -> bytes | None:
+  """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read as a picture."""
+  found = _converted(read, side, quality=74)
+  return found and found[0]
+
+
+def _converted(
+  read: Callable[[], bytes], side: int, quality: int, keep_below: int = 0
+) -> tuple[bytes, str] | None:
+  """Returns a picture as a JPEG, or as it is if it has few bytes, and its media type.
 
   Its size is read from the header and checked before any pixel is decoded.
   """
   try:
-    with Image.open(path, formats=list(_MEDIA_TYPES)) as image:
+    content = read()
+    with Image.open(io.BytesIO(content), formats=list(_MEDIA_TYPES)) as image:
       if image.width * image.height > _MAX_PIXELS:
         return None
-      image.load()
-      content, media_type = path.read_bytes(), _MEDIA_TYPES[image.format]
-      if len(content) > _MAX_BYTES_AS_RELEASED:
-        content, media_type = _jpeg(image, _MAX_SIDE, 82), "image/jpeg"
-  except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError):
-    return None
-  return f"data:{media_type};base64,{base64.b64encode(content).decode('ascii')}"
-
-
-def thumbnail(picture: pathlib.Path | Callable[[], bytes], side: int) -> bytes | None:
-  """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read, as in `data_uri`."""
-  try:
-    file = picture if isinstance(picture, pathlib.Path) else io.BytesIO(picture())
-    with Image.open(file, formats=list(_MEDIA_TYPES)) as image:
-      if image.width * image.height > _MAX_PIXELS:
-        return None
-      return _jpeg(image, side, 74)
+      if len(content) <= keep_below:
+        image.load()
+        return content, _MEDIA_TYPES[image.format]
+      if image.mode not in _SCALED_MODES:
+        image = image.convert("RGB")
+      # First scaled down, which for a JPEG saves decoding most of it, and then turned as its EXIF says.
+      image.thumbnail((side, side), reducing_gap=1.0)
+      buffer = io.BytesIO()
+      ImageOps.exif_transpose(image).convert("RGB").save(buffer, "JPEG", quality=quality, optimize=True)
+      return buffer.getvalue(), "image/jpeg"
   except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError):
     return None
 
 
-def _jpeg(image: Image.Image, side: int, quality: int) -> bytes:
-  if image.mode not in _SCALED_MODES:
-    image = image.convert("RGB")
-  # First scaled down, which for a JPEG saves decoding most of it, and then turned as its EXIF says.
-  image.thumbnail((side, side), reducing_gap=1.0)
-  buffer = io.BytesIO()
-  ImageOps.exif_transpose(image).convert("RGB").save(buffer, "JPEG", quality=quality, optimize=True)
-  return buffer.getvalue()
-
-
-def _linked(
-  keys: Sequence[str], paths: Sequence[pathlib.Path | None], images_dir: pathlib.Path, folder: pathlib.Path
-) -> Pictures:
-  try:
-    address = urllib.parse.quote(pathlib.PurePath(os.path.relpath(images_dir, folder)).as_posix())
-  except ValueError:  # on another drive
-    address = images_dir.absolute().as_uri()
-  of = [_NONE if path is None else _SUFFIXES.index(path.suffix) for path in paths]
-  data = {"kind": "link", "folder": f"{address}/", "suffixes": _SUFFIXES, "of": of}
-  # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
-  return Pictures(data, "'self' file:", note=_missing_note(keys, of))
-
-
-def _embedded(keys: Sequence[str], pictures: Sequence[pathlib.Path | Callable[[], bytes] | None]) -> Pictures:
+def _embedded(keys: Sequence[str], readers: Sequence[Callable[[], bytes] | None]) -> ReportPictures:
   side = _SIDE_OF_FEW if len(keys) <= _FEW else _SIDE_OF_MANY
-  of = [_NONE if picture is None else _NOT_EMBEDDED for picture in pictures]
-  held: dict[int, str] = {}
-  size, order = 0, iter([place for place in _spread(len(keys)) if pictures[place] is not None])
-  with concurrent.futures.ThreadPoolExecutor(workers.available()) as pool:
-    # A batch at a time: what is decoded and not held in the end is little.
-    while size < BUDGET and (batch := list(itertools.islice(order, 64))):
-      contents = pool.map(lambda place: thumbnail(pictures[place], side), batch)
+  of = [_NONE if read is None else _NOT_EMBEDDED for read in readers]
+  texts: dict[int, str] = {}
+  size, order = 0, iter([place for place in _spread(len(keys)) if readers[place] is not None])
+  with concurrent.futures.ThreadPoolExecutor() as pool:
+    while size < BUDGET and (batch := list(itertools.islice(order, _BATCH))):
+      contents = pool.map(lambda place: thumbnail(readers[place], side), batch)
       for place, content in zip(batch, contents, strict=True):
         if content is None:
           of[place] = _NONE
@@ -187,31 +172,27 @@ def _embedded(keys: Sequence[str], pictures: Sequence[pathlib.Path | Callable[[]
           text = base64.b64encode(content).decode("ascii")
           size += len(text)
           if size <= BUDGET:
-            held[place] = text
-  embedded = sorted(held)
+            texts[place] = text
+  embedded = sorted(texts)
   for number, place in enumerate(embedded):
     of[place] = number
-  blocks = tuple(
-    "\n".join(held[place] for place in embedded[start : start + _PER_BLOCK])
-    for start in range(0, len(embedded), _PER_BLOCK)
-  )
+  lines = [texts[place] for place in embedded]
+  blocks = tuple("\n".join(lines[i : i + _PER_BLOCK]) for i in range(0, len(lines), _PER_BLOCK))
   notes = []
   if left_out := of.count(_NOT_EMBEDDED):
     notes.append(
       f"{len(embedded):,} pictures are in this file, spread evenly; {left_out:,} are left out, since all together "
       f"would take more than {BUDGET // 2**20} MB."
     )
-  notes.append(_missing_note(keys, of))
-  return Pictures(
-    {"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, " ".join(filter(None, notes))
-  )
+  note = " ".join(filter(None, [*notes, _missing_note(keys, of)]))
+  return ReportPictures({"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, note)
 
 
 def _missing_note(keys: Sequence[str], of: Sequence[int]) -> str:
   missing = [key for key, number in zip(keys, of, strict=True) if number == _NONE]
   if not missing:
     return ""
-  few = ", ".join(missing[:_FIRST_FEW]) + (" and so on" if len(missing) > _FIRST_FEW else "")
+  few = ", ".join(missing[:3]) + (" and so on" if len(missing) > 3 else "")
   return f"No readable picture in the folder for {len(missing):,} of {len(keys):,} images: {few}."
 
 

@@ -1,17 +1,18 @@
-"""Tokenisers: what a word is, for every language; one tokeniser a file."""
+"""Tokenisers, which split captions into words; one a file."""
 
 import difflib
 import functools
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
+from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
 from xmcap.scoring.tokenizers.whitespace import Whitespace
+from xmcap.terminal import shown
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
   tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Whitespace)
@@ -29,8 +30,8 @@ def get(name: str, language: str) -> Tokenizer:
   if name not in TOKENIZERS:
     nearest = difflib.get_close_matches(name.lower(), TOKENIZERS, n=1)
     hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
-    raise UsageError(f"unknown tokeniser '{files.shown(name)}'; {hint}: {', '.join(TOKENIZERS)}")
+    raise UsageError(f"unknown tokeniser '{shown(name)}'; {hint}: {', '.join(TOKENIZERS)}")
   return TOKENIZERS[name](languages.get(language).code)
 
 
-__all__ = ["TOKENIZERS", "Default", "Tokenizer", "get"]
+__all__ = ["SEGMENTERS", "TOKENIZERS", "Default", "Tokenizer", "get"]

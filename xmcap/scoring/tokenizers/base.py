@@ -1,4 +1,4 @@
-"""What a tokeniser is: captions in, words out, and a version that changes whenever a word could."""
+"""The interface of tokenisers: captions in, words out, and a version that changes whenever a word could."""
 
 import abc
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ class Tokenizer(abc.ABC):
   To add one, write a subclass in a file of its own and name it in `xmcap.scoring.tokenizers.TOKENIZERS`.
 
   Attributes:
-    name: how options and signatures call it.
-    normalization: what is done to the characters before words are found, for signatures.
-    rules: number of this tokeniser's own rules; raise it with each change that could change a word.
+    name: in options and signatures.
+    normalization: of the characters before words are found, for signatures.
+    rules: version of this tokeniser's own rules; raise it with each change that could change a word.
     needs_tokenized: whether `tokenize_references` needs the words that the release itself gives.
   """
 
@@ -24,11 +24,7 @@ class Tokenizer(abc.ABC):
   needs_tokenized: bool = False
 
   def __init__(self, language: str):
-    """Prepares for captions of one language, given by its code.
-
-    Raises:
-      UsageError: the tokeniser does not know the language.
-    """
+    """Takes the code of the captions' language; UsageError if the tokeniser does not know it."""
     self.language = language
 
   @property
@@ -38,11 +34,7 @@ class Tokenizer(abc.ABC):
 
   @abc.abstractmethod
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    """Returns the words of each caption, in order; an empty list for a caption of which nothing is left.
-
-    The words of a caption depend on that caption alone. Captions come many at a time since some tokenisers
-    are slow to start.
-    """
+    """Returns the words of each caption, in order; they depend on that caption alone and may be none."""
 
   def words(self, texts: Sequence[str]) -> Words:
     """Returns the same as `tokenize`, as numbers; for tokenisers that are faster that way."""
@@ -51,12 +43,12 @@ class Tokenizer(abc.ABC):
   def tokenize_references(
     self, texts: Sequence[str], tokenized: Sequence[str] | None = None
   ) -> list[list[str]]:
-    """Returns the words of reference captions; unless a subclass says otherwise, those of `tokenize`.
+    """Returns the words of reference captions; by default, those of `tokenize`.
 
     Args:
       texts: the captions as people wrote them.
       tokenized: the same captions as the release splits them (`caption/tokenized`), words separated by
-        spaces; None where they were not read. Only used where `needs_tokenized` is true.
+        spaces; only used where `needs_tokenized` is true.
 
     Raises:
       UsageError: `tokenized` is needed, and is missing or has another length than `texts`.

@@ -4,7 +4,6 @@ import unicodedata
 from collections.abc import Sequence
 
 from xmcap.scoring.tokenizers import base
-from xmcap.scoring.tokenizers.normalization import nfkc
 
 
 class Character(base.Tokenizer):
@@ -22,4 +21,4 @@ class Character(base.Tokenizer):
     return f"{self.rules}.unicode-{unicodedata.unidata_version}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    return [list("".join(nfkc(text).lower().split())) for text in texts]
+    return [list("".join(unicodedata.normalize("NFKC", text).lower().split())) for text in texts]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.tokenizers import base, default, normalization
+from xmcap.terminal import shown
 
 
 class Given(base.Tokenizer):
@@ -33,16 +33,13 @@ class Given(base.Tokenizer):
   def tokenize_references(
     self, texts: Sequence[str], tokenized: Sequence[str] | None = None
   ) -> list[list[str]]:
+    needed = f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', but"
     if tokenized is None or len(tokenized) != len(texts):
-      found = "has none" if tokenized is None else f"has {len(tokenized)} for {len(texts)} captions"
-      raise UsageError(
-        f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', but the file "
-        f"{found}; use the references as released, or another tokeniser"
-      )
+      found = "none" if tokenized is None else f"{len(tokenized)} for {len(texts)} captions"
+      raise UsageError(f"{needed} the file has {found}; use the references as released, or another tokeniser")
     for text, given in zip(texts, tokenized, strict=True):
       if text.strip() and not given.strip():
         raise UsageError(
-          f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', but that of "
-          f"'{files.shown(text)}' is empty; mend the file, or use another tokeniser"
+          f"{needed} that of '{shown(text)}' is empty; mend the file, or use another tokeniser"
         )
     return [text.split() for text in self._normalize(tokenized)]

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 SPACE = " "
-MAX_MARKS = 1000
-"""Combining marks of one character that are normalised together."""
-
 _APOSTROPHES = frozenset("'\u2018\u2019\u02bc\u05f3\u05f4\"")
 # In these, an apostrophe (or the Hebrew geresh and gershayim) stands inside a word as a letter does.
 _APOSTROPHE_IS_A_LETTER = frozenset({"he", "quz", "uk"})
@@ -35,14 +32,14 @@ class Normalizer:
     self._table = _table(language in _APOSTROPHE_IS_A_LETTER)
 
   def __call__(self, texts: Sequence[str]) -> list[str]:
-    """Returns the texts with single characters to split at, which may stand in a row or at the ends."""
+    """Returns the texts with spaces between words, perhaps several in a row or at the ends."""
     if not texts:
       return []
     # All at once, as one array of code points: several times faster than text by text.
     joined = _SEPARATOR.join(texts)
     if joined.count(_SEPARATOR) >= len(texts):
       joined = _SEPARATOR.join(text.replace(_SEPARATOR, SPACE) for text in texts)
-    joined = nfkc(joined) if max(map(len, texts)) > MAX_MARKS else unicodedata.normalize("NFKC", joined)
+    joined = unicodedata.normalize("NFKC", joined)
     if self._lower:
       joined = joined.translate(self._lower)
     code_points = np.frombuffer(joined.lower().encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -62,26 +59,9 @@ class Normalizer:
         self._table[code_point] = ord(SPACE) if to_space else code_point
 
 
-def nfkc(text: str) -> str:
-  """Returns Unicode's NFKC, in a time that grows as the text does.
-
-  Unicode sorts the combining marks of a character, which takes the square of their number; so a run of over
-  `MAX_MARKS` is split there by a space. Unicode's own stream-safe format (UAX 15) allows 30 of them.
-  """
-  if len(text) > MAX_MARKS:
-    pieces, start, run = [], 0, 0
-    for place, character in enumerate(text):
-      run = run + 1 if unicodedata.combining(character) else 0
-      if run > MAX_MARKS:
-        pieces.append(text[start:place])
-        start, run = place, 1
-    text = SPACE.join([*pieces, text[start:]])
-  return unicodedata.normalize("NFKC", text)
-
-
 @functools.cache
 def _table(apostrophe_is_a_letter: bool) -> np.ndarray:
-  """Returns code point -> what it becomes, to be learnt when a code point is first met."""
+  """Returns code point -> its replacement, which is looked up when a code point is first met."""
   table = np.full(0x110000, _UNKNOWN, np.uint32)
   table[ord(_SEPARATOR)] = ord(_SEPARATOR)
   if apostrophe_is_a_letter:

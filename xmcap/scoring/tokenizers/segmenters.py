@@ -1,17 +1,14 @@
 """Word segmenters for the languages that write no spaces, loaded when they are first needed."""
 
-import contextlib
 import dataclasses
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from xmcap.errors import XmcapError
-from xmcap.scoring.tokenizers import viterbi
 
 Segment = Callable[[Sequence[str]], list[list[str]]]
 """Splits normalised texts into words; best given all texts at once, as some learn from them what they need."""
@@ -19,14 +16,14 @@ Segment = Callable[[Sequence[str]], list[list[str]]]
 
 MAX_RUN = 1000
 """Characters without a space or punctuation between them that are looked at together in Japanese and Thai; a longer run
-is split there. Chinese needs no such limit."""
+is split there."""
 
 _LONG_RUN = re.compile(rf"\S{{{MAX_RUN}}}(?=\S)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Segmenter:
-  """How the words of a language are found.
+  """The segmenter of a language.
 
   Attributes:
     load: returns the function that splits texts.
@@ -73,70 +70,10 @@ def version(language: str) -> str:
   return f"{packages}-{segmenter.mode}" if segmenter.mode else packages
 
 
-def _chinese() -> Segment:
-  """jieba in its default (accurate) mode with its own dictionary and HMM."""
-  with warnings.catch_warnings(), _without("pkg_resources"):
-    warnings.simplefilter("ignore")
-    import jieba
-    import jieba.finalseg
-
-  # The same words, but of a long run of characters too.
-  jieba.finalseg.viterbi = viterbi.search
-  tokenizer = jieba.Tokenizer()
-  # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
-  with tokenizer.get_dict_file() as file:
-    dictionary = _Dictionary(file.read().decode("utf-8"))
-  tokenizer.FREQ, tokenizer.total = dictionary.frequencies, dictionary.total
-  tokenizer.initialized = True
-
-  def segment(texts: Sequence[str]) -> list[list[str]]:
-    dictionary.meet(texts)
-    return [[word for word in tokenizer.cut(text) if not word.isspace()] for text in texts]
-
-  return segment
-
-
-@contextlib.contextmanager
-def _without(module: str) -> Iterator[None]:
-  """Hides a module that has not been imported: jieba does without this one, which takes longer to import than it."""
-  hidden = module not in sys.modules
-  if hidden:
-    sys.modules[module] = None
-  try:
-    yield
-  finally:
-    if hidden:
-      del sys.modules[module]
-
-
-class _Dictionary:
-  """What jieba's `gen_pfdict` makes, filled as texts are met.
-
-  Attributes:
-    frequencies: prefix of a word -> its frequency; 0 if it is no word itself.
-    total: sum of the frequencies of all words, met or not.
-  """
-
-  def __init__(self, text: str):
-    """Reads lines `word frequency tag`."""
-    fields = text.split()
-    words, self._frequencies = fields[::3], fields[1::3]
-    self._lexicon = _Lexicon(words, 2)
-    self.total = sum(map(int, self._frequencies))
-    self.frequencies: dict[str, int] = {}
-
-  def meet(self, texts: Sequence[str]) -> None:
-    """Adds the words that may stand in the texts."""
-    for place, word in self._lexicon.meet(texts):
-      for length in range(1, len(word)):
-        self.frequencies.setdefault(word[:length], 0)
-      self.frequencies[word] = int(self._frequencies[place])
-
-
 class _Lexicon:
-  """The words of a dictionary: for the first texts those that can stand in them, for whoever comes after all.
+  """The words of a dictionary, loaded as texts need them, which saves most of the time of loading.
 
-  A word can only stand where its first characters do, and most never do: that saves most of the loading.
+  The first texts get the words whose first characters stand in them, and later texts all others.
   """
 
   _BITS = 22
@@ -144,30 +81,56 @@ class _Lexicon:
   def __init__(self, words: Sequence[str], head: int):
     """Takes the words, and how many characters of each to look at (shorter words are always given)."""
     self._words, self._head = words, head
-    self._met = False
+    self._is_first = True
 
-  def meet(self, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yields place and word, of words that may stand in the texts; some may come again."""
-    if not self._words or not any(texts):
+  def needed(self, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yields the index and text of words that may stand in the texts; some may come again."""
+    if not any(texts):
       return
-    if self._met:
+    if not self._is_first:
       yield from enumerate(self._words)
-      self._words = []
+      self._words = ()
       return
-    self._met = True
+    self._is_first = False
     code_points = np.frombuffer("\n".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     count = max(0, len(code_points) - self._head + 1)
-    met = np.zeros(1 << self._BITS, np.bool_)
-    met[self._hashes([code_points[place : place + count] for place in range(self._head)])] = True
+    found = np.zeros(1 << self._BITS, np.bool_)
+    found[self._hashes([code_points[start : start + count] for start in range(self._head)])] = True
     heads = np.array(self._words, f"U{self._head}").view(np.uint32).reshape(-1, self._head)
-    for place in np.flatnonzero(met[self._hashes(heads.T)] | (heads[:, -1] == 0)).tolist():
-      yield place, self._words[place]
+    is_short = heads[:, -1] == 0
+    for index in np.flatnonzero(found[self._hashes(heads.T)] | is_short).tolist():
+      yield index, self._words[index]
 
   def _hashes(self, characters: Iterable[np.ndarray]) -> np.ndarray:
     hashes = np.zeros((), np.uint32)
     for code_points in characters:
       hashes = (hashes + code_points) * np.uint32(0x9E3779B1)
     return hashes >> np.uint32(32 - self._BITS)
+
+
+def _chinese() -> Segment:
+  """Jieba in its default (accurate) mode with its own dictionary and HMM."""
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import jieba
+
+  tokenizer = jieba.Tokenizer()
+  # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
+  with tokenizer.get_dict_file() as file:
+    fields = file.read().decode("utf-8").split()  # lines `word frequency tag`
+  frequencies = fields[1::3]
+  lexicon = _Lexicon(fields[::3], 2)
+  tokenizer.FREQ, tokenizer.total = {}, sum(map(int, frequencies))
+  tokenizer.initialized = True
+
+  def segment(texts: Sequence[str]) -> list[list[str]]:
+    for index, word in lexicon.needed(texts):
+      for length in range(1, len(word)):
+        tokenizer.FREQ.setdefault(word[:length], 0)  # a prefix that is no word itself
+      tokenizer.FREQ[word] = int(frequencies[index])
+    return [[word for word in tokenizer.cut(text) if not word.isspace()] for text in texts]
+
+  return segment
 
 
 def _japanese() -> Segment:
@@ -179,16 +142,8 @@ def _japanese() -> Segment:
   return lambda texts: [tagger.parse(_bounded(text)).split() for text in texts]
 
 
-def _bounded(text: str) -> str:
-  """Returns a text with a space after each `MAX_RUN` characters that have none between them.
-
-  What MeCab and newmm do with some runs takes a time that grows with the square of their length.
-  """
-  return text if len(text) <= MAX_RUN else _LONG_RUN.sub(r"\g<0> ", text)
-
-
 def _thai() -> Segment:
-  """pythainlp's newmm: dictionary-based maximal matching along Thai character clusters."""
+  """Pythainlp's newmm: dictionary-based maximal matching along Thai character clusters."""
   # Else it makes a folder in the user's home, which a worker may not have. The two names exclude each other.
   if "PYTHAINLP_READ_MODE" not in os.environ:
     os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
@@ -199,7 +154,7 @@ def _thai() -> Segment:
   lexicon, trie = _Lexicon(sorted(thai_words()), 4), Trie([])
 
   def segment(texts: Sequence[str]) -> list[list[str]]:
-    for _, word in lexicon.meet(texts):
+    for _, word in lexicon.needed(texts):
       trie.add(word)
     # Piece by piece: its search space grows with the length of an ambiguous text.
     return [
@@ -207,6 +162,14 @@ def _thai() -> Segment:
     ]
 
   return segment
+
+
+def _bounded(text: str) -> str:
+  """Returns a text with a space after each `MAX_RUN` characters that have none between them.
+
+  MeCab and newmm take a time that grows with the square of the length of some runs.
+  """
+  return text if len(text) <= MAX_RUN else _LONG_RUN.sub(r"\g<0> ", text)
 
 
 SEGMENTERS: dict[str, Segmenter] = {

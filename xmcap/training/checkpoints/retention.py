@@ -22,7 +22,7 @@ class CheckpointPolicy:
   Attributes:
     every: steps between two checkpoints; 0: none by steps.
     minutes: also write one when this time has passed since the last, by the clock of process 0, checked at each report
-      (`train.log_every`); 0: none by time.
+      (`hooks.log_every`); 0: none by time.
     keep: how many of the newest to keep.
     keep_every: write and keep forever the checkpoints of multiples of this step; 0: none.
     best_metric: a metric of the evaluators. A checkpoint is written before each evaluation, and the best is kept.
@@ -86,10 +86,7 @@ class SaveClock:
 class Retention(ocp.checkpoint_managers.PreservationPolicy):
   """Decides which checkpoints stay. Orbax's `BestN` would need the metric when the checkpoint is saved.
 
-  Attributes:
-    policy: of the run.
-    scores: step -> score of the evaluated checkpoints; changes while the run goes on.
-    pending: steps whose evaluation is still to come; changes too.
+  `scores` (step -> score) and `pending` (steps whose evaluation is still to come) change while the run goes on.
   """
 
   policy: CheckpointPolicy

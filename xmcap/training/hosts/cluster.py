@@ -1,63 +1,64 @@
-"""Where a process stands among those of its run: the command's options say it, or the cluster of the machine.
+"""Finds which process of a run this one is: the command's options say it, or jax finds the cluster of the machine.
 
-jax recognises TPU VMs, GKE and SLURM.
+jax recognises TPU VMs, GKE and SLURM. What is used of jax beyond its public API is only here: `jax.distributed` finds
+the cluster and joins it in one call, but the roll call comes between the two; and its coordination service holds keys,
+values and barriers that work while a device hangs. setup.py bounds the jax that this was tried with.
 """
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-from xmcap.errors import UsageError, XmcapError
-from xmcap.training.hosts import jax_internals
+from xmcap.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-  """Where a process stands among those of the run.
+class ClusterProcess:
+  """One process of a run, as `jax.distributed.initialize` takes it; `local_device_ids` of None are all of the host."""
 
-  Attributes:
-    address: HOST:PORT of process 0.
-    count: processes.
-    index: of this one.
-    devices: numbers of this host's accelerators that are its own; None: all.
-  """
-
-  address: str
-  count: int
-  index: int
-  devices: Sequence[int] | None = None
+  coordinator_address: str
+  num_processes: int
+  process_id: int
+  local_device_ids: Sequence[int] | None = None
 
 
-def find_place(
+def find_process(
   address: str | None = None, count: int | None = None, index: int | None = None, seconds: float = 300
-) -> Place | None:
-  """The place that the options name, or the cluster that this machine is part of; None: a run of one process.
+) -> ClusterProcess | None:
+  """Returns what the options say, or else the cluster; None: the run has only this process.
 
   Args:
-    address: --coordinator_address.
-    count: --num_processes; 1 alone: one process, even on a machine of a cluster.
-    index: --process_id.
-    seconds: to wait for the name of the first host to become known.
+    address, count, index: --coordinator_address, --num_processes and --process_id. A count of 1 alone is a run of one
+      process, even on a machine of a cluster.
+    seconds: to wait until the name of the first host is known.
 
   Raises:
-    UsageError: some options without the others, or a cluster that is not set up as jax expects.
+    UsageError: some options are given without the others, or the cluster is not set up as jax expects.
   """
-  if (address, index) == (None, None) and count == 1:
+  options = (address, count, index)
+  if options == (None, 1, None):
     return None
-  given = [value is not None for value in (address, count, index)]
-  if any(given):
-    if not all(given):
+  if options != (None, None, None):
+    if None in options:
       raise UsageError("give --coordinator_address, --num_processes and --process_id, all three or none")
     if count < 1 or not 0 <= index < count:
       raise UsageError(f"--process_id={index} of --num_processes={count}: processes count from 0")
-    return Place(address, count, index) if count > 1 else None
+    return ClusterProcess(address, count, index) if count > 1 else None
+  from jax._src.clusters import ClusterEnv
+
   try:
-    address, count, index, devices = jax_internals.find_cluster(int(seconds))
-  except XmcapError:
-    raise
-  except Exception as error:
+    found = ClusterProcess(*ClusterEnv.auto_detect_unset_distributed_params(*[None] * 5, int(seconds)))
+  except Exception as error:  # each cluster has its own errors
     said = " ".join(str(error).split())[:240]
     raise UsageError(
       f"this machine looks like one of a cluster, but its place is not to be found ({said}):"
       " give --coordinator_address, --num_processes and --process_id, or --num_processes=1 for a run of its own"
     ) from error
-  return Place(address, count, index, devices) if address and count and count > 1 else None
+  return found if found.coordinator_address and (found.num_processes or 0) > 1 else None
+
+
+def coordination_client() -> Any:
+  """The client of the coordination service that `jax.distributed.initialize` connected; None before that."""
+  from jax._src import distributed
+
+  return distributed.global_state.client

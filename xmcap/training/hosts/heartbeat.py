@@ -1,10 +1,12 @@
-"""Signs of life between the processes of a run: each says every few seconds that it runs and where it is.
+"""Signs of life between the processes of a run.
 
-A thread does this, over jax's coordination service, so it goes on while the main thread computes, waits or hangs. It
-ends the process when another one failed, is lost, or hangs.
+A thread of each process says every few seconds that it is alive and where it is, through jax's coordination service,
+also while the main thread computes, waits or hangs. It ends the process when another one has failed, is lost, or hangs.
 """
 
 import contextlib
+import dataclasses
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,24 +16,23 @@ from xmcap.errors import RestartError
 from xmcap.training.hosts import watch as watch_lib
 
 BEAT = watch_lib.BEAT
-# Until all have read what a process says last; process 0 holds the service that they read it from.
-_READ, _READ_LAST = BEAT + 1, BEAT + 3
-# The end of one that hangs, or of the first that read of it, breaks the collectives of the others, so each waits until
-# all have read it, and process 0 until the others have ended.
-_HUNG, _HUNG_LAST = _READ, _READ + BEAT + 2
+# Seconds until all others have read the last words of a process, and have ended. Process 0 holds the service that they
+# read from, so it ends later.
+_READ, _READ_BY_ALL = BEAT + 1, BEAT + 3
+# When a process that hangs ends, the collectives of the others break; so each waits until all know the cause.
+_HUNG, _HUNG_PROCESS_0 = _READ, _READ + BEAT + 2
 
 
 class Heartbeat:
-  """The signs of life of this process, and its watch over the others; runs from its making to `stop`.
+  """The signs of life of this process, and its watch over the others, until `stop`.
 
-  What a process says is one of `alive NUMBER STATE`, `failed CODE LINE` and `hangs LINE`.
+  Each process says one of {"alive": number, "state": State}, {"failed": line, "code": exit code}, {"hangs": line}.
 
   Args:
     client: of jax's coordination service.
-    index: of this process.
-    count: of processes.
-    lost: seconds without a sign of life after which a process counts as lost.
-    watch: over this process; None: nobody notices where it hangs.
+    index, count: of this process, and of the processes.
+    lost: seconds without a sign of life until a process counts as lost.
+    watch: over this process; None: it may hang unnoticed.
     describe: names processes by their numbers.
   """
 
@@ -45,100 +46,90 @@ class Heartbeat:
     self._lost = lost
     self._watch = watch
     self._describe = describe
-    self._ended = threading.Event()
+    self._stopped = threading.Event()
     self._ending = threading.Event()
     self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
     self._thread.start()
 
   def stop(self) -> None:
     """Ends the thread."""
-    self._ended.set()
+    self._stopped.set()
     self._thread.join()
 
   def await_end(self) -> None:
-    """Does not return where this process is being ended: an error of the main thread then is of the same cause."""
+    """Never returns if this process is being ended: an error of the main thread then has the same cause."""
     if self._ending.is_set():
       self._thread.join()
 
   def tell_failure(self, code: int, line: str) -> None:
-    """Ends the others with the same exit code and this line."""
-    self._ended.set()
+    """Ends the other processes with the same exit code and this line."""
+    self._stopped.set()
     with contextlib.suppress(Exception):
-      self._say(f"failed {code} {line}")
-      time.sleep(_READ if self._index else _READ_LAST)
+      self._say({"failed": line, "code": code})
+      time.sleep(_READ if self._index else _READ_BY_ALL)
 
-  def _say(self, words: str) -> None:
-    self._client.key_value_set(f"xmcap/alive/{self._index}", words, allow_overwrite=True)
+  def _say(self, words: dict[str, Any]) -> None:
+    self._client.key_value_set(f"xmcap/alive/{self._index}", json.dumps(words), allow_overwrite=True)
 
-  def _heard(self) -> dict[int, str]:
+  def _listen(self) -> dict[int, str]:
     found = self._client.key_value_dir_get("xmcap/alive/")
     return {int(key.rsplit("/", 1)[1]): said for key, said in found}
 
   def _work(self) -> None:
-    beats, seen = 0, {}
-    start = time.monotonic()
-    while not self._ended.wait(BEAT):
+    beats, start = 0, time.monotonic()
+    last_said, last_time = {}, dict.fromkeys(range(self._count), start)
+    while not self._stopped.wait(BEAT):
       beats += 1
       state = self._watch.look() if self._watch else watch_lib.State()
       try:
-        self._say(f"alive {beats} {state.encode()}")
-        heard = self._heard()
+        self._say({"alive": beats, "state": dataclasses.asdict(state)})
+        heard = self._listen()
       except Exception:
-        # Process 0, whose service this is, is gone or going; jax ends this process, which it learns for sure.
+        # Process 0 and its service are gone; jax ends this process, unless the main thread hangs.
         if state.hangs:
           self._hang(state)
         continue
       now = time.monotonic()
       for number, said in heard.items():
-        if number != self._index:
-          self._obey(number, said)
-        if seen.get(number, (None,))[0] != said:
-          seen[number] = (said, now)
-      silent = [
-        number for number in range(self._count) if now - seen.get(number, ("", start))[1] > self._lost
-      ]
-      if silent and not self._ended.is_set():
+        if last_said.get(number) != said:
+          last_said[number], last_time[number] = said, now
+      words = {number: json.loads(said) for number, said in heard.items()}
+      for number in words.keys() - {self._index}:
+        self._obey(number, words[number])
+      silent = [number for number, seconds in last_time.items() if now - seconds > self._lost]
+      if silent and not self._stopped.is_set():
         self._end(
           RestartError.exit_code,
           f"lost {self._describe(silent)}: no sign of life for {self._lost:g} s; the run goes on from its newest"
           " checkpoint when it is started again",
         )
-      if state.hangs and self._index in watch_lib.behind(_states(heard)):
+      states = {number: watch_lib.State(**said["state"]) for number, said in words.items() if "state" in said}
+      if state.hangs and self._index in watch_lib.behind(states):
         self._hang(state)
 
-  def _obey(self, number: int, said: str) -> None:
-    """Ends this process where another says that it failed or hangs."""
-    if self._ended.is_set():
+  def _obey(self, number: int, words: dict[str, Any]) -> None:
+    """Ends this process if another says that it failed or hangs."""
+    if self._stopped.is_set():
       return
-    kind, _, rest = said.partition(" ")
-    if kind == "failed":
-      code, _, line = rest.partition(" ")
-      self._end(int(code), f"{self._describe([number])} failed: {line}")
-    elif kind == "hangs":
-      self._end(RestartError.exit_code, rest, hung=True)
+    if "failed" in words:
+      self._end(words["code"], f"{self._describe([number])} failed: {words['failed']}")
+    elif "hangs" in words:
+      self._end(RestartError.exit_code, words["hangs"], hung=True)
 
   def _hang(self, state: watch_lib.State) -> None:
-    if self._ended.is_set():
+    if self._stopped.is_set():
       return
     me = self._describe([self._index])
     line = state.describe(me)
     with contextlib.suppress(Exception):
-      self._say(f"hangs {line}")
+      self._say({"hangs": line})
     watch_lib.write_stacks(f"{me} hangs in '{state.what}'")
     self._end(RestartError.exit_code, line, hung=True)
 
   def _end(self, code: int, line: str, hung: bool = False) -> None:
     self._ending.set()
-    # The end of process 0 ends the others, who would like to say the same.
-    seconds, last = (_HUNG, _HUNG_LAST) if hung else (0.0, _READ_LAST)
-    watch_lib.end(code, line, seconds if self._index else last)
-
-
-def _states(heard: dict[int, str]) -> dict[int, watch_lib.State]:
-  """The states of the processes that are alive."""
-  found = {}
-  for number, said in heard.items():
-    kind, _, rest = said.partition(" ")
-    if kind == "alive":
-      found[number] = watch_lib.State.decode(rest.partition(" ")[2])
-  return found
+    if self._index == 0:
+      seconds = _HUNG_PROCESS_0 if hung else _READ_BY_ALL
+    else:
+      seconds = _HUNG if hung else 0.0
+    watch_lib.end(code, line, seconds)

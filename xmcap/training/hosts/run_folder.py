@@ -1,60 +1,44 @@
-"""Whether a run's folder will do: it can be written, and all hosts see the same one."""
+"""Checks that a run's folder can be written, and that all hosts see the same one."""
 
 import os
 import time
 
-import jax
 from etils import epath
 
 from xmcap.errors import XmcapError
 from xmcap.training.hosts import join as hosts
 
-_SHARED_SECONDS = 15
+_SECONDS = 15  # for a network disk to show a new file
 
 
 def check(directory: epath.Path) -> None:
-  """Makes the folder, and tries it; all processes of the run must call it.
-
-  Args:
-    directory: a folder in the run's folder.
+  """Makes a folder inside the run's folder and tries it; all processes of the run must call this.
 
   Raises:
-    XmcapError: it cannot be written, or some host does not see what process 0 writes there.
+    XmcapError: it cannot be written, or a host does not see what process 0 writes there.
   """
-  _check_writable(directory)
-  _check_shared(directory)
-
-
-def _check_writable(directory: epath.Path) -> None:
+  run, run_folder = hosts.current(), directory.parent
+  name = hosts.agree("name of a test file", f".write-test-{os.getpid()}-{time.time_ns()}")[0]
+  file = run_folder / name
   try:
     directory.mkdir(parents=True, exist_ok=True)
-    probe = directory.parent / f".write-test-{jax.process_index()}-{os.getpid()}"
-    probe.write_text("")
-    probe.unlink()
+    if run is None or run.index == 0:
+      file.write_text("")
   except OSError as error:
     raise XmcapError(
       f"{directory}: cannot be written ({error.strerror or error}): give a folder that can"
     ) from None
-
-
-def _check_shared(directory: epath.Path) -> None:
-  """Each host with a folder of its own would leave shares of checkpoints that nobody can put together."""
-  run = hosts.current()
-  if run is None:
-    return
-  name = run.agree("name of a test file", f".shared-test-{os.getpid()}-{time.time_ns()}")[0]
-  file = directory.parent / name
-  if run.index == 0:
-    file.write_text("")
-  run.barrier("test file written")
-  deadline = time.monotonic() + _SHARED_SECONDS
+  hosts.barrier("test file written")
+  deadline = time.monotonic() + _SECONDS
   while not (seen := file.exists()) and time.monotonic() < deadline:
     time.sleep(0.2)
-  blind = [number for number, said in enumerate(run.agree("test file seen", str(seen))) if said != "True"]
-  if run.index == 0:
+  reports = hosts.agree("test file seen", str(seen))
+  if run is None or run.index == 0:
     file.unlink()
+  # Shares of checkpoints in folders of their own could never be put together.
+  blind = [number for number, report in enumerate(reports) if report != "True"]
   if blind:
     raise XmcapError(
-      f"{directory.parent}: {run.describe(blind)} does not see what process 0 ({run.names[0]}) writes there: give a"
+      f"{run_folder}: {run.describe(blind)} does not see what process 0 ({run.names[0]}) writes there: give a"
       " folder that all hosts share, such as gs://... or a network disk"
     )

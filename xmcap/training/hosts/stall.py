@@ -17,28 +17,22 @@ class Stalled(RestartError):
 
 
 class Patience:
-  """Calls functions on a thread of its own, and waits for each no longer than `seconds`.
+  """Calls functions on a thread of its own, and waits at most `seconds` for each (0: no limit).
 
-  Args:
-    seconds: for one call; 0: without end.
-    what: is waited for, in words.
+  The message names `source`.
   """
 
-  def __init__(self, seconds: float, what: str):
+  def __init__(self, seconds: float, source: str):
     self.seconds = seconds
-    self.what = what
+    self.source = source
     self._busy = False
     self._asked: queue.SimpleQueue = queue.SimpleQueue()
     self._given: queue.SimpleQueue = queue.SimpleQueue()
-    # A daemon: a read that never returns must not keep the process from ending.
+    # A daemon, so that a read that never returns does not keep the process alive.
     threading.Thread(target=self._work, name="data", daemon=True).start()
 
   def call(self, function: Callable[[], Out], when: str) -> Out:
-    """What `function()` returns, or raises.
-
-    Raises:
-      Stalled: it takes longer than `seconds`; `when` says at which step.
-    """
+    """Returns what `function()` returns, or raises what it raises; Stalled if it takes longer than `seconds`."""
     self._busy = True
     self._asked.put(function)
     try:
@@ -47,8 +41,8 @@ class Patience:
     except queue.Empty:
       watch.write_stacks(f"{when}: no data came")
       raise Stalled(
-        f"{when}: waited {self.seconds:g} s for data from {self.what} on {socket.gethostname()}: is its storage within"
-        " reach? train.data_timeout is the limit; what was saved before stays"
+        f"{when}: waited {self.seconds:g} s for data from {self.source} on {socket.gethostname()}: is its storage"
+        " within reach? train.data_timeout is the limit; what was saved before stays"
       ) from None
     self._busy = False
     if error is not None:
@@ -56,7 +50,7 @@ class Patience:
     return result
 
   def close(self, batches: Any = None) -> None:
-    """Ends the thread, and closes the iterator that it read unless it is at it."""
+    """Ends the thread, and closes the iterator that it reads unless a read hangs."""
     self._asked.put(None)
     if not self._busy and hasattr(batches, "close"):
       batches.close()
@@ -68,12 +62,11 @@ class Patience:
       except BaseException as error:
         result = (None, error)
       self._given.put(result)
-      # Held by the one who asked alone: a batch may be large.
-      del result, function
+      del result, function  # a batch may be large, and only the caller should hold it
 
 
 def describe(stream: Any) -> str:
-  """A stream in a few words: its kind, and where it reads if it tells."""
+  """Names a stream by its kind, and by the records that it reads if it has them."""
   name = type(stream).__name__
   source = getattr(stream, "source", None)
   directory, split = getattr(source, "directory", ""), getattr(source, "split", "")

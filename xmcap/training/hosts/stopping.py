@@ -1,8 +1,7 @@
-"""What asks a run to stop before its end: signals, and the notice that a rented machine is taken back.
+"""Stops a run before its end, on a signal or a preemption notice.
 
-A preempted TPU VM is shut down like any machine: its processes get SIGTERM and, 30 seconds later, SIGKILL. The metadata
-server says the same (https://cloud.google.com/compute/docs/instances/preemptible), and also to a process whose parent
-keeps signals to itself. Kubernetes and SLURM send SIGTERM.
+A TPU VM that is preempted gets SIGTERM, and SIGKILL 30 seconds later. Its metadata server tells the same to a process
+whose parent keeps signals to itself (https://cloud.google.com/compute/docs/instances/preemptible).
 """
 
 import contextlib
@@ -15,6 +14,7 @@ from typing import Any
 
 import jax
 from absl import logging
+from jax.experimental import multihost_utils
 
 from xmcap.training.hosts import watch
 
@@ -23,44 +23,40 @@ _PREEMPTED = "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeou
 
 
 class EvaluationStopped(BaseException):
-  """An evaluation is left before its end, because the run is asked to stop.
-
-  The evaluation's hook catches it. It is no `Exception`, so that an evaluator that catches those does not.
-  """
+  """Leaves an evaluation because the run is asked to stop; no `Exception`, so that no evaluator catches it."""
 
 
 class Stop:
-  """Whether something has asked the run to end.
-
-  Attributes:
-    name: of what asked; "" where nothing has.
-  """
+  """Whether a run is asked to end; `name` is that of the signal or notice, "" if there was none."""
 
   def __init__(self):
     self.name = ""
     self._looks = 0
     self._stopped = False
 
-  def note(self, number: int, _frame: Any) -> None:
-    self.name = self.name or signal.Signals(number).name
-    # Asked twice, a process that hangs must end.
+  def on_signal(self, number: int, _frame: Any) -> None:
+    """Asks the run to stop; a second signal ends the process."""
     signal.signal(number, signal.SIG_DFL)
+    self.ask(signal.Signals(number).name)
+
+  def ask(self, name: str) -> None:
+    """Asks the run to stop, whichever process this is."""
+    self.name = self.name or name
     if jax.process_count() > 1:
+      # jax's preemption service tells the others.
       os.kill(os.getpid(), signal.SIGTERM)
 
   def asked(self) -> bool:
-    """Whether to end now: of several processes, the same answer for all. Once it is True it stays so.
+    """Whether to end now; True from then on. Of several processes, all get the same answer.
 
-    All processes look at the same points: after each step, and between the batches of an evaluation.
+    All processes must ask at the same points: after each step, and between the batches of an evaluation.
     """
-    if self._stopped or jax.process_count() == 1:
-      return self._stopped or bool(self.name)
-    # jax agrees on a look that no process has come to yet: the largest number that one has named, plus one. So a number
-    # that is left out, as when only steps were counted, might be the one.
-    self._looks += 1
-    from jax.experimental import multihost_utils
-
-    self._stopped = multihost_utils.reached_preemption_sync_point(self._looks)
+    if jax.process_count() == 1:
+      return bool(self.name)
+    if not self._stopped:
+      # jax names a number that no process has reached, so the numbers must have no gaps.
+      self._looks += 1
+      self._stopped = multihost_utils.reached_preemption_sync_point(self._looks)
     if self._stopped:
       self.name = self.name or "SIGTERM"
     return self._stopped
@@ -70,10 +66,9 @@ _current: Stop | None = None
 
 
 def evaluation_batch(what: str) -> None:
-  """Before each batch of an evaluation: marks the progress (`watch.py`), and within a training run looks for a stop.
+  """Marks progress (`watch.py`) and looks for a stop, before each batch of an evaluation.
 
-  Args:
-    what: names the batch, such as `batch 7 of LossEvaluator`. All processes of a run must come here equally often.
+  All processes of a run must call this equally often; `what` names the batch, such as `batch 7 of LossEvaluator`.
 
   Raises:
     EvaluationStopped: the run is asked to stop.
@@ -85,42 +80,33 @@ def evaluation_batch(what: str) -> None:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[Stop]:
-  """SIGTERM, SIGINT and a preemption notice end the loop after the step that runs, or the batch of an evaluation;
-  a second signal ends the process."""
+  """Makes SIGTERM, SIGINT and a preemption notice end the run after the current step or batch of an evaluation."""
   global _current
-  with _signals() as stop:
-    _current = stop
-    try:
-      yield stop
-    finally:
-      _current = None
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[Stop]:
-  stop = Stop()
   if threading.current_thread() is not threading.main_thread():
     logging.warning("training outside the main thread: SIGTERM will not save")
-    yield stop
+    yield Stop()
     return
-  # With several processes JAX's own service watches for SIGTERM and agrees on the step.
+  _current = stop = Stop()
+  # With several processes jax's own service handles SIGTERM and agrees on the step.
   numbers = (signal.SIGINT,) if jax.process_count() > 1 else (signal.SIGTERM, signal.SIGINT)
-  before = {number: signal.signal(number, stop.note) for number in numbers}
+  before = {number: signal.signal(number, stop.on_signal) for number in numbers}
   ended = threading.Event()
   if server := metadata_server():
-    threading.Thread(target=_watch, args=(server, stop, ended), name="preemption", daemon=True).start()
+    arguments = (server, stop, ended)
+    threading.Thread(target=_await_notice, args=arguments, name="preemption", daemon=True).start()
   try:
     yield stop
   finally:
+    _current = None
     ended.set()
     for number, handler in before.items():
       signal.signal(number, handler)
 
 
 def metadata_server() -> str | None:
-  """HOST[:PORT] of the server that tells a TPU VM about itself; None on any other machine.
+  """HOST[:PORT] of the server that tells a TPU VM about itself; None elsewhere.
 
-  GKE's pods see TPUs, but no such server: their TPU_SKIP_MDS_QUERY says so.
+  GKE's pods see TPUs but no such server, as their TPU_SKIP_MDS_QUERY says.
   """
   if given := os.environ.get("GCE_METADATA_HOST"):
     return given
@@ -129,24 +115,19 @@ def metadata_server() -> str | None:
   return None
 
 
-def _watch(server: str, stop: Stop, ended: threading.Event) -> None:
-  # No proxy: the server is known to this machine alone.
-  opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _await_notice(server: str, stop: Stop, ended: threading.Event) -> None:
+  opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy reaches this server
   etag = "0"
   while not ended.is_set():
-    request = urllib.request.Request(
-      f"http://{server}{_PREEMPTED}{etag}", headers={"Metadata-Flavor": "Google"}
-    )
+    url = f"http://{server}{_PREEMPTED}{etag}"
+    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
     try:
       with opener.open(request, timeout=90) as answer:
         etag, preempted = answer.headers.get("ETag", "0"), answer.read().decode().strip() == "TRUE"
     except (OSError, ValueError):
-      # Absent on some machines, silent at times; SIGTERM comes all the same.
-      ended.wait(5)
+      ended.wait(5)  # the server may be absent or silent; SIGTERM comes all the same
       continue
     if preempted and not ended.is_set():
       logging.warning("this machine is being preempted: saving")
-      stop.name = stop.name or NOTICE
-      if jax.process_count() > 1:
-        os.kill(os.getpid(), signal.SIGTERM)
+      stop.ask(NOTICE)
       return

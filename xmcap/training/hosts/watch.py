@@ -1,15 +1,13 @@
-"""A run that hangs is seen: the main thread marks its progress, another thread looks at the marks.
+"""Notices when a run hangs: the main thread marks its progress, and another thread watches the marks.
 
-`progress("evaluation", "evaluation batch 7")` costs no more than an assignment, so it may stand in any loop. Each phase
-has its limit (`HangLimits`). Past it the process writes the stacks of its threads to its log and ends with exit code
-75. Of several processes, those that wait for another one in a collective make no progress either: `heartbeat.py`
-compares the marks of all, and the process that is behind is the one that is named.
+Past the limit of a phase (`HangLimits`) the process writes the stacks of its threads to its log and ends with exit code
+75. When one of several processes hangs, the others wait for it in a collective and make no progress either:
+`heartbeat.py` compares the marks of all to name the one that is behind.
 """
 
 import contextlib
 import dataclasses
 import faulthandler
-import json
 import os
 import sys
 import threading
@@ -23,29 +21,28 @@ import gin
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError
 
-# Seconds between two looks, and between two signs of life to the other processes.
 BEAT = 3.0
-# Waiting for data has a limit of its own, `train.data_timeout`; "" is what nobody watches.
-_UNLIMITED = ("data", "")
-# The innermost frame of a thread that waits for its devices or for another process is in one of these.
+"""Seconds between two looks at the marks, and between two signs of life to the other processes."""
+
+_UNLIMITED = ("data", "")  # data have their own limit, `train.data_timeout`; "" is not watched
+# A thread whose innermost frame is in one of these waits for its devices or for another process.
 _WAITS = ("jax.", "jaxlib.", "orbax.checkpoint._src.multihost.", "xmcap.training.hosts.join.")
-# No place that helps a reader: the libraries' frames, and those of the standard library's locks and queues.
+# Frames that do not tell a reader where the program is.
 _LIBRARIES = ("jax.", "jaxlib.", "orbax.", "threading.", "queue.", "concurrent.", "asyncio.", "selectors.")
-_GOES_ON = "the run goes on from its newest checkpoint when it is started again"
 
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class HangLimits:
-  """Seconds without progress, by phase, after which a run hangs and ends; 0: no limit.
+  """Seconds without progress, by phase, after which a run counts as hung and ends; 0: no limit.
 
   Attributes:
-    start: until the run knows its shapes; the first batch is read.
+    start: until the run knows its shapes, the first batch included.
     restore: a checkpoint or weights are read, or fresh parameters made.
     compile: a step whose shapes are new.
     step: any other step.
     evaluation: a batch of an evaluator, its compilation included, or its scores.
-    checkpoint: a checkpoint is handed over for writing; at the end of the run it is on disk.
+    checkpoint: a checkpoint is handed over for writing; at the end of the run, it is on disk.
   """
 
   start: float = 3600
@@ -61,7 +58,7 @@ class HangLimits:
         raise UsageError(f"HangLimits.{name} is {seconds}: give seconds, or 0 for no limit")
 
 
-_PHASES = frozenset([field.name for field in dataclasses.fields(HangLimits)]).union(_UNLIMITED)
+_PHASES = {field.name for field in dataclasses.fields(HangLimits)}.union(_UNLIMITED)
 
 
 class _Mark(NamedTuple):
@@ -75,10 +72,10 @@ _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
 def progress(phase: str, what: str = "") -> None:
-  """Marks that the calling thread has come to a point.
+  """Marks that the calling thread has come to a point; this costs no more than an assignment.
 
   Args:
-    phase: a name of `HangLimits`; `data`, which has no limit here (`train.data_timeout` is its own); or "".
+    phase: a name of `HangLimits`, `data`, or "" for what is not watched.
     what: the point in words, such as `step 120`.
   """
   global _mark
@@ -89,7 +86,7 @@ def progress(phase: str, what: str = "") -> None:
 
 @contextlib.contextmanager
 def during(phase: str, what: str = "") -> Iterator[None]:
-  """`progress` on the way in; on the way out, the phase that was before begins anew."""
+  """Marks a phase on entry; on exit the phase before begins anew."""
   before = _mark
   progress(phase, what)
   try:
@@ -100,16 +97,13 @@ def during(phase: str, what: str = "") -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-  """Where the marking thread of a process is.
+  """Where a process is.
 
   Attributes:
-    count: of its marks so far.
-    phase: of the last one.
-    what: it said.
-    seconds: since then.
-    limit: of the phase, 0: none.
-    waits: it waits for its devices or for another process.
-    place: `FILE:LINE in FUNCTION`, where in the program it is; libraries are left out.
+    count: of the marks so far.
+    phase, what, seconds, limit: of the last mark, the time since then, and the phase's limit (0: none).
+    waits: whether it waits for its devices or for another process.
+    location: `FILE:LINE in FUNCTION`, outside the libraries.
   """
 
   count: int = 0
@@ -118,38 +112,24 @@ class State:
   seconds: float = 0.0
   limit: float = 0.0
   waits: bool = False
-  place: str = ""
+  location: str = ""
 
   @property
   def hangs(self) -> bool:
-    """Whether the limit is passed."""
+    """Whether the limit has passed."""
     return 0 < self.limit < self.seconds
 
-  def describe(self, who: str) -> str:
-    """A line on a process that hangs; `who` names it."""
-    at = f", at {self.place}" if self.place else ""
+  def describe(self, process: str) -> str:
+    """A line on a process that hangs."""
+    at = f", at {self.location}" if self.location else ""
     return (
-      f"{who} has been in '{self.what}' for {self.seconds:.0f} s (HangLimits.{self.phase} is {self.limit:g}){at};"
-      f" its stack is in its log; {_GOES_ON}"
+      f"{process} has been in '{self.what}' for {self.seconds:.0f} s (HangLimits.{self.phase} is {self.limit:g}){at};"
+      " its stack is in its log; the run goes on from its newest checkpoint when it is started again"
     )
-
-  def encode(self) -> str:
-    """As text; `decode` reads it."""
-    return json.dumps(dataclasses.asdict(self))
-
-  @classmethod
-  def decode(cls, text: str) -> "State":
-    """What `encode` wrote."""
-    return cls(**json.loads(text)) if text else cls()
 
 
 class Watch:
-  """Looks at the marks of this process every `BEAT` seconds.
-
-  Args:
-    limits: of the phases.
-    clock: seconds.
-  """
+  """Looks at the marks of this process every `BEAT` seconds."""
 
   def __init__(self, limits: HangLimits, clock: Callable[[], float] = time.monotonic):
     self._limits = dataclasses.asdict(limits)
@@ -158,51 +138,44 @@ class Watch:
     self._count, self._seconds = -1, 0.0
 
   def look(self) -> State:
-    """The state now.
-
-    Time in which this thread did not run either (the machine was suspended, the process stopped) counts as two beats
-    at most.
-    """
+    """The state now. A pause of this thread (the machine was suspended) counts as at most two beats."""
     mark, now = _mark, self._clock()
     self._seconds = self._seconds + min(now - self._last, 2 * BEAT) if mark.count == self._count else 0.0
     self._count, self._last = mark.count, now
     frame = sys._current_frames().get(mark.thread)
     return State(
       mark.count, mark.phase, mark.what, round(self._seconds, 1), self._limits.get(mark.phase, 0.0),
-      _module(frame).startswith(_WAITS), _place(frame),
+      _module(frame).startswith(_WAITS), _location(frame),
     )  # fmt: skip
 
 
-def behind(states: Mapping[int, State]) -> list[int]:
-  """The processes that the others wait for, by number.
+def _module(frame: FrameType | None) -> str:
+  return f"{frame.f_globals.get('__name__', '')}." if frame else ""
 
-  Those that do not wait for another themselves; where all do (a network or device that hangs), all count. Of these, the
-  ones with the fewest marks: all processes pass the same points.
+
+def _location(frame: FrameType | None) -> str:
+  while frame and _module(frame).startswith(_LIBRARIES):
+    frame = frame.f_back
+  if not frame:
+    return ""
+  code = frame.f_code
+  return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+
+
+def behind(states: Mapping[int, State]) -> list[int]:
+  """The processes, by number, that the others wait for.
+
+  They do not wait for another themselves, unless all do (for a network or device that hangs). Of these, the ones with
+  the fewest marks are behind, as all processes pass the same points.
   """
   free = {number: state for number, state in states.items() if not state.waits} or states
   least = min(state.count for state in free.values())
   return [number for number, state in free.items() if state.count == least]
 
 
-def write_stacks(why: str) -> None:
-  """The stacks of all threads of this process, to its log."""
-  print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
-  with contextlib.suppress(OSError, ValueError, AttributeError):  # no file descriptor, as under a test runner
-    faulthandler.dump_traceback(sys.stderr, all_threads=True)
-
-
-def end(code: int, line: str, seconds: float = 0.0) -> None:
-  """Says the line and ends the process, from any thread; `seconds` later, for others to read what it left them."""
-  kind = "to be started again" if code == RestartError.exit_code else "error"
-  print(f"xmcap: {kind}: {terminal.shown(line, limit=None)}", file=sys.stderr, flush=True)
-  sys.stdout.flush()
-  time.sleep(seconds)
-  os._exit(code)
-
-
 @contextlib.contextmanager
 def alone(limits: HangLimits) -> Iterator[None]:
-  """Within it a run of one process is ended when it hangs."""
+  """Inside it, a run of one process is ended when it hangs."""
   watch, ended = Watch(limits), threading.Event()
 
   def work():
@@ -213,8 +186,7 @@ def alone(limits: HangLimits) -> Iterator[None]:
         write_stacks(f"hangs in '{state.what}'")
         end(RestartError.exit_code, line)
 
-  thread = threading.Thread(target=work, name="watch", daemon=True)
-  thread.start()
+  threading.Thread(target=work, name="watch", daemon=True).start()
   try:
     yield
   finally:
@@ -222,14 +194,17 @@ def alone(limits: HangLimits) -> Iterator[None]:
     progress("")
 
 
-def _module(frame: FrameType | None) -> str:
-  return f"{frame.f_globals.get('__name__', '')}." if frame else ""
+def write_stacks(why: str) -> None:
+  """Writes the stacks of all threads of this process to its log."""
+  print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
+  with contextlib.suppress(OSError, ValueError, AttributeError):  # no file descriptor, as under a test runner
+    faulthandler.dump_traceback(sys.stderr, all_threads=True)
 
 
-def _place(frame: FrameType | None) -> str:
-  while frame and _module(frame).startswith(_LIBRARIES):
-    frame = frame.f_back
-  if not frame:
-    return ""
-  code = frame.f_code
-  return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+def end(code: int, line: str, seconds: float = 0.0) -> None:
+  """Prints a line, waits for the others to read what this process left them, and ends it from any thread."""
+  kind = "to be started again" if code == RestartError.exit_code else "error"
+  print(f"xmcap: {kind}: {terminal.shown(line, limit=None)}", file=sys.stderr, flush=True)
+  sys.stdout.flush()
+  time.sleep(seconds)
+  os._exit(code)

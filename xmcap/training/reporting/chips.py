@@ -1,4 +1,4 @@
-"""The peak of each kind of chip, by which a step's arithmetic is measured."""
+"""The peak bfloat16 rate of each kind of chip, by which model-flops utilisation is measured."""
 
 from typing import Any
 
@@ -6,8 +6,11 @@ PEAK_FLOPS = {
   # cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e. What jax calls a device is a whole chip there.
   "TPU v4": 275e12,
   "TPU v5 lite": 197e12,
+  "TPU v5e": 197e12,
   "TPU v5": 459e12,
+  "TPU v5p": 459e12,
   "TPU v6 lite": 918e12,
+  "TPU v6e": 918e12,
   # Data sheets at nvidia.com, half of what they print "with sparsity": A100, H100, H200, L4, L40S, B200.
   "NVIDIA A100-SXM4-40GB": 312e12,
   "NVIDIA A100-SXM4-80GB": 312e12,
@@ -22,12 +25,9 @@ PEAK_FLOPS = {
   "NVIDIA L40S": 362e12,
   "NVIDIA B200": 2250e12,
 }
-"""bfloat16 operations a second at most, of a device by jax's `device_kind`."""
-
-_SAME = {"TPU v5e": "TPU v5 lite", "TPU v5p": "TPU v5", "TPU v6e": "TPU v6 lite"}
+"""bfloat16 operations a second, by jax's `device_kind`."""
 
 
 def peak_flops(device: Any) -> float | None:
-  """bfloat16 operations a second at most of a device of jax; None where that is not known, as of a CPU."""
-  kind = device.device_kind
-  return PEAK_FLOPS.get(_SAME.get(kind, kind))
+  """The peak of a jax device; None if it is not known, as for a CPU."""
+  return PEAK_FLOPS.get(device.device_kind)

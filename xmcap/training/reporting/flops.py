@@ -1,9 +1,9 @@
-"""The arithmetic that a model asks for, whatever a compiler makes of it: its matrix products, counted as traced."""
+"""Counts the operations of a model's matrix products as traced, whatever a compiler makes of them."""
 
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,15 +17,14 @@ from xmcap.training.reporting import chips
 def step_flops(
   objective: Any, optimizer: Optimizer, params: Any, batch: Mapping[str, Any], remat: bool = False
 ) -> int:
-  """Operations of the matrix products of loss and gradients. Nothing is computed.
+  """Operations of the matrix products of loss and gradients; nothing is computed.
 
   Args:
     objective: see `step.make_train_step`.
     optimizer: says which parameters have gradients.
-    params: or their shapes.
-    batch: arrays of the whole batch, or their shapes.
-    remat: count what is computed twice because a configuration says `remat`; else each product counts once, which
-      is what model-flops utilisation is about (Chowdhery et al. 2022, "PaLM", appendix B).
+    params, batch: arrays or their shapes, of the whole batch.
+    remat: count again what a configuration's `remat` computes twice. Otherwise each product counts once, as
+      model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
   """
   if not remat:
     objective = _without_remat(objective)
@@ -35,17 +34,16 @@ def step_flops(
     return jax.grad(lambda learning: objective.loss(merge(learning, frozen), batch, rng, False)[0])(learning)
 
   rng = jax.eval_shape(lambda: jax.random.key(0))
-  # Without axis rules: the count is the model's, whatever the mesh.
-  with nn_partitioning.axis_rules(()):
+  with nn_partitioning.axis_rules(()):  # the count does not depend on the mesh
     return matmul_flops(gradients, learning, frozen, dict(batch), rng)
 
 
 def ideal_seconds(
   objective: Any, optimizer: Optimizer, params: Any, devices: Sequence[Any], batch: Mapping[str, Any]
 ) -> float | None:
-  """Seconds of a step whose matrix products run at the peak of the devices; None where no peak is known.
+  """Seconds of a step whose products run at the devices' peak; None if the peak is not known.
 
-  Over the seconds that a step takes it is the model-flops utilisation. All but `devices` is as in `step_flops`.
+  Divided by the seconds of a real step, this is its model-flops utilisation. See `step_flops`.
   """
   peak = chips.peak_flops(devices[0])
   return None if peak is None else step_flops(objective, optimizer, params, batch) / (peak * len(devices))
@@ -53,8 +51,8 @@ def ideal_seconds(
 
 def _without_remat(objective: Any) -> Any:
   module = getattr(objective, "module", None)
-  names = [field.name for field in dataclasses.fields(module)] if dataclasses.is_dataclass(module) else []
-  parts = {name: getattr(module, name) for name in names}
+  fields = dataclasses.fields(module) if dataclasses.is_dataclass(module) else ()
+  parts = {field.name: getattr(module, field.name) for field in fields}
   plain = {
     name: dataclasses.replace(part, remat=False)
     for name, part in parts.items()
@@ -68,13 +66,9 @@ def _without_remat(objective: Any) -> Any:
 
 
 def matmul_flops(function: Callable, *arguments: Any) -> int:
-  """Operations of all matrix products and convolutions of a function: two for each multiplication.
+  """Operations of all matrix products and convolutions of a jax function, two for each multiplication.
 
-  Loops count as often as they run, and of branches the dearest. Nothing is computed.
-
-  Args:
-    function: of jax.
-    arguments: arrays or their shapes.
+  A loop counts as often as it runs, and of branches the largest counts. The arguments are arrays or their shapes.
   """
   return _of_jaxpr(jax.make_jaxpr(function)(*arguments).jaxpr)
 
@@ -95,16 +89,14 @@ def _of_jaxpr(jaxpr: jax_core.Jaxpr) -> int:
       total += max(_of_jaxpr(branch.jaxpr) for branch in params["branches"])
     else:
       times = params["length"] if name == "scan" else 1
-      total += times * sum(map(_of_jaxpr, _inside(params)))
+      total += times * sum(map(_of_jaxpr, _inner_jaxprs(params)))
   return total
 
 
-def _inside(params: dict[str, Any]) -> list[jax_core.Jaxpr]:
-  found = []
+def _inner_jaxprs(params: dict[str, Any]) -> Iterator[jax_core.Jaxpr]:
   for value in params.values():
     for one in value if isinstance(value, tuple | list) else (value,):
       if isinstance(one, jax_core.ClosedJaxpr):
-        found.append(one.jaxpr)
+        yield one.jaxpr
       elif isinstance(one, jax_core.Jaxpr):
-        found.append(one)
-  return found
+        yield one

@@ -1,4 +1,4 @@
-"""How fast a run goes, and where its time goes."""
+"""Measures how fast a run goes, and where its time goes."""
 
 import time
 from collections.abc import Callable
@@ -6,15 +6,11 @@ from collections.abc import Callable
 import numpy as np
 
 BESIDE = ("evaluating", "saving", "compiling", "profiling")
-"""What a run does beside training. The rates are of the time without it."""
+"""What a run does beside training; the rates leave this time out."""
 
 
 class Pace:
-  """The times of the steps since the last report, and the time that went elsewhere.
-
-  Args:
-    clock: seconds that never go back.
-  """
+  """The times of the steps since the last report, and the time that went elsewhere."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
     self._clock = clock
@@ -22,34 +18,33 @@ class Pace:
     self._start_over(self._since)
 
   def _start_over(self, now: float) -> None:
-    # The newest step was done a moment before the report; what lies between belongs to the next step.
+    # `_last_done` stays: the time between the last step and the report belongs to the next step.
     self._since = now
     self._steps: list[float] = []
     self._beside = dict.fromkeys(BESIDE, 0.0)
     self._waited = 0.0
 
   def step_done(self) -> None:
-    """Notes that the device has done one more step by now."""
+    """Notes that the device has finished one more step."""
     now = self._clock()
     self._steps.append(now - self._last_done)
     self._last_done = now
 
   def waited(self, seconds: float) -> None:
-    """Counts time in which the device had nothing to do for want of data."""
+    """Counts time in which the device was idle for want of data."""
     self._waited += seconds
 
   def beside(self, what: str, seconds: float) -> None:
-    """Takes time that was no training out of the rates and the step that it fell into; `what` is one of `BESIDE`."""
+    """Takes the time of one of `BESIDE` out of the rates and out of the step that it fell into."""
     self._beside[what] += seconds
     self._last_done += seconds
 
   def take(self) -> tuple[float, dict[str, float], dict[str, float]]:
-    """What was measured since the last report; the next one starts from here.
+    """Returns what was measured since the last report, and starts over.
 
     Returns:
-      Seconds of training; the step's times in seconds (`step_seconds`, its mean, `step_seconds_p50`,
-      `step_seconds_p95`) and `steps_per_second`; and the shares of all the time, `waiting_for_data` and those of
-      `BESIDE`.
+      Seconds of training; `steps_per_second` and the mean, median and 95th percentile of a step's seconds by name;
+      and the shares of the whole time that were `waiting_for_data` or one of `BESIDE`.
     """
     now = self._clock()
     whole = max(now - self._since, 1e-9)

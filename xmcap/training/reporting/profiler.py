@@ -1,16 +1,14 @@
-"""Traces of a few steps, for XProf (TensorBoard's Profile) and Perfetto.
+"""Traces a few steps for XProf (TensorBoard's Profile) and Perfetto.
 
 `MODEL_DIR/profile/plugins/profile/step_NNNNNN/` holds two files of each process: `process_I.xplane.pb`, which
 `tensorboard --logdir MODEL_DIR/profile` opens, and `process_I.trace.json.gz`, which ui.perfetto.dev opens.
 """
 
 import dataclasses
-import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import gin
 import jax
@@ -19,11 +17,11 @@ from etils import epath
 from jax.experimental import multihost_utils
 
 from xmcap.errors import UsageError, one_line
-from xmcap.training import hooks
 from xmcap.training.hosts import watch
+from xmcap.training.run import Hook, Run
 
 REQUEST = "profile.now"
-"""A file of this name in the run's folder asks for a trace; it is removed when the trace begins."""
+"""A file of this name in the run's folder asks for a trace, and is removed when the trace begins."""
 
 
 @gin.configurable
@@ -32,9 +30,9 @@ class Profiler:
   """Which steps are traced.
 
   Attributes:
-    steps: (first, last), both included, counted from 1 as the lines of progress do; () is none.
-    num_steps: of a trace that `MODEL_DIR/profile.now` asks for. It begins after the next report.
-    python: whether Python's calls are in it: larger files and a slower host.
+    steps: (first, last), both included, counted from 1 as in the lines of progress; () is none.
+    num_steps: of a trace that `MODEL_DIR/profile.now` asks for; it begins after the next report.
+    python: whether to trace Python's calls, which makes files larger and the host slower.
   """
 
   steps: Sequence[int] = ()
@@ -50,43 +48,26 @@ class Profiler:
       raise UsageError(f"Profiler.num_steps is {self.num_steps}: give at least 1")
 
 
-class Profile:
-  """The hook that traces; all processes of a run trace the same steps.
+class Profile(Hook):
+  """The hook that traces; process 0 looks for `profile.now` every `check_every` steps, and all trace the same steps."""
 
-  Args:
-    profiler: which steps.
-    model_dir: the run's folder.
-    start_step: steps that are done when the loop begins.
-    check_every: steps between two looks for `profile.now`. Process 0 looks and tells the others.
-    say: prints a line.
-  """
-
-  def __init__(
-    self,
-    profiler: Profiler,
-    model_dir: str | os.PathLike,
-    start_step: int,
-    check_every: int,
-    say: Callable[[str], None],
-  ):
+  def __init__(self, profiler: Profiler, check_every: int):
     self._profiler = profiler
-    self._model_dir = epath.Path(model_dir)
-    self._start_step = start_step
     self._check_every = check_every
-    self._say = say
-    self._last: int | None = None  # step of the trace that is being made
+    self._last: int | None = None  # step of the current trace
     self._first = 0
 
-  def __enter__(self) -> "Profile":
-    if self._profiler.steps and self._profiler.steps[0] == self._start_step + 1:
+  def begin(self, run: Run) -> None:
+    self._model_dir = epath.Path(run.model_dir)
+    self._say = run.say
+    if self._profiler.steps and self._profiler.steps[0] == run.step + 1:
       self._begin(*self._profiler.steps)
-    return self
 
-  def __exit__(self, *error: Any) -> None:
+  def end(self) -> None:
     if self._last is not None:
       self._end()
 
-  def __call__(self, run: hooks.Run) -> None:
+  def __call__(self, run: Run) -> None:
     began = time.monotonic()
     if self._last is not None:
       if run.step < self._last and not run.is_last:
@@ -94,34 +75,36 @@ class Profile:
       with watch.during("checkpoint", f"the trace of step {self._first}"):
         jax.block_until_ready(run.state.params)
         self._end()
-    elif run.is_last:
-      return
-    elif self._profiler.steps and run.step + 1 == self._profiler.steps[0]:
+    elif steps := self._due(run):
       jax.block_until_ready(run.state.params)
-      self._begin(*self._profiler.steps)
-    elif run.every(self._check_every) and self._asked():
-      jax.block_until_ready(run.state.params)
-      self._begin(run.step + 1, run.step + self._profiler.num_steps)
+      self._begin(*steps)
     else:
       return
     run.progress.beside("profiling", time.monotonic() - began)
 
+  def _due(self, run: Run) -> Sequence[int]:
+    """The first and last step of a trace that begins now; () if none does."""
+    if run.is_last:
+      return ()
+    if self._profiler.steps and run.step + 1 == self._profiler.steps[0]:
+      return self._profiler.steps
+    if run.every(self._check_every) and self._asked():
+      return run.step + 1, run.step + self._profiler.num_steps
+    return ()
+
   def _asked(self) -> bool:
-    asked = False
-    if jax.process_index() == 0:
-      request = self._model_dir / REQUEST
-      asked = request.exists()
-      if asked:
-        request.unlink()
+    request = self._model_dir / REQUEST
+    asked = jax.process_index() == 0 and request.exists()
+    if asked:
+      request.unlink()
     if jax.process_count() > 1:
-      # A report has just waited for the device, so this costs nothing worth to be avoided.
       asked = bool(multihost_utils.broadcast_one_to_all(np.asarray(asked)))
     return asked
 
   def _begin(self, first: int, last: int) -> None:
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = int(self._profiler.python)
-    # On a disk first: the names are ours then, and the run's folder may be an object store.
+    # On a disk first, as the run's folder may be an object store.
     self._temporary = tempfile.TemporaryDirectory(prefix="xmcap-profile-")
     try:
       jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)

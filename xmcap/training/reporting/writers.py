@@ -1,4 +1,4 @@
-"""Where a run's numbers go: `metrics.jsonl`, TensorBoard, and Weights & Biases; process 0 alone writes."""
+"""Where a run's numbers go: `metrics.jsonl`, TensorBoard, and Weights & Biases. Only process 0 writes."""
 
 import dataclasses
 import importlib.util
@@ -14,7 +14,7 @@ import jax
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.training.reporting import metrics_file
+from xmcap.training.reporting.metrics_file import MetricsFile
 
 _WANDB_RUN = "wandb_run.txt"
 
@@ -28,7 +28,7 @@ class Writer(Protocol):
     """Writes numbers by name, `group/name`."""
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """Writes that the run started or ended, with facts about it."""
+    """Writes that the run started or ended."""
 
   def close(self) -> None:
     """Writes what is left."""
@@ -37,15 +37,14 @@ class Writer(Protocol):
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Writers:
-  """Where the numbers go, besides `metrics.jsonl`.
+  """Which writers a run has besides `metrics.jsonl`.
 
   Attributes:
+    tensorboard: whether to write TensorBoard's files, into `MODEL_DIR/tensorboard`.
     wandb: a project of Weights & Biases; "" sends nothing there.
-
-  Raises:
-    UsageError: Weights & Biases is asked for and not installed.
   """
 
+  tensorboard: bool = True
   wandb: str = ""
 
   def __post_init__(self):
@@ -54,51 +53,32 @@ class Writers:
         f"Writers.wandb is {self.wandb!r}, but wandb is not installed: pip install 'xmcap[wandb]'"
       )
 
-  def open(self, model_dir: str | os.PathLike, tensorboard: bool, say: Callable[[str], None]) -> "AllWriters":
-    """Opens them; none in a process other than the first.
-
-    Args:
-      model_dir: the run's folder, which `metrics.jsonl` and TensorBoard's files go to.
-      tensorboard: whether TensorBoard's files are written.
-      say: prints a line.
-
-    Raises:
-      XmcapError: Weights & Biases refuses the run.
-    """
-    if jax.process_index():
-      return AllWriters([], say)
-    writers: list[Writer] = [JsonLines(model_dir, say)]
-    if tensorboard:
-      writers.append(TensorBoard(os.path.join(model_dir, "tensorboard")))
-    if self.wandb:
-      writers.append(WeightsAndBiases(self.wandb, model_dir))
+  def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
+    """Opens the writers of a run's folder; none in processes other than the first."""
+    writers: list[Writer] = []
+    if jax.process_index() == 0:
+      writers.append(MetricsFile(model_dir, say))
+      if self.tensorboard:
+        writers.append(TensorBoard(os.path.join(model_dir, "tensorboard")))
+      if self.wandb:
+        writers.append(WeightsAndBiases(self.wandb, model_dir))
     return AllWriters(writers, say)
 
 
 class AllWriters:
-  """Several writers as one. One that fails is said and left out: numbers about a run never end it.
-
-  Args:
-    writers: in order.
-    say: prints a line.
-  """
-
-  name = "writers"
+  """Several writers as one. A writer that fails is named and dropped, and the run goes on."""
 
   def __init__(self, writers: Sequence[Writer], say: Callable[[str], None]):
     self._writers = list(writers)
     self._say = say
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Writes numbers to each."""
     self._each(lambda writer: writer.scalars(step, values))
 
   def event(self, step: int, what: str, **facts: Any) -> None:
-    """Tells each."""
     self._each(lambda writer: writer.event(step, what, facts))
 
   def close(self) -> None:
-    """Closes each."""
     self._each(lambda writer: writer.close())
     self._writers.clear()
 
@@ -106,38 +86,13 @@ class AllWriters:
     for writer in list(self._writers):
       try:
         call(writer)
-      except Exception as error:  # of TensorFlow, of wandb: whatever it is, the training is worth more
+      except Exception as error:  # TensorFlow and wandb have many kinds
         self._writers.remove(writer)
         self._say(f"{writer.name} fails: {one_line(error)}; the run goes on without it")
 
 
-class JsonLines:
-  """`metrics.jsonl`; see `metrics_file`."""
-
-  name = "metrics.jsonl"
-
-  def __init__(self, model_dir: str | os.PathLike, say: Callable[[str], None]):
-    self._file = metrics_file.MetricsFile(model_dir, say)
-
-  def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """A line."""
-    self._file.write(step, values)
-
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """A line."""
-    self._file.write(step, {"event": what, **facts})
-
-  def close(self) -> None:
-    """Writes what is left."""
-    self._file.close()
-
-
 class TensorBoard:
-  """TensorBoard's files, through clu, by a thread of its own.
-
-  Args:
-    log_dir: where they go.
-  """
+  """Writes TensorBoard's files through clu, on a thread of its own."""
 
   name = "TensorBoard"
 
@@ -148,31 +103,22 @@ class TensorBoard:
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Hands the numbers to the thread."""
     if self._writer is None:
-      # clu brings TensorFlow, seconds that a run without TensorBoard need not spend.
-      from clu import metric_writers
+      from clu import metric_writers  # imports TensorFlow, which takes seconds
 
       self._writer = metric_writers.AsyncWriter(metric_writers.SummaryWriter(self._log_dir))
     self._writer.write_scalars(step, dict(values))
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """TensorBoard shows numbers alone."""
+    """TensorBoard shows only numbers."""
 
   def close(self) -> None:
-    """Ends the files."""
+    """Closes the files."""
     if self._writer is not None:
       self._writer.close()
 
 
 class WeightsAndBiases:
-  """A run of Weights & Biases; a run that goes on stays the same one there, by an id in the run's folder.
-
-  Args:
-    project: of Weights & Biases.
-    model_dir: the run's folder, whose name the run has.
-
-  Raises:
-    XmcapError: it cannot be begun.
-  """
+  """A run of Weights & Biases, named like the run's folder; an id in that folder lets a resumed run continue it."""
 
   name = "Weights & Biases"
 
@@ -180,27 +126,27 @@ class WeightsAndBiases:
     import wandb
 
     folder = os.fspath(model_dir)
-    # wandb's own files; they are sent from a disk.
+    # wandb sends its own files from a disk.
     local = tempfile.mkdtemp(prefix="wandb-") if "://" in folder else folder
     try:
       os.makedirs(local, exist_ok=True)
       self._run = wandb.init(
         project=project,
-        id=_run_id(folder),
+        id=_run_id(epath.Path(folder) / _WANDB_RUN),
         name=os.path.basename(folder.rstrip("/")),
         dir=local,
         resume="allow",
         config={"MODEL_DIR": folder},
       )
-      # The step is a number like the others: a run that goes on repeats some, which wandb's own step forbids.
+      # wandb's own step may not go back, as that of a resumed run does.
       self._run.define_metric("*", step_metric="step")
-    except Exception as error:  # wandb's, by many classes
+    except Exception as error:  # wandb has many kinds
       raise XmcapError(
         f"Weights & Biases: {one_line(error)}; log in with `wandb login`, or set WANDB_MODE=offline"
       ) from None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Sends numbers; wandb does so in the background."""
+    """Sends numbers in the background."""
     self._run.log({"step": step, **{name: value for name, value in values.items() if math.isfinite(value)}})
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
@@ -213,11 +159,10 @@ class WeightsAndBiases:
     self._run.finish()
 
 
-def _run_id(model_dir: str) -> str:
-  path = epath.Path(model_dir) / _WANDB_RUN
-  if path.exists():
-    return path.read_text().strip()
+def _run_id(file: epath.Path) -> str:
+  if file.exists():
+    return file.read_text().strip()
   name = secrets.token_hex(8)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  path.write_text(f"{name}\n")
+  file.parent.mkdir(parents=True, exist_ok=True)
+  file.write_text(f"{name}\n")
   return name

@@ -1,0 +1,172 @@
+"""The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
+
+usage: python benchmarks/plan.py [--tables meshes lengths captions_per_image decode gpus] [--models bb bg lg]
+The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` needs xmcap[cuda].
+"""
+
+import argparse
+import importlib.metadata
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import report
+
+_TOPOLOGY = "--topology=v4-128"
+_RUN = "--gin_file=runs/train_coco35l.gin"
+_ESTIMATE = (
+  "Batch 2,048. Times are estimates of the compiled program (see docs/plan.md); nothing was run on a TPU."
+)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+  parser.add_argument("--tables", nargs="+", choices=_TABLES, default=list(_TABLES))
+  parser.add_argument("--models", nargs="+", default=["bb", "bg", "lg"], help="of gin/models")
+  arguments = parser.parse_args()
+  for name in arguments.tables:
+    _TABLES[name](arguments.models)
+
+
+def planned(model: str, *options: str) -> Any:
+  """What `xmcap plan --json` writes."""
+  with tempfile.TemporaryDirectory() as folder:
+    out = pathlib.Path(folder, "plan.json")
+    command = [sys.executable, "-c", "from xmcap.cli import console; console()", "plan"]
+    command += [f"--gin_file=models/{model}.gin", _RUN, *options, f"--json={out}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def meshes(models: list[str]) -> None:
+  """Every mesh that fits, with scanned layers."""
+  found = {model: planned(model, _TOPOLOGY, "--search", "--captions_per_image=8") for model in models}
+  cells: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+  for model, plans in found.items():
+    for plan in plans:
+      variant = plan["variant"]
+      mesh = " x ".join(str(variant[axis]) for axis in ("data", "fsdp", "model"))
+      key = mesh, str(variant["captions_per_image"])
+      cells.setdefault(key, {})[model] = _gib(plan["memory"]["total"]), _ms(plan["estimate"]["step_seconds"])
+  report.write(
+    "plan",
+    "Meshes for 64 v4 chips",
+    [
+      (*key, *(cell for model in models for cell in by_model.get(model, ("-", "-"))))
+      for key, by_model in cells.items()
+    ],
+    columns=("data x fsdp x model", "K", *(f"{model}: {what}" for model in models for what in ("GiB", "ms"))),
+    notes=[_ESTIMATE + " Scanned layers; targets of 64 tokens. K > 1 is another recipe.", _libtpu()],
+  )
+
+
+def lengths(models: list[str]) -> None:
+  """Steps of the lengths that a batch may have, and their mean."""
+  rows = []
+  for model in models:
+    found = planned(model, _TOPOLOGY, "--length_mix=16:0.44,32:0.5,64:0.06")["lengths"]
+    rows.append((model, *map(_ms, found["step_seconds"].values()), _ms(found["mean_step_seconds"])))
+  report.write(
+    "plan_lengths",
+    "Targets of 16, 32 and 64 tokens on 64 v4 chips",
+    rows,
+    columns=("", "16: ms", "32: ms", "64: ms", "mean: ms"),
+    notes=[
+      _ESTIMATE + " The mean is of steps in the shares 44%, 50% and 6%, those of captions like COCO-35L's."
+    ],
+  )
+
+
+def captions_per_image(models: list[str]) -> None:
+  """K = 1 and K = 8 on the mesh of the model file."""
+  rows = []
+  for model in models:
+    cells = []
+    for options in ((), ("--gin.CAPTIONS_PER_IMAGE=8", "--gin.ViTConfig.remat=False")):
+      plan = planned(model, _TOPOLOGY, "--gin.TARGET_LENGTH=32", *options)
+      rate = plan["estimate"]["captions_per_second"]
+      cells.append((plan, rate))
+      rows.append((
+        model, "8" if options else "1", _gib(plan["memory"]["total"]), _ms(plan["estimate"]["step_seconds"]),
+        f"{rate:,.0f}", f"{rate / cells[0][1]:.2f}", plan["estimate"]["bound"],
+      ))  # fmt: skip
+  report.write(
+    "plan_captions_per_image",
+    "Captions of one picture in a step, on 64 v4 chips",
+    rows,
+    columns=("", "K", "GiB", "ms", "captions a second", "times K = 1", "bound by"),
+    notes=[
+      _ESTIMATE
+      + " Targets of 32 tokens. Bg and Lg recompute the ViT at K = 1, where they do not fit otherwise."
+    ],
+  )
+
+
+def decode(models: list[str]) -> None:
+  """An evaluation on XM3600."""
+  rows = []
+  for model in models:
+    plan = planned(model, "--gin_file=runs/eval_xm3600.gin", _TOPOLOGY, "--decode")
+    said, memory = plan["estimate"], plan["memory"]
+    rows.append((
+      model, _gib(memory["arguments"] + memory["working"]), _ms(said["encoding_seconds"]), _ms(said["token_seconds"]),
+      f"{said['captions_per_second']:,.0f}", f"{3600 * 36 / said['captions_per_second']:.1f}",
+    ))  # fmt: skip
+  report.write(
+    "plan_decode",
+    "Decoding an evaluation on 64 v4 chips",
+    rows,
+    columns=(
+      "",
+      "GiB a chip",
+      "ms, pictures and prompts",
+      "ms a token",
+      "captions a second",
+      "seconds for XM3600",
+    ),
+    notes=[_ESTIMATE + " Greedy; 32 pictures of each host at once in 36 languages; captions of 64 tokens."],
+  )
+
+
+def gpus(models: list[str]) -> None:
+  """Memory of BB on one and on eight H100; `models` is not used."""
+  rows = []
+  for count, captions, length, parts in (
+    (1, 128, 32, 1), (1, 2048, 64, 32), (8, 2048, 32, 1), (8, 2048, 64, 1), (8, 2048, 64, 4),
+  ):  # fmt: skip
+    plan = planned(
+      "bb", f"--topology=h100-{count}", f"--gin.BATCH_SIZE={captions}", f"--gin.TARGET_LENGTH={length}",
+      f"--gin.train.microbatches={parts}", "--gin.ViTConfig.scan=True", "--gin.T5Config.scan=True",
+    )  # fmt: skip
+    rows.append((str(count), f"{captions:,}", str(length), str(parts), _gib(plan["memory"]["total"])))
+  report.write(
+    "plan_gpus",
+    "Memory of BB's training step on H100",
+    rows,
+    columns=("GPUs", "captions a step", "tokens", "microbatches", "GiB of one GPU"),
+    notes=["Scanned layers, compiled on a host without a GPU; nothing was run on one."],
+  )
+
+
+def _gib(size: float) -> str:
+  return f"{size / 2**30:.1f}"
+
+
+def _ms(seconds: float) -> str:
+  return f"{seconds * 1e3:.1f}"
+
+
+def _libtpu() -> str:
+  return f"libtpu {importlib.metadata.version('libtpu')}."
+
+
+_TABLES = {
+  "meshes": meshes, "lengths": lengths, "captions_per_image": captions_per_image, "decode": decode, "gpus": gpus,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+  main()

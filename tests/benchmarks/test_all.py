@@ -1,0 +1,33 @@
+"""docs/benchmarks.md is what benchmarks/results/*.json gives, and the other pages repeat none of it."""
+
+import datetime
+import pathlib
+import re
+import shlex
+
+import pytest
+
+from benchmarks import all as benchmarks
+
+PAGES = (benchmarks.ROOT / "README.md", *sorted((benchmarks.ROOT / "docs").glob("*.md")))
+
+
+def test_the_page_is_what_the_results_give():
+  assert benchmarks.PAGE.read_text(encoding="utf-8") == benchmarks.page(), "run python benchmarks/all.py"
+
+
+@pytest.mark.parametrize("name", benchmarks.results())
+def test_a_result_is_whole(name):
+  result = benchmarks.results()[name]
+  assert set(result) == {"title", "command", "date", "machine", "columns", "rows", "notes"}
+  program, script, *_ = shlex.split(result["command"])
+  assert program == "python" and (benchmarks.ROOT / script).is_file()
+  datetime.date.fromisoformat(result["date"])
+  assert result["machine"]["cores"] > 0
+  assert result["rows"] and all(len(row) == len(result["columns"]) for row in result["rows"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_script_that_is_named_is_there(page: pathlib.Path):
+  for script in re.findall(r"benchmarks/\w+\.py", page.read_text(encoding="utf-8")):
+    assert (benchmarks.ROOT / script).is_file(), script

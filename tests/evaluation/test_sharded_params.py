@@ -1,0 +1,163 @@
+"""Where an evaluation computes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from tests import pictures
+from xmcap.evaluation import sharded_params
+from xmcap.launch import local
+from xmcap.training import sharding
+
+ROOT = Path(__file__).parents[2]
+MESHES = {
+  "one": {},
+  "data 2 x fsdp 4": {"data": 2, "fsdp": 4},
+  "data 2 x fsdp 2 x model 2": {"data": 2, "fsdp": 2, "model": 2},
+}
+
+
+def test_parameters_of_a_run_stay_where_they_lie():
+  mesh = sharding.Partitioning().mesh()
+  params = {"a": jax.device_put(np.ones(4), NamedSharding(mesh, PartitionSpec("fsdp")))}
+  sharded = sharded_params.for_evaluation(params, [])
+  assert sharded.params is params and sharded.mesh == mesh and sharded.rules is None
+
+
+def test_other_parameters_are_put_on_every_device_whole():
+  sharded = sharded_params.for_evaluation({"a": np.ones(4)}, jax.local_devices())
+  lies = sharded.params["a"].sharding
+  assert lies.is_fully_replicated and lies.device_set == set(jax.local_devices())
+  assert sharded.mesh.axis_names == sharding.MESH_AXES and sharded.rules
+
+
+def test_parameters_that_decoding_needs_as_they_are_stay_where_they_lie():
+  mesh = sharding.Partitioning().mesh(jax.devices()[:1])
+  params = {"a": jax.device_put(np.ones((4, 2), np.float32), NamedSharding(mesh, PartitionSpec("fsdp")))}
+  kept = sharded_params.for_decoding(params, []).params["a"]
+  assert kept.unsafe_buffer_pointer() == params["a"].unsafe_buffer_pointer()
+
+
+def test_decoding_cuts_by_model_and_pictures_alone():
+  sharded = sharded_params.for_decoding({"a": np.ones(4)}, jax.local_devices())
+  rules = dict(sharded.rules)
+  assert rules["batch"] == ("data", "fsdp") and rules["embed"] is None
+  assert rules["vocab"] == rules["mlp"] == "model"
+
+
+# ---- eight simulated devices, in a process of their own ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def eight_devices(tmp_path_factory):
+  """{mesh: what it found}, see `main`."""
+  file = tmp_path_factory.mktemp("meshes") / "result.json"
+  given = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+  command = [sys.executable, "-m", "tests.evaluation.test_sharded_params", str(file)]
+  env = local.environment(8, given)
+  result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
+  assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+  return json.loads(file.read_text())
+
+
+@pytest.mark.slow
+def test_no_parameter_is_gathered_within_the_loop_over_tokens(eight_devices):
+  found = eight_devices["data 2 x fsdp 4"]
+  # A CPU's compiler moves all out of the loop but for the look-up in the embedding; a TPU's does not.
+  assert found["as they lie"]["in loops"] > 0 and found["as they lie"]["all"] > 100
+  assert found["for decoding"]["in loops"] == 0 and found["for decoding"]["all"] < 10
+  # Where `model` cuts the logits, the best logits of its parts come together, and their tokens: 4 rows, 2 parts.
+  found = eight_devices["data 2 x fsdp 2 x model 2"]
+  assert found["as they lie"]["all"] > 100
+  assert found["for decoding"]["bytes in loops"] == 2 * 4 * 2 * 4 and found["for decoding"]["all"] < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", [name for name in MESHES if name != "one"])
+def test_captions_and_losses_are_those_of_one_device(eight_devices, mesh):
+  one, found = eight_devices["one"], eight_devices[mesh]
+  assert len(one["captions"]) == 11 and found["captions"] == one["captions"]
+  assert [name for name, _ in one["loss"]] == ["accuracy", "cross_entropy", "loss"]
+  np.testing.assert_allclose(
+    [value for _, value in found["loss"]], [value for _, value in one["loss"]], rtol=1e-5
+  )
+
+
+def gathers(text):
+  """The all-gathers of a compiled program: all, and those that loops run."""
+  from xmcap.planning import hlo
+
+  module = hlo.Module(text)
+  everything = [one for instructions in module.functions.values() for one in instructions]
+  inside = {name for one in everything if one.operation == "while" for name in one.called}
+  for _ in module.functions:
+    inside |= {name for outer in inside for one in module.functions[outer] for name in one.called}
+  looped = [one for name in inside for one in module.functions[name] if one.operation == "all-gather"]
+  return {
+    "all": sum(one.operation == "all-gather" for one in everything),
+    "in loops": len(looped),
+    "bytes in loops": sum(size for one in looped for size in hlo.array_bytes(one.shape)),
+  }
+
+
+def main(file):
+  """Decodes and measures 11 pictures on every mesh, with the parameters as a training run on it has them."""
+  from tests.training.test_sharding import captions
+  from xmcap.evaluation import predictor as predictor_lib
+  from xmcap.evaluation.evaluators import LossEvaluator
+  from xmcap.models.decoding import generator as decoding
+  from xmcap.training.optimizer import Optimizer, adam
+  from xmcap.training.state import plan_state
+
+  assert len(jax.devices()) == 8
+  objective, _ = captions()
+  stream = pictures.Captions(11, batch=3)
+  load = {f"{number:02d}": pictures.caption(number)["image"] for number in range(11)}
+  result = {}
+  for name, sizes in MESHES.items():
+    partitioning = sharding.Partitioning(**sizes)
+    mesh = partitioning.mesh(jax.devices()[:1] if name == "one" else None)
+    rules = partitioning.logical_rules()
+    found = result[name] = {}
+
+    with (
+      mock.patch.object(predictor_lib, "ViTConfig", lambda: objective.module.vit),
+      mock.patch.object(predictor_lib, "T5Config", lambda: objective.module.t5),
+      mock.patch.object(predictor_lib.tasks, "registration", pictures.registration),
+      sharding.use(mesh, rules),
+    ):
+      params = plan_state(objective, Optimizer(adam), stream.batch(0), mesh, rules).create().params
+      predictor = predictor_lib.Predictor("a mixture", max_length=6, batch_size=3)
+      found["captions"] = dict(predictor(params, sorted(load), load.__getitem__, ["en", "fil"]))
+      found["loss"] = [(row[1], row[2]) for row in LossEvaluator(objective, stream).run(params, 0)]
+      if name == "one":
+        continue
+
+      generator = decoding.Generator(objective.module, max_length=6)
+      sharded = sharded_params.for_decoding(params, [], generator.cast)
+      batch = [
+        jax.ShapeDtypeStruct(shape, dtype, sharding=sharding.batch_sharding(mesh))
+        for shape, dtype in (((8, 16, 16, 3), np.uint8), ((8, 2, 1), np.int32))
+      ]
+      rest = jax.random.key(0), np.arange(8)
+
+      def of(params, batch=batch, rest=rest, generator=generator):
+        jax.clear_caches()  # which rules hold is no argument of the program
+        return gathers(decoding.lower(generator, params, *batch, *rest).compile().as_text())
+
+      found["as they lie"] = of(params)
+      with sharded.computing():
+        found["for decoding"] = of(sharded.params)
+  Path(file).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

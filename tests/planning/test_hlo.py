@@ -1,0 +1,112 @@
+"""The reading of compiled programs, written by hand."""
+
+import pytest
+
+from xmcap.planning import hlo
+from xmcap.planning.hlo import Exchanges
+
+_TEXT = """\
+HloModule jit_step, is_scheduled=true
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%condition (p: (s32[], f32[8])) -> pred[] {
+  %limit = s32[]{:T(128)} constant(12)
+  %i = s32[] get-tuple-element(%p), index=0
+  ROOT %less = pred[] compare(%i, %limit), direction=LT
+}
+
+%inner (x: f32[8]) -> f32[8] {
+  ROOT %ar = f32[8]{0} all-reduce(%x), replica_groups={{0,1},{2,3}}, to_apply=%add
+}
+
+%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %one = f32[8]{0} fusion(%x), kind=kCustom, calls=%inner, backend_config={"window":{"estimated_cycles":"10"}}
+  ROOT %t = (s32[], f32[8]) tuple(%i, %one)
+}
+
+%unused (x: f32[8]) -> f32[8] {
+  ROOT %ar = f32[8]{0} all-reduce(%x), replica_groups={{0,1}}, to_apply=%add
+}
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %g = bf16[4,8]{1,0:T(8,128)S(3)} all-gather(%x), replica_groups=[2,2]<=[2,2]T(1,0), dimensions={0}
+  %rs = (f32[2]{0}, f32[4]{0}) reduce-scatter(%x, %y), replica_groups=[1,4]<=[4], to_apply=%add
+  %s = (f32[2]{0}, f32[8]{0}) all-gather-start(%x), replica_groups=mesh['a'=2,'b'=2] {'b'}, dimensions={0}
+  %d = f32[8]{0} all-gather-done(%s)
+  %cp = f32[16]{0} collective-permute(%x), source_target_pairs={{0,1},{1,2},{2,0}}
+  %w = (s32[], f32[8]) while(%t), condition=%condition, body=%body
+  %f = f32[8]{0} fusion(%d), kind=kLoop, calls=%add, backend_config={"window":{"estimated_cycles":"7"}}
+}
+"""
+
+
+def test_exchanges_are_read_with_their_sizes():
+  assert hlo.Module(_TEXT).exchanges() == {
+    "all-gather": Exchanges(2, 64 + 32),
+    "reduce-scatter": Exchanges(1, 4 * (8 + 16)),
+    "collective-permute": Exchanges(1, 64),
+    "all-reduce": Exchanges(12, 12 * 32),
+  }
+
+
+def test_an_all_reduce_of_which_a_chip_keeps_a_slice_is_a_reduce_scatter():
+  text = """\
+%all-reduce-scatter.7 (x: f32[8]) -> f32[4] {
+  %x = f32[8]{0} parameter(0)
+  %ar = f32[8]{0} all-reduce(%x), replica_groups={{0,1}}, to_apply=%add
+  ROOT %cut = f32[4]{0} dynamic-slice(%ar, %start), dynamic_slice_sizes={4}
+}
+
+ENTRY %main (x: f32[8]) -> f32[4] {
+  %x = f32[8]{0} parameter(0)
+  ROOT %f = f32[4]{0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter.7
+}
+"""
+  assert hlo.Module(text).exchanges() == {"reduce-scatter": Exchanges(1, 32)}
+
+
+def test_hosts_send_between_slices():
+  text = """ENTRY %main (x: f32[8]) -> f32[8] {
+  %send = (f32[1,8,128]{2,1,0:T(1,128)}, u32[], token[]) send(%x, %t), channel_id=3, is_host_transfer=true, \
+frontend_attributes={_xla_megascale_target="{1,2}x{0:3}",_xla_megascale_transfer_type="ALL_REDUCE"}
+}
+"""
+  assert hlo.Module(text).exchanges() == {hlo.BETWEEN_SLICES: Exchanges(1, 4096)}
+
+
+def test_cycles_of_a_loop_count_as_often_as_it_runs():
+  module = hlo.Module(_TEXT)
+  assert module.cycles() == module.cycles(unknown_trips=0) == 12 * 10 + 7 and module.has_loops
+
+
+def test_a_loop_that_may_end_early_runs_as_often_as_asked():
+  module = hlo.Module(_TEXT.replace("direction=LT", "direction=NE"))
+  assert [module.cycles(unknown_trips=trips) for trips in (0, 1, 5)] == [7, 17, 57]
+
+
+@pytest.mark.parametrize(
+  "groups, chips",
+  [
+    ("{{0,2,4},{1,3,5}}", 3),
+    ("[4,2]<=[2,2,2]T(2,1,0)", 2),
+    ("mesh['a'=2,'b'=3] {'b'}", 3),
+    ("mesh['a'=2,'b'=2] {'a','b'}", 4),
+    ("mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}", 4),
+    ("mesh['a'=4,'b'=2] {'a':(2)2}", 2),
+  ],
+)
+def test_a_reduce_scatter_leaves_each_chip_of_a_group_its_part(groups, chips):
+  line = f"  %rs = f32[2]{{0}} reduce-scatter(%x), channel_id=1, replica_groups={groups}, to_apply=%add"
+  module = hlo.Module(f"ENTRY %main (x: f32[8]) -> f32[2] {{\n{line}\n}}\n")
+  assert module.exchanges() == {"reduce-scatter": Exchanges(1, 8 * chips)}
+
+
+def test_unknown_groups_are_an_error():
+  with pytest.raises(ValueError, match="unknown way"):
+    hlo.Module(
+      "ENTRY %m (x: f32[8]) -> f32[2] {\n  %r = f32[2]{0} reduce-scatter(%x), groups=x\n}\n"
+    ).exchanges()

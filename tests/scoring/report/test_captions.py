@@ -1,0 +1,62 @@
+import base64
+import dataclasses
+import gzip
+import json
+
+import pytest
+
+from xmcap.scoring.report import captions
+from xmcap.scoring.statistics import Statistics
+
+
+def _unpacked(code, places, systems):
+  return json.loads(gzip.decompress(base64.b64decode(captions.block(code, places, systems))))
+
+
+@pytest.fixture
+def places(ours):
+  """Image key -> its place."""
+  return {key: place for place, key in enumerate(captions.keys_of(ours))}
+
+
+def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
+  held = _unpacked("de", places, [ours, theirs])
+  assert held["images"] is None and len(held["rows"]) == 30
+  assert held["rows"][1] == [
+    ["Katze neben Haus neben Baum", "Katze neben Auto"],
+    ["katze neben haus neben baum", "katze neben auto"],
+    "Katze neben Haus", "katze neben haus", "Baum neben Auto neben Haus", "baum neben auto neben haus",
+  ]  # fmt: skip
+  scores = ours.statistics["de"].image_scores("cider_d")
+  assert [score / 1000 for score in held["scores"][0][1]] == pytest.approx(scores, abs=5e-4)
+
+
+def test_a_language_without_all_images_says_which(ours, places):
+  assert _unpacked("ar", places, [ours])["images"] == list(range(27))
+
+
+def test_what_a_second_system_lacks_is_null(ours, theirs, places):
+  keep = [i for i, key in enumerate(theirs.statistics["de"].keys) if key != "k01"][::-1]
+  keys = theirs.statistics["de"].keys
+  fewer = Statistics(
+    tuple(keys[i] for i in keep), {n: v[keep] for n, v in theirs.statistics["de"].values.items() if n != "exact"},
+    theirs.statistics["de"].num_references,
+  )  # fmt: skip
+  words = dataclasses.replace(
+    theirs.words["de"], hypotheses=tuple(theirs.words["de"].hypotheses[i] for i in keep)
+  )
+  other = dataclasses.replace(theirs, statistics={"de": fewer}, words={"de": words})
+  held = _unpacked("de", places, [ours, other])
+  assert held["rows"][1][4:] == [None, None] and held["scores"][1][1][1] is None
+  assert held["rows"][2][4:] == ["Auto neben Hund neben Baum", "auto neben hund neben baum"]
+  assert held["scores"][1][2] is None  # the metric that only the first was scored in
+  assert _unpacked("en", places, [ours, other])["rows"][0][4:] == [None, None]
+
+
+def test_words_that_were_not_kept_are_null(bare):
+  places = {key: place for place, key in enumerate(captions.keys_of(bare))}
+  assert _unpacked("en", places, [bare])["rows"][0][1::2] == [None, None]
+
+
+def test_percentages_keep_the_digits_that_are_shown():
+  assert [captions.scale(name) for name in ("cider", "exact", "chrf")] == [1000, 1000, 10]

@@ -1,0 +1,128 @@
+"""The questions of a dry run that compute: one training step, and the evaluators on a few pictures."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from xmcap.errors import XmcapError
+from xmcap.training import sharding
+from xmcap.training.metrics import summarise
+from xmcap.training.optimizer import Optimizer
+from xmcap.training.state import StatePlan
+from xmcap.training.step import TrainState, make_train_step
+
+Batch = Mapping[str, np.ndarray]
+
+_GRADIENT = "grad_norm/"
+
+
+def shapes(objective: Any, stream: Any) -> Batch:
+  """A batch with the right shapes to make parameters for; the stream is read only if none can be made up."""
+  return batch(objective, None if _has_pictures(objective) else stream, 1)
+
+
+def batch(objective: Any, stream: Any, pictures: int) -> Batch:
+  """Numeric arrays of a batch of so many pictures, of the stream, or made up if it is None.
+
+  Raises:
+    XmcapError: none of the first pictures has a caption, or no batch can be made up for this objective.
+  """
+  if stream is None:
+    if not _has_pictures(objective):
+      raise XmcapError(f"{type(objective).__name__} needs a batch of its stream, which cannot be read")
+    return _made_up(objective.module, pictures)
+  small = stream.resized(pictures) if hasattr(stream, "resized") else stream
+  for step in range(16):
+    arrays = {name: np.asarray(array)[:pictures] for name, array in small.batch(step).items()}
+    arrays = {name: array for name, array in arrays.items() if array.dtype.kind in "biuf"}
+    if np.any(arrays.get("target_weights", 1)):
+      return arrays
+  raise XmcapError("none of the first pictures has a caption in the languages of the mixture")
+
+
+def take_step(
+  objective: Any,
+  optimizer: Optimizer,
+  plan: StatePlan,
+  state: TrainState | None,
+  arrays: Batch,
+  total_steps: int,
+  seed: int,
+  rng_impl: str | None,
+) -> tuple[str, TrainState]:
+  """Compiles the run's step for a small batch and takes it.
+
+  Args:
+    objective, optimizer, total_steps, seed, rng_impl: of the run.
+    plan: of its state.
+    state: to begin with, and given away; None: a fresh one.
+    arrays: of `batch`.
+
+  Raises:
+    XmcapError: loss or gradient is not finite, or a part that is trained gets no gradient.
+  """
+  origin = " (of fresh parameters)" if state is None else ""
+  state = plan.create() if state is None else state
+  step = make_train_step(
+    objective, optimizer, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
+  )
+  with sharding.use(plan.mesh, plan.rules):
+    state, metrics = plan.jit(step)(state, sharding.put_batch(arrays, plan.mesh))
+  metrics = jax.device_get(metrics)
+  loss = float(metrics["loss"])
+  if not np.isfinite(loss):
+    raise XmcapError(f"the loss of the first step is {loss}: check the weights, and train in float32")
+  norms = {name.removeprefix(_GRADIENT): norm for name, norm in metrics.items() if name.startswith(_GRADIENT)}
+  for part, norm in norms.items():
+    if not np.isfinite(norm):
+      raise XmcapError(
+        f"the gradient of {part} is {norm} in the first step: check the weights, and train in float32"
+      )
+    if norm == 0:
+      raise XmcapError(f"the gradient of {part} is {norm} in the first step, so {part} would not learn")
+  pictures = len(next(iter(arrays.values())))
+  plural = "" if pictures == 1 else "s"
+  return f"loss {loss:.4f} on {pictures} picture{plural}; gradients in {', '.join(norms)}{origin}", state
+
+
+def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tuple[str, dict[str, float]]:
+  """Runs an evaluator on a few pictures: (a text, metric -> value).
+
+  Raises:
+    XmcapError: it measured nothing, or a value that is no number.
+  """
+  if not hasattr(evaluator, "small"):
+    return "not run: it has no method small(pictures)", {}
+  groups = sharding.axis_size(plan.mesh, sharding.BATCH_AXES)
+  small = evaluator.small(-(-pictures // groups) * groups)
+  with sharding.use(plan.mesh, plan.rules):
+    rows = list(small.run(params, 0))
+  if not rows:
+    raise XmcapError("it measured nothing: check its split")
+  for language, name, value in rows:
+    if not np.isfinite(value):
+      raise XmcapError(f"{name}{f' of {language}' if language else ''} is {value}")
+  found = summarise(rows)
+  return "  ".join(f"{name} {value:.4f}" for name, value in found.items()), found
+
+
+def _has_pictures(objective: Any) -> bool:
+  return hasattr(getattr(objective, "module", None), "vit")
+
+
+def _made_up(module: Any, pictures: int) -> Batch:
+  random = np.random.default_rng(0)
+  side = module.vit.image_size
+  image = random.integers(0, 256, (pictures, side, side, 3), np.uint8)
+  if not hasattr(module, "t5"):
+    return {"image": image, "tags": np.ones((pictures, module.num_slots), np.int32)}
+  tokens = random.integers(1, module.t5.vocab_size, (pictures, 1, 12), np.int32)
+  targets = tokens[..., 2:]
+  return {
+    "image": image,
+    "prompt_tokens": tokens[..., :2],
+    "target_tokens": targets,
+    "target_weights": np.ones(targets.shape, np.float32),
+  }

@@ -1,0 +1,110 @@
+"""The state that a run would begin with, made as the run makes it; nothing of the run's folder is changed."""
+
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from etils import epath
+
+from xmcap.data import vocabulary as vocabulary_lib
+from xmcap.data.vocabulary import ROW_MULTIPLE
+from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import model_dir
+from xmcap.training.checkpoints import start
+from xmcap.training.checkpoints.read import CheckpointDamaged, checkpoints_dir, first_readable, flat, restore
+from xmcap.training.checkpoints.settings import Settings
+from xmcap.training.checkpoints.weights import open_weights
+from xmcap.training.state import StatePlan
+from xmcap.training.step import TrainState
+
+_TEXT_PARTS = ("token_embedder", "encoder", "decoder")
+
+
+class ReadOnlyCheckpoints:
+  """The checkpoints of a run as `start.starting_state` asks for them; a damaged one is not moved aside.
+
+  Args:
+    run_dir: of the run; need not exist.
+    settings: of the run; None if its data are not there.
+    from_scratch: whether damaged ones may be given up.
+  """
+
+  def __init__(self, run_dir: str, settings: Settings | None, from_scratch: bool):
+    self.directory = checkpoints_dir(run_dir)
+    self.settings = settings
+    self._from_scratch = from_scratch
+
+  def begun(self) -> bool:
+    return self.directory.exists() and any(folder.name.isdigit() for folder in self.directory.iterdir())
+
+  def restore_latest(
+    self, target: TrainState, other_data: bool, say: Callable[[str], None]
+  ) -> TrainState | None:
+    if not self.begun():
+      return None
+
+    def read(path: epath.Path) -> TrainState:
+      return restore(path, target, self.settings, other_data, say)
+
+    try:
+      return first_readable(self.directory, read)[1]
+    except CheckpointDamaged:
+      if not self._from_scratch:
+        raise
+      return None
+
+
+def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: Any) -> tuple[str, TrainState]:
+  """(Where the state comes from, the state); every parameter of it is finite.
+
+  Args:
+    plan: of the state.
+    own: the run's checkpoints.
+    vocabulary: of the run; None if it is not known.
+    begins: further arguments of `start.starting_state`.
+
+  Raises:
+    UsageError: a checkpoint is not there, or is of a model with another vocabulary.
+    XmcapError: a name or a shape does not fit, or a parameter holds NaN or infinity.
+  """
+  if vocabulary is not None and not own.begun():
+    pretrained = begins["pretrained"] or begins["initial_checkpoint"] or ()
+    _check_same_vocabulary([pretrained] if isinstance(pretrained, str) else pretrained, vocabulary)
+  state, origin = start.starting_state(own, plan.create, plan.target, **begins)
+  finite = jax.jit(lambda params: jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), params))(
+    state.params
+  )
+  bad = [path for path, good in flat(jax.device_get(finite)).items() if not good]
+  if bad:
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    raise XmcapError(f"{origin}: {bad[0]}{more} holds NaN or infinity: take weights from before that")
+  return origin, state
+
+
+def _check_same_vocabulary(pretrained: Sequence[Any], vocabulary: Any) -> None:
+  """Text weights must belong to this vocabulary: a run's folder holds its own, else the rows must be as many."""
+  for item in pretrained:
+    given, prefix = (item, "") if isinstance(item, str | os.PathLike) else item
+    if prefix and prefix.split("/")[0] not in _TEXT_PARTS:
+      continue
+    folder = pathlib.Path(given)
+    # A run's folder, its `checkpoints`, or one of these.
+    above = (folder, *folder.absolute().parents[:2])
+    other = next(
+      (path / model_dir.VOCABULARY for path in above if (path / model_dir.VOCABULARY).is_file()), None
+    )
+    if other is not None:
+      if other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
+        raise UsageError(
+          f"{given}: was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={other}"
+        )
+      continue
+    embedding = open_weights(given).tensors.get("token_embedder/embedding")
+    if embedding is not None and embedding.shape[0] - vocabulary.size >= ROW_MULTIPLE:
+      raise UsageError(
+        f"{given}: its embedding has {embedding.shape[0]:,} rows, and {vocabulary.path} {vocabulary.size:,} pieces: "
+        "give the vocabulary of these weights, --gin.VOCABULARY=PATH"
+      )

@@ -1,0 +1,88 @@
+"""Puts parameters where an evaluation computes: on the mesh of its training run, or on the available devices."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from flax.linen import partitioning as nn_partitioning
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from xmcap.training import sharding
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardedParams:
+  """Parameters on the mesh that an evaluation computes on.
+
+  Attributes:
+    params: arrays on `mesh`.
+    mesh: its devices share the pictures.
+    rules: axis rules for the computation; None: the training run has set its own.
+  """
+
+  params: Any
+  mesh: Mesh
+  rules: sharding.Rules | None
+
+  def computing(self) -> contextlib.AbstractContextManager:
+    """The context to call programs in."""
+    return contextlib.nullcontext() if self.rules is None else sharding.use(self.mesh, self.rules)
+
+  @property
+  def groups(self) -> int:
+    """How many devices, or groups of them along `model`, share a batch, which this number must divide."""
+    return sharding.axis_size(self.mesh, sharding.BATCH_AXES)
+
+  @property
+  def replicated(self) -> NamedSharding:
+    """The sharding of an array that is whole on every device."""
+    return NamedSharding(self.mesh, PartitionSpec())
+
+
+def for_evaluation(params: Any, devices: Sequence[jax.Device]) -> ShardedParams:
+  """Leaves the parameters of a training run on their mesh, and puts others whole on every one of `devices`."""
+  for leaf in jax.tree.leaves(params):
+    given = getattr(leaf, "sharding", None)
+    if isinstance(given, NamedSharding) and given.mesh.axis_names == sharding.MESH_AXES:
+      return ShardedParams(params, given.mesh, None)
+  # The mesh of the run may need more devices than there are now.
+  partitioning = sharding.Partitioning(data=-1, fsdp=1, model=1, fsdp_limit=None)
+  mesh = partitioning.mesh(devices)
+  params = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
+  return ShardedParams(params, mesh, partitioning.logical_rules())
+
+
+def for_decoding(
+  params: Any, devices: Sequence[jax.Device], cast: Callable[[Any], Any] = lambda params: params
+) -> ShardedParams:
+  """Gathers parameters once, so that the loop over tokens need not gather them again for each token.
+
+  They are gathered over `data` and `fsdp`, and stay sharded over `model`. The devices hold this copy beside the run's
+  parameters until it is freed. `cast` to the dtypes of decoding comes first, as bfloat16 halves what is sent and kept.
+  """
+  sharded = for_evaluation(params, devices)
+  params = sharded.params
+  rules = sharded.rules if sharded.rules is not None else nn_partitioning.get_axis_rules()
+  gathered = jax.tree.map(
+    lambda leaf: NamedSharding(
+      leaf.sharding.mesh, PartitionSpec(*map(_without_batch_axes, leaf.sharding.spec))
+    ),
+    params,
+  )
+  if _dtypes(jax.eval_shape(cast, params)) != _dtypes(params):
+    params = jax.jit(cast)(params)
+  rules = tuple((axis, axes if axis == "batch" else _without_batch_axes(axes)) for axis, axes in rules)
+  return ShardedParams(jax.device_put(params, gathered), sharded.mesh, rules)
+
+
+def _without_batch_axes(axes: str | Sequence[str] | None) -> Any:
+  """The mesh axes of one dimension, without those that the pictures are sharded over."""
+  axes = (axes,) if isinstance(axes, str) else axes or ()
+  left = tuple(axis for axis in axes if axis not in sharding.BATCH_AXES)
+  return left[0] if len(left) == 1 else left or None
+
+
+def _dtypes(tree: Any) -> list[Any]:
+  return [leaf.dtype for leaf in jax.tree.leaves(tree)]

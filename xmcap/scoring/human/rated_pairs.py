@@ -1,0 +1,277 @@
+"""Pairs of systems: what people said of a pair against what a metric said of it.
+
+Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.4 and Table 6. The order of the two systems of a
+pair is arbitrary, so each pair counts in both directions: once as given and once with both signs turned. That doubles
+the number of points and makes a correlation independent of the order.
+"""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files, published
+from xmcap.scoring.human import correlation, fields
+from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
+from xmcap.scoring.result import read_rows, read_signature
+from xmcap.scoring.signature import shortened
+
+ALL = "ALL"
+"""The group that holds all pairs."""
+
+_COLUMNS = ("m1", "m2", "lang", "delta_sxs")
+_PREFIX = "delta_"
+_PUBLISHED = {"EXT": "xm3600_table7_ext_sxs", "CORE": "xm3600_table5_core_sxs"}
+
+
+@dataclasses.dataclass(frozen=True)
+class RatedPair:
+  """Two systems compared in one language. All differences have the same sign: m1 - m2, or all m2 - m1.
+
+  Attributes:
+    delta_sxs: wins less losses in per cent of the images, in [-100, 100].
+    deltas: name of the difference, such as `cider_xm3600` -> difference of the metric.
+    group: what it is reported with, such as `CORE`.
+  """
+
+  m1: str
+  m2: str
+  language: str
+  delta_sxs: float
+  deltas: Mapping[str, float]
+  group: str = ALL
+
+
+@dataclasses.dataclass(frozen=True)
+class DeltaCorrelations(Findings):
+  """Correlations of delta SxS with differences of metrics, as in Table 6 of the XM3600 paper.
+
+  Attributes:
+    points: group -> number of points, two a pair; `ALL` first if there is more than one group.
+    cells: (group, name of the coefficient, name of the difference) -> coefficient.
+    published: as `cells`, the values as printed; empty unless the pairs are the paper's.
+  """
+
+  points: dict[str, int]
+  cells: dict[tuple[str, str, str], correlation.Correlation]
+  published: dict[tuple[str, str, str], str]
+  resamples: int
+  seed: int
+  stem = "correlations"
+
+  def differing(self) -> list[str]:
+    """Returns the cells whose printed digits differ from the published ones, in words."""
+    return [
+      f"{correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {printed}"
+      for (group, name, delta), printed in self.published.items()
+      if (computed := _two_digits(self.cells[group, name, delta].value)) != printed
+    ]
+
+  def sheets(self) -> list[Sheet]:
+    """Returns one sheet: a row a coefficient and group; for each difference value, interval, published value."""
+    columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
+    for delta in dict.fromkeys(delta for _, _, delta in self.cells):
+      columns += [SheetColumn(delta, format=".2f")]
+      columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ("low", "high") if self.resamples]
+      columns += [SheetColumn(f"{delta}_published", "paper")] if self.published else []
+    rows: dict[tuple[str, str], list[Cell]] = {}
+    for (group, name, delta), cell in self.cells.items():
+      row = rows.setdefault((group, name), [correlation.COEFFICIENTS[name], group, self.points[group]])
+      row += [cell.value, cell.low, cell.high] if self.resamples else [cell.value]
+      row += [self.published.get((group, name, delta))] if self.published else []
+    title = "Correlation of delta SxS with differences of metrics (each comparison in both directions)"
+    return [Sheet("correlations", title, columns, list(rows.values()))]
+
+  def as_json(self) -> dict[str, Any]:
+    """Returns groups, points, cells, published values and notes."""
+    value: dict[str, Any] = {
+      "n": self.points,
+      "correlations": _nested({key: cell.as_json() for key, cell in self.cells.items()}),
+      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": 0.95},
+      "notes": self.notes,
+    }
+    if self.published:
+      value |= {"published": _nested(self.published), "differing": self.differing()}
+    return value
+
+  @property
+  def notes(self) -> list[str]:
+    """What a reader should know."""
+    notes = []
+    if self.resamples:
+      notes.append(
+        f"low, high: 95% bootstrap interval, {self.resamples:,} resamples of the comparisons, seed {self.seed}"
+      )
+    undefined = [
+      f"{name} {group} {delta}" for (group, name, delta), cell in self.cells.items() if cell.value is None
+    ]
+    if undefined:
+      notes.append(
+        f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
+        f"{', '.join(undefined[:3])}{', ...' if len(undefined) > 3 else ''}"
+      )
+    left_out = sum(cell.undefined for cell in self.cells.values())
+    if left_out:
+      notes.append(f"{left_out:,} resamples over all cells had no coefficient; intervals are of the others")
+    if self.published:
+      differing = self.differing()
+      notes.append(
+        f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {len(self.cells) - len(differing)} of {len(self.cells)} "
+        "cells agree to the printed digit"
+      )
+      notes += [f"differs: {cell}" for cell in differing]
+    return notes
+
+
+def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
+  """Reads pairs from CSV files with the columns m1, m2, lang, delta_sxs and one or more `delta_NAME`.
+
+  Raises:
+    UsageError: a file has no pair, an unknown language, a system against itself, a wrong number, a pair that came
+      before in whatever order of its systems, or other differences than the file before.
+  """
+  pairs: list[RatedPair] = []
+  seen: dict[tuple[str, ...], str] = {}
+  names: list[str] = []
+  for group, path in groups.items():
+    if group == ALL and len(groups) > 1:
+      raise UsageError(f"--comparisons={ALL}={path}: '{ALL}' stands for all groups; give it another name")
+    columns, rows = fields.read_csv(path, _COLUMNS)
+    given = _deltas(columns)
+    if not given:
+      raise UsageError(f"{path}, line 1: no difference of a metric; add a column such as delta_cider_xm3600")
+    if names and set(given) != set(names):
+      raise UsageError(
+        f"{path}, line 1: differences {', '.join(given)} where the file before has {', '.join(names)}; give all "
+        "files the same"
+      )
+    names = names or given
+    if not rows:
+      raise UsageError(f"{path}: no comparison below the header; add some")
+    for line, row in rows:
+      where = f"{path}, line {line}"
+      pair = _pair(row, names, group, where)
+      key = (*sorted((pair.m1, pair.m2)), pair.language)
+      if key in seen:
+        raise UsageError(
+          f"{where}: '{files.shown(pair.m1)}' and '{files.shown(pair.m2)}' in {pair.language} were compared before "
+          f"({seen[key]}); keep one"
+        )
+      seen[key] = where
+      pairs.append(pair)
+  return pairs
+
+
+def read_published() -> list[RatedPair]:
+  """Returns the pairs of Tables 5 (group `CORE`) and 7 (`EXT`) of the XM3600 paper."""
+  return [
+    _pair(row, _deltas(row), group, name)
+    for group, name in _PUBLISHED.items()
+    for row in published.read(name)
+  ]
+
+
+def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[str, dict[str, float]]:
+  """Returns system -> language -> score of one metric, out of the `table.json` that `xmcap score` wrote.
+
+  Raises:
+    UsageError: a file is no table of scores, a language lacks the metric, or the signatures differ in a way that
+      matters for it.
+  """
+  paths = {name: pathlib.Path(folder, "table.json") for name, folder in folders.items()}
+  scores: dict[str, dict[str, float]] = {name: {} for name in paths}
+  for name, path in paths.items():
+    for language, row in read_rows(path).items():
+      if metric not in row:
+        raise UsageError(
+          f"{path}: '{language}' has no '{files.shown(metric)}'; name another --metric or score again"
+        )
+      scores[name][language] = row[metric]
+  signatures = {name: read_signature(path) for name, path in paths.items()}
+  for (first, one), (name, other) in itertools.pairwise(signatures.items()):
+    differences = one.differences(other, (metric,))
+    if differences:
+      raise UsageError(
+        f"the scores of '{files.shown(first)}' and '{files.shown(name)}' cannot be held against each other, their "
+        f"signatures differ in {'; '.join(shortened(differences))}: score both with the same references and options"
+      )
+  return scores
+
+
+def correlate(
+  pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0, paper: bool = False
+) -> DeltaCorrelations:
+  """Correlates delta SxS with each difference, for each group and for all.
+
+  Intervals hold 95% of the resamples of the pairs (0: no intervals); both directions of one are drawn together. With
+  `paper` the values of the paper's Table 6 stand beside the computed ones.
+  """
+  names = dict.fromkeys(pair.group for pair in pairs)
+  groups = {ALL: list(pairs)} if len(names) > 1 else {}
+  groups |= {name: [pair for pair in pairs if pair.group == name] for name in names}
+  cells = {}
+  for group, members in groups.items():
+    by_delta = {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
+    cells |= {
+      (group, name, delta): by_delta[delta][name] for name in correlation.COEFFICIENTS for delta in by_delta
+    }
+  points = {group: 2 * len(members) for group, members in groups.items()}
+  return DeltaCorrelations(points, cells, _published_cells() if paper else {}, resamples, seed)
+
+
+def _correlations(
+  pairs: Sequence[RatedPair], delta: str, resamples: int, seed: int
+) -> dict[str, correlation.Correlation]:
+  if len(pairs) < 2:
+    # The two directions of one pair alone would always give 1 or -1.
+    return dict.fromkeys(correlation.COEFFICIENTS, correlation.Correlation(None))
+  directions = np.arange(2 * len(pairs)).reshape(2, len(pairs)).T
+  differences = _both_directions([pair.deltas[delta] for pair in pairs])
+  preferences = _both_directions([pair.delta_sxs for pair in pairs])
+  return correlation.correlate(differences, preferences, directions, resamples, seed)
+
+
+def _both_directions(deltas: Sequence[float]) -> np.ndarray:
+  # `0.0 -`: turned round, no difference must stay equal to no difference in the ranks.
+  return np.concatenate([np.asarray(deltas), 0.0 - np.asarray(deltas)])
+
+
+def _deltas(columns: Sequence[str] | Mapping[str, str]) -> list[str]:
+  return [column for column in columns if column.startswith(_PREFIX) and column not in _COLUMNS]
+
+
+def _pair(row: Mapping[str, str], deltas: Sequence[str], group: str, where: str) -> RatedPair:
+  m1, m2, language = (fields.text(row, name, where).strip() for name in ("m1", "m2", "lang"))
+  if m1 == m2:
+    raise UsageError(f"{where}: '{files.shown(m1)}' is compared with itself; name two systems")
+  files.check_language(language, where)
+  sxs = fields.written_number(row, "delta_sxs", where)
+  if abs(sxs) > 100:
+    raise UsageError(f"{where}: 'delta_sxs' is {sxs:g}; it is in per cent, from -100 to 100")
+  values = {name.removeprefix(_PREFIX): fields.written_number(row, name, where) for name in deltas}
+  return RatedPair(m1, m2, language, sxs, values, group)
+
+
+def _published_cells() -> dict[tuple[str, str, str], str]:
+  return {
+    (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
+    for row in published.read("xm3600_table6_correlations")
+    for split in ("xm600", "xm3600", "coco_dev")
+  }
+
+
+def _nested(cells: Mapping[tuple[str, str, str], Any]) -> dict[str, dict[str, dict[str, Any]]]:
+  """Returns group -> coefficient -> difference -> cell."""
+  nested: dict[str, dict[str, dict[str, Any]]] = {}
+  for (group, name, delta), cell in cells.items():
+    nested.setdefault(group, {}).setdefault(name, {})[delta] = cell
+  return nested
+
+
+def _two_digits(value: float | None) -> str:
+  return SheetColumn("", format=".2f").show(value)

@@ -1,0 +1,163 @@
+"""The browser of all captions: its controls, and the data that scripts need.
+
+The captions of a language are a compressed block, so that a browser unpacks only what is looked at.
+"""
+
+import base64
+import gzip
+import json
+import string
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from xmcap import languages
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.report import elements
+from xmcap.scoring.report.heat_map import region_name
+from xmcap.scoring.report.pictures import ReportPictures
+from xmcap.scoring.result import Result
+
+_PAGE_SIZE = 24  # cards
+_LEVEL = 3  # of gzip: a third of the time of level 6 for a sixth more bytes
+_WORDS = '<label class="check"><input type="checkbox" name="words"> as words</label>'
+_PAGER = (
+  '<button type="button" data-step="-1">Previous</button>'
+  '<label>Page <input type="number" name="page" min="1" value="1" inputmode="numeric"></label>'
+  '<span class="pages"></span><button type="button" data-step="1">Next</button>'
+)
+
+
+def keys_of(result: Result) -> list[str]:
+  """Returns the keys of the images that were scored in some language, in the order of the references."""
+  scored = {key for of_language in result.statistics.values() for key in of_language.keys}
+  return [key for key in result.references if key in scored]
+
+
+def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures) -> str:
+  """Returns the section, without the captions themselves: those are `blocks`.
+
+  The first system says which images and languages there are.
+  """
+  first = next(iter(systems.values()))
+  table = first.table
+  codes = sorted(table.rows, key=lambda code: languages.get(code).english_name)
+  orders = [("file", "order of the file"), ("worst", "lowest score first"), ("best", "highest score first")]
+  for i, name in enumerate(list(systems)[1:], 1):
+    orders += [
+      (f"differ-{i}", f"largest difference to {name}"),
+      (f"ahead-{i}", f"most above {name}"),
+      (f"behind-{i}", f"most below {name}"),
+    ]
+  scored_by = [(str(i), metrics_lib.METRICS[name].heading) for i, name in enumerate(table.metrics)]
+  locales = _locales(first, keys)
+  regions = [(locale, f"{region_name(locale)} ({locale})") for locale in sorted(filter(None, set(locales)))]
+  body = string.Template(elements.resource("captions.html")).substitute(
+    languages=elements.options(
+      [(code, f"{languages.get(code).english_name} ({code})") for code in codes],
+      "en" if "en" in table.rows else next(iter(table.rows)),
+    ),
+    orders=elements.options(orders, "file"),
+    metrics=elements.options(scored_by, str(table.metrics.index(table.primary))),
+    hide_metrics="" if len(table.metrics) > 1 else " hidden",
+    regions=elements.options(regions, ""),
+    hide_regions="" if regions else " hidden",
+    words=_WORDS if any(result.words for result in systems.values()) else "",
+    pager=_PAGER,
+    compare=" compare" if len(systems) > 1 else "",
+  )
+  heading = metrics_lib.METRICS[table.primary].heading
+  note = f"All images that were scored, with the {heading} of each. {elements.escape(pictures.note)}".strip()
+  data = {
+    "pageSize": _PAGE_SIZE,
+    "systems": list(systems),
+    "metrics": [
+      {
+        "name": name,
+        "heading": metrics_lib.METRICS[name].heading,
+        "percent": metrics_lib.METRICS[name].percent,
+        "decimals": elements.decimals(name),
+        "scale": scale(name),
+      }
+      for name in table.metrics
+    ],
+    "languages": {
+      code: {"name": language.english_name, "native": language.native_name, "direction": language.direction}
+      for code, language in ((code, languages.get(code)) for code in table.rows)
+    },
+    "keys": list(keys),
+    "regions": [{"code": locale, "name": region_name(locale)} for locale, _ in regions],
+    "regionOf": _places(locales, [locale for locale, _ in regions]),
+    "pictures": pictures.data,
+  }
+  return elements.section("captions", "Captions", body, note) + elements.script_json("report-data", data)
+
+
+def blocks(systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures) -> Iterator[str]:
+  """Yields the captions, a `<script>` a language, and then the embedded pictures."""
+  places = {key: place for place, key in enumerate(keys)}
+  results = list(systems.values())
+  for code in results[0].table.rows:
+    kind = "application/octet-stream;base64"
+    yield elements.tag("script", block(code, places, results), type=kind, id=f"captions-{code}") + "\n"
+  for place, content in enumerate(pictures.blocks):
+    yield elements.tag("script", content, type="text/plain", id=f"pictures-{place}") + "\n"
+
+
+def scale(metric: str) -> int:
+  """Returns what the score of an image is multiplied with before it is rounded: as many digits as are shown."""
+  return 10 ** (elements.decimals(metric) + 2 * metrics_lib.METRICS[metric].percent)
+
+
+def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> str:
+  """Returns the captions of a language: base64 of gzip of JSON.
+
+  The JSON is an object of
+    images: the place of each of I images among all of the report's; null where they are all, in order.
+    rows: for each image: the references; their words; then for each system its caption and the caption's words.
+      Words are null where they were not kept, and a system's two are null where it has no caption.
+      What is alike stands side by side, which is what makes it small.
+    scores: for each system and each metric of the first: I integers, see `scale`; null without a caption.
+  """
+  first = systems[0]
+  keys = first.statistics[code].keys
+  images = [places[key] for key in keys]
+  words = first.words[code].references if code in first.words else [None] * len(keys)
+  columns: list[Sequence] = [[first.references[key][code] for key in keys], words]
+  scores = []
+  for system in systems:
+    scored = system.statistics.get(code)
+    order = _places(keys, () if scored is None else scored.keys)
+    words = system.words[code].hypotheses if code in system.words else None
+    columns.append(
+      [system.predictions[key][code] if i >= 0 else None for key, i in zip(keys, order, strict=True)]
+    )
+    columns.append([None if words is None or i < 0 else words[i] for i in order])
+    scores.append([_scores(scored, metric, order) for metric in first.table.metrics])
+  value = {
+    "images": None if images == list(range(len(places))) else images,
+    "rows": list(zip(*columns, strict=True)),
+    "scores": scores,
+  }
+  text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), check_circular=False)
+  packed = gzip.compress(text.encode("utf-8", "replace"), _LEVEL, mtime=0)
+  return base64.b64encode(packed).decode("ascii")
+
+
+def _scores(scored, metric: str, order: Sequence[int]) -> list[int | None] | None:
+  if scored is None or metric not in scored.values:
+    return None
+  scores = np.rint(scored.image_scores(metric) * scale(metric)).astype(np.int64).tolist()
+  return [scores[i] if i >= 0 else None for i in order]
+
+
+def _locales(result: Result, keys: Sequence[str]) -> list[str]:
+  """Returns the `image/locale` of each image, "" where it is not known."""
+  locales = getattr(result.references, "locales", {})
+  return [locales.get(key, "") for key in keys]
+
+
+def _places(wanted: Sequence[str], among: Sequence[str]) -> list[int]:
+  """Returns the place of each text among others; -1 where it is not there."""
+  place = {text: i for i, text in enumerate(among)}
+  return [place.get(text, -1) for text in wanted]

@@ -1,0 +1,100 @@
+"""The metrics' sufficient statistics, image by image; tables aggregate them, and resampling resamples them."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from xmcap.scoring import metrics, tables
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+  """The statistics of one language.
+
+  Attributes:
+    keys: the keys of the images, I of them, in the order of the references.
+    values: metric -> float64 [I, k], what the metric aggregates.
+    num_references: how many reference captions the images have in all.
+  """
+
+  keys: tuple[str, ...]
+  values: dict[str, np.ndarray]
+  num_references: int = 0
+
+  def row(self) -> dict[str, float]:
+    """Returns the language's row of the table: numbers of images and references, the score in each metric."""
+    count = np.float64(len(self.keys))
+    scores = {
+      name: float(metrics.METRICS[name].aggregate(_exact_sums(values), count))
+      for name, values in self.values.items()
+    }
+    return {"images": len(self.keys), "references": self.num_references, **scores}
+
+  def image_scores(self, metric: str) -> np.ndarray:
+    """Returns float64 [I], the score of each image."""
+    return metrics.METRICS[metric].image_scores(self.values[metric])
+
+  @functools.cached_property
+  def columns(self) -> np.ndarray:
+    """float64 [I, 1 + sum of k]: a one, then the statistics of each metric; its sums over images give their scores."""
+    return np.hstack([np.ones((len(self.keys), 1)), *self.values.values()])
+
+  def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns metric -> float64 [...], the scores of sets of images; NaN of a set without images.
+
+    Args:
+      sums: float64 [..., 1 + sum of k], `columns` summed over the images of each set.
+    """
+    count, first, scores = sums[..., 0], 1, {}
+    empty = count == 0
+    for name, values in self.values.items():
+      of_metric = sums[..., first : first + values.shape[1]]
+      score = metrics.METRICS[name].aggregate(of_metric, np.where(empty, 1.0, count))
+      scores[name] = np.where(empty, np.nan, score)
+      first += values.shape[1]
+    return scores
+
+
+def _exact_sums(values: np.ndarray) -> np.ndarray:
+  """Returns float64 [k], the sums of [I, k] rounded once: the order of the images does not matter."""
+  return np.array([math.fsum(column) for column in values.T.tolist()])
+
+
+def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[tuple[str, ...], np.ndarray]:
+  """Returns the sorted keys of all images, and `Statistics.columns` of all languages side by side.
+
+  The second is float64 [images, sum of columns], with zeros where a language lacks the image.
+  """
+  keys = tuple(sorted({key for of_language in statistics.values() for key in of_language.keys}))
+  row = {key: i for i, key in enumerate(keys)}
+  parts = []
+  for of_language in statistics.values():
+    part = np.zeros((len(keys), of_language.columns.shape[1]))
+    part[[row[key] for key in of_language.keys]] = of_language.columns
+    parts.append(part)
+  return keys, np.hstack(parts)
+
+
+def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+  """Returns the scores of S sets of images in all languages, and their means.
+
+  Args:
+    statistics: as given to `joint_columns`.
+    sums: float64 [S, sum of columns], the joint columns summed over the images of each set.
+
+  Returns:
+    Language code or mean -> metric -> float64 [S]; NaN where a set holds no image of a language.
+  """
+  scores, first = {}, 0
+  for code, of_language in statistics.items():
+    width = of_language.columns.shape[1]
+    scores[code] = of_language.scores(sums[:, first : first + width])
+    first += width
+  for name, codes in tables.mean_groups(statistics).items():
+    scores[name] = {
+      metric: sum(scores[code][metric] for code in codes) / len(codes) for metric in scores[codes[0]]
+    }
+  return scores
