@@ -22,8 +22,7 @@ from xmcap_train_step import Text  # noqa: E402
 
 from xmcap.models.t5 import T5Config  # noqa: E402
 from xmcap.models.vit import ViTConfig  # noqa: E402
-from xmcap.planning import hlo, program  # noqa: E402
-from xmcap.planning.step import costs  # noqa: E402
+from xmcap.planning import hlo  # noqa: E402
 from xmcap.training import sharding  # noqa: E402
 from xmcap.training.objectives import CaptionObjective  # noqa: E402
 from xmcap.training.optimizer import Optimizer  # noqa: E402
@@ -99,21 +98,20 @@ def line(mesh: str, devices, arguments) -> tuple[str, ...]:
   with sharding.use(placed, rules):
     compiled = plan.jit(step).lower(plan.target, batch).compile()
   seconds = time.monotonic() - began
-  read = program.read(hlo.Module(compiled.as_text()))
-  flops, accessed = costs(compiled, read)
+  module, counted = hlo.Module(compiled.as_text()), compiled.cost_analysis()
   memory = compiled.memory_analysis()
   peak = memory.argument_size_in_bytes + memory.temp_size_in_bytes
   exchanges = ", ".join(
-    f"{count} {kind} of {size / 1e9:.2f} GB"
-    for kind, (count, size) in program.by_kind(read.collectives).items()
+    f"{one.count} {kind} of {one.size / 1e9:.2f} GB" for kind, one in module.exchanges().items()
   )
   name = f"xmcap, data {data} x fsdp {fsdp} x model {model}"
+  flops, accessed, cycles = counted["flops"], counted["bytes accessed"], module.cycles()
   print(
-    f"{name:34} {flops / 1e12:7.3f} {accessed / 1e9:7.1f} {peak / 1e9:11.2f} {read.cycles / 1e6:9.1f}"
-    f"   {exchanges}; compiled in {seconds:.0f} s",
+    f"{name:34} {flops / 1e12:7.3f} {accessed / 1e9:7.1f} {peak / 1e9:11.2f} "
+    f"{cycles / 1e6:9.1f}   {exchanges}; compiled in {seconds:.0f} s",
     flush=True,
   )
-  return _row(name, flops, accessed, peak, f"{read.cycles / 1e6:.1f}")
+  return _row(name, flops, accessed, peak, f"{cycles / 1e6:.1f}")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,9 @@ def die_while_sending(_):
   threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
   return b"x" * (64 << 20)
 
+def apply(function, argument):
+  return function(argument)
+
 def leave(status):
   os._exit(status)
 
@@ -60,7 +63,8 @@ def start(method, count=2):
 def answer(function, argument):
   workers = start("fork", 1)
   try:
-    return workers[0].call(processes.pack(function, argument)).result()
+    workers[0].send(function, argument)
+    return workers[0].receive()
   except Exception as error:
     print(type(error).__name__, error)
 
@@ -90,8 +94,8 @@ def test_busy_workers_end_with_their_parent(tmp_path, method, number, call):
     _program(
       tmp_path,
       f"workers = start('{method}')",
-      f"calls = [worker.call(processes.pack({call}, 0)) for worker in workers]",
-      "calls[0].result()",
+      f"for worker in workers: worker.send({call}, 0)",
+      "workers[0].receive()",
     )
   )
   pids = [int(process.stdout.readline()) for _ in range(2)]
@@ -133,25 +137,28 @@ def test_what_a_worker_ended_with_is_told(tmp_path, call, message):
 
 
 def test_a_worker_that_died_while_it_sent_its_result_is_not_waited_for(tmp_path):
-  lines = "worker = start('fork', 1)[0]", "call = worker.call(processes.pack(die_while_sending, 0))"
+  lines = "worker = start('fork', 1)[0]", "worker.send(die_while_sending, 0)"
   said = _said(
-    tmp_path, *lines, "time.sleep(1)", "try: call.result()", "except processes.Killed: print('killed')"
+    tmp_path, *lines, "time.sleep(1)", "try: worker.receive()", "except processes.Killed: print('killed')"
   )
   assert said == "killed\n"
 
 
-def test_large_calls_and_large_results_do_not_wait_for_each_other(tmp_path):
+def test_calls_are_shared_and_large_ones_do_not_wait_for_each_other(tmp_path):
+  calls = "[(large, 9 << 20), (len, b'x' * (9 << 20)), (abs, -3)]"
   said = _said(
     tmp_path,
-    "worker = start('fork', 1)[0]",
-    "calls = [worker.call(processes.pack(large, 9 << 20)), worker.call(processes.pack(len, b'x' * (9 << 20)))]",
-    "print(len(calls[0].result()), calls[1].result())",
+    "workers = start('fork')",
+    f"results = dict(processes.share(workers, apply, {calls}))",
+    "print(len(results[0]), results[1], results[2])",
   )
-  assert said.split() == [str(9 << 20)] * 2
+  assert said.split() == [str(9 << 20), str(9 << 20), "3"]
 
 
 def test_the_keyboard_stops_the_parent_alone(tmp_path):
-  process = sessions.start(_program(tmp_path, "start('fork')[0].call(processes.pack(wait, 0)).result()"))
+  process = sessions.start(
+    _program(tmp_path, "worker = start('fork')[0]", "worker.send(wait, 0)", "worker.receive()")
+  )
   process.stdout.readline()
   os.killpg(process.pid, signal.SIGINT)
   _, error = process.communicate(timeout=20)
@@ -177,5 +184,6 @@ def test_an_interpreter_with_workers_ends(tmp_path):
 
 def test_the_first_spawned_worker_begins_with_the_keyboard_held_back(tmp_path):
   """Python starts a process of its own before it, and lets the keyboard through after that."""
-  call = "worker.call(processes.pack(signal.pthread_sigmask, signal.SIG_BLOCK, [])).result()"
-  assert _said(tmp_path, "worker, = start('spawn', 1)", f"print(signal.SIGINT in {call})") == "True\n"
+  call = "worker.send(signal.pthread_sigmask, signal.SIG_BLOCK, [])"
+  said = _said(tmp_path, "worker, = start('spawn', 1)", call, "print(signal.SIGINT in worker.receive())")
+  assert said == "True\n"

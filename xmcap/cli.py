@@ -1,8 +1,8 @@
 """The command `xmcap`: parses arguments, calls one function for each subcommand, and words the errors.
 
 Nothing heavy is imported here: each subcommand imports what it needs when it is called, so that `xmcap --help` answers
-at once and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a run
-that ended early and goes on when started again.
+at once and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a
+run that ended early and goes on when started again.
 """
 
 import contextlib

@@ -133,7 +133,7 @@ def _parse_file(file: str, folders: Sequence[str]) -> None:
 def _no_packages() -> Iterator[None]:
   """Inside it, gin looks for an `include` only in folders.
 
-  Otherwise it would look in Python's packages too, where any folder counts as one: a folder `runs` in the working folder
+  Otherwise it would look in Python's packages too, and any folder counts as one: a folder `runs` in the working folder
   would hide runs/train.gin.
   """
   readers = gin_config._FILE_READERS

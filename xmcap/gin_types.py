@@ -22,8 +22,7 @@ _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "True o
 def check() -> None:
   """Checks all numbers, texts, truth values, None and sequences of them that gin binds.
 
-  Raises:
-    UsageError: a value has another type; names the parameter, and the macro that it comes from.
+  A UsageError names the parameter, and the macro that the value comes from.
   """
   for (_, selector), bindings in gin_config._CONFIG.items():
     if selector == _MACRO or not gin_config._REGISTRY.matching_selectors(selector):

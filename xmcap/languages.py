@@ -1,7 +1,7 @@
 """The 36 languages of XM3600, in one table.
 
-Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset" (EMNLP 2022), section
-2.1: English, the 30 languages most used on the web, and five low-resource languages.
+Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset" (EMNLP 2022),
+section 2.1: English, the 30 languages most used on the web, and five low-resource languages.
 """
 
 import dataclasses

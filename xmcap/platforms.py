@@ -19,8 +19,8 @@ def cuda_installed() -> bool:
 def take_gpu() -> None:
   """Makes jax use the GPU, or fail, on a machine that has an NVIDIA GPU and jax's plugin for it.
 
-  jax alone would also look for a TPU where libtpu is installed (for `xmcap plan`), and would train on the CPU where CUDA
-  does not start. JAX_PLATFORMS and CUDA_VISIBLE_DEVICES, if set, have the last word.
+  jax alone would also look for a TPU where libtpu is installed (for `xmcap plan`), and would train on the CPU where
+  CUDA does not start. JAX_PLATFORMS and CUDA_VISIBLE_DEVICES, if set, have the last word.
   """
   hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
   if "JAX_PLATFORMS" in os.environ or hidden or not any(pathlib.Path(path).exists() for path in _NVIDIA):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.convert.conftest import config_of, params_of, same_trees
+from xmcap.models import stacking
 from xmcap.models.vit import ViT, ViTConfig
 
 WIDTH, HEADS, DEPTH, MLP, PATCH, SIDE = 16, 2, 3, 24, 4, 3
@@ -107,7 +108,7 @@ def write(path, weights):
 
 
 def our_features(folder):
-  config, params = config_of(folder, ViTConfig), params_of(folder)["vit"]
+  config, params = config_of(folder, ViTConfig), stacking.stack(params_of(folder)["vit"])
   return np.asarray(jax.jit(ViT(config).apply)({"params": params}, IMAGES))[:, 0]
 
 

@@ -1,5 +1,6 @@
 """mT5 from and to Hugging Face folders: logits of transformers 5.23.0 with torch 2.13.0; out and back bit-equal."""
 
+import functools
 import json
 
 import jax
@@ -9,6 +10,7 @@ from safetensors.numpy import load_file
 
 from tests.convert.conftest import config_of, edit_json, params_of, same_trees, write_mt5
 from xmcap.convert import hf_t5
+from xmcap.models import model_json, stacking
 from xmcap.models.captioner import shift_right
 from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
 
@@ -19,7 +21,7 @@ MASK = np.arange(40) < np.array([[40], [25]])
 
 def our_logits(folder):
   config = config_of(folder, T5Config)
-  return jax.jit(lambda params: _logits(config, params))(params_of(folder))
+  return jax.jit(lambda params: _logits(config, params))(stacking.stack(params_of(folder)))
 
 
 def _logits(config, params):
@@ -147,9 +149,11 @@ def test_another_variant_or_size_is_named(tmp_path, convert, change, message):
 
 def test_model_json_may_follow_a_model_file(tmp_path, convert):
   from xmcap import configuration
+  from xmcap.evaluation import model_dir
 
   out = convert(write_mt5(tmp_path / "mt5"))
-  configuration.parse(["models/bb.gin", str(out / "model.json")])
+  bind = functools.partial(model_dir.bind, model_json.read(out / "model.json"))
+  configuration.parse(["models/bb.gin", bind])
   config = T5Config()
   assert (config.vocab_size, config.num_decoder_layers, config.mlp_dim, config.dropout_rate) == (
     37,

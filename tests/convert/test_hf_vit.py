@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.convert.conftest import VIT_SIZES, config_of, edit_json, params_of, same_trees, write_tower
 from xmcap.convert import hf_vit
+from xmcap.models import stacking
 from xmcap.models.vit import ViT, ViTConfig
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (3, 12, 12, 3)).astype(np.uint8)
@@ -16,7 +17,7 @@ FIELDS = {"ViT": "last_hidden_state", "CLIP": "pooler_output", "Siglip": "pooler
 
 
 def our_features(folder, images=IMAGES):
-  config, params = config_of(folder, ViTConfig), params_of(folder)["vit"]
+  config, params = config_of(folder, ViTConfig), stacking.stack(params_of(folder)["vit"])
   return np.asarray(jax.jit(ViT(config).apply)({"params": params}, images))
 
 

@@ -19,7 +19,6 @@ import resource, sys
 from xmcap import cli
 from xmcap.convert import exporting, importing  # imported before memory is first looked at
 from xmcap.convert.source import parameter_shapes
-from xmcap import model_json
 from xmcap.models.t5 import T5Config
 parameter_shapes(T5Config(9, 8, 2, 4, 1, 1, 8))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -38,7 +38,7 @@ def test_many_pictures_at_once_are_drawn_as_one_by_one(layout, power, count):
   positions = np.arange(200, dtype=np.int64) * 13
   indices = positions % 50
   drawn = drawing.at(positions, indices)
-  columns, places = drawn.captions(slice(None), drawing.layout(b"", [code.encode() for code in layout]))
+  columns, places = drawn(slice(None), drawing.layout(b"", [code.encode() for code in layout]))
   assert columns.shape == places.shape == (200, count)
   by_column = {
     column: [place for place, language in enumerate(layout) if language == code]
@@ -60,7 +60,7 @@ def test_some_of_the_positions():
   drawn = drawing.at(np.arange(30), np.arange(30) % 9)
   layout = drawing.layout(b"one", [code.encode() for code in LAYOUTS[5]])
   rows = np.array([4, 28, 7])
-  for some, whole in zip(drawn.captions(rows, layout), drawn.captions(slice(None), layout), strict=True):
+  for some, whole in zip(drawn(rows, layout), drawn(slice(None), layout), strict=True):
     np.testing.assert_array_equal(some, whole[rows])
 
 

@@ -21,7 +21,6 @@ def test_every_picture_comes_up_once_an_epoch(tiny):
     assert sorted(keys) == [f"{index:016x}" for index in range(NUM_PICTURES)]
   assert (epochs[0] != epochs[1]).any() and (epochs[1] != epochs[2]).any()
   assert stream.images_per_epoch == NUM_PICTURES
-  assert stream.steps_per_epoch == 4
 
 
 def test_a_batch_across_the_end_of_an_epoch(tiny):
@@ -172,12 +171,14 @@ def test_batches_ahead_fit_into_the_memory(tiny, batches, ahead):
 def test_no_more_pixels_are_held_than_fit_into_the_memory(tiny, monkeypatch):
   stream = captions(tiny, workers=2, prefetch_bytes=3 * 6 * SIDE * SIDE * 3)
   made = []
-  new_pixels = stream._new_pixels
-  monkeypatch.setattr(stream, "_new_pixels", lambda count: made.append(count) or new_pixels(count))
+  job = stream._job
+  monkeypatch.setattr(
+    stream, "_job", lambda step, rows, workers: made.append(step) or job(step, rows, workers)
+  )
   batches = stream.batches()
-  assert made == [6] * 3
+  assert made == [0, 1, 2]
   next(batches)
-  assert made == [6] * 4
+  assert made == [0, 1, 2, 3]
   batches.close()
 
 

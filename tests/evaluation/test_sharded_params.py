@@ -28,15 +28,15 @@ MESHES = {
 def test_parameters_of_a_run_stay_where_they_lie():
   mesh = sharding.Partitioning().mesh()
   params = {"a": jax.device_put(np.ones(4), NamedSharding(mesh, PartitionSpec("fsdp")))}
-  placed = sharded_params.for_evaluation(params, [])
-  assert placed.params is params and placed.mesh == mesh and placed.rules is None
+  sharded = sharded_params.for_evaluation(params, [])
+  assert sharded.params is params and sharded.mesh == mesh and sharded.rules is None
 
 
 def test_other_parameters_are_put_on_every_device_whole():
-  placed = sharded_params.for_evaluation({"a": np.ones(4)}, jax.local_devices())
-  lies = placed.params["a"].sharding
+  sharded = sharded_params.for_evaluation({"a": np.ones(4)}, jax.local_devices())
+  lies = sharded.params["a"].sharding
   assert lies.is_fully_replicated and lies.device_set == set(jax.local_devices())
-  assert placed.mesh.axis_names == sharding.MESH_AXES and placed.rules
+  assert sharded.mesh.axis_names == sharding.MESH_AXES and sharded.rules
 
 
 def test_parameters_that_decoding_needs_as_they_are_stay_where_they_lie():
@@ -47,8 +47,8 @@ def test_parameters_that_decoding_needs_as_they_are_stay_where_they_lie():
 
 
 def test_decoding_cuts_by_model_and_pictures_alone():
-  placed = sharded_params.for_decoding({"a": np.ones(4)}, jax.local_devices())
-  rules = dict(placed.rules)
+  sharded = sharded_params.for_decoding({"a": np.ones(4)}, jax.local_devices())
+  rules = dict(sharded.rules)
   assert rules["batch"] == ("data", "fsdp") and rules["embed"] is None
   assert rules["vocab"] == rules["mlp"] == "model"
 
@@ -118,7 +118,7 @@ def main(file):
   from xmcap.training.state import plan_state
 
   assert len(jax.devices()) == 8
-  (objective, _), (unrolled, _) = captions(layers=2, scan=True), captions(layers=2)
+  objective, _ = captions()
   stream = pictures.Captions(11, batch=3)
   load = {f"{number:02d}": pictures.caption(number)["image"] for number in range(11)}
   result = {}
@@ -128,22 +128,21 @@ def main(file):
     rules = partitioning.logical_rules()
     found = result[name] = {}
 
-    def params_of(objective, mesh=mesh, rules=rules):
-      return plan_state(objective, Optimizer(adam), stream.batch(0), mesh, rules).create().params
-
     with (
       mock.patch.object(predictor_lib, "ViTConfig", lambda: objective.module.vit),
       mock.patch.object(predictor_lib, "T5Config", lambda: objective.module.t5),
       mock.patch.object(predictor_lib.tasks, "registration", pictures.registration),
       sharding.use(mesh, rules),
     ):
-      params = params_of(objective)
+      params = plan_state(objective, Optimizer(adam), stream.batch(0), mesh, rules).create().params
       predictor = predictor_lib.Predictor("a mixture", max_length=6, batch_size=3)
       found["captions"] = dict(predictor(params, sorted(load), load.__getitem__, ["en", "fil"]))
       found["loss"] = [(row[1], row[2]) for row in LossEvaluator(objective, stream).run(params, 0)]
+      if name == "one":
+        continue
 
       generator = decoding.Generator(objective.module, max_length=6)
-      placed = sharded_params.for_decoding(params, [], generator.cast)
+      sharded = sharded_params.for_decoding(params, [], generator.cast)
       batch = [
         jax.ShapeDtypeStruct(shape, dtype, sharding=sharding.batch_sharding(mesh))
         for shape, dtype in (((8, 16, 16, 3), np.uint8), ((8, 2, 1), np.int32))
@@ -154,9 +153,9 @@ def main(file):
         jax.clear_caches()  # which rules hold is no argument of the program
         return gathers(decoding.lower(generator, params, *batch, *rest).compile().as_text())
 
-      found["as they lie"] = of(params_of(unrolled))
-      with placed.computing():
-        found["for decoding"] = of(placed.params)
+      found["as they lie"] = of(params)
+      with sharded.computing():
+        found["for decoding"] = of(sharded.params)
   Path(file).write_text(json.dumps(result))
 
 

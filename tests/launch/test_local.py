@@ -158,9 +158,15 @@ def test_a_failure_is_not_started_again(tmp_path, code):
 
 def test_a_failure_stands_before_those_that_lost_it(tmp_path):
   body = """
+def wait_for(name):
+  while not (out / name).exists():
+    time.sleep(0.01)
 if index == 1:
-  time.sleep(0.3)
+  (out / "ready").touch()
+  wait_for("ended")
   sys.exit(1)
+wait_for("ready")
+(out / "ended").touch()
 sys.exit(75)
 """
   assert local.run(_child(tmp_path, body), processes=2, restart=3) == 1

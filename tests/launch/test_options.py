@@ -18,7 +18,7 @@ from xmcap.launch import gcloud, options
     ("tpu name", "bb"),
     ("tpu name", "a" * 63),
     ("xpk name", "a" * 40),
-    ("docker_image", "us-docker.pkg.dev/my-project/xmcap/xmcap@sha256:0a"),
+    ("image", "us-docker.pkg.dev/my-project/xmcap/xmcap@sha256:0a"),
     ("time", "2-12:00:00"),
     ("mem", "200G"),
     ("env", "XLA_FLAGS=--a --b\n"),

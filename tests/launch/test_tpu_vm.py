@@ -77,7 +77,7 @@ def test_a_slice_that_is_there_is_used(make):
 
 
 def test_a_run_that_goes_on_is_followed_and_not_started_twice(make):
-  cloud = make("time.sleep(1.5)")
+  cloud = make('while not (bucket / "end").exists():\n  time.sleep(0.02)\n')
   stop = RuntimeError("the launcher's machine goes down")
 
   def down(one):
@@ -86,7 +86,7 @@ def test_a_run_that_goes_on_is_followed_and_not_started_twice(make):
 
   with pytest.raises(RuntimeError):
     _run(cloud, events=[down])
-  _run(cloud)
+  _run(cloud, events=[lambda one: (one.bucket / "end").touch()])
   assert cloud.attempts(0) == cloud.attempts(1) == 1
 
 

@@ -19,8 +19,8 @@ def test_an_evaluation_is_planned(tmp_path, capsys):
   gin.clear_config()
   plan, text = json.loads(file.read_text()), capsys.readouterr().out
   assert (plan["pictures"], plan["languages"]) == (8, 36) and plan["working"] > 0
-  seconds = plan["start_seconds"] + plan["max_length"] * plan["token_seconds"]
-  assert plan["captions_per_second"] == pytest.approx(8 * 36 / seconds)
+  cycles = plan["start_cycles"] + plan["max_length"] * plan["token_cycles"]
+  assert plan["captions_per_second"] == pytest.approx(8 * 36 / (cycles / 1.05e9))
   assert "8 pictures x 36 languages" in text and "Times are estimates" in text
 
 

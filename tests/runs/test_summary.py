@@ -1,7 +1,6 @@
 import pytest
 
 from tests.runs import synthetic
-from xmcap.errors import UsageError
 from xmcap.runs import history, summary
 
 
@@ -42,17 +41,6 @@ def test_silence_is_told_in_hours(tmp_path):
   writer.event(0, "started", total_steps=10)
   (run,), _ = history.read_runs([str(tmp_path / "a")], writer.now + 3 * 3600)
   assert summary.state(run, writer.now + 3 * 3600) == "silent 3 h"
-
-
-def test_wanted_metrics(runs):
-  assert summary.metrics_of(runs, ["validation/loss"]) == ["validation/loss"]
-  with pytest.raises(UsageError, match="--metrics=bleu: measured were cider_d, validation/loss"):
-    summary.metrics_of(runs, ["bleu"])
-
-
-def test_a_terminal_has_room_for_three_metrics():
-  assert summary.hidden(["a", "b", "c"]) == (["a", "b", "c"], "")
-  assert "also measured: d, e" in summary.hidden(["a", "b", "c", "d", "e"])[1]
 
 
 @pytest.mark.parametrize(

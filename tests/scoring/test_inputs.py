@@ -8,8 +8,8 @@ from xmcap.scoring import inputs
 from xmcap.scoring.inputs import Input
 
 
-def _rows(path):
-  with Input(path) as source:
+def _rows(path, **limits):
+  with Input(path, **limits) as source:
     return list(source.rows())
 
 
@@ -43,13 +43,12 @@ def test_rows_after_the_first_block_are_named(tmp_path, monkeypatch):
 
 def test_a_line_of_the_limit_is_read_and_a_longer_one_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "_BLOCK", 64)
-  monkeypatch.setattr(inputs, "MAX_LINE", 1 << 20)
   path = tmp_path / "rows.jsonl"
   path.write_text("{}\n" + _object(1 << 20) + "\n{}")
-  assert [number for number, _ in _rows(path)] == [1, 2, 3]
+  assert [number for number, _ in _rows(path, max_line=1 << 20)] == [1, 2, 3]
   path.write_text("{}\n" + _object((1 << 20) + 1) + "\n{}")
   with pytest.raises(UsageError, match="line 2: longer than 1 MiB"):
-    _rows(path)
+    _rows(path, max_line=1 << 20)
 
 
 def test_a_long_line_is_refused_before_it_is_read_whole(tmp_path):

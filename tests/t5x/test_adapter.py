@@ -22,8 +22,8 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.t5x import adapter as t5x_adapter
 from xmcap.t5x import checkpoints as t5x_checkpoints
-from xmcap.training.checkpoints import read as saved
 from xmcap.training.checkpoints import start, weights
+from xmcap.training.checkpoints.read import flat, load_params
 from xmcap.training.objectives import CaptionObjective
 
 LENGTHS = {"image": 32, "inputs": 4, "targets": 16}
@@ -287,7 +287,7 @@ def test_a_run_can_start_from_a_checkpoint_of_t5x(run, configured, tmp_path):
   shapes = t5x_checkpoints.variable_shapes(t5x_adapter.captioner())["params"]
   # What `train.pretrained` takes of the folder.
   parts, line = start.pretrained_parts(shapes, str(folder))
-  assert set(parts) == set(saved.flat(shapes)) and "fresh" not in line
+  assert set(parts) == set(flat(shapes)) and "fresh" not in line
 
 
 def test_what_is_no_captioner_of_t5x_is_said(run, tmp_path, capsys):
@@ -298,7 +298,7 @@ def test_what_is_no_captioner_of_t5x_is_said(run, tmp_path, capsys):
 
 
 def test_written_captions_are_the_predictors(run, configured, tmp_path):
-  params = saved.load_params(run)
+  params = load_params(run)
   task = seqio.get_mixture_or_task(f"{t5x_adapter.evaluation_mixture('three')}_th")
   dataset = task.get_dataset(LENGTHS, "validation", shuffle=False)
   rows = t5x_adapter.CaptionFeatureConverter()(dataset, LENGTHS).batch(6)

@@ -28,8 +28,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
   """Declares a subcommand, which calls `run(arguments)`.
 
-  A true value that it returns means that nothing but memory is left to be given back. One that `hands_words_on` gives
-  its arguments to another program as they are; those of all others must be UTF-8.
+  One that `hands_words_on` gives its arguments to another program as they are; those of all others must be UTF-8.
   """
   command = commands.add_parser(
     name,

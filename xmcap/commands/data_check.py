@@ -53,7 +53,7 @@ def _check(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if arguments.out or os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
-    findings = check.check(
+    found = check.check(
       arguments.dir,
       out=arguments.out,
       splits=arguments.split,
@@ -62,11 +62,11 @@ def _check(arguments) -> None:
       progress=progress.by_split(base.say, "records checked"),
     )
   listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
-  print(f"{findings}\n\n{findings.pictures:,} records checked; each find is in {listed}")
-  if findings.bad:
+  pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
+  print(*found, f"{pictures:,} records checked; each find is in {listed}", sep="\n\n")
+  if bad:
     raise XmcapError(
-      f"{arguments.dir}: {findings.bad:,} of {findings.pictures:,} records cannot be used ({listed} names them): "
-      "build it again"
+      f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used ({listed} names them): build it again"
     )
 
 

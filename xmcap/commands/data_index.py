@@ -8,6 +8,8 @@ from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
+_WHAT = "lengths counted of records"
+
 
 def add(actions) -> None:
   """Declares the command."""
@@ -32,7 +34,7 @@ def add(actions) -> None:
 
 
 def _index(arguments) -> None:
-  from xmcap.data import lengths, records
+  from xmcap.data import lengths, progress, records
   from xmcap.data.vocabulary import Vocabulary
   from xmcap.storage import addresses
 
@@ -46,22 +48,18 @@ def _index(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
+    said = progress.by_split(base.say, _WHAT)
     captions = lengths.write(
-      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=_progress()
+      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, progress=said
     )
   rate = sum(captions.values()) / (time.monotonic() - began)
-  said = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
-  print(f"{arguments.dir}/lengths: pieces of the captions, {said} ({rate:,.0f} a second), for {path}")
+  counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
+  print(f"{arguments.dir}/lengths: pieces of the captions, {counts} ({rate:,.0f} a second), for {path}")
 
 
 def write_absent(directory, vocabulary, splits, processes) -> None:
   """Writes the index of those of the splits of a corpus that have none."""
-  from xmcap.data import lengths
+  from xmcap.data import lengths, progress
 
-  lengths.write_absent(directory, vocabulary, splits, processes=processes, progress=_progress())
-
-
-def _progress():
-  from xmcap.data import progress
-
-  return progress.by_split(base.say, "lengths counted of records")
+  said = progress.by_split(base.say, _WHAT)
+  lengths.write_absent(directory, vocabulary, splits, processes=processes, progress=said)

@@ -6,6 +6,8 @@ from xmcap import terminal
 from xmcap.commands import base
 from xmcap.storage import outputs
 
+_MOST_METRICS = 3  # that a terminal has room for
+
 
 def add(commands) -> None:
   """Declares the command."""
@@ -19,7 +21,6 @@ def add(commands) -> None:
   command.add_argument("dirs", nargs="+", metavar="DIR", help="a MODEL_DIR, or a folder of them")
   page = "write an HTML page of the curves, which needs neither server nor network"
   command.add_argument("--out", default="", metavar="FILE", help=page)
-  command.add_argument("--metrics", default="", metavar="NAMES", help="of the evaluations, only these")
 
 
 def _runs(arguments) -> None:
@@ -29,19 +30,18 @@ def _runs(arguments) -> None:
   if arguments.out:
     read = [os.path.join(run.folder, history.FILE) for run in runs]
     outputs.keep_apart({"--out": arguments.out}, {"DIR": read})
-  wanted = [name for name in arguments.metrics.split(",") if name]
-  metrics = summary.metrics_of(runs, wanted)
+  metrics = summary.metrics_of(runs)
   for line in left_out:
     base.say(f"xmcap: left out: {line}")
-  kept, others = (metrics, "") if wanted else summary.hidden(metrics)
-  print(summary.table(runs, kept).text(), end="")
+  print(summary.table(runs, metrics[:_MOST_METRICS]).text(), end="")
   for run in runs:
     if run.torn:
       base.say(f"xmcap: {run.folder}: {run.torn} lines of metrics.jsonl could not be read")
     if run.state == "failed":
       print(terminal.shown(f"{run.name} failed: {run.reason}", limit=None))
-  if others:
-    print(terminal.shown(others, limit=None))
+  if metrics[_MOST_METRICS:]:
+    others = ", ".join(metrics[_MOST_METRICS:])
+    print(terminal.shown(f"also measured: {others} (see them by --out=FILE.html)", limit=None))
   if arguments.out:
     from xmcap.runs import page
 

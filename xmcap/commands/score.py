@@ -22,75 +22,60 @@ def _add_score(commands) -> None:
     "score predictions against references: CIDEr for each language",
     "Writes table.csv, .json, .md and .tex, scores.npz, slices.csv, health.csv and report.html.",
   )
-  command.add_argument(
-    "--references",
-    required=True,
-    metavar="FILE",
-    help="captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, language, caption",
-  )
-  command.add_argument(
-    "--predictions",
-    required=True,
-    metavar="FILE",
-    help='JSONL of {"image/key", "language", "caption"}, COCO results, or a folder of CODE.jsonl or CODE.json',
-  )
-  command.add_argument("--out", required=True, metavar="DIR", help="where the tables and the report go")
-  command.add_argument("--language", metavar="CODE", help="of COCO files, which name none")
-  command.add_argument(
-    "--languages", default="", metavar="CODES", help="only these; default: all in the references"
+  files = (
+    ("--references", "FILE", "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, "
+     "language, caption"),
+    ("--predictions", "FILE", 'JSONL of {"image/key", "language", "caption"}, COCO results, or a folder of CODE.jsonl '
+     "or CODE.json"),
+    ("--out", "DIR", "where the tables and the report go"),
+  )  # fmt: skip
+  for name, metavar, text in files:
+    command.add_argument(name, required=True, metavar=metavar, help=text)
+  _add_texts(
+    command,
+    ("--language", None, "CODE", "of COCO files, which name none"),
+    ("--languages", "", "CODES", "only these; default: all in the references"),
   )
   words = command.add_argument_group("what is measured")
-  words.add_argument(
-    "--metrics",
-    default="cider,cider_d",
-    metavar="NAMES",
-    help="of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; or all",
-  )
-  words.add_argument(
-    "--tokenizer",
-    default="default",
-    metavar="NAME",
-    help="default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace",
-  )
-  words.add_argument(
-    "--df", default="", metavar="FILE", help="document frequencies; default: those of the references"
-  )
-  words.add_argument("--save_df", default="", metavar="FILE", help="write those of the references")
-  words.add_argument(
-    "--subset", default="", metavar="KEYS", help="a file of image keys, or xm600:SEED for 600 drawn by a seed"
-  )
-  words.add_argument(
-    "--missing",
-    default="refuse",
-    metavar="WAY",
-    help="with predictions that are missing: refuse, or score them as empty captions (empty)",
-  )
-  words.add_argument(
-    "--bootstrap", type=int, default=0, metavar="N", help="resamples for 95%% intervals, such as 1000"
-  )
-  words.add_argument("--seed", type=int, default=0, metavar="N", help="of the resamples")
+  _add_texts(
+    words,
+    ("--metrics", "cider,cider_d", "NAMES", "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; or all"),
+    ("--tokenizer", "default", "NAME", "default, char, given (the release's caption/tokenized), ptb (English, needs "
+     "Java), whitespace"),
+    ("--df", "", "FILE", "document frequencies; default: those of the references"),
+    ("--save_df", "", "FILE", "write those of the references"),
+    ("--subset", "", "KEYS", "a file of image keys, or xm600:SEED for 600 drawn by a seed"),
+    ("--missing", "refuse", "WAY", "with predictions that are missing: refuse, or score them as empty captions "
+     "(empty)"),
+  )  # fmt: skip
+  _add_number(words, "--bootstrap", 0, "resamples for 95%% intervals, such as 1000")
+  _add_number(words, "--seed", 0, "of the resamples")
   words.add_argument("--no_health", action="store_true", help="do not look for wrong languages and the like")
   shown = command.add_argument_group("what is shown")
-  shown.add_argument("--title", default="", metavar="TEXT", help="heads the tables and the report")
-  shown.add_argument(
-    "--baseline",
-    default="",
-    metavar="DIR",
-    help="scores to show beside: a folder of xmcap score, or 'paper' for the four models of the XM3600 paper",
-  )
-  shown.add_argument("--images", default="", metavar="DIR", help="KEY.jpg or KEY.png for the report")
+  _add_texts(
+    shown,
+    ("--title", "", "TEXT", "heads the tables and the report"),
+    ("--baseline", "", "DIR", "scores to show beside: a folder of xmcap score, or 'paper' for the four models of the "
+     "XM3600 paper"),
+  )  # fmt: skip
   _add_pictures(shown)
   shown.add_argument("--only_tables", action="store_true", help="write the tables and nothing else")
-  command.add_argument(
-    "--processes",
-    type=int,
-    default=0,
-    metavar="N",
-    help="that share the work; 0: one a core; no more than one a language is started",
+  _add_number(
+    command, "--processes", 0, "that share the work; 0: one a core; no more than one a language is started"
   )
+
+
+def _add_texts(command, *options: tuple[str, str | None, str, str]) -> None:
+  for name, default, metavar, text in options:
+    command.add_argument(name, default=default, metavar=metavar, help=text)
+
+
+def _add_number(command, name: str, default: int, text: str) -> None:
+  command.add_argument(name, type=int, default=default, metavar="N", help=text)
 
 
 def _add_pictures(command) -> None:
+  _add_texts(command, ("--images", "", "DIR", "KEY.jpg or KEY.png for the report"))
   command.add_argument(
     "--pictures",
     default="embed",
@@ -100,7 +85,7 @@ def _add_pictures(command) -> None:
   )
 
 
-def _score(arguments) -> object:
+def _score(arguments) -> None:
   from xmcap import languages, processes
   from xmcap.scoring import metrics, options, output, workers
 
@@ -146,24 +131,20 @@ def _score(arguments) -> object:
   print(result.table.terminal())
   if result.health:
     print(output.health_grid(result.health).text())
-  return result
 
 
-def _say_pictures(arguments, scores) -> None:
+def _say_pictures(arguments, statistics) -> None:
   """Says how many pictures were found, if not all: the report has none of the others."""
   if not arguments.images or arguments.pictures == "none":
     return
-  import sys
-
   from xmcap.scoring.report import pictures
 
-  keys = {key for of_language in scores.values() for key in of_language.keys}
+  keys = {key for of_language in statistics.values() for key in of_language.keys}
   found = pictures.count(keys, arguments.images)
   if found < len(keys):
-    print(
+    base.say(
       f"xmcap: {found:,} of {len(keys):,} pictures found in {arguments.images}: name the folder that holds KEY.jpg or "
-      "KEY.png",
-      file=sys.stderr,
+      "KEY.png"
     )
 
 
@@ -178,17 +159,15 @@ def _add_compare(commands) -> None:
   command.add_argument(
     "systems", nargs="+", metavar="DIR", help="folders of xmcap score, or NAME=DIR; the first is the baseline"
   )
-  command.add_argument("--out", default="", metavar="DIR", help="where comparison.* and the report go")
-  command.add_argument(
-    "--metrics", default="", metavar="NAMES", help="default: cider_d, or the first that was scored"
+  _add_texts(
+    command,
+    ("--out", "", "DIR", "where comparison.* and the report go"),
+    ("--metrics", "", "NAMES", "default: cider_d, or the first that was scored"),
+    ("--references", "", "FILE", "what was scored against: adds a report side by side"),
+    ("--language", None, "CODE", "of references that name none"),
   )
-  command.add_argument("--resamples", type=int, default=1000, metavar="N", help="of each test")
-  command.add_argument("--seed", type=int, default=0, metavar="N", help="of the resamples")
-  command.add_argument(
-    "--references", default="", metavar="FILE", help="what was scored against: adds a report side by side"
-  )
-  command.add_argument("--language", metavar="CODE", help="of references that name none")
-  command.add_argument("--images", default="", metavar="DIR", help="KEY.jpg or KEY.png for the report")
+  _add_number(command, "--resamples", 1000, "of each test")
+  _add_number(command, "--seed", 0, "of the resamples")
   _add_pictures(command)
 
 
@@ -210,18 +189,12 @@ def _compare(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if arguments.out:
       names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
-      outputs.keep_apart(
-        {"--out": [os.path.join(arguments.out, name) for name in names]},
-        {"--references": arguments.references},
-      )
+      written = [os.path.join(arguments.out, name) for name in names]
+      outputs.keep_apart({"--out": written}, {"--references": arguments.references})
       stack.enter_context(outputs.held(arguments.out, arguments.prog))
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
-    comparison = significance.compare(
-      systems,
-      metrics.parse(arguments.metrics) if arguments.metrics else None,
-      arguments.resamples,
-      arguments.seed,
-    )
+    chosen = metrics.parse(arguments.metrics) if arguments.metrics else None
+    comparison = significance.compare(systems, chosen, arguments.resamples, arguments.seed)
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
       comparison.write(arguments.out)

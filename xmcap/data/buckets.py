@@ -1,12 +1,13 @@
-"""Batches of captions that are alike in length: how long each batch is, and which pictures are in it.
+"""The plan of a stream's batches: the pictures of each, and the length of its targets.
 
-All of it follows from the index of lengths (lengths.py) without reading a record, so that every process finds the same.
+With several lengths it follows from the index of lengths (lengths.py) without reading a record, so that every process
+finds the same.
 """
 
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,18 +18,15 @@ from xmcap.data.lengths import LengthIndex
 _KEPT = 16  # batches before and after the last one that was asked for
 
 
-@dataclasses.dataclass(frozen=True)
-class Bucket:
-  """A batch before it is read.
+class Bucket(NamedTuple):
+  """A batch before it is read: the positions of its pictures, int64 [B], and T of its targets.
 
-  Attributes:
-    positions: int64 [B], of its pictures in the stream.
-    longest: int64 [B], pieces of the longest caption drawn of each picture, its end included; 0 where there is none.
-    length: T, of its targets.
+  `longest`, int64 [B], is the longest caption drawn of each picture, in pieces with the end, 0 where there is none. It
+  is None where all batches have one length.
   """
 
   positions: np.ndarray
-  longest: np.ndarray
+  longest: np.ndarray | None
   length: int
 
 
@@ -37,7 +35,7 @@ class Buckets:
 
   Args:
     drawing: of captions.
-    index: of the split's captions.
+    index: of the split's captions; None where there is one length.
     indices: positions -> pictures of the split: int64 [N] -> int64 [N].
     pictures: B.
     lengths: values that T may have, rising. The smallest that holds all captions of a batch is taken, or the largest.
@@ -47,7 +45,7 @@ class Buckets:
   def __init__(
     self,
     drawing: Drawing,
-    index: LengthIndex,
+    index: LengthIndex | None,
     indices: Callable[[np.ndarray], np.ndarray],
     pictures: int,
     lengths: Sequence[int],
@@ -72,6 +70,8 @@ class Buckets:
 
   def mix(self, steps: int) -> dict[int, float]:
     """T -> the share of batches of that length, among the first so many steps, whole windows of them."""
+    if len(self._lengths) == 1:
+      return {int(self._lengths[0]): 1.0}
     windows = range(max(1, steps // self._window))
     counts = Counter(bucket.length for window in windows for bucket in self._made(window))
     return {length: counts[length] / counts.total() for length in self._lengths.tolist()}
@@ -79,6 +79,8 @@ class Buckets:
   def _made(self, window: int) -> list[Bucket]:
     size = self._window * self._pictures
     positions = np.arange(size, dtype=np.int64) + window * size
+    if len(self._lengths) == 1:
+      return [Bucket(positions, None, int(self._lengths[0]))]
     longest = self._longest(positions)
     batches = np.arange(size).reshape(self._window, self._pictures)
     if self._window > 1:
@@ -99,7 +101,7 @@ class Buckets:
     by_layout = np.argsort(layouts, kind="stable")
     for rows in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
       codes = self._index.layouts[int(layouts[rows[0]])].encode()
-      columns, places = drawn.captions(rows, self._drawing.layout(codes, codes.split()))
+      columns, places = drawn(rows, self._drawing.layout(codes, codes.split()))
       if columns[0, 0] < len(self._drawing.languages):  # else there is no caption in these languages
         longest[rows] = self._index.lengths[self._index.starts[indices[rows], None] + places].max(axis=1)
     return longest

@@ -1,7 +1,6 @@
 """The choice of a picture's captions: a function of (seed, position) and of the languages of its captions."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class Layout:
       count: K, captions a picture.
 
     Returns:
-      (columns, places): int64 [N, K] each; column L and place 0 where the picture has no caption in these languages.
+      (columns, places): int64 [N, K]; column L and place 0 where the picture has no caption in these languages.
     """
     rounds, ranks = [], []
     for rank in range(self.counts.max()):
@@ -57,29 +56,8 @@ class Layout:
     return columns, self.places[columns, in_turn]
 
 
-@dataclasses.dataclass(frozen=True)
-class Drawn:
-  """The draws at N positions, before the layouts of their pictures are known.
-
-  Attributes:
-    order: int64 [N, L], languages in the order drawn; None where that depends on the layout.
-    uniforms: float64 [N, L], the numbers that give the order.
-    turns: int64 [N]; see `Layout.take`.
-    captions_per_image: K.
-  """
-
-  order: np.ndarray | None
-  uniforms: np.ndarray
-  turns: np.ndarray
-  captions_per_image: int
-
-  def captions(self, rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """(columns, places) of the captions at those of the positions whose pictures have this layout: int64 [N, K]."""
-    if self.order is None:
-      order = draws.weighted_order(layout.weights, self.uniforms[rows])
-    else:
-      order = self.order[rows]
-    return layout.take(order, self.turns[rows], self.captions_per_image)
+Drawn = Callable[[np.ndarray | slice, Layout], tuple[np.ndarray, np.ndarray]]
+"""For rows of the positions drawn at, whose pictures have a layout: (columns, places) of their captions, as `take`."""
 
 
 class Drawing:
@@ -122,10 +100,15 @@ class Drawing:
     return layout
 
   def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
-    """Draws at positions of the stream (int64 [N], at least 0), for the pictures there (int64 [N], indices)."""
+    """Draws at N positions of the stream, at least 0, for the pictures there, int64 [N] each."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
     order = None if self._count_power is not None else draws.weighted_order(self.weights, uniforms)
     # Another start for every picture: else all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
     turns = starts.astype(np.int64) + positions // self._pictures
-    return Drawn(order, uniforms, turns, self.captions_per_image)
+
+    def captions(rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+      drawn = order[rows] if order is not None else draws.weighted_order(layout.weights, uniforms[rows])
+      return layout.take(drawn, turns[rows], self.captions_per_image)
+
+    return captions

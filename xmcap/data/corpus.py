@@ -23,13 +23,7 @@ class Location:
 class RegisteredCorpus:
   """Image records with captions in several languages, and a vocabulary; `tasks.register_corpus` makes one.
 
-  What was opened stays open.
-
-  Attributes:
-    name: name of the mixture, and of the gin configurable that gives its location.
-    languages: codes, in the order of the table of languages.
-    splits: record splits that it has.
-    location: returns the `Location` as gin has it now; UsageError if nothing gives it.
+  `name` is that of the mixture and of the gin configurable behind `location()`, which raises UsageError if unbound.
   """
 
   def __init__(
@@ -44,7 +38,7 @@ class RegisteredCorpus:
     self._vocabularies: dict[str, Vocabulary] = {}
 
   def __deepcopy__(self, memo) -> "RegisteredCorpus":
-    return self  # gin copies what it is given, and a registration is one thing
+    return self  # gin copies its arguments, and a registration is one thing
 
   def source(self, split: str) -> RecordSource:
     """The records of a split, or of a part of one in TFDS's notation; UsageError or XmcapError as `RecordSource`."""

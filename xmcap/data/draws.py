@@ -39,11 +39,7 @@ def _fold(state: np.ndarray, value: np.ndarray) -> np.ndarray:
 def bits(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:
   """Random 64-bit numbers, functions of (seed, purpose, position, column): uint64 [N, count].
 
-  Args:
-    seed: any integer.
-    purpose: separates the draws that are made at one position.
-    positions: int64 [N], at least 0.
-    count: columns.
+  `purpose` separates the draws that are made at one position. `positions` are int64 [N], at least 0.
   """
   state = np.array([[seed & (2**64 - 1)]], np.uint64)
   state = _fold(state, np.array([[zlib.crc32(purpose.encode())]], np.uint64))
@@ -59,11 +55,8 @@ def uniform(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.nd
 def weighted_order(weights: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
   """The order in which columns come up when drawn one by one, by weight, without replacement: int64 [N, M].
 
-  Efraimidis and Spirakis (2006): sort by an exponential number divided by the weight.
-
-  Args:
-    weights: float [M], at least 0; a column of weight 0 comes after all others.
-    uniforms: float64 [N, M] in (0, 1).
+  Efraimidis and Spirakis (2006): sort by an exponential number divided by the weight. `weights` are float [M], at least
+  0 (a column of weight 0 comes last), `uniforms` float64 [N, M] in (0, 1).
   """
   with np.errstate(divide="ignore"):
     return np.argsort(-np.log(uniforms) / weights, axis=1, kind="stable")

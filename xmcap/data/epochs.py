@@ -17,11 +17,7 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
   """The steps in which a stream gives `count` times as many captions as its split holds: a `train.total_steps`.
 
   An epoch is of captions, as in Thapliyal et al. (2022) and in seqio: with one caption an image a step, a picture with
-  five captions in 35 languages comes up 175 times. Of a stream without captions, an epoch shows each picture once.
-
-  Raises:
-    UsageError: `count` is not above 0, or the corpus is not there.
-    XmcapError: a record cannot be read.
+  five captions in 35 languages comes up 175 times. An epoch of a stream without captions shows each picture once.
   """
   if not count > 0:
     raise UsageError(f"epochs.count is {count}: give a number above 0")

@@ -22,7 +22,7 @@ MAX_SCANS = 256
 """Passes of a JPEG over its pixels, each for a few bytes; progressive ones have some ten."""
 
 NUM_DRAWS = 5
-"""How many uniform numbers one augmentation takes."""
+"""Uniform numbers that one augmentation takes."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, as EPS does
 _ORIENTATION_TAG = 0x0112
@@ -36,9 +36,8 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
   """Decodes one picture: uint8 [height, width, 3].
 
-  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep their upper eight), transparent pixels are
-  laid on white, and the orientation that a camera noted in EXIF is applied. Of an animation the first
-  frame is taken.
+  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep their upper eight), transparent pixels are laid on white,
+  the orientation in EXIF is applied, and of an animation the first frame is taken.
 
   Args:
     data: the bytes of a JPEG, PNG, WebP, GIF or BMP file.
@@ -53,7 +52,7 @@ def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
     if at_least is not None and image.format == "JPEG":
       image.draft(None, (at_least, at_least))
     image.load()
-    return np.array(_to_rgb(_upright(image)))
+    return np.array(_to_upright_rgb(image))
 
 
 @contextlib.contextmanager
@@ -115,11 +114,9 @@ def _orientation(image: Image.Image) -> int:
     return 1
 
 
-def _upright(image: Image.Image) -> Image.Image:
-  return ImageOps.exif_transpose(image) if _orientation(image) != 1 else image
-
-
-def _to_rgb(image: Image.Image) -> Image.Image:
+def _to_upright_rgb(image: Image.Image) -> Image.Image:
+  if _orientation(image) != 1:
+    image = ImageOps.exif_transpose(image)
   if image.mode == "RGB" and "transparency" not in image.info:
     return image
   if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 where their upper half is meant
@@ -140,9 +137,6 @@ class Augment:
     min_area: smallest share of the picture's area that a random crop keeps (1: no crop); uniform to 1.
     max_aspect: largest stretch of the crop's sides against each other; log-uniform in both directions.
     flip: mirrors half of the pictures.
-
-  Raises:
-    UsageError: a value is out of range.
   """
 
   min_area: float = 1.0
@@ -213,34 +207,22 @@ def load(
     size: pixels of a side of the result.
     augment: random changes; None for none.
     draws: float [NUM_DRAWS], uniform in [0, 1); needed with `augment`. The result is a function of them.
-
-  Raises:
-    XmcapError: as `decode`.
-    UsageError: `augment` without `draws`.
   """
+  if augment is not None and draws is None:
+    raise UsageError("a random augmentation needs its random numbers: pass `draws`")
   with _opened(data, key) as image:
     turned = _orientation(image) >= 5  # the sides change places
     width, height = image.size[::-1] if turned else image.size
-    box = _box(width, height, augment, draws)
+    box = augment.box(width, height, draws) if augment else (0, 0, width, height)
     if image.format == "JPEG":
       reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
       image.draft(None, (image.width // reduced, image.height // reduced))
       image.decodermaxblock = len(data)  # else Pillow copies it piece by piece
     image.load()
-    image = _to_rgb(_upright(image))
+    image = _to_upright_rgb(image)
     across, down = image.width / width, image.height / height
     right, bottom = min(box[2] * across, image.width), min(box[3] * down, image.height)
     box = (box[0] * across, box[1] * down, right, bottom)
     pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
     return pixels[:, ::-1] if augment is not None and augment.flip and draws[4] < 0.5 else pixels
-
-
-def _box(
-  width: int, height: int, augment: Augment | None, draws: np.ndarray | None
-) -> tuple[float, float, float, float]:
-  if augment is None:
-    return 0, 0, width, height
-  if draws is None:
-    raise UsageError("a random augmentation needs its random numbers: pass `draws`")
-  return augment.box(width, height, draws)

@@ -30,10 +30,8 @@ from xmcap.errors import UsageError, one_line
 from xmcap.storage import addresses, files, outputs
 
 FORMAT = 1
-SMALL = 10_000
-"""Records of a split whose index a run makes for itself, in memory."""
-MOST_PIECES = 65_535
-"""The length that longer captions are counted with."""
+SMALL = 10_000  # records of a split whose index a run makes for itself, in memory
+MOST_PIECES = 65_535  # the length that longer captions are counted with
 
 _INDEX, _LENGTHS, _LAYOUTS = "index.json", "lengths.npy", "layouts.npy"
 _CHUNK = 2_048  # records counted at a time by one process
@@ -48,10 +46,10 @@ class LengthIndex:
   """Lengths of the captions of N records.
 
   Attributes:
-    layouts: each the codes of a record's captions, spaces between.
+    layouts: the codes of a record's captions, spaces between.
     layout_of: integers [N], the number of each record's layout.
     starts: int64 [N], the first caption of each record in `lengths`.
-    lengths: uint8 or uint16, pieces of each caption, its end included; `MOST_PIECES` at most.
+    lengths: uint8 or uint16, pieces of each caption, its end included.
   """
 
   layouts: Sequence[str]
@@ -72,9 +70,7 @@ def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) 
 def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   """The index of the records of a source: the one beside them, or for a small source one made in memory.
 
-  Raises:
-    UsageError: there is none and the source is large, or it was made of other records, or it is damaged; names the
-      command that makes it.
+  UsageError names the command that makes it where there is none for a large source, or a wrong or damaged one.
   """
   splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
   found = [read(source, split, vocabulary) for split in splits]
@@ -96,11 +92,7 @@ def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
 
 
 def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthIndex | None:
-  """The index of a whole split of a source's folder; None where there is none.
-
-  Raises:
-    UsageError: it was made of other records or for another vocabulary, or is damaged.
-  """
+  """The index of a whole split; None where there is none, UsageError where it is of other records or damaged."""
   folder = folder_of(source.directory, split, vocabulary)
   again = f"make it again: `{_command(source, vocabulary)}`"
   try:
@@ -144,18 +136,8 @@ def write(
 ) -> dict[str, int]:
   """Writes the index of each whole split beside its records; returns the captions of each.
 
-  The files depend on the records and the vocabulary alone, not on the number of processes.
-
-  Args:
-    directory: of the records.
-    vocabulary: whose pieces are counted.
-    splits: names.
-    processes: None: one a core.
-    progress: called with the split, records so far, and all of its records.
-
-  Raises:
-    UsageError: there is no such split, or the folder is in a bucket.
-    XmcapError: a record is damaged, or the disk is full or cannot be written.
+  The files depend on the records and the vocabulary alone, not on the number of processes (None: one a core).
+  `progress` is called with the split, records so far, and all of its records.
   """
   if addresses.is_remote(directory):
     raise UsageError(
@@ -166,15 +148,9 @@ def write(
     source = RecordSource(directory, split)
     if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
       raise UsageError(f"--splits: '{split}' is a part of a split: the index is of whole ones")
-    counted = workers.map_records(
-      _count,
-      source,
-      vocabulary,
-      chunk=_CHUNK,
-      processes=processes,
-      progress=functools.partial(progress, split) if progress else None,
-    )
-    layouts, layout_of, pieces = _merged(counted)
+    done = functools.partial(progress, split) if progress else None
+    parts = workers.map_records(_count, source, vocabulary, chunk=_CHUNK, processes=processes, progress=done)
+    layouts, layout_of, pieces = _merged(parts)
     folder = pathlib.Path(folder_of(directory, split, vocabulary))
     about = {**_facts(source, split, vocabulary), "captions": len(pieces), "layouts": layouts}
     with outputs.together(folder):
@@ -201,12 +177,8 @@ def _command(source: RecordSource, vocabulary: Vocabulary) -> str:
 
 def _facts(source: RecordSource, split: str, vocabulary: Vocabulary) -> dict[str, Any]:
   """The facts of a split and a vocabulary by which their index is known."""
-  return {
-    "format": FORMAT,
-    "split": split,
-    "vocabulary": vocabulary.sha256,
-    "records": source.sizes[split],
-  }
+  records = source.sizes[split]
+  return {"format": FORMAT, "split": split, "vocabulary": vocabulary.sha256, "records": records}
 
 
 def _sizes(layouts: Sequence[str]) -> np.ndarray:
@@ -260,7 +232,7 @@ def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Coun
 
 
 def _merged(parts: Iterable[Counted]) -> Counted:
-  """What was counted of successive records; pieces as the smallest integers that hold them."""
+  """The parts of successive records as one, the pieces as the smallest integers that hold them."""
   layouts: dict[str, int] = {}
   numbers, pieces = [], []
   for names, layout_of, counts in parts:

@@ -20,7 +20,6 @@ from xmcap.storage import files
 Batch = dict[str, np.ndarray]
 
 PREFETCH_BYTES = 2 << 30
-"""Memory that the pixels of the batches made ahead take at most, unless two batches take more."""
 
 _UNDECODABLE = "pictures that cannot be decoded"
 _PART_ROWS = 8  # of a batch, made by one thread at a time: the draws of fewer cost more than they gain
@@ -28,9 +27,7 @@ _LEAST_AHEAD = 2  # one is handed over while the other is made
 
 
 class PictureStream:
-  """The base class of streams.
-
-  A batch is made in parts of neighbouring rows, by `_part`, on several threads, and put together by `_joined`.
+  """The base class of streams: `_part` makes neighbouring rows of a batch, on several threads; `_joined` joins them.
 
   Args:
     source: the records of the split.
@@ -38,18 +35,12 @@ class PictureStream:
     image_size: H = W, pixels.
     seed: of order and augmentation.
     augment: random changes to the pictures; None for none.
-    workers: threads that make batches; None or 0: one for each core of this process. Pillow decodes and resizes outside
-      of the interpreter lock.
+    workers: threads that make batches; None or 0: one for each core of this process.
     depth: batches made ahead at most.
     prefetch_bytes: memory that their pixels take at most. Two are made ahead whatever they take.
     on_bad: what a picture that cannot be decoded does: `stop` ends the run, `skip` gives it weight 0.
     bad_limit: so many different pictures of a process may be skipped.
 
-  Attributes:
-    counts_losses: whether what does not fit is counted in `lost` and logged.
-
-  Raises:
-    UsageError: the batch is empty, or a number is negative.
   """
 
   def __init__(
@@ -83,7 +74,7 @@ class PictureStream:
     self.depth = depth
     self.prefetch_bytes = prefetch_bytes
     self.skipped = SkippedPictures(on_bad, bad_limit)
-    self.counts_losses = True
+    self.counts_losses = True  # in `lost`; not where batches are made only to be timed
     self._end: int | None = None
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
@@ -98,13 +89,9 @@ class PictureStream:
   def first(self, count: int, multiple: int = 1) -> tuple["PictureStream", int]:
     """A stream of the first `count` positions, each once, and the number of its steps.
 
-    The batches are the fewest that are no larger than this stream's, and of one size, the smallest that will do; rows
-    that are left over have weight 0. A position gives the same example in any batch, so means by weight over all
-    batches do not depend on their size.
-
-    Args:
-      count: of positions; `images_per_epoch` is the whole split.
-      multiple: the pictures of a batch are a multiple of this, even where they are then more than in this stream.
+    The batches are the fewest that are no larger than this stream's, of the smallest size that is a multiple of
+    `multiple`; rows that are left over have weight 0. A position gives the same example in any batch, so means by
+    weight over all batches do not depend on their size.
     """
     steps = -(-count // self.pictures)
     stream = copy.copy(self)
@@ -136,32 +123,18 @@ class PictureStream:
     """Pictures in the split: each comes up once in as many positions."""
     return len(self.source)
 
-  @property
-  def steps_per_epoch(self) -> float:
-    """Steps in which each picture comes up once."""
-    return len(self.source) / self.pictures
-
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
-    """Rows of the batch of a step, whatever steps were asked for before.
+    """The batch of a step (from 0), whatever steps were asked for before.
 
-    Args:
-      step: from 0.
-      rows: positions in the batch, ascending, such as `sharding.process_rows`; None: all.
-
-    Raises:
-      UsageError: no such rows, or no such step.
-      XmcapError: a record or picture cannot be read; names it.
+    `rows` are positions in the batch, ascending, such as `sharding.process_rows`; None: all. XmcapError names a record
+    or picture that cannot be read.
     """
     return self._job(step, rows, workers=1).run()
 
   def batches(
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
   ) -> Iterator[Batch]:
-    """Yields `num_steps` batches (None: for ever) from a step on, made ahead on threads that share each batch.
-
-    `rows` are those of `batch`. An error in the making of a batch is raised when its turn comes; `close()` ends the
-    threads.
-    """
+    """Yields `num_steps` batches (None: for ever) from a step on, made ahead; see `batch` and `prefetch`."""
     steps = itertools.count(start_step)
     if num_steps is not None:
       steps = itertools.islice(steps, num_steps)
@@ -175,7 +148,7 @@ class PictureStream:
   def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
     """The making of a batch, in parts for so many threads."""
     positions = self._positions(step, rows)
-    pixels = self._new_pixels(len(positions))
+    pixels = np.empty((len(positions), self.image_size, self.image_size, 3), np.uint8)
     count = min(workers, -(-len(positions) // _PART_ROWS))
     split = zip(np.array_split(positions, count), np.array_split(pixels, count), strict=True)
     parts = [functools.partial(self._part, step, *part) for part in split]
@@ -186,7 +159,7 @@ class PictureStream:
     raise NotImplementedError
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[Any]) -> Batch:
-    """The batch, of its positions and pixels and of what `_part` returned for each of its parts."""
+    """The batch, of its positions and pixels and the results of `_part`."""
     raise NotImplementedError
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
@@ -207,17 +180,10 @@ class PictureStream:
   def _indices(self, positions: np.ndarray) -> np.ndarray:
     return draws.permuted(self.seed, positions, len(self.source))
 
-  def _new_pixels(self, count: int) -> np.ndarray:
-    return np.empty((count, self.image_size, self.image_size, 3), np.uint8)
-
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; one that is left out is black.
-
-    Raises:
-      XmcapError: a picture cannot be decoded, and is not to be left out.
-    """
+    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; one that is left out is black."""
     randoms = [None] * len(positions)
     if self.augment is not None:
       randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)

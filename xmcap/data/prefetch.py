@@ -15,12 +15,7 @@ Out = TypeVar("Out")
 
 @dataclasses.dataclass(frozen=True)
 class Job(Generic[Part, Out]):
-  """The making of an item.
-
-  Attributes:
-    parts: make a part each; they are called on any thread, in any order, at the same time.
-    join: makes the item of the results of `parts`, in their order; not costly.
-  """
+  """The making of an item: `parts` run on any threads at the same time, `join` makes the item of their results."""
 
   parts: Sequence[Callable[[], Part]]
   join: Callable[[list[Part]], Out]
@@ -37,12 +32,9 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
   reference) cancels what has not begun and waits for what has.
 
   Args:
-    jobs: any iterable, endless ones too; read, and joined, on the calling thread.
+    jobs: read, and joined, on the calling thread; may be endless.
     workers: threads; more than one only helps where the parts release the interpreter lock.
     depth: items held or under way at most.
-
-  Raises:
-    UsageError: `workers` or `depth` is below one.
   """
   if workers < 1 or depth < 1:
     raise UsageError(f"prefetching needs at least one worker and a depth of one, not {workers} and {depth}")

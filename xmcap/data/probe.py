@@ -17,10 +17,9 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   """Tries how many pictures a second this host makes with all the workers of a stream; 0 where none were made.
 
   The batches are thrown away, and nothing of them is counted in `stream.lost`. An error ends the try, and is raised
-  when the run comes to that picture.
+  when the run comes to that picture. A stream that is no `PictureStream` is not tried.
 
   Args:
-    stream: a `PictureStream`; another kind of stream is not tried.
     rows: of a batch, read by this process.
     start_step: of the run; the try reads about here.
     seconds: longest time of the try; 0: none is made.

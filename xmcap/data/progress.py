@@ -10,13 +10,8 @@ _SECONDS_BETWEEN = 2.0
 class Progress:
   """Says now and then how much of a piece of work is done, how fast it goes and how long it will take.
 
-  The first amount that is reported was there before, and does not count for the rate.
-
-  Args:
-    say: takes the lines.
-    what: the work, for the line.
-    total: of the units.
-    unit: "" or their name.
+  Called with the units done. With a `unit`, such as `bytes`, the first call does not count for the rate: it reports
+  what an earlier run has done.
   """
 
   def __init__(self, say: Say, what: str, total: int, unit: str = ""):

@@ -42,12 +42,9 @@ class WrittenSplit:
   num_bytes: int
 
 
-def _shard_name(dataset: str, split: str, index: int, count: int) -> str:
-  return f"{dataset}-{split}.array_record-{index:05d}-of-{count:05d}"
-
-
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
+  """Blames the disk; only for what the writer does: the records are made of a release, which has faults of its own."""
   try:
     yield
   except (RuntimeError, OSError) as error:
@@ -65,12 +62,11 @@ def _write_shard(
   `finished`, if given, says that the shard is whole, and holds what is returned.
   """
   if finished is not None and finished.exists() and path.exists():
-    held = json.loads(finished.read_text(encoding="utf-8"))
-    if _read_back(path)[0] == (held["records"], held["bytes"]):
-      return held["records"], held["bytes"]
+    held = tuple(json.loads(finished.read_text(encoding="utf-8")))
+    if _read_back(path)[0] == held:
+      return held
   count = num_bytes = 0
   with files.replacing(path) as temporary:
-    # Only what the writer does is the disk's fault: the records are made of a release, which has faults of its own.
     with _writing(path):
       writer = array_record_module.ArrayRecordWriter(str(temporary), _WRITER_OPTIONS)
     for record in records(shard):
@@ -89,8 +85,8 @@ def _write_shard(
       f"back ({reason or 'another file'}): check the disk, and that nobody else writes there; then build again"
     )
   if finished is not None:
-    files.write_text(finished, json.dumps({"records": count, "bytes": num_bytes}))
-  return count, num_bytes
+    files.write_text(finished, json.dumps(found))
+  return found
 
 
 def _read_back(path: pathlib.Path) -> tuple[tuple[int, int], str]:
@@ -121,16 +117,13 @@ def write_split(
   """Writes a split, one ArrayRecord file for each of `shards`, in several processes.
 
   Memory is constant: a record is written as it is made. The bytes depend on `shards` and `records` alone, not
-  on the number of processes. A file appears under its own name only when it is whole, and is then read back, every
-  record of it.
+  on the number of processes. A file appears under its own name only when it is whole, and is then read back.
 
   Args:
-    out: folder of the corpus; made if absent.
-    split: name, such as `train`.
     shards: what each file is made from: anything that can be pickled.
     records: makes the records of a shard; picklable, so a function of a module or a partial of one.
     dataset: name of the corpus, the beginning of the file names.
-    processes: number of processes; None: one a CPU core; 1: this process alone.
+    processes: None: one a CPU core; 1: this process alone.
     progress: called with the number of records so far, after every shard.
     finished: a folder in which a file for each shard says that it is whole; such a shard is not written again, so
       that a build goes on after a kill. None: all are written.
@@ -140,31 +133,30 @@ def write_split(
   """
   out = pathlib.Path(out)
   files.make_folder(out)
-  paths = [out / _shard_name(dataset, split, index, len(shards)) for index in range(len(shards))]
+  names = [
+    f"{dataset}-{split}.array_record-{number:05d}-of-{len(shards):05d}" for number in range(len(shards))
+  ]
+  marks = [finished and finished / f"{name}.json" for name in names]
+  calls = ([out / name for name in names], [records] * len(shards), shards, marks)
   processes = min(processes or files.available_cores(), len(shards))
-  marks = [finished and finished / f"{path.name}.json" for path in paths]
-  results: list[tuple[int, int]] = []
-
-  def collect(pairs: Iterable[tuple[int, int]]) -> None:
-    for pair in pairs:
-      results.append(pair)
-      if progress is not None:
-        progress(sum(count for count, _ in results))
-
-  if processes <= 1:
-    collect(map(_write_shard, paths, [records] * len(shards), shards, marks))
-  else:
-    with workers.pool(processes) as pool:
-      try:
-        collect(pool.map(_write_shard, paths, [records] * len(shards), shards, marks))
-      except Killed:
-        raise XmcapError(
-          f"a process that wrote the split '{split}' was killed, perhaps for memory: use fewer processes "
-          "(a script that builds needs `if __name__ == '__main__':`)"
-        ) from None
-  if not sum(count for count, _ in results):
+  lengths: list[int] = []
+  num_bytes = 0
+  with contextlib.ExitStack() as stack:
+    run = map if processes <= 1 else stack.enter_context(workers.pool(processes)).map
+    try:
+      for count, size in run(_write_shard, *calls):
+        lengths.append(count)
+        num_bytes += size
+        if progress is not None:
+          progress(sum(lengths))
+    except Killed:
+      raise XmcapError(
+        f"a process that wrote the split '{split}' was killed, perhaps for memory: use fewer processes "
+        "(a script that builds needs `if __name__ == '__main__':`)"
+      ) from None
+  if not sum(lengths):
     raise EmptySplitError(f"the split '{split}' for {out} has no records: nothing to write")
-  return WrittenSplit(split, tuple(count for count, _ in results), sum(size for _, size in results))
+  return WrittenSplit(split, tuple(lengths), num_bytes)
 
 
 def write_metadata(
@@ -177,23 +169,19 @@ def write_metadata(
 ) -> None:
   """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works.
 
-  Raises:
-    XmcapError: the folder cannot be written, or does not hold the records that the metadata count.
+  XmcapError if the folder cannot be written, or does not hold the records that the metadata count.
   """
   out = pathlib.Path(out)
-  infos = []
-  for split in splits:
-    template = tfds.core.ShardedFileTemplate(
-      data_dir=out, dataset_name=dataset, split=split.name, filetype_suffix="array_record"
+  template = tfds.core.ShardedFileTemplate(data_dir=out, dataset_name=dataset, filetype_suffix="array_record")
+  infos = [
+    tfds.core.SplitInfo(
+      name=split.name,
+      shard_lengths=list(split.shard_lengths),
+      num_bytes=split.num_bytes,
+      filename_template=template.replace(split=split.name),
     )
-    infos.append(
-      tfds.core.SplitInfo(
-        name=split.name,
-        shard_lengths=list(split.shard_lengths),
-        num_bytes=split.num_bytes,
-        filename_template=template,
-      )
-    )
+    for split in splits
+  ]
   try:
     tfds.folder_dataset.write_metadata(
       data_dir=out,
@@ -201,7 +189,7 @@ def write_metadata(
       split_infos=infos,
       version=version,
       check_data=False,
-      filename_template=infos[0].filename_template.replace(split=None),
+      filename_template=template,
       description=description or f"The corpus {dataset}, one record an image.",
     )
   except OSError as error:

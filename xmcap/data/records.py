@@ -15,7 +15,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -28,7 +28,7 @@ from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt")
-"""Where a caption comes from: written by a person, or machine translated."""
+"""Origins of a caption: written by a person, or machine translated."""
 
 FEATURES = tfds.features.FeaturesDict(
   {
@@ -76,7 +76,7 @@ class Record:
     image: the bytes as released, JPEG or PNG.
     captions: in the order of the release; a language may have none, one or many.
     tags: names of the classes seen in the picture, in reading order; empty where unknown.
-    locale: the locale that the picture was taken for (XM3600), or "".
+    locale: of the picture (XM3600), or "".
   """
 
   key: str
@@ -160,13 +160,10 @@ def parse(serialized: bytes) -> Record:
 
 @dataclasses.dataclass(slots=True)
 class Columns:
-  """The part of a record that the stream needs; its captions are not decoded, for there may be hundreds.
+  """The part of a record that the stream needs; the hundreds of captions are not decoded.
 
-  Attributes:
-    key, image: as in `Record`.
-    layout: equal for records with equal `languages`, and quicker to compare.
-    languages: the code of each caption.
-    texts: the text of each caption, UTF-8.
+  `languages` and `texts` are UTF-8, one of each a caption; `layout` is equal for equal `languages`, and quick to
+  compare.
   """
 
   key: str
@@ -208,8 +205,7 @@ def read_tags(directory: addresses.Address) -> list[str]:
   return tags
 
 
-@dataclasses.dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
   """Successive records of a whole split: `count` of them, from the `first` on."""
 
   split: str
@@ -263,13 +259,13 @@ class RecordSource:
       Stretch(firsts[name][0], firsts[name][1] + part.skip, count)
       for name, part, count in zip(names, parts, counts, strict=True)
     ]
-    self.sizes = {
-      name: {
-        "shard_lengths": list(info.splits[name].shard_lengths),
-        "bytes": int(info.splits[name].num_bytes),
+    self.sizes = {}
+    for stretch in self.stretches:
+      known = info.splits[stretch.split]
+      self.sizes[stretch.split] = {
+        "shard_lengths": list(known.shard_lengths),
+        "bytes": int(known.num_bytes),
       }
-      for name in {stretch.split for stretch in self.stretches}
-    }
     self._skips = np.array([part.skip for part in parts], np.int64)
     self._ends = np.cumsum(counts, dtype=np.int64)
     absent = sorted(set(names) - set(addresses.names(directory)))
@@ -299,11 +295,9 @@ class RecordSource:
       yield from self.iterate(range(start, min(start + _READ_BATCH, len(self))))
 
   def iterate(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> Iterator[T]:
-    """The records at `indices`, in their order, each read when it is asked for; those of a bucket are read ahead.
+    """The records at indices in [0, len), in their order, each read when it is asked for (in a bucket: read ahead).
 
-    Args:
-      indices: each in [0, len); IndexError outside it.
-      parse: turns a record's bytes into what is returned.
+    `parse` turns a record's bytes into the result. IndexError outside of the range.
     """
     indices = np.asarray(indices, np.int64).reshape(-1)
     if indices.size and (indices.min() < 0 or indices.max() >= len(self)):

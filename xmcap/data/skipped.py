@@ -21,9 +21,6 @@ class SkippedPictures:
   Args:
     on_bad: `stop` or `skip`.
     limit: so many different pictures may be left out; one more ends the run, for then the fault lies elsewhere.
-
-  Raises:
-    UsageError: `on_bad` is something else, or the limit is negative.
   """
 
   def __init__(self, on_bad: str = "stop", limit: int = 100):
@@ -58,11 +55,7 @@ class SkippedPictures:
           ) from None
 
   def add(self, key: str, error: XmcapError) -> None:
-    """Leaves a picture out, for which `error` is the reason; the first time it is logged and listed.
-
-    Raises:
-      XmcapError: pictures are not to be left out, or they are more than the limit.
-    """
+    """Leaves a picture out because of an error; XmcapError if none may be left out, or they are over the limit."""
     if self.on_bad == "stop":
       raise XmcapError(f"{error}, or leave such pictures out with the stream's on_bad = 'skip'") from None
     with self._lock:

@@ -37,12 +37,8 @@ _TAGS = "tags beyond the last slot"
 class _Captions(NamedTuple):
   """The captions of N pictures of a batch.
 
-  Attributes:
-    keys: of the pictures.
-    positions: int64 [N], of the pictures in the stream.
-    chosen: columns of `_prompts`, int64 [N, K].
-    tokens: ids of each caption, ended by EOS, [N][K]; [] for a picture without a caption in these languages.
-    length: T, of the whole batch.
+  `positions` are int64 [N]; `chosen` int64 [N, K], rows of the table of prompts; `tokens` the ids of each caption,
+  ended by EOS, [N][K], [] for a picture without a caption in these languages; `length` T, of the whole batch.
   """
 
   keys: Sequence[str]
@@ -61,15 +57,14 @@ class CaptionStream(PictureStream):
   same order, and repeats captions only when all are used up. Several captions in a language take turns by epoch.
 
   A batch holds `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], ended
-  by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end, `key` [B] strings;
-  B rows. A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there; it
-  is counted in `truncated`. A picture that has no caption in these languages, or is skipped, has weights 0 and is
-  counted in `lost`.
+  by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end, `key` [B] strings.
+  A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there. A
+  picture that has no caption in these languages, or is skipped, has weights 0. All of these are counted in `lost`.
 
   Args:
     mixture: name of a seqio mixture or task made by `register_corpus`.
     split: record split, or a part of one such as `train[:1000]`.
-    batch_size: captions in the batch of all hosts, B x K.
+    batch_size: B x K, of all hosts.
     captions_per_image: K.
     prompt_length: P, pieces of the LangId prompt.
     target_length: T, pieces of a caption, its end included.
@@ -83,10 +78,6 @@ class CaptionStream(PictureStream):
       language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
     temperature: weights are taken to the power of 1 / temperature, as rates in seqio and mT5.
     image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: see `PictureStream`.
-
-  Raises:
-    UsageError: sizes that do not fit together, an unknown mixture or language, a vocabulary without a prompt for a
-      language, a corpus that is not there, or one without an index where it needs one.
   """
 
   def __init__(
@@ -130,17 +121,24 @@ class CaptionStream(PictureStream):
     self._prompts = self._prompt_table(prompt_length)
     if list(target_lengths) != sorted(set(target_lengths)):
       raise UsageError(f"target_lengths {tuple(target_lengths)}: give rising lengths")
-    self.target_lengths = (*(size for size in target_lengths if size < target_length), target_length)
-    if self.target_lengths[0] < 2 or bucket_window < 1:
+    sizes = (*(size for size in target_lengths if size < target_length), target_length)
+    if sizes[0] < 2 or bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
-    self.bucket_window = bucket_window if len(self.target_lengths) > 1 else 1
     weights = np.array(list(self._weights.values()))
     self._drawing = Drawing(seed, self.languages, weights, self._count_power, captions_per_image, len(source))
-    self._index = lengths.index_of(source, self.vocabulary) if len(self.target_lengths) > 1 else None
-    self._buckets: Buckets | None = None
+    self._index = lengths.index_of(source, self.vocabulary) if len(sizes) > 1 else None
+    self._plan(sizes, bucket_window)
+
+  def _plan(self, target_lengths: tuple[int, ...], bucket_window: int) -> None:
+    """Plans batches of the stream's size."""
+    self.target_lengths = target_lengths
+    self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
+    self._buckets = Buckets(
+      self._drawing, self._index, self._indices, self.pictures, target_lengths, self.bucket_window
+    )
 
   def _prompt_table(self, prompt_length: int) -> np.ndarray:
-    """int32 [languages + 1, P]: a prompt each; the last row, all pads, is for a picture with no caption in them."""
+    """int32 [languages + 1, P]; the last row, all pads, is for a picture without a caption in them."""
     check_prompts(self.vocabulary, self.languages)
     table = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
     for row, language in zip(table[:-1], self.languages, strict=True):
@@ -153,7 +151,6 @@ class CaptionStream(PictureStream):
     return table
 
   def signature(self) -> dict[str, Any]:
-    """As in every stream."""
     return {
       **super().signature(),
       "mixture": self._mixture,
@@ -168,43 +165,25 @@ class CaptionStream(PictureStream):
     }
 
   def resized(self, pictures: int) -> "CaptionStream":
-    """As in every stream; with one length of targets, the largest, and pictures in drawn order."""
+    """See `PictureStream`; targets have the largest length, and pictures come in drawn order."""
     stream = super().resized(pictures)
-    stream.target_lengths, stream.bucket_window, stream._buckets = self.target_lengths[-1:], 1, None
+    stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple["CaptionStream", int]:
-    """As in every stream; pictures in drawn order."""
+    """See `PictureStream`; pictures come in drawn order."""
     stream, steps = super().first(count, multiple)
-    stream.bucket_window, stream._buckets = 1, None
+    stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
 
   def mix_of_lengths(self, steps: int) -> dict[int, float]:
-    """T -> the share of batches with targets of so many pieces, among about the first `steps`."""
-    if len(self.target_lengths) == 1:
-      return {self.target_lengths[0]: 1.0}
-    return self._current_buckets().mix(steps)
-
-  def _current_buckets(self) -> Buckets:
-    """The batches by length; only where there are several lengths."""
-    with self._lock:
-      if self._buckets is None:
-        self._buckets = Buckets(
-          self._drawing,
-          self._index,
-          self._indices,
-          self.pictures,
-          self.target_lengths,
-          self.bucket_window,
-        )
-      return self._buckets
+    """T -> its share of about the first `steps` batches."""
+    return self._buckets.mix(steps)
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
-    length, longest = self.target_lengths[-1], None
-    if len(self.target_lengths) > 1:
-      bucket = self._current_buckets().batch(step)
-      rows = positions - step * self.pictures
-      positions, longest, length = bucket.positions[rows], bucket.longest[rows], bucket.length
+    bucket = self._buckets.batch(step)
+    rows = positions - step * self.pictures
+    positions = bucket.positions[rows]
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
@@ -217,9 +196,9 @@ class CaptionStream(PictureStream):
 
     self._load_pixels(pixels, pictures(), positions)
     tokens = self._encoded(texts)
-    if longest is not None:
-      self._check_index(keys, tokens, longest)
-    return _Captions(keys, positions, np.array(columns), tokens, length)
+    if bucket.longest is not None:
+      self._check_index(keys, tokens, bucket.longest[rows])
+    return _Captions(keys, positions, np.array(columns), tokens, bucket.length)
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
     keys = [key for part in parts for key in part.keys]
@@ -248,7 +227,7 @@ class CaptionStream(PictureStream):
     }
 
   def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
-    """Reads the pictures of positions one by one: the record, the language columns [K] of its captions, their texts.
+    """Reads the pictures of positions one by one: (record, the language columns [K] of its captions, their texts).
 
     A picture without a caption in these languages has the column after the last language's, and no texts.
     """
@@ -256,7 +235,7 @@ class CaptionStream(PictureStream):
     drawn = self._drawing.at(positions, indices)
     for row, record in enumerate(self.source.iterate(indices, parse_columns)):
       layout = self._drawing.layout(record.layout, record.languages)
-      (columns,), (places,) = (numbers.tolist() for numbers in drawn.captions(slice(row, row + 1), layout))
+      (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       empty = columns[0] == len(self.languages)
       yield record, columns, [] if empty else [record.texts[place].decode() for place in places]
 
@@ -287,13 +266,9 @@ class TagStream(PictureStream):
 
   Args:
     mixture: as for `CaptionStream`; its corpus must have tags.
-    split: record split, or a part of one.
     batch_size: pictures in the batch of all hosts.
     num_slots: S, tags of a picture at most; further ones are left out and counted in `lost`.
     image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: see `PictureStream`.
-
-  Raises:
-    UsageError: the corpus is not there, or has no tags.
   """
 
   def __init__(
@@ -324,7 +299,6 @@ class TagStream(PictureStream):
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
 
   def signature(self) -> dict[str, Any]:
-    """As in every stream."""
     return {
       **super().signature(),
       "mixture": self._mixture,

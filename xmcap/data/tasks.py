@@ -66,9 +66,8 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
 class RecordDataSource(seqio.DataSource):
   """seqio's view of the records of a corpus in one language: the index of every record.
 
-  The record itself is read by the task's first preprocessor, so that seqio keeps only numbers of a small split in
-  memory. Shuffling permutes all records by `seed`, without a buffer, alike in every epoch. Sharding takes every
-  num_shards-th record of that order.
+  The record itself is read by the task's first preprocessor, so that seqio keeps only numbers in memory. Shuffling
+  permutes all records by `seed`, alike in every epoch; sharding takes every num_shards-th record of that order.
   """
 
   def __init__(self, corpus: RegisteredCorpus, language: str, splits: Sequence[str]):
@@ -181,24 +180,15 @@ def register_corpus(
   """Registers a corpus: a seqio task a language, the mixture, and the gin configurable of its location.
 
   Args:
-    name: of the mixture; the tasks are NAME_LANGUAGE.
+    name: of the mixture; the tasks are NAME_LANGUAGE. seqio and gin raise ValueError if it is taken.
     languages: codes of the languages that it holds.
     rates: how often a language is drawn, relative to the others; all alike if absent.
     splits: record splits that it has.
     build_hint: the command that makes it, for the message when it is not there.
-
-  Raises:
-    UsageError: an unknown language, a rate for a language that is not held, or a negative rate.
-    ValueError: the name is taken (from seqio and gin).
   """
 
   def locate(data_dir: str = "", vocabulary: str = "") -> Location:
-    """The location of the corpus.
-
-    Args:
-      data_dir: folder of its records, on this machine or in a bucket (`gs://...`).
-      vocabulary: SentencePiece model, on this machine or in a bucket; by default `vocabulary.model` in `data_dir`.
-    """
+    """The folder of the records and a SentencePiece model, by default `vocabulary.model` in it: paths or `gs://...`."""
     if not data_dir:
       hint = f" ({build_hint} makes one)" if build_hint else ""
       raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
@@ -220,14 +210,11 @@ def register_part(
   """Registers a part of a corpus under a name of its own; it lies where the corpus lies.
 
   Args:
-    name: of the mixture; the tasks are NAME_LANGUAGE.
+    name: as of `register_corpus`.
     of: the corpus.
     splits: the splits of the part; all of the corpus's if empty.
     subset: if given, the pictures, as for `xmcap score --subset`: `xm600:SEED` draws 600. `NAME.subset` in gin chooses
       others.
-
-  Raises:
-    ValueError: the name is taken (from seqio and gin).
   """
   default = subset
 
@@ -274,11 +261,7 @@ class Registration:
 
 
 def registration(mixture: str) -> Registration:
-  """Looks up a mixture or task by name.
-
-  Raises:
-    UsageError: no such name (with the nearest), or its tasks are not of one registered corpus.
-  """
+  """Looks up a mixture or task by name; UsageError if there is none, or its tasks are not of one registered corpus."""
   known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
   if mixture not in known:
     nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)

@@ -45,39 +45,32 @@ def train_vocabulary(
   text_file: str,
   out_model: str,
   size: int = 4_000,
-  character_coverage: float = 0.9999,
-  normalization: str = "identity",
   span_words: bool = False,
 ) -> "Vocabulary":
-  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces.
-
-  The same text and options give the same bytes; the file appears whole or not at all.
+  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces: the same bytes each time.
 
   Args:
     text_file: UTF-8 text, one sentence a line.
     out_model: the file to write.
     size: pieces wanted, special ones included; a text too small for so many gives fewer.
-    character_coverage: share of the text's characters that get a piece; the others are spelt in bytes.
-    normalization: SentencePiece's rule name. None by default, so that decoding gives back the text that was
-      encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's zero-width non-joiners.
     span_words: pieces may hold several words, such as a whole name: short targets, but unlike mT5.
-
-  Raises:
-    UsageError: the text cannot be read, is empty or is not UTF-8 (with the line), or `size` is too small.
-    XmcapError: the model cannot be written.
   """
+  # Read once before, for the trainer would swallow an error of its iterator.
+  if not sum(1 for _ in _lines(text_file)):
+    raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences")
   model = io.BytesIO()
-  lines = _Lines(text_file)
   try:
     sentencepiece.SentencePieceTrainer.train(
-      sentence_iterator=iter(lines),
+      sentence_iterator=_lines(text_file),
       model_writer=model,
       model_type="unigram",
       vocab_size=size,
       hard_vocab_limit=False,
       byte_fallback=True,
-      character_coverage=character_coverage,
-      normalization_rule_name=normalization,
+      character_coverage=0.9999,  # rarer characters are spelt in bytes
+      # Decoding gives back the text that was encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's
+      # zero-width non-joiners.
+      normalization_rule_name="identity",
       split_by_whitespace=not span_words,
       split_by_unicode_script=not span_words,
       max_sentencepiece_length=48 if span_words else 16,
@@ -90,46 +83,32 @@ def train_vocabulary(
       minloglevel=2,
     )
   except (RuntimeError, OSError, ValueError) as error:
-    if lines.error is not None:
-      raise lines.error from None
-    if not lines.count:
-      raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences") from None
     reason = " ".join(str(error).split())
     raise UsageError(
       f"{text_file}: no vocabulary of {size} pieces can be trained: {reason}; change `size`"
     ) from None
-  if lines.error is not None:
-    raise lines.error
   path = pathlib.Path(out_model)
   files.make_folder(path.parent)
   files.write_bytes(path, model.getvalue())
   return Vocabulary(out_model)
 
 
-class _Lines:
-  """The lines of a text file; keeps the first error, which the trainer would swallow."""
-
-  def __init__(self, path: str):
-    self.path = path
-    self.count = 0
-    self.error: XmcapError | None = None
-
-  def __iter__(self) -> Iterator[str]:
-    number = 1
-    try:
-      with open(self.path, "rb") as file:
-        for line in file:
-          text = line.decode("utf-8").strip()
-          if text:
-            self.count += 1
-            yield text
-          number += 1
-    except UnicodeDecodeError as error:
-      self.error = UsageError(
-        f"{self.path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}): save the file as UTF-8"
-      )
-    except OSError as error:
-      self.error = UsageError(f"{self.path}: cannot be read ({error.strerror}): give a readable text file")
+def _lines(path: str) -> Iterator[str]:
+  """The lines of a UTF-8 file that are not blank; UsageError if they cannot be read."""
+  number = 1
+  try:
+    with open(path, "rb") as file:
+      for line in file:
+        text = line.decode("utf-8").strip()
+        if text:
+          yield text
+        number += 1
+  except UnicodeDecodeError as error:
+    raise UsageError(
+      f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}): save the file as UTF-8"
+    ) from None
+  except OSError as error:
+    raise UsageError(f"{path}: cannot be read ({error.strerror}): give a readable text file") from None
 
 
 def read_model(path: str) -> bytes:
@@ -152,15 +131,10 @@ def read_model(path: str) -> bytes:
 
 
 class Vocabulary:
-  """A SentencePiece model with mT5's special ids, for text to ids and back.
-
-  Safe to use from several threads; pickles as its path.
+  """A SentencePiece model with mT5's special ids, for text to ids and back; safe in threads, pickles as its path.
 
   Args:
     path: a `.model` file: mT5's, or one written by `train_vocabulary`; a path or an address (`gs://...`).
-
-  Attributes:
-    sha256: of the file, hexadecimal.
 
   Raises:
     UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
@@ -239,13 +213,7 @@ class Vocabulary:
     return self._processor.piece_to_id(language_piece(language)) != UNK_ID
 
   def prompt(self, language: str) -> list[int]:
-    """The ids that tell the model to write in a language, without an end.
-
-    The piece `<xx>` where the model has it, else the code `xx` as text (mT5).
-
-    Raises:
-      UsageError: the code is none of the 36.
-    """
+    """The ids that tell the model to write in a language: `<xx>` where it has that piece, else `xx` as text (mT5)."""
     return list(self._prompts[languages_lib.get(language).code])
 
   @functools.cached_property
@@ -259,13 +227,7 @@ class Vocabulary:
 
 
 def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
-  """Checks that each language has a prompt of its own.
-
-  That is its LangId piece, such as `<th>`. Only mT5's own model may go without: there it is the code as text.
-
-  Raises:
-    UsageError: names the languages that have no prompt, or share one.
-  """
+  """Raises UsageError for languages that have no prompt of their own; only mT5's model may do without LangId pieces."""
   without = [language for language in languages if not vocabulary.has_language_piece(language)]
   if without and (len(without) < len(languages) or vocabulary.size != MT5_SIZE):
     raise UsageError(

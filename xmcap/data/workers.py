@@ -20,37 +20,24 @@ class Pool:
     self._workers = workers
 
   def map(self, function: Callable[..., _Out], *iterables: Iterable[Any]) -> Iterator[_Out]:
-    """Yields the results of a function for the items of iterables, in their order, as `map` does.
-
-    Raises:
-      processes.Killed: a process ended in the middle of its work.
-    """
-
-    def pack(numbered: tuple[int, tuple[Any, ...]], slot: int) -> bytes:
-      del slot
-      return processes_lib.pack(function, *numbered[1])
-
+    """As `map`, in order; raises processes.Killed if a process ends in the middle of its work."""
     done: dict[int, _Out] = {}
-    shared = processes_lib.share(self._workers, enumerate(zip(*iterables, strict=False)), pack)
-    for place in itertools.count():
-      while place not in done:
+    shared = processes_lib.share(self._workers, function, zip(*iterables, strict=False))
+    for expected in itertools.count():
+      while expected not in done:
         found = next(shared, None)
         if found is None:
           return
-        (number, _), result = found
+        number, result = found
         done[number] = result
-      yield done.pop(place)
+      yield done.pop(expected)
 
 
 @contextlib.contextmanager
 def pool(processes: int) -> Iterator[Pool]:
-  """A pool of so many processes, `processes.MAX` at most.
+  """A pool of so many processes, `processes.MAX` at most; XmcapError if one cannot be started.
 
-  They end at once when the caller is killed, so that a restarted build does not meet those of the one before. An error
-  in the `with` ends the work with what is begun.
-
-  Raises:
-    XmcapError: a process cannot be started.
+  They end at once when the caller is killed, so that a restarted build does not meet those of the one before.
   """
   context = multiprocessing.get_context("spawn")
   workers: list[processes_lib.Worker] = []
@@ -78,11 +65,8 @@ def map_records(
 ) -> Iterator[_Out]:
   """Yields function(source, range of indices, *arguments) for successive chunks of a source's records, in order.
 
-  Args:
-    function, source, arguments: can be pickled.
-    chunk: records of a call.
-    processes: None: one a core. A single chunk needs none.
-    progress: called with the records so far, and all of them.
+  The work is shared by `processes` (None: one a core) if there are several chunks; all arguments can be pickled.
+  `progress` is called with the records so far, and all of them.
   """
   count = len(source)
   ranges = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]

@@ -210,7 +210,7 @@ def _model(run: Arguments, mesh: Mesh) -> tuple[str, StatePlan]:
 def _steps(run: Arguments) -> tuple[str, int]:
   total, log_every, eval_every = run["total_steps"](), run["log_every"](), run["eval_every"]()
   if total < 1 or log_every < 1 or eval_every < 0:
-    raise UsageError("train: total_steps and log_every must be at least 1, and eval_every at least 0")
+    raise UsageError("total_steps and log_every must be at least 1, and eval_every at least 0")
   policy = run["checkpoint"]()
   often = {"checkpoints": policy.every, "evaluations": eval_every}
   said = [f"{name} every {every:,}" if every else f"{name} at the end" for name, every in often.items()]

@@ -13,10 +13,10 @@ from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.vocabulary import ROW_MULTIPLE
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
-from xmcap.training.checkpoints import read as saved
-from xmcap.training.checkpoints import settings as settings_lib
 from xmcap.training.checkpoints import start
-from xmcap.training.checkpoints import weights as weights_lib
+from xmcap.training.checkpoints.read import CheckpointDamaged, checkpoints_dir, first_readable, flat, restore
+from xmcap.training.checkpoints.settings import Settings
+from xmcap.training.checkpoints.weights import open_weights
 from xmcap.training.state import StatePlan
 from xmcap.training.step import TrainState
 
@@ -32,8 +32,8 @@ class ReadOnlyCheckpoints:
     from_scratch: whether damaged ones may be given up.
   """
 
-  def __init__(self, run_dir: str, settings: settings_lib.Settings | None, from_scratch: bool):
-    self.directory = saved.checkpoints_dir(run_dir)
+  def __init__(self, run_dir: str, settings: Settings | None, from_scratch: bool):
+    self.directory = checkpoints_dir(run_dir)
     self.settings = settings
     self._from_scratch = from_scratch
 
@@ -47,11 +47,11 @@ class ReadOnlyCheckpoints:
       return None
 
     def read(path: epath.Path) -> TrainState:
-      return saved.restore(path, target, self.settings, other_data, say)
+      return restore(path, target, self.settings, other_data, say)
 
     try:
-      return saved.first_readable(self.directory, read)[1]
-    except saved.CheckpointDamaged:
+      return first_readable(self.directory, read)[1]
+    except CheckpointDamaged:
       if not self._from_scratch:
         raise
       return None
@@ -77,7 +77,7 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
   finite = jax.jit(lambda params: jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), params))(
     state.params
   )
-  bad = [path for path, good in saved.flat(jax.device_get(finite)).items() if not good]
+  bad = [path for path, good in flat(jax.device_get(finite)).items() if not good]
   if bad:
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     raise XmcapError(f"{origin}: {bad[0]}{more} holds NaN or infinity: take weights from before that")
@@ -102,7 +102,7 @@ def _check_same_vocabulary(pretrained: Sequence[Any], vocabulary: Any) -> None:
           f"{given}: was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={other}"
         )
       continue
-    embedding = weights_lib.open_weights(given).tensors.get("token_embedder/embedding")
+    embedding = open_weights(given).tensors.get("token_embedder/embedding")
     if embedding is not None and embedding.shape[0] - vocabulary.size >= ROW_MULTIPLE:
       raise UsageError(
         f"{given}: its embedding has {embedding.shape[0]:,} rows, and {vocabulary.path} {vocabulary.size:,} pieces: "

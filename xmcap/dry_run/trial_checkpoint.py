@@ -10,8 +10,9 @@ from etils import epath
 
 from xmcap.errors import XmcapError
 from xmcap.storage import outputs
-from xmcap.training.checkpoints import read as saved
-from xmcap.training.checkpoints import write as checkpoints_lib
+from xmcap.training.checkpoints.read import checkpoints_dir, restore
+from xmcap.training.checkpoints.retention import CheckpointPolicy
+from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.step import TrainState
 
 
@@ -27,7 +28,7 @@ def write_and_read(run_dir: str, num_bytes: int) -> str:
     XmcapError: it cannot be written, is too small, or gives back other numbers than were written.
   """
   outputs.check_path(run_dir, "MODEL_DIR")
-  root = saved.checkpoints_dir(run_dir).parent
+  root = checkpoints_dir(run_dir).parent
   made = [folder for folder in (root, *root.parents) if not folder.exists()]
   scratch = root / f".dry-run-{os.getpid()}"
   try:
@@ -54,14 +55,14 @@ def _there_and_back(scratch: epath.Path) -> None:
   count = jnp.zeros((), jnp.int32)
   numbers = {"kernel": jnp.arange(64, dtype=jnp.float32)}
   state = TrainState(count, numbers, dict(numbers), count, count)
-  checkpoints = checkpoints_lib.Checkpoints(scratch, checkpoints_lib.CheckpointPolicy(asynchronous=False))
+  checkpoints = Checkpoints(scratch, CheckpointPolicy(asynchronous=False))
   try:
     checkpoints.save(0, state)
     checkpoints.wait()
     target = jax.tree.map(
       lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
     )
-    restored = saved.restore(checkpoints.directory / "0", target)
+    restored = restore(checkpoints.directory / "0", target)
   finally:
     checkpoints.close()
   if not np.array_equal(restored.params["kernel"], numbers["kernel"]):

@@ -18,12 +18,7 @@ _THUMBNAIL = 16  # pixels a side: 10,000 pictures take 30 MB, and blur helps the
 
 @gin.configurable
 class Baselines:
-  """Both captioners, from training records.
-
-  Args:
-    data_dir: of the records.
-    split: for training.
-  """
+  """Both captioners, from the training records in `data_dir`."""
 
   def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train"):
     self.source = records.RecordSource(data_dir, split)
@@ -59,14 +54,8 @@ def nearest_picture(
 ) -> Predictions:
   """Predicts the first caption, in each language, of the training picture that is nearest by pixels.
 
-  Pictures are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance.
-
-  Args:
-    source: the training records.
-    references: captions are predicted in the languages of each picture's references; "" if the nearest picture has
-      none.
-    pictures: key -> JPEG or PNG.
-    batch: training pictures compared at once.
+  Pictures (key -> JPEG or PNG) are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance, `batch`
+  training pictures at once. A language that the nearest picture has no caption in gets "".
   """
   keys = list(references)
   queries = np.stack([_thumbnail(pictures[key], key) for key in keys])

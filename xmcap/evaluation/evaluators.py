@@ -102,11 +102,7 @@ class CaptionEvaluator:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
   def small(self, pictures: int) -> "CaptionEvaluator":
-    """The same for a few pictures and two languages, which writes nothing.
-
-    Raises:
-      UsageError: the file of any picture is absent, one of these or not.
-    """
+    """The same for a few pictures and two languages, which writes nothing; UsageError if any picture is absent."""
     present = set(addresses.names(self.images_dir))
     for key in () if self.records else self.references:
       if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
@@ -145,7 +141,7 @@ class CaptionEvaluator:
   def _predict(self, params: Any) -> predictions_lib.Predictions:
     """Captions in the languages that a picture has references in."""
     keys = list(self.references)
-    # If each process has all parameters, each decodes a share of the pictures; otherwise all decode each batch together.
+    # If each process has all parameters, each decodes a share of the pictures; otherwise all share each batch.
     is_whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
     is_shared = is_whole and jax.process_count() > 1
     numbers = range(len(keys))

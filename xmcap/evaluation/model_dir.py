@@ -31,14 +31,10 @@ CONFIG = kept_config.NEWEST
 VOCABULARY = "vocabulary.model"
 
 
-# ---- the folder of a run ---------------------------------------------------------------------------------------
-
-
 def check_model_dir() -> None:
   """Checks what `write_model_dir` will write, before the run begins.
 
-  Raises:
-    UsageError: the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
+  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
   """
   configuration.macro("MODEL_DIR")
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
@@ -48,11 +44,7 @@ def check_model_dir() -> None:
 
 
 def write_model_dir(step: int) -> None:
-  """Writes `config.gin`, `model.json` and the vocabulary into MODEL_DIR, when the run begins at `step`.
-
-  Raises:
-    XmcapError: the folder cannot be written.
-  """
+  """Writes `config.gin`, `model.json` and the vocabulary into MODEL_DIR, when the run begins at `step`."""
   if jax.process_index():
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
@@ -94,20 +86,13 @@ def _model(objective: Any) -> model_json.Model:
   return model_json.Model(**parts, mixture=configuration.macro("MIXTURE"), decoding=decoding, search=search)
 
 
-# ---- its configuration -----------------------------------------------------------------------------------------
-
-
 def parse(
   model_dir: str, files: Sequence[str] = (), overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
 ) -> None:
   """Binds a model folder's `model.json` and vocabulary in gin, with gin files and overrides on top.
 
-  Args:
-    model_dir: the folder. It needs no `model.json` if its own `config.gin` is among the files.
-    files, overrides, search_paths: named by the user; see `configuration.parse`.
-
-  Raises:
-    UsageError: the folder is no model folder, or see `configuration.parse` and `model_json.read`.
+  The folder needs no `model.json` if its own `config.gin` is among the files. The other arguments, and the UsageError
+  for each problem, are those of `configuration.parse`.
   """
   folder = epath.Path(model_dir)
   model = None
@@ -163,9 +148,6 @@ def _no_model_json(model_dir: str | os.PathLike) -> UsageError:
   )
 
 
-# ---- the commands ----------------------------------------------------------------------------------------------
-
-
 def load_params(model_dir: str, step: int | None = None) -> Any:
   """The captioner's parameters of a step; by default the best by the run's metric if it kept one, else the newest."""
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
@@ -175,13 +157,7 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
 def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
-  """`xmcap eval`: runs evaluators on a trained model, and prints the means.
-
-  Args:
-    model_dir: folder of a training run.
-    evaluators: run in this order; each writes its own results.
-    step: see `load_params`.
-  """
+  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means."""
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
@@ -200,18 +176,9 @@ def caption_files(
   as_json: bool = False,
   step: int | None = None,
 ) -> None:
-  """`xmcap caption`: prints the captions of picture files.
+  """`xmcap caption`: prints captions in the languages `codes` for the `contents` that `read_pictures` returned.
 
-  Args:
-    model_dir: folder of a training run.
-    contents: from `read_pictures`.
-    codes: of the languages.
-    as_json: print predictions as JSONL, with the file's name as the key.
-    step: see `load_params`.
-
-  Raises:
-    UsageError: there is no model.
-    XmcapError: a file is no picture, or the checkpoint does not fit the model.
+  With `as_json` they are predictions as JSONL, with the file's name as the key. For `step` see `load_params`.
   """
   predictor = Predictor()
   pictures = {file: images.load(data, file, predictor.image_size) for file, data in contents}

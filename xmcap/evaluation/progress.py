@@ -14,16 +14,10 @@ Captions = tuple[str, dict[str, str]]
 def with_progress(
   rows: Iterable[Captions], total: int, what: str, say: Callable[[str], None], every: float = 10.0
 ) -> Iterator[Captions]:
-  """Passes the captions of pictures on, and prints a line of progress every few seconds.
+  """Passes the captions of `total` pictures on, and prints a line of progress every so many seconds.
 
-  The speed leaves out the first batch, which compiles. Nothing is printed if all takes less than `every`.
-
-  Args:
-    rows: from a `Predictor`.
-    total: how many there will be.
-    what: begins each line.
-    say: prints a line.
-    every: seconds between two lines.
+  Each line begins with `what`. The speed leaves out the first batch, which compiles. Nothing is printed if all takes
+  less than `every`.
   """
   began = last = first = time.monotonic()
   count = captions = 0

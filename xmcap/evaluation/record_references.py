@@ -12,15 +12,8 @@ from xmcap.scoring.references import References
 class RecordReferences:
   """The captions of a split as references, and its pictures by their keys.
 
-  All records are read once; pictures are not kept, but read again when asked for.
-
-  Args:
-    directory: of the records.
-    split: of the records, or a part of one.
-    languages: codes; () is all.
-
-  Attributes:
-    references: of the pictures that have captions in these languages, in the order of the records.
+  All records are read once; pictures are not kept, but read again when asked for. `references` are of the pictures that
+  have captions in these languages (() is all), in the order of the records.
 
   Raises:
     UsageError: there is no such split.

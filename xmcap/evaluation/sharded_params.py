@@ -42,12 +42,7 @@ class ShardedParams:
 
 
 def for_evaluation(params: Any, devices: Sequence[jax.Device]) -> ShardedParams:
-  """Leaves the parameters of a training run as they are, and puts others whole on every device.
-
-  Args:
-    params: of a run, or read from a checkpoint.
-    devices: used only for parameters that are on no mesh.
-  """
+  """Leaves the parameters of a training run on their mesh, and puts others whole on every one of `devices`."""
   for leaf in jax.tree.leaves(params):
     given = getattr(leaf, "sharding", None)
     if isinstance(given, NamedSharding) and given.mesh.axis_names == sharding.MESH_AXES:
@@ -65,11 +60,7 @@ def for_decoding(
   """Gathers parameters once, so that the loop over tokens need not gather them again for each token.
 
   They are gathered over `data` and `fsdp`, and stay sharded over `model`. The devices hold this copy beside the run's
-  parameters until it is freed.
-
-  Args:
-    params, devices: see `for_evaluation`.
-    cast: to the dtypes that decoding computes in. It comes first, as bfloat16 halves what is sent and kept.
+  parameters until it is freed. `cast` to the dtypes of decoding comes first, as bfloat16 halves what is sent and kept.
   """
   sharded = for_evaluation(params, devices)
   params = sharded.params

@@ -35,7 +35,7 @@ class TpuVm:
   num_slices: int = option("slices that train together", 1, least=1, metavar="N")
   service_account: str = option("whom the workers act as", "", rule="service_account")
   network: str = option("the workers' network", "", rule="network")
-  subnetwork: str = option("the workers' subnetwork", "", rule="subnetwork")
+  subnetwork: str = option("the workers' subnetwork", "", rule="network")
   internal_ips: bool = option("no external addresses; ssh from inside", False)
   data_disk: str = option(
     "attached to every worker, read-only, at /mnt/disks/DISK", "", rule="data_disk", metavar="DISK"

@@ -9,8 +9,6 @@ from xmcap.errors import UsageError
 
 _LABEL = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _ZONE = r"[a-z]+(-[a-z]+)+[0-9]+-[a-z0-9]+"
-_NETWORK = r"[a-z0-9][a-zA-Z0-9/._:-]*"
-_IMAGE = r"[A-Za-z0-9][A-Za-z0-9._/:@-]*"
 _LARGEST = 10**6
 
 # Rule -> (pattern of the whole value, longest, what the value must be).
@@ -27,26 +25,25 @@ _RULES = {
   "slice": (r"v[0-9]+[a-z]*-[0-9]+", 30, "a TPU slice such as v4-128, v5p-256 or v6e-64"),
   "device_type": (r"[a-z0-9]+(-[a-z0-9]+)+", 63, "a device type of XPK, such as h100-80gb-8"),
   "runtime_version": (r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", 63, "a TPU software version"),
-  "network": (_NETWORK, 200, "the name or path of a network"),
-  "subnetwork": (_NETWORK, 200, "the name or path of a subnetwork"),
+  "network": (r"[a-z0-9][a-zA-Z0-9/._:-]*", 200, "the name or path of a network or subnetwork"),
   "data_disk": (
     rf"(projects/[a-z0-9.:-]+/zones/{_ZONE}/disks/)?{_LABEL}",
     200,
     "the name of a disk in the zone, or projects/PROJECT/zones/ZONE/disks/NAME",
   ),
   "service_account": (r"[a-z0-9][a-z0-9._-]*@[a-z0-9][a-z0-9.-]*", 200, "the address of a service account"),
-  "docker_image": (_IMAGE, 400, "an image such as gcr.io/PROJECT/xmcap:latest"),
-  "base_docker_image": (_IMAGE, 400, "an image such as python:3.12"),
+  "image": (
+    r"[A-Za-z0-9][A-Za-z0-9._/:@-]*",
+    400,
+    "an image such as gcr.io/PROJECT/xmcap:latest or python:3.12",
+  ),
   "files": (
     r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^\x00-\x1f\x7f*?\[\]#]*)?",
     1000,
     "a folder of a bucket, such as gs://my-bucket/inputs, without * ? [ ] #",
   ),
   "python": (r"3\.[0-9]+(\.[0-9]+)?", 10, "a version such as 3.12"),
-  "partition": (r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*", 200, "names of partitions"),
-  "account": (r"[A-Za-z0-9._-]+", 64, "the name of an account"),
-  "qos": (r"[A-Za-z0-9._-]+", 64, "the name of a quality of service"),
-  "constraint": (r"[A-Za-z0-9._&|*-]+", 200, "features of nodes"),
+  "slurm names": (r"[A-Za-z0-9._&|*,-]+", 200, "names of letters, digits and ._&|*,-"),
   "time": (
     r"[0-9]+(-[0-9]+)?(:[0-9]{1,2}){0,2}",
     20,

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from xmcap.models.decoding.caches import CrossCache, SelfCache
 from xmcap.models.layers import Dense, constrain, resolve_dtype
-from xmcap.models.t5 import PAD_ID, CrossCache, Decoder, Encoder, SelfCache, T5Config, TokenEmbedder
+from xmcap.models.t5 import PAD_ID, Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViT, ViTConfig
 
 
@@ -85,31 +86,6 @@ class Captioner(nn.Module):
     encoded = self.encoder(rows, _flatten(mask), deterministic)
     return encoded.reshape(batch, captions, *encoded.shape[1:]), mask
 
-  def decode(
-    self, encoded: jax.Array, mask: jax.Array, target_tokens: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
-    """All positions of the targets, each seeing those before it.
-
-    Args:
-      encoded: [B, K, N + P, E] from `encode`.
-      mask: bool [B, K, N + P].
-      target_tokens: int32 [B, K, T], not shifted, padded with 0.
-      deterministic: no dropout.
-
-    Returns:
-      [B, K, T, E]: `logits` turns them into logits.
-    """
-    embedded = self.token_embedder(shift_right(target_tokens))
-    return self._decode(encoded, mask, embedded, deterministic)
-
-  def _decode(
-    self, encoded: jax.Array, mask: jax.Array, embedded: jax.Array, deterministic: bool
-  ) -> jax.Array:
-    """`decode` with the shifted targets embedded, [B, K, T, E]."""
-    rows = constrain(_flatten(embedded), "batch", "length", "embed")
-    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
-    return hidden.reshape(*embedded.shape[:-1], -1)
-
   def hidden(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:
@@ -119,7 +95,9 @@ class Captioner(nn.Module):
     prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
     features = self.encode_image(image, deterministic)
     encoded, mask = self._encode(features, prompt_tokens, prompt, deterministic)
-    return self._decode(encoded, mask, targets, deterministic)
+    rows = constrain(_flatten(targets), "batch", "length", "embed")
+    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
+    return hidden.reshape(*targets.shape[:-1], -1)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
     """[..., E] -> float32 [..., V]."""

@@ -1,12 +1,14 @@
-"""What was tuned for a device or a compiler, each beside the plain form of the same function.
+"""What is tuned for a device, each beside the plain form of the same function.
 
-`Kernels.plain = True` takes the plain forms everywhere. `python benchmarks/kernels.py` says what each is worth.
+`Kernels.plain = True` in gin takes the plain forms everywhere. `python benchmarks/kernels.py` says what each buys.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
+import gin
 import jax
 import jax.numpy as jnp
 
@@ -14,25 +16,44 @@ Metrics = dict[str, jax.Array]
 Sums = Callable[[Any, jax.Array, jax.Array, jax.Array], Metrics]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def summed_within_capacity(
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class Kernels:
+  """The switch of this file: `plain` takes the plain form of every function."""
+
+  plain: bool = False
+
+
+def summed_over_tokens(
   token_sums: Sums, capacity: int, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
 ) -> Metrics:
-  """`token_sums(head, hidden, targets, weights)`, made of the rows of weight > 0 alone if they are few.
+  """`token_sums(head, hidden, targets, weights)`, which is the plain form.
 
-  Only the gradient of `loss` by `head` and `hidden` is defined. It is made together with the value: a
-  `lax.cond` that is differentiated from outside would carry the whole logits of the branch that was not
-  taken.
+  Tuned: of the rows of weight > 0 alone where they are at most `capacity`, so that padding gets no logits. Most of a
+  small model's step on a CPU are the logits; on a mesh, rows would have to move between devices.
 
   Args:
     token_sums: sums over rows; rows of weight 0 add nothing.
-    capacity: so many rows at most are gathered; with more of weight > 0 all rows are computed.
+    capacity: rows that are gathered at most; with more of weight > 0, all rows are computed.
     head: the parameters that `token_sums` needs.
     hidden: [N, E].
     targets: [N].
     weights: [N].
-  """
 
+  Returns:
+    The sums. Of the tuned form, only the gradient of `loss` by `head` and `hidden` is defined.
+  """
+  if Kernels().plain or capacity >= len(targets):
+    return token_sums(head, hidden, targets, weights)
+  return _summed_within_capacity(token_sums, capacity, head, hidden, targets, weights)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _summed_within_capacity(
+  token_sums: Sums, capacity: int, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
+) -> Metrics:
+  # The gradient is made together with the value: a `lax.cond` that is differentiated from outside would carry the whole
+  # logits of the branch that was not taken.
   def few(rows):
     return lambda: token_sums(head, hidden[rows], targets[rows], weights[rows] * _filled(rows, weights))
 
@@ -79,4 +100,4 @@ def _backward(token_sums, capacity, residuals, cotangents):
   return by_head, by_hidden, None, None
 
 
-summed_within_capacity.defvjp(_forward, _backward)
+_summed_within_capacity.defvjp(_forward, _backward)

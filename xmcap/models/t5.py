@@ -1,9 +1,8 @@
 """The T5.1.1 encoder and decoder, as mT5 has them, with t5x's parameter names and logical axes.
 
 Raffel et al., "Exploring the Limits of Transfer Learning" (2020); Shazeer, "GLU Variants Improve Transformer"
-(2020); Xue et al., "mT5" (2021): gated GELU, RMS norm without bias, relative position buckets shared by the
-layers of a stack, no biases, logits not tied to the embedding and not scaled. Deviation from t5x: tokens are
-looked up by a gather, not by a one-hot product.
+(2020); Xue et al., "mT5" (2021): gated GELU, RMS norm without bias, relative position buckets shared by the layers of a
+stack, no biases, logits not tied to the embedding. Deviation from t5x: tokens are looked up by a gather.
 """
 
 import dataclasses
@@ -14,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from flax import struct
 from jax import lax
 
 from xmcap.errors import UsageError
 from xmcap.models import limits, stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
+from xmcap.models.decoding.caches import CrossCache, SelfCache
 from xmcap.models.layers import (
   ACTIVATIONS,
   T5_KERNEL_INIT,
@@ -32,10 +31,8 @@ from xmcap.models.layers import (
   resolve_dtype,
 )  # fmt: skip
 
-PAD_ID = 0
-"""Fills prompts and targets, and starts the decoder."""
-EOS_ID = 1
-"""Ends a target."""
+PAD_ID = 0  # fills prompts and targets, and starts the decoder
+EOS_ID = 1  # ends a target
 
 _LIMITS = {
   "vocab_size": (1, 2**24),
@@ -60,12 +57,10 @@ class T5Config:
   Attributes:
     vocab_size: rows of the embedding and of the logits (mT5: 250,112).
     emb_dim, num_heads, head_dim, mlp_dim: of both stacks; num_heads * head_dim need not be emb_dim.
-    num_encoder_layers, num_decoder_layers: depths of the stacks.
-    dropout_rate: of embeddings, attention, MLP and the residual branches, one mask for all positions of a
-    row.
+    dropout_rate: of embeddings, attention, MLP and the residual branches, one mask for all positions of a row.
     relpos_buckets, relpos_max_distance: of the relative position bias.
     remat: recompute a layer's activations in the backward pass instead of keeping them.
-    scan: compile one layer for all of a stack (see `stacking`).
+    scan: compile one layer for all of a stack.
     dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
   Raises:
@@ -144,9 +139,8 @@ class RelativePositionBias(nn.Module):
     init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
     shape = (config.num_heads, config.relpos_buckets)
     embedding = parameter("rel_embedding", init, shape, ("heads", "relpos_buckets"))
-    buckets = relative_position_buckets(
-      num_queries, num_keys, self.bidirectional, config.relpos_buckets, config.relpos_max_distance
-    )
+    sizes = config.relpos_buckets, config.relpos_max_distance
+    buckets = relative_position_buckets(num_queries, num_keys, self.bidirectional, *sizes)
     # A one-hot product: its gradient is a product too, where a gather's would be a slow scatter.
     one_hot = jax.nn.one_hot(buckets, config.relpos_buckets, dtype=jnp.float32)
     return jnp.einsum("hr,qkr->hqk", embedding, one_hot)[None]
@@ -230,7 +224,6 @@ class Encoder(nn.Module):
     Args:
       embedded: [rows, length, embed].
       mask: bool [rows, length], False where a position must not be seen.
-      deterministic: no dropout.
 
     Returns:
       [rows, length, embed].
@@ -243,48 +236,8 @@ class Encoder(nn.Module):
 
 
 def padding_bias(mask: jax.Array) -> jax.Array:
-  """bool [rows, keys] -> float32 [rows, 1, 1, keys]: 0 where True, MASKED where False."""
+  """Bool [rows, keys] -> float32 [rows, 1, 1, keys]: 0 where True, MASKED where False."""
   return jnp.where(mask, 0.0, MASKED)[:, None, None, :]
-
-
-@struct.dataclass
-class CrossCache:
-  """What decoding needs of the encoder's output, made once a row and never changed.
-
-  Attributes:
-    keys, values: one a layer, each [rows, encoded_length, heads, kv].
-    padding: float32 [rows, 1, 1, encoded_length], added to the logits.
-    relpos_bias: float32 [1, heads, max_length, max_length], of the self-attention.
-  """
-
-  keys: tuple[jax.Array, ...]
-  values: tuple[jax.Array, ...]
-  padding: jax.Array
-  relpos_bias: jax.Array
-
-  def take(self, rows: jax.Array) -> "CrossCache":
-    """The cache of some of the rows; an index past the end takes the last."""
-    keys, values, padding = jax.tree.map(
-      lambda x: jnp.take(x, rows, axis=0, mode="clip"), (self.keys, self.values, self.padding)
-    )
-    return CrossCache(keys, values, padding, self.relpos_bias)
-
-  def astype(self, dtype: jnp.dtype) -> "CrossCache":
-    """Keys and values in another dtype; what is added to the logits stays float32."""
-    keys, values = jax.tree.map(lambda x: x.astype(dtype), (self.keys, self.values))
-    return CrossCache(keys, values, self.padding, self.relpos_bias)
-
-
-@struct.dataclass
-class SelfCache:
-  """Keys and values of the positions so far: one a layer, each [rows * beams, max_length, heads, kv]."""
-
-  keys: tuple[jax.Array, ...]
-  values: tuple[jax.Array, ...]
-
-  def astype(self, dtype: jnp.dtype) -> "SelfCache":
-    """Keys and values in another dtype."""
-    return jax.tree.map(lambda x: x.astype(dtype), self)
 
 
 class DecoderLayer(nn.Module):
@@ -311,7 +264,6 @@ class DecoderLayer(nn.Module):
       encoded: [rows, encoded_length, embed].
       bias: float32 [1, heads, length, length], added to the logits of the self-attention.
       cross_bias: float32 [rows, 1, 1, encoded_length], of the attention to the encoder.
-      deterministic: no dropout.
 
     Returns:
       [rows, length, embed].
@@ -396,10 +348,9 @@ class Decoder(nn.Module):
       embedded: [rows, length, embed], the targets shifted right and embedded.
       encoded: [rows, encoded_length, embed].
       encoded_mask: bool [rows, encoded_length].
-      deterministic: no dropout.
 
     Returns:
-      [rows, length, embed], after the last norm: `logits` turns them into logits.
+      [rows, length, embed], after the last norm, for `logits`.
     """
     bias, cross_bias = self._causal_bias(embedded.shape[1]), padding_bias(encoded_mask)
     x = constrain(self.dropout(embedded, deterministic), "batch", "length", "embed")
@@ -415,7 +366,7 @@ class Decoder(nn.Module):
   def start(
     self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int
   ) -> tuple[CrossCache, SelfCache]:
-    """Makes the caches of a search over `rows` encoded inputs; shapes as in `__call__`."""
+    """Makes the caches of a search; shapes as in `__call__`."""
     keys, values = zip(*(layer.cross_key_value(encoded) for layer in self.layers), strict=True)
     config = self.config
     shape = (encoded.shape[0] * beams, max_length, config.num_heads, config.head_dim)

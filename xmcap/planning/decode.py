@@ -27,18 +27,17 @@ _CAVEAT = (
 
 @dataclasses.dataclass(frozen=True)
 class DecodePlan:
-  """A batch of an evaluation, which the chips of one host share.
+  """A batch of an evaluation, which the chips of one host share; bytes and cycles are those of one chip.
 
   Attributes:
     topology: the chips.
-    pictures: a batch, of one host.
-    languages: of each picture.
+    pictures, languages: a batch, of one host.
     max_length: the most tokens of a caption.
     search: how captions are found.
-    arguments: bytes of one chip for parameters and pictures.
-    working: bytes of one chip for all else: caches, logits, scratch.
-    start_cycles: of one chip, for all that is computed once a batch.
-    token_cycles: of one chip, for one token of all captions.
+    arguments: bytes of parameters and pictures.
+    working: bytes of all else: caches, logits, scratch.
+    start_cycles: of all that is computed once a batch.
+    token_cycles: of one token of all captions.
   """
 
   topology: Topology
@@ -52,23 +51,11 @@ class DecodePlan:
   token_cycles: int
 
   @property
-  def start_seconds(self) -> float | None:
-    """Of all that is computed once a batch; None where the clock of the chip is not published."""
-    clock = self.topology.chip.clock
-    return self.start_cycles / clock if clock else None
-
-  @property
-  def token_seconds(self) -> float | None:
-    """Of one token of all captions; None as above."""
-    clock = self.topology.chip.clock
-    return self.token_cycles / clock if clock else None
-
-  @property
   def captions_per_second(self) -> float | None:
-    """Of all hosts, if no caption ends before `max_length`; None as above."""
-    if self.token_seconds is None:
+    """Of all hosts, if no caption ends early; None where the clock of the chip is not published."""
+    if self.topology.chip.clock is None:
       return None
-    seconds = self.start_seconds + self.max_length * self.token_seconds
+    seconds = (self.start_cycles + self.max_length * self.token_cycles) / self.topology.chip.clock
     return self.topology.hosts * self.pictures * self.languages / seconds
 
 
@@ -87,70 +74,69 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   placed = sharded_params.for_evaluation({}, of_host)
   pictures = -(-pictures // placed.groups) * placed.groups
   generator = decoding.Generator(run.objective.module, search, max_length, pictures, cache_dtype)
-  whole, rows = placed.replicated, sharding.batch_sharding(placed.mesh)
+  rows = sharding.batch_sharding(placed.mesh)
 
-  def shape(sizes, dtype, lies=rows):
-    return jax.ShapeDtypeStruct(sizes, dtype, sharding=lies)
+  def replicated(tree: Any) -> Any:
+    return jax.tree.map(
+      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed.replicated), tree
+    )
+
+  def row(*sizes: int, dtype: Any = np.int32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((pictures, *sizes), dtype, sharding=rows)
 
   one_row = {name: np.zeros((1, *sizes[1:]), dtype) for name, (sizes, dtype) in run.shapes.items()}
   state = plan_state(run.objective, run.optimizer, one_row, placed.mesh, placed.rules, run.seed, run.rng_impl)
-  params = jax.eval_shape(generator.cast, state.target.params)
-  params = jax.tree.map(lambda leaf: shape(leaf.shape, leaf.dtype, whole), params)
-  key = jax.eval_shape(lambda: jax.random.key(0))
-  prompt = run.shapes["prompt_tokens"][0][-1]
+  params = replicated(jax.eval_shape(generator.cast, state.target.params))
+  image = row(*run.shapes["image"][0][1:], dtype=np.uint8)
+  prompts = row(len(LANGUAGES), run.shapes["prompt_tokens"][0][-1])
+  key = replicated(jax.eval_shape(lambda: jax.random.key(0)))
   with placed.computing():
     try:
-      compiled = decoding.lower(
-        generator,
-        params,
-        shape((pictures, *run.shapes["image"][0][1:]), np.uint8),
-        shape((pictures, len(LANGUAGES), prompt), np.int32),
-        shape(key.shape, key.dtype, whole),
-        shape((pictures,), np.int32),
-      ).compile()
+      compiled = decoding.lower(generator, params, image, prompts, key, row()).compile()
     except jax.errors.JaxRuntimeError as error:
       raise explained(error, run.variant, topology) from None
   needed = compiled.memory_analysis()
   working = needed.temp_size_in_bytes + needed.output_size_in_bytes + needed.generated_code_size_in_bytes
   module = hlo.Module(compiled.as_text())
-  # Of all loops only the search, which ends early, does not say how often it runs; the keys' loop weighs nothing.
+  # Of all loops only the search, which may end early, does not say how often it runs; the loop over keys costs nothing.
   start = module.cycles(unknown_trips=0)
+  token = module.cycles(unknown_trips=1) - start
   return DecodePlan(
-    topology, pictures, len(LANGUAGES), max_length, search, needed.argument_size_in_bytes, working,
-    start, module.cycles(unknown_trips=1) - start,
-  )  # fmt: skip
+    topology,
+    pictures,
+    len(LANGUAGES),
+    max_length,
+    search,
+    needed.argument_size_in_bytes,
+    working,
+    start,
+    token,
+  )
 
 
 def text(plan: DecodePlan) -> str:
   """A plan as a table."""
+  clock, speed = plan.topology.chip.clock, plan.captions_per_second
+
+  def time(cycles: int) -> str:
+    return f"{cycles / 1e6:.2f} million cycles" + (f", {cycles / clock * 1e3:.2f} ms" if clock else "")
+
   rows = [
     ("captions a batch, of each host", f"{plan.pictures} pictures x {plan.languages} languages"),
     ("search", f"{plan.search}, {plan.max_length} tokens at most"),
     ("memory: parameters and pictures", f"{plan.arguments / 2**30:.3f} GiB"),
     ("memory: caches and all else", f"{plan.working / 2**30:.3f} GiB"),
-    (f"a {plan.topology.chip.name} allows", f"{plan.topology.allowed / 2**30:.2f} GiB"),
-    ("pictures and prompts, once a batch", f"{plan.start_cycles / 1e6:.1f} million cycles"),
-    ("a token of all captions", f"{plan.token_cycles / 1e6:.1f} million cycles"),
+    (plan.topology.allowance, f"{plan.topology.allowed / 2**30:.2f} GiB"),
+    ("pictures and prompts, once a batch", time(plan.start_cycles)),
+    ("a token of all captions", time(plan.token_cycles)),
   ]
-  if plan.captions_per_second is not None:
-    rows += [
-      ("pictures and prompts, once a batch", f"{plan.start_seconds * 1e3:.2f} ms"),
-      ("a token of all captions", f"{plan.token_seconds * 1e3:.2f} ms"),
-      ("captions a second, of all hosts", f"{plan.captions_per_second:,.0f}"),
-      (f"{_XM3600:,} captions (XM3600)", f"{_XM3600 / plan.captions_per_second:,.1f} s"),
-    ]
-  heading = f"decoding on {plan.topology.name} ({plan.topology.chips} chips, {plan.topology.hosts} hosts)"
-  return Grid((heading, "a chip"), tuple(rows)).text() + _CAVEAT
+  if speed is not None:
+    rows.append(("captions a second, of all hosts", f"{speed:,.0f}"))
+    rows.append((f"{_XM3600:,} captions (XM3600)", f"{_XM3600 / speed:,.1f} s"))
+  return Grid((f"decoding on {plan.topology.description}", "a chip"), tuple(rows)).text() + _CAVEAT
 
 
 def document(plan: DecodePlan) -> dict[str, Any]:
-  """A plan as JSON's types, in bytes, cycles and seconds."""
-  return {
-    **dataclasses.asdict(plan),
-    "topology": plan.topology.name,
-    "search": str(plan.search),
-    "allowed": plan.topology.allowed,
-    "start_seconds": plan.start_seconds,
-    "token_seconds": plan.token_seconds,
-    "captions_per_second": plan.captions_per_second,
-  }
+  """A plan as JSON's types, in bytes and cycles."""
+  own = {"topology": plan.topology.name, "search": str(plan.search), "allowed": plan.topology.allowed}
+  return {**dataclasses.asdict(plan), **own, "captions_per_second": plan.captions_per_second}

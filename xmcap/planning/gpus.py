@@ -94,16 +94,21 @@ class GpuNode:
     return f"{self.kind.name}-{self.chips}"
 
   @property
-  def allowed(self) -> float:
-    """Bytes of a GPU that jax takes for its programs: see "GPU memory allocation" in jax's documentation."""
-    return self.kind.memory * self.fraction
+  def description(self) -> str:
+    """For people."""
+    return f"{self.name}: {self.chips} of {self.kind.device_kind}"
 
   @property
-  def fraction(self) -> float:
-    """The share of a GPU's memory that jax takes."""
+  def allowance(self) -> str:
+    """For people: the reason for `allowed`."""
+    return f"jax takes of {self.kind.memory / 2**30:.1f} (XLA_CLIENT_MEM_FRACTION)"
+
+  @property
+  def allowed(self) -> float:
+    """Bytes of a GPU that jax takes for its programs: see "GPU memory allocation" in jax's documentation."""
     given = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
     try:
-      return float(given) if given else 0.75
+      return self.kind.memory * (float(given) if given else 0.75)
     except ValueError:
       raise UsageError(f"XLA_CLIENT_MEM_FRACTION={given}: give a number, such as 0.9") from None
 

@@ -4,13 +4,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-import gin
-
-from xmcap import configuration
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.planning.run import Run, option
 from xmcap.planning.step import StepPlan, plan_step
+from xmcap.training.run_arguments import Arguments
 
 _STEPS = 128  # whose lengths are looked up
 
@@ -85,9 +83,8 @@ def plan_mix(longest: StepPlan, given: Mapping[int, float] | None, say: Callable
 
 
 def _shares_of_data() -> tuple[dict[int, float] | None, str]:
-  bound = gin.get_bindings("train", resolve_references=False)["stream"]
   try:
-    return configuration.resolve(bound).mix_of_lengths(_STEPS), ""
+    return Arguments()["stream"]().mix_of_lengths(_STEPS), ""
   except XmcapError as error:
     return None, str(error)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from xmcap.planning.estimate import CAVEATS
-from xmcap.planning.gpus import GpuNode
 from xmcap.planning.mix import Mix
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit, StepPlan
@@ -17,28 +16,26 @@ _GIB = 2**30
 
 
 def text(plan: StepPlan, price: float | None = None) -> str:
-  """A plan as tables, or for GPUs as one line.
+  """A plan as tables; for GPUs, its memory alone.
 
   Args:
     plan: of a step.
     price: of a chip and hour, if the run's cost is wanted.
   """
-  if isinstance(plan.topology, GpuNode):
-    return _gpu_line(plan)
-  variant, topology = plan.run.variant, plan.topology
-  caveats = [f"  {name}: {caveat}" for name, caveat in CAVEATS.items()]
+  variant = plan.run.variant
+  parts = f", in {variant.microbatches} parts" if variant.microbatches > 1 else ""
+  remat = f", remat of {variant.remat}" if variant.remat != "no" else ""
   lines = [
-    f"{plan.parameters:,} parameters on {topology.name} ({topology.usual_name}): {topology.chips} chips, "
-    f"{topology.hosts} hosts",
-    f"{_batch(plan)}{', scan' if variant.scan else ''}"
-    + (f", remat of {variant.remat}" if variant.remat != "no" else ""),
+    f"{plan.parameters:,} parameters on {plan.topology.description}",
+    f"{variant.mesh}; {plan.run.batch_size:,} captions a step, {variant.captions_per_image} a picture"
+    f"{parts}{', scan' if variant.scan else ''}{remat}",
     "",
     _memory(plan).text(),
-    _step(plan).text(),
-    _run(plan, price).text(),
-    "Times are estimates, not measured (docs/plan.md). How each number can be wrong:",
-    *caveats,
   ]
+  if plan.bounds:
+    lines += [_step(plan).text(), _run(plan, price).text()]
+  lines.append("Nothing is measured (docs/plan.md). How each number can be wrong:")
+  lines += [f"  {name}: {caveat}" for name, caveat in _caveats(plan).items()]
   return "\n".join(lines) + "\n"
 
 
@@ -120,6 +117,7 @@ def document(plan: StepPlan) -> dict[str, Any]:
     "memory": {**dataclasses.asdict(plan.memory), "total": plan.memory.total, "allowed": topology.allowed},
     "compile_seconds": plan.compile_seconds,
   }
+  found["caveats"] = _caveats(plan)
   if plan.bounds is None:
     return found
   return {
@@ -140,7 +138,6 @@ def document(plan: StepPlan) -> dict[str, Any]:
       "hours": plan.hours,
       "chip_hours": plan.chip_hours,
     },
-    "caveats": CAVEATS,
   }
 
 
@@ -153,23 +150,12 @@ def mix_document(mix: Mix) -> dict[str, Any]:
   }
 
 
-def _gpu_line(plan: StepPlan) -> str:
-  node = plan.topology
-  kinds = ", ".join(f"{kind} {size / _GIB:.3g}" for kind, size in dataclasses.asdict(plan.memory).items())
-  return (
-    f"memory on one GPU of {node.name}: {plan.memory.total / _GIB:.3g} GiB ({kinds}), the step compiled for this GPU, "
-    f"which need not be here; fits into the {node.allowed / _GIB:.1f} GiB that jax takes ({node.fraction:.0%} of "
-    f"{node.kind.memory / _GIB:.1f}, XLA_CLIENT_MEM_FRACTION); {plan.parameters:,} parameters, {_batch(plan)}. The "
-    "program that trains is autotuned, and may need more or less; CUDA and NCCL take memory of their own\n"
-  )
-
-
-def _batch(plan: StepPlan) -> str:
-  variant = plan.run.variant
-  parts = f", in {variant.microbatches} parts" if variant.microbatches > 1 else ""
-  return (
-    f"{variant.mesh}; {plan.run.batch_size:,} captions a step, {variant.captions_per_image} a picture{parts}"
-  )
+def _caveats(plan: StepPlan) -> dict[str, str]:
+  if plan.bounds:
+    return CAVEATS
+  return {
+    "memory": "the program that trains is autotuned, and may need more or less; CUDA and NCCL take memory of their own"
+  }
 
 
 def _memory(plan: StepPlan) -> Grid:
@@ -179,7 +165,7 @@ def _memory(plan: StepPlan) -> Grid:
     tuple((kind, f"{size / _GIB:.3f}") for kind, size in kinds.items()),
     (
       ("together", f"{plan.memory.total / _GIB:.3f}"),
-      (f"a {plan.topology.chip.name} allows", f"{plan.topology.allowed / _GIB:.2f}"),
+      (plan.topology.allowance, f"{plan.topology.allowed / _GIB:.2f}"),
     ),
   )
 

@@ -97,6 +97,16 @@ class Topology:
     return max(1, self.chips // CHIPS_PER_HOST)
 
   @property
+  def description(self) -> str:
+    """For people."""
+    return f"{self.name} ({self.usual_name}): {self.chips} chips, {self.hosts} hosts"
+
+  @property
+  def allowance(self) -> str:
+    """For people: the reason for `allowed`."""
+    return f"a {self.chip.name} allows"
+
+  @property
   def allowed(self) -> float:
     """Bytes of a chip's memory that a program may use."""
     return self.chip.hbm

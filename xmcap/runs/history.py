@@ -91,16 +91,8 @@ def evaluations(names: Sequence[str]) -> dict[str, dict[str, str]]:
 def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[RunHistory], list[str]]:
   """Reads runs; a folder that is none stands for the runs right under it.
 
-  Args:
-    folders: MODEL_DIRs, or folders of them; local or `gs://`.
-    now: seconds since 1970, by which a run is silent; None: the clock's.
-
-  Returns:
-    The runs, and a line about each folder that was left out.
-
-  Raises:
-    UsageError: there is no run in any of them.
-    XmcapError: a file cannot be read.
+  `now`, in seconds since 1970, is when a run is silent; None: the clock's. Returns the runs, and a line about each
+  folder that was left out. Raises UsageError if there is no run in any of them.
   """
   found, left_out = [], []
   for folder in map(epath.Path, folders):

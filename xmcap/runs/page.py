@@ -13,11 +13,11 @@ from xmcap.runs import summary
 from xmcap.runs.charts import CurveChart
 from xmcap.runs.history import RunHistory
 from xmcap.scoring import files
-from xmcap.scoring.report import elements, sortable
-from xmcap.scoring.report.elements import escape, tag
+from xmcap.scoring.report import elements
+from xmcap.scoring.report.elements import escape
 
 _STYLES = ("base.css", "scores.css")
-_SCRIPTS = ("base.js", "drawing.js")
+_SCRIPTS = ("base.js", "drawing.js", "tables.js")
 _LINKS = {
   "runs": "Runs",
   "learning": "Learning",
@@ -28,7 +28,6 @@ _LINKS = {
 }
 _SMOOTHING = [("0", "None"), ("0.6", "Some"), ("0.9", "Much")]
 _SCALES = [("linear", "Linear"), ("log", "Log")]
-_NUM_COLOURS = 6  # of lines, in the style sheet; further runs repeat them with dashes
 
 
 def write(
@@ -40,15 +39,7 @@ def write(
 ) -> None:
   """Writes the page. The same runs at the same time give the same bytes.
 
-  Args:
-    path: the file.
-    runs: what it shows.
-    metrics: of evaluations, in order.
-    notes: lines at the top, such as which folders were left out.
-    now: seconds since 1970, by which a run is silent; None: the clock's.
-
-  Raises:
-    XmcapError: the file cannot be written.
+  `notes` are lines at the top, such as which folders were left out; `now` is as in `read_runs`.
   """
   charts = {
     "learning": charts_lib.learning(runs),
@@ -56,14 +47,15 @@ def write(
     "speed": charts_lib.speed(runs),
   }
   norms = charts_lib.norms(runs)
-  data = _data(runs, charts, norms)
+  data = {"table": _table(runs, metrics, now), **_data(runs, charts, norms)}
   codes = sorted(
     {code for chart in charts["evaluation"] for code in chart.languages},
     key=lambda code: languages.get(code).english_name,
   )
   means = [("", "mean"), *((code, f"{languages.get(code).english_name} ({code})") for code in codes)]
   sections = {
-    "runs": _table(runs, metrics, now) + _switches(runs),
+    "runs": elements.section("runs", "Runs", elements.table_holder("Runs and their last numbers", id="table"))
+    + _switches(),
     "learning": _section(charts, "learning", "Learning", elements.choice("loss-axis", "Loss axis", _SCALES)),
     "evaluation": _section(
       charts, "evaluation", "Evaluation", elements.choice("language", "Language", means, buttons=False)
@@ -90,7 +82,7 @@ def write(
     elements.page_head(f"{title} – xmcap runs", styles, scripts=True),
     elements.contents(sections, _LINKS, skip_to="runs"),
     f'<header class="page-head"><h1>{escape(title)}</h1><p class="lede">{_lede(runs)}</p></header>\n',
-    '<noscript><p class="notices">The curves need a browser that runs JavaScript.</p></noscript>\n',
+    '<noscript><p class="notices">The page needs a browser that runs JavaScript.</p></noscript>\n',
     _notices(runs, notes),
     *sections.values(),
     "</main>\n",
@@ -167,51 +159,33 @@ def _notices(runs: Sequence[RunHistory], notes: Sequence[str]) -> str:
   return elements.notices(lines)
 
 
-def _named(number: int, run: RunHistory) -> str:
-  """Returns the name of a run after a piece of its line, with its mark."""
-  classes = f"key line-key run line-{number % _NUM_COLOURS} dash-{number // _NUM_COLOURS % 3}"
-  return tag(
-    "span", tag("span", "", class_=classes, data_mark=number) + tag("bdi", escape(run.name)), class_="named"
-  )
-
-
-def _table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None) -> str:
+def _table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None) -> dict:
+  """Returns headings and cells of the table, which the script shows."""
   columns = summary.columns(runs, metrics)
-  headings = [
-    sortable.heading("Run", numeric=False),
-    sortable.heading("State", numeric=False),
-    sortable.heading("Step"),
-    *(sortable.heading(escape(column.heading), hint=column.hint) for column in columns),
-  ]
+  headings = [{"text": "Run", "numeric": False}, {"text": "State", "numeric": False}, {"text": "Step"}]
+  headings += [{"text": column.heading, "hint": column.hint} for column in columns]
   rows = []
   for number, run in enumerate(runs):
     state = summary.state(run, now)
     cells = [
-      sortable.row_head(_named(number, run), run.name, classes="first"),
-      sortable.text(tag("span", state, class_=f"state state-{run.state}"), state),
-      sortable.number(run.step, escape(summary.steps(run))),
+      {"text": run.name, "value": run.name, "head": True, "classes": "first", "mark": number},
+      {"text": state, "value": state, "classes": f"state-{run.state}"},
+      {"text": summary.steps(run), "value": run.step},
     ]
     for column in columns:
       value, best = column.value(run), column.best(run)
-      under = tag("small", f"best {escape(best)}") if best else ""
-      text = (
-        sortable.absent() if value is None else sortable.number(value, escape(column.text(value)) + under)
-      )
-      cells.append(text)
+      if value is None:
+        cells.append({"text": "\u2013", "value": ""})
+      else:
+        cells.append({"text": column.text(value), "value": value, "under": f"best {best}" if best else ""})
     rows.append(cells)
-  return elements.section(
-    "runs", "Runs", sortable.table("table", headings, rows, label="Runs and their last numbers")
-  )
+  return {"headings": headings, "rows": rows}
 
 
-def _switches(runs: Sequence[RunHistory]) -> str:
-  boxes = "".join(
-    f'<label class="check"><input type="checkbox" name="run" value="{number}" checked>{_named(number, run)}</label>'
-    for number, run in enumerate(runs)
-  )
+def _switches() -> str:
   choices = elements.choice("along", "Along", [("step", "Steps"), ("hours", "Hours")])
   choices += elements.choice("smoothing", "Smoothing", _SMOOTHING)
   return (
-    f'<div id="switches" role="group" aria-label="What all charts show"><div class="legend">{boxes}</div>'
+    f'<div id="switches" role="group" aria-label="What all charts show"><div class="legend"></div>'
     f'<div class="controls">{choices}</div></div>\n'
   )

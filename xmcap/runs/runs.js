@@ -6,6 +6,27 @@ const HEIGHT = 250, SMALL_HEIGHT = 190;
 const charts = new Map(); // figure -> its entry in `data`
 const drawn = new Map(); // figure -> what its pointer handlers need
 
+// ---- runs ---------------------------------------------------------------------------------------
+
+// Six colours of lines; further runs repeat them with dashes.
+const lineClasses = (run) => `run line-${run % 6} dash-${Math.floor(run / 6) % 3}`;
+const namedRun = (run) => named(data.runs[run], run, `line-key ${lineClasses(run)}`);
+
+function runCell(cell) {
+  if (cell.mark !== undefined) return { ...cell, markClasses: `line-key ${lineClasses(cell.mark)}` };
+  if (cell.classes) return { ...cell, text: "", classes: "", nodes: [element("span", `state ${cell.classes}`, cell.text)] };
+  return { ...cell, nodes: cell.under ? [element("small", "", cell.under)] : [] };
+}
+
+makeTable(document.getElementById("table"), { ...data.table, rows: data.table.rows.map((row) => row.map(runCell)) });
+
+for (const run of data.runs.keys()) {
+  const box = Object.assign(element("input"), { type: "checkbox", name: "run", value: run, checked: true });
+  const label = element("label", "check");
+  label.append(box, namedRun(run));
+  document.querySelector("#switches .legend").append(label);
+}
+
 // ---- figures -------------------------------------------------------------------------------------
 
 function addFigure(plots, chart, height, caption) {
@@ -29,8 +50,7 @@ function addCurves(plots, of, height) {
 }
 
 function addShares(plots, shares) {
-  const name = document.querySelectorAll("#switches .named")[shares.run].cloneNode(true);
-  const figure = addFigure(plots, shares, SMALL_HEIGHT, [name]);
+  const figure = addFigure(plots, shares, SMALL_HEIGHT, [namedRun(shares.run)]);
   figure.dataset.shares = shares.run;
   const list = element("ul", "means");
   const training = Math.max(0, 1 - Object.values(shares.means).reduce((sum, mean) => sum + mean, 0));
@@ -119,8 +139,6 @@ function drawAxes(f, yTicks, y, text, xTicks, x) {
   const axis = chosen("along") === "hours" ? "hours of running" : "step";
   f.chart.append(svg("text", { class: "axis", x: f.right, y: f.height - 6 }, axis));
 }
-
-const lineClasses = (run) => `run line-${run % 6} dash-${Math.floor(run / 6) % 3}`;
 
 function path(xs, ys, x, y) {
   let text = "", pen = "M";

@@ -4,12 +4,10 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from xmcap.errors import UsageError
 from xmcap.runs.history import RunHistory, evaluations
 from xmcap.scoring.grid import Grid
 
 _FIRST = ("cider_d", "cider", "loss", "accuracy")  # of the metrics, before all others
-_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,19 +33,10 @@ class RunColumn:
     return f"{number(found[0])} @ {found[1]:,}"
 
 
-def metrics_of(runs: Sequence[RunHistory], wanted: Sequence[str] = ()) -> list[str]:
-  """Returns the metrics of evaluations to show, CIDEr first, or those wanted in their order.
-
-  Raises:
-    UsageError: no run has one of those wanted.
-  """
-  found = list(dict.fromkeys(metric for run in runs for metric in evaluations(run.names())))
-  for metric in wanted:
-    if metric not in found:
-      raise UsageError(f"--metrics={metric}: measured were {', '.join(found) or 'none'}")
-  if wanted:
-    return list(wanted)
+def metrics_of(runs: Sequence[RunHistory]) -> list[str]:
+  """Returns the metrics of evaluations, CIDEr first."""
   rank = {name: number for number, name in enumerate(_FIRST)}
+  found = dict.fromkeys(metric for run in runs for metric in evaluations(run.names()))
   return sorted(found, key=lambda metric: rank.get(metric.rpartition("/")[2], len(rank)))
 
 
@@ -99,12 +88,6 @@ def table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None 
   shown = columns(runs, metrics)
   rows = [(run.name, state(run, now), steps(run), *(_cell(column, run) for column in shown)) for run in runs]
   return Grid(("run", "state", "step", *(column.heading for column in shown)), tuple(rows), (), 2)
-
-
-def hidden(metrics: Sequence[str]) -> tuple[list[str], str]:
-  """Returns the metrics that a terminal has room for, and a line about the others; "" where there are none."""
-  kept, others = list(metrics[:_SHOWN]), metrics[_SHOWN:]
-  return kept, f"also measured: {', '.join(others)} (--metrics=NAMES, or --out=FILE.html)" if others else ""
 
 
 def _cell(column: RunColumn, run: RunHistory) -> str:

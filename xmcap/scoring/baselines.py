@@ -16,7 +16,7 @@ PAPER = "paper"
 
 
 class Column(dict[str, float]):
-  """Language code -> score; plain dicts will do where it is taken.
+  """Scores by language code, and the table that they are from.
 
   Attributes:
     metric: its name.

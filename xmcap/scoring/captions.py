@@ -31,7 +31,7 @@ def check_predictions(predictions: Any) -> None:
 
 
 def _entries(captions: Any, name: str) -> Iterator[tuple[str, str, Any]]:
-  """Yields (image key, language code, value); UsageError where the dictionaries are not as they should be."""
+  """Yields (image key, language code, value); UsageError where a dictionary, key or code is of another type."""
   if not isinstance(captions, Mapping):
     raise UsageError(
       f"{name}: {_kind(captions)}, must be a dictionary, image key -> language code -> captions, as read_{name} "

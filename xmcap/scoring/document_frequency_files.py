@@ -8,19 +8,17 @@ import gzip
 import io
 import json
 import os
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tokenizers
+from xmcap.scoring import files, layouts, tokenizers
+from xmcap.scoring.inputs import MAX_UNPACKED, Input
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
-_MAX_UNPACKED = 1 << 30
 _MOST_IMAGES = 1 << 40
 _ORDERS = 4  # of n-grams, from 1 word to 4: as many as `DocumentFrequency.of` counts
 
@@ -52,33 +50,23 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
     UsageError: the file cannot be read, holds something else, or its words were found by another tokeniser.
   """
   frequencies = {}
-  try:
-    with gzip.open(path) as packed:
-      content = packed.read(_MAX_UNPACKED + 1)
-  except OSError as error:
-    raise UsageError(
-      f"{path}: cannot be read ({error.strerror or error}); make it with xmcap score --save_df"
-    ) from None
-  except (EOFError, zlib.error):
-    raise UsageError(f"{path}: cut off or damaged; make it again with xmcap score --save_df") from None
-  if len(content) > _MAX_UNPACKED:
-    raise UsageError(f"{path}: unpacks to more than {_MAX_UNPACKED:,} bytes; make it from fewer images")
-  for number, row in strict_json.parse_lines(content, str(path), 0):
-    where = f"{path}, line {number}"
-    language, version = row.get("language"), row.get("tokenizer")
-    if not isinstance(language, str) or not isinstance(version, str) or language in frequencies:
-      raise UsageError(f"{where}: no document frequencies of a language; make the file with --save_df")
-    files.check_language(language, where)
-    wanted = _version(tokenizer, language)
-    if version != wanted:
-      raise UsageError(
-        f"{where}: words of {language} were found by {shown(version)}, and would now be by {wanted}; "
-        "make the file again"
-      )
-    try:
-      frequencies[language] = _parse(row)
-    except (KeyError, TypeError, ValueError, OverflowError):
-      raise UsageError(f"{where}: damaged; make the file again with xmcap score --save_df") from None
+  with Input(path, max_line=MAX_UNPACKED) as source:
+    for number, row in source.rows():
+      where = f"{path}, line {number}"
+      language, version = layouts.text(row, "language", where), layouts.text(row, "tokenizer", where)
+      files.check_language(language, where)
+      if language in frequencies:
+        raise UsageError(f"{where}: a second line of {language}; make the file with xmcap score --save_df")
+      wanted = _version(tokenizer, language)
+      if version != wanted:
+        raise UsageError(
+          f"{where}: words of {language} were found by {shown(version)}, and would now be by {wanted}; "
+          "make the file again"
+        )
+      try:
+        frequencies[language] = _parse(row)
+      except (KeyError, TypeError, ValueError, OverflowError):
+        raise UsageError(f"{where}: damaged; make the file again with xmcap score --save_df") from None
   if not frequencies:
     raise UsageError(f"{path}: no language in it; make it with xmcap score --save_df")
   return frequencies
@@ -87,13 +75,9 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
 def _parse(row: dict[str, Any]) -> DocumentFrequency:
   """Returns the frequencies of a line; ValueError, KeyError or TypeError if it does not hold them."""
   vocabulary, images = row["vocabulary"], row["images"]
-  if (
-    not isinstance(images, int)
-    or not 1 <= images <= _MOST_IMAGES
-    or not all(isinstance(word, str) for word in vocabulary)
-  ):
-    raise ValueError("types")
-  if sorted(set(vocabulary)) != vocabulary:
+  if not isinstance(images, int) or not 1 <= images <= _MOST_IMAGES:
+    raise ValueError("images")
+  if layouts.texts(vocabulary) is None or sorted(set(vocabulary)) != vocabulary:
     raise ValueError("vocabulary")
   orders, before = [], 1
   for order in row["orders"]:
@@ -103,11 +87,8 @@ def _parse(row: dict[str, Any]) -> DocumentFrequency:
     keys = prefix * len(vocabulary) + word
     if not (len(prefix) == len(word) == len(frequency)) or (np.diff(keys) <= 0).any():
       raise ValueError("order")
-    for values, low, high in (
-      (prefix, 0, before - 1),
-      (word, 0, len(vocabulary) - 1),
-      (frequency, 1, images),
-    ):
+    limits = (prefix, 0, before - 1), (word, 0, len(vocabulary) - 1), (frequency, 1, images)
+    for values, low, high in limits:
       if len(values) and (values.min() < low or values.max() > high):
         raise ValueError("range")
     orders.append((prefix, word, frequency))

@@ -50,8 +50,9 @@ class Input:
     num_lines: how many lines were read so far.
   """
 
-  def __init__(self, path: str | os.PathLike):
+  def __init__(self, path: str | os.PathLike, max_line: int = MAX_LINE):
     self.name = str(path)
+    self._max_line = max_line
     self.num_lines = 0
     self._max_bytes: float = float("inf")
     with contextlib.ExitStack() as stack, self._reading():
@@ -109,13 +110,13 @@ class Input:
         piece = self._file.read(_BLOCK)
 
   def _blocks(self) -> Iterator[bytes]:
-    """Yields whole lines, some hundred kilobytes at a time; `num_lines` is then what stands before them."""
+    """Yields whole lines, some hundred kilobytes at a time, with `num_lines` at the number of lines before them."""
     begun, size = [], 0  # the pieces of a line whose end is not read yet
     for piece in self._pieces():
       end = piece.rfind(b"\n") + 1
-      if size + (piece.find(b"\n") if end else len(piece)) > MAX_LINE:
+      if size + (piece.find(b"\n") if end else len(piece)) > self._max_line:
         raise UsageError(
-          f"{self.name}, line {self.num_lines + 1}: longer than {MAX_LINE >> 20} MiB; mend or remove it"
+          f"{self.name}, line {self.num_lines + 1}: longer than {self._max_line >> 20} MiB; mend or remove it"
         )
       if end:
         block = b"".join((*begun, piece[:end]))

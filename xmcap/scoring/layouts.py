@@ -19,7 +19,7 @@ from xmcap.scoring.inputs import Input
 from xmcap.terminal import shown
 
 Report = Callable[[str, str, str], object]
-"""Takes what is wrong with a part of a line: kind, place and message; what it is about is left out if it returns."""
+"""Called with kind, place and message of a problem with a part of a line; if it returns, that part is left out."""
 
 _FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
 _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
@@ -53,7 +53,7 @@ def text(row: dict[str, Any], member: str, where: str, hint: str = "") -> str:
 
 def texts(value: Any) -> list[str] | None:
   """Returns a list of texts as it is, and None for anything else."""
-  return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+  return value if isinstance(value, list) and set(map(type, value)) <= {str} else None
 
 
 def released(

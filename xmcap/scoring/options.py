@@ -12,7 +12,7 @@ from xmcap.scoring import predictions, subsets, tokenizers
 from xmcap.terminal import shown
 
 KEEP = ("words", "document_frequency")
-"""What a result can hold beside the statistics."""
+"""The optional parts of a result."""
 
 MAX_RESAMPLES = 100_000
 """Resamples of the images; on all of XM3600 they take minutes."""

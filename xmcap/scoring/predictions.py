@@ -21,7 +21,7 @@ Predictions = dict[str, dict[str, str]]
 """Image key -> language code -> the caption (may be empty: the model said nothing)."""
 
 MISSING = ("refuse", "empty")
-"""What may be done about missing predictions."""
+"""The ways to treat missing predictions."""
 
 _HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
 _SUFFIXES = (".jsonl", ".json")

@@ -123,8 +123,10 @@ def _of_lines(source: Input, language: str | None, wanted: set[str], tokenized: 
 def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str]) -> None:
   of_image = held.setdefault(key, {})
   for code, texts in captions.items():
-    if code in wanted:
-      of_image.setdefault(code, []).extend(texts)
+    if code in of_image:
+      of_image[code].extend(texts)
+    elif code in wanted:
+      of_image[code] = texts
 
 
 def _set_locale(locales: dict[str, str], key: str, locale: Any, where: str) -> None:

@@ -1,4 +1,4 @@
-"""What scoring returns, and tables read back from `table.json`."""
+"""The result of scoring, and tables read back from `table.json`."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Which of two systems is better, in which languages, and how sure that is.
+"""Significance of the differences between systems, language by language.
 
 For each language and mean: the difference, its 95% interval by the paired bootstrap, and the p-values of two two-sided
 tests; images are resampled in all languages at once (see resampling.py).
@@ -106,7 +106,7 @@ def read_system(folder: str | os.PathLike) -> System:
 
 
 def _same_rows(rows: Mapping[str, Mapping[str, float]], others: Mapping[str, Mapping[str, float]]) -> bool:
-  """Whether two tables hold the same, but for the last digits, which another machine may add up to otherwise."""
+  """Whether two tables are equal but for the last digits, in which machines may differ."""
   return rows.keys() == others.keys() and all(
     row.keys() == others[code].keys()
     and all(math.isclose(value, others[code][name], rel_tol=1e-9) for name, value in row.items())

@@ -1,4 +1,4 @@
-"""The metrics' sufficient statistics, image by image: what tables aggregate and resampling resamples."""
+"""The metrics' sufficient statistics, image by image; tables aggregate them, and resampling resamples them."""
 
 import dataclasses
 import functools

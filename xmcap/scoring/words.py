@@ -1,4 +1,4 @@
-"""The words of many captions as numbers: what tokenisers give and metrics count."""
+"""The words of many captions as numbers, made by tokenisers and counted by metrics."""
 
 import dataclasses
 import functools
@@ -88,7 +88,7 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
 
 @functools.cache
 def _white_space() -> np.ndarray:
-  """bool [code points]: where `str.split` splits."""
+  """Bool [code points]: where `str.split` splits."""
   table = np.zeros(sys.maxunicode + 1, np.bool_)
   table[[code_point for code_point in range(0x3001) if chr(code_point).isspace()]] = True
   return table

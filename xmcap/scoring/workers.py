@@ -11,7 +11,7 @@ from xmcap import processes as processes_lib
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-_function: Callable  # of a worker process: what it calls with each item
+_function: Callable  # of a worker process, called with each item
 
 
 def share(function: Callable[[_In], _Out], items: Sequence[_In], processes: int) -> list[_Out]:
@@ -32,15 +32,12 @@ def share(function: Callable[[_In], _Out], items: Sequence[_In], processes: int)
   try:
     for _ in range(processes):
       workers.append(processes_lib.Worker(context, _begin, (function,), workers))
-    calls = processes_lib.share(
-      workers, iter(range(len(items))), lambda place, slot: processes_lib.pack(_call, items[place])
-    )
-    results = dict(calls)
+    results = dict(processes_lib.share(workers, _call, ((item,) for item in items)))
     at_once = False
   finally:
     for worker in workers:
       worker.end(at_once)
-  return [results[place] for place in range(len(items))]
+  return [results[number] for number in range(len(items))]
 
 
 def _begin(function: Callable) -> None:

@@ -64,13 +64,7 @@ def folders(folder: Address) -> list[str]:
 
 
 def read_bytes(address: Address) -> bytes:
-  """The contents of a file.
-
-  Raises:
-    FileNotFoundError: there is none.
-    OSError: a local file cannot be read.
-    XmcapError: an object cannot be read, however often it was tried; names the address.
-  """
+  """The contents of a file; OSError if a local one cannot be read, XmcapError or FileNotFoundError for an object."""
   if is_remote(address):
     return object_store.Read(os.fspath(address)).result().data
   with open(address, "rb") as file:

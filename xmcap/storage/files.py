@@ -5,26 +5,14 @@ import errno
 import io
 import os
 import pathlib
+import shutil
 from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage.whole_files import replacing
-
-__all__ = [
-  "available_cores",
-  "cannot_write",
-  "make_folder",
-  "output",
-  "remove_incomplete",
-  "replacing",
-  "whole",
-  "write_array",
-  "write_bytes",
-  "write_text",
-]
+from xmcap.storage.whole_files import replacing as replacing
 
 _FULL = {
   errno.ENOSPC: "the disk that holds it is full: free space there",
@@ -70,13 +58,7 @@ class _Output(io.FileIO):
 def output(
   path: str | os.PathLike, append: bool = False, known_as: str | os.PathLike | None = None
 ) -> BinaryIO:
-  """Opens a file to write bytes to; where it cannot be written, now or later, XmcapError says so and names it.
-
-  Args:
-    path: of the file.
-    append: goes on behind what is there.
-    known_as: named in the error; None: `path`.
-  """
+  """Opens a file to write bytes to; XmcapError names it, or `known_as`, where it cannot be written, now or later."""
   return io.BufferedWriter(_Output(path, "ab" if append else "wb", known_as or path), _BUFFER)
 
 
@@ -117,9 +99,12 @@ def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def remove_incomplete(folder: pathlib.Path) -> None:
-  """Removes what kills left in a folder of files that were being written by `replacing`."""
+  """Removes what kills left in a folder of files and folders that were being written."""
   for left in folder.glob(".*.incomplete"):
-    left.unlink(missing_ok=True)
+    if left.is_dir():
+      shutil.rmtree(left, ignore_errors=True)
+    else:
+      left.unlink(missing_ok=True)
 
 
 def available_cores() -> int:

@@ -107,8 +107,7 @@ class Read:
 def names(folder: str, folders: bool = False) -> list[str]:
   """The names of the objects, or the folders, that lie right in a folder, sorted; [] where there are none.
 
-  Raises:
-    XmcapError: as `Read`.
+  XmcapError as `Read`.
   """
   return _tried(folder, lambda backend, seconds: sorted(backend.names(folder, folders, seconds)))
 

@@ -6,6 +6,7 @@ Whoever takes a lock first puts right what a killed holder left (whole_files.py)
 """
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import os
@@ -47,11 +48,13 @@ class _Busy(XmcapError):
     self.holder = holder
 
 
+@dataclasses.dataclass
 class _Hold:
-  """A lock of this process: its open file, how often it was taken, and the folders that were made for it."""
+  """A lock of this process: its open file, the folders that were made for it, and how often it was taken."""
 
-  def __init__(self, descriptor: int, made: list[str]):
-    self.descriptor, self.made, self.count = descriptor, made, 1
+  descriptor: int
+  made: list[str]
+  count: int = 1
 
 
 def _forget() -> None:
@@ -96,27 +99,23 @@ def held(
     XmcapError: another process holds it; names that.
   """
   check_path(path, option, folder)
+  lock = None
   if "://" in os.fspath(path):
     say(f"xmcap: {path}: nobody notices two writers at once in a bucket: start one alone")
-    yield
-    return
-  lock = _lock_of(path, folder)
-  if lock is None:
-    yield
-    return
-  try:
-    _take_patiently(lock, os.fspath(path), command, option, lease, say)
-  except OSError as error:
-    if error.errno not in _UNWRITABLE or os.path.lexists(lock):
-      say(
-        f"xmcap: {path}: nobody notices two writers at once here ({lock}: {error.strerror}): start one alone"
-      )
-      with contextlib.suppress(OSError):
-        _put_right(lock)
+  elif lock := _lock_of(path, folder):
+    try:
+      _take_patiently(lock, os.fspath(path), command, option, lease, say)
+    except OSError as error:
+      if error.errno not in _UNWRITABLE or os.path.lexists(lock):
+        reason = f"{lock}: {error.strerror}"
+        say(f"xmcap: {path}: nobody notices two writers at once here ({reason}): start one alone")
+        with contextlib.suppress(OSError):
+          _put_right(lock)
   try:
     yield
   finally:
-    _release(lock)
+    if lock:
+      _release(lock)
 
 
 def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = True) -> None:
@@ -131,7 +130,7 @@ def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = Tr
 def held_all(
   places: Iterable[tuple[str, str | os.PathLike, bool]], command: str, say: Callable[[str], None] = _say
 ) -> Iterator[None]:
-  """`held` of several outputs, (option, path, whether a folder), in an order that is the same for all."""
+  """`held` of several outputs (option, path, whether a folder), in an order that is the same for all processes."""
   order = sorted(places, key=lambda place: os.path.realpath(place[1]))
   with contextlib.ExitStack() as stack:
     for option, path, folder in order:
@@ -141,9 +140,7 @@ def held_all(
 
 @contextlib.contextmanager
 def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
-  """Within it files are written that appear all at once at its end, or not at all; however the process ends.
-
-  It is about what `whole_files.replacing` writes, and `whole_files.remove` removes, in one folder.
+  """What `whole_files.replacing` writes and `remove` removes in a folder appears all at once at the end, or not at all.
 
   Args:
     path: the folder; made if need be, and held meanwhile.
@@ -178,9 +175,6 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
 def settle(path: str | os.PathLike, folder: bool = True) -> None:
   """Puts files that were written `together` right where a kill came between; before they are read.
 
-  Args:
-    path, folder: as of `together`.
-
   Raises:
     XmcapError: they are being written, or cannot be put right; says what to do.
   """
@@ -197,14 +191,11 @@ def settle(path: str | os.PathLike, folder: bool = True) -> None:
 
 
 def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> None:
-  """Checks that no output is an input, nor another output; links are followed, devices and pipes are left out.
+  """Raises UsageError where an output is an input or another output; links are followed, devices and pipes left out.
 
   Args:
     outputs: option -> the file that it names, or the files that are written for it; "" and None are none.
     inputs: option -> what is read, in the same way.
-
-  Raises:
-    UsageError: two are the same file, or folder; names both options.
   """
   written: list[tuple[str, str]] = []
   for option, path in _each(outputs):
@@ -291,43 +282,52 @@ def _take_patiently(
 
 
 def _take(lock: str, path: str, command: str, option: str) -> None:
-  """Takes a lock, or raises XmcapError; OSError where there can be none."""
+  """Takes a lock, or raises _Busy; OSError where there can be none."""
   with _mutex:
     if lock in _held:
       _held[lock].count += 1
       return
     made: list[str] = []
-    holder = ""
     try:
       for _ in range(_TRIES):
         made += _make(os.path.dirname(lock))
-        try:
+        with contextlib.suppress(FileNotFoundError):  # who made the folder has removed it, empty as it was
           descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-        except FileNotFoundError:
-          continue  # who made the folder has removed it, empty as it was
-        try:
-          if _locked(descriptor):
-            if _is_at(descriptor, lock):
-              _write_holder(descriptor, command)
-              _put_right(lock)
-              _held[lock] = _Hold(descriptor, made)
-              return
-          else:
-            holder = _read_holder(descriptor)
-        except (OSError, XmcapError):
-          with contextlib.suppress(OSError):
-            os.unlink(lock)
-          raise
-        finally:
-          if lock not in _held:
-            os.close(descriptor)
-        if holder:
-          break
+          holder = _lock(lock, descriptor, command)
+          if holder is None:
+            _held[lock] = _Hold(descriptor, made)
+            return
+          os.close(descriptor)
+          if holder:
+            raise _Busy(holder, path, option)
         time.sleep(_PAUSE)
-      raise _Busy(holder or "another process", path, option)
+      raise _Busy("another process", path, option)
     except BaseException:
       _remove_folders(made)
       raise
+
+
+def _lock(lock: str, descriptor: int, command: str) -> str | None:
+  """None if the open file is locked now; else the name of its holder, "" where that is not known yet."""
+  try:
+    try:
+      fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      return terminal.shown(os.pread(descriptor, _HOLDER, 0).decode("utf-8", "replace").strip())
+    if not _is_at(descriptor, lock):
+      return ""  # its holder has just let go of it and removed it
+    since = time.strftime("%Y-%m-%d %H:%M")
+    holder = f"process {os.getpid()} on {socket.gethostname()} ({command}, since {since})\n"
+    with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+      os.ftruncate(descriptor, 0)
+      os.pwrite(descriptor, holder.encode("utf-8", "replace"), 0)
+    _put_right(lock)
+    return None
+  except BaseException:
+    with contextlib.suppress(OSError):
+      os.unlink(lock)
+    os.close(descriptor)
+    raise
 
 
 def _release(lock: str) -> None:
@@ -367,28 +367,8 @@ def _remove_folders(made: list[str]) -> None:
       os.rmdir(folder)
 
 
-def _locked(descriptor: int) -> bool:
-  try:
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError:
-    return False
-  return True
-
-
 def _is_at(descriptor: int, lock: str) -> bool:
   try:
     return os.path.samestat(os.fstat(descriptor), os.stat(lock, follow_symlinks=False))
   except FileNotFoundError:
     return False
-
-
-def _write_holder(descriptor: int, command: str) -> None:
-  since = time.strftime("%Y-%m-%d %H:%M")
-  text = f"process {os.getpid()} on {socket.gethostname()} ({command}, since {since})\n"
-  with contextlib.suppress(OSError):  # a full disk; the lock holds without it
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode("utf-8", "replace"), 0)
-
-
-def _read_holder(descriptor: int) -> str:
-  return terminal.shown(os.pread(descriptor, _HOLDER, 0).decode("utf-8", "replace").strip())

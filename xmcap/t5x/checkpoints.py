@@ -25,8 +25,8 @@ from xmcap.evaluation import model_dir
 from xmcap.models.captioner import Captioner
 from xmcap.t5x import adapter as t5x_adapter
 from xmcap.tensors.files import FLOATS, Output, Tensor, check_finite, write_safetensors
-from xmcap.training.checkpoints import read as saved
 from xmcap.training.checkpoints import weights
+from xmcap.training.checkpoints.read import check_same, flat
 
 
 def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
@@ -54,8 +54,8 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   model_dir.parse(run)
   given = weights.open_weights(run)
   variables = variable_shapes(t5x_adapter.captioner())
-  wanted = saved.flat(variables["params"])
-  saved.check_same(wanted, given.tensors, given.where)
+  wanted = flat(variables["params"])
+  check_same(wanted, given.tensors, given.where)
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
   state = jax.eval_shape(
     lambda tree: train_state.FlaxOptimTrainState.create(optimizer, tree).state_dict(),

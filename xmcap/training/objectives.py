@@ -82,10 +82,7 @@ class CaptionObjective:
     head = {"decoder": {"logits_dense": params["decoder"]["logits_dense"]}}
 
     capacity = math.ceil(self.logits_capacity * len(targets))
-    if capacity < len(targets):
-      sums = kernels.summed_within_capacity(self._token_sums, capacity, head, hidden, targets, weights)
-    else:
-      sums = self._token_sums(head, hidden, targets, weights)
+    sums = kernels.summed_over_tokens(self._token_sums, capacity, head, hidden, targets, weights)
     weight = jnp.sum(weights)
     means = {name: value / jnp.maximum(weight, 1e-9) for name, value in sums.items()}
     return means.pop("loss"), {**means, "weight": weight}

@@ -39,11 +39,10 @@ def finds(out):
 
 def test_a_good_corpus(tmp_path):
   write(tmp_path, [good(index) for index in range(20)], validation=[good(1)])
-  findings = check(tmp_path, processes=1)
-  assert findings.bad == 0 and findings.pictures == 21 and finds(tmp_path) == []
-  train = findings.splits[0]
+  train, validation = check(tmp_path, processes=1)
+  assert train.bad == validation.bad == 0 and validation.pictures == 1 and finds(tmp_path) == []
   assert (train.pictures, train.captions, train.sides, dict(train.formats)) == (20, 40, (16, 16), {"PNG": 20})
-  assert "nothing wrong" in str(findings)
+  assert "nothing wrong" in str(train)
   assert json.loads((tmp_path / "check.json").read_text())["splits"][0]["captions"] == 40
 
 
@@ -64,8 +63,8 @@ CAPTIONS = [
 def test_captions(tmp_path, monkeypatch, caption, kind):
   first = Caption("en", "a dog, number 7")
   write(tmp_path, [good(1), good(2, first, caption)], monkeypatch)
-  findings = check(tmp_path, processes=1)
-  assert dict(findings.splits[0].counts) == {kind: 1} and findings.bad == 0
+  (findings,) = check(tmp_path, processes=1)
+  assert dict(findings.counts) == {kind: 1} and findings.bad == 0
   (find,) = finds(tmp_path)
   assert (find["kind"], find["key"], find["index"], find["language"]) == (kind, "0002", 1, caption.language)
   assert f"{caption.language} 1" in str(findings)
@@ -88,7 +87,7 @@ def test_captions(tmp_path, monkeypatch, caption, kind):
 )
 def test_captions_that_are_right(tmp_path, caption):
   write(tmp_path, [good(1, caption)])
-  assert not check(tmp_path, processes=1).splits[0].counts
+  assert not check(tmp_path, processes=1)[0].counts
 
 
 def test_records_that_cannot_be_used(tmp_path, monkeypatch):
@@ -103,8 +102,8 @@ def test_records_that_cannot_be_used(tmp_path, monkeypatch):
     dataclasses.replace(good(6), captions=[Caption("xx", "what")]),
   ]
   write(tmp_path, pictures, monkeypatch)
-  findings = check(tmp_path, processes=1)
-  assert dict(findings.splits[0].counts) == {
+  (findings,) = check(tmp_path, processes=1)
+  assert dict(findings.counts) == {
     "invalid": 3,
     "broken_picture": 2,
     "repeated_key": 1,
@@ -118,8 +117,8 @@ def test_records_that_cannot_be_used(tmp_path, monkeypatch):
 def test_unknown_tags(tmp_path):
   write(tmp_path, [dataclasses.replace(good(1), tags=["dog", "unicorn"])])
   record_writer.write_tags(tmp_path, ["dog"])
-  findings = check(tmp_path, processes=1)
-  assert dict(findings.splits[0].counts) == {"unknown_tag": 1} and findings.bad == 1
+  (findings,) = check(tmp_path, processes=1)
+  assert dict(findings.counts) == {"unknown_tag": 1} and findings.bad == 1
 
 
 def test_damaged_file_costs_its_records_alone(tmp_path):
@@ -129,9 +128,9 @@ def test_damaged_file_costs_its_records_alone(tmp_path):
   place = data.index(b"number 7")
   data[place - 150 : place - 140] = b"\xff" * 10
   path.write_bytes(data)
-  findings = check(tmp_path, processes=1)
+  (findings,) = check(tmp_path, processes=1)
   assert findings.pictures == 40 and 1 <= findings.bad < 40
-  assert findings.splits[0].counts["damaged"] == findings.bad
+  assert findings.counts["damaged"] == findings.bad
 
 
 def test_processes_parts_and_progress(tmp_path, monkeypatch):
@@ -140,10 +139,10 @@ def test_processes_parts_and_progress(tmp_path, monkeypatch):
   one = check(tmp_path / "in", out=tmp_path / "one", processes=1)
   seen = []
   two = check(tmp_path / "in", out=tmp_path / "two", processes=2, progress=lambda *told: seen.append(told))
-  assert one.as_json() == two.as_json()
+  assert one == two
   assert (tmp_path / "one/check.jsonl").read_bytes() == (tmp_path / "two/check.jsonl").read_bytes()
   assert seen[-1] == ("train", 30, 30)
-  part = check(tmp_path / "in", out=tmp_path / "part", splits=["train[:5]"], processes=1)
+  (part,) = check(tmp_path / "in", out=tmp_path / "part", splits=["train[:5]"], processes=1)
   assert part.pictures == 5 and not (tmp_path / "in/check.json").exists()
 
 

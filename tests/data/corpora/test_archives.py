@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import pathlib
-import pickle
 import random
 import tarfile
 import zipfile
@@ -15,7 +14,7 @@ import pytest
 
 from tests.data.mutations import mutate
 from xmcap.data.corpora import archives, tar_files
-from xmcap.data.corpora.archives import Address, File, Found, OpenFiles, Trouble
+from xmcap.data.corpora.archives import Address, File, Found, Trouble
 from xmcap.errors import UsageError, XmcapError
 
 
@@ -39,8 +38,8 @@ def link(name, target, kind=tarfile.SYMTYPE):
 
 
 def read_all(kind, path, found, unpacked=""):
-  files = OpenFiles([File(kind, path, unpacked)])
-  return {entry.path: files.read(0, entry) for entry in found if isinstance(entry, Found)}
+  file = File(kind, path, unpacked)
+  return {entry.path: archives.read(file, entry) for entry in found if isinstance(entry, Found)}
 
 
 ENTRIES = [
@@ -248,16 +247,6 @@ def test_places_that_are_none(tmp_path):
     archives.kind_of(tmp_path / "page.zip")
   with pytest.raises(UsageError, match="No such file"):
     archives.kind_of(tmp_path / "absent")
-
-
-def test_few_files_stay_open(tmp_path, monkeypatch):
-  monkeypatch.setattr(archives, "_OPEN_AT_ONCE", 2)
-  paths = [write_tar(tmp_path / f"{n}.tar", [("1.jpg", b"%d" % n)]) for n in range(4)]
-  files = pickle.loads(pickle.dumps(OpenFiles([File(archives.TAR, path) for path in paths])))
-  for _ in range(2):
-    for number in range(4):
-      assert files.read(number, next(tar_files.search_tar(paths[number], True))) == b"%d" % number
-      assert len(files._open) <= 2
 
 
 @pytest.mark.parametrize(

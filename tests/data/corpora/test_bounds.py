@@ -73,13 +73,19 @@ def test_empty_lines_of_predictions_cost_nothing(tmp_path, soon):
 
 
 @pytest.mark.parametrize("opener", [open, gzip.open, bz2.open])
-def test_empty_lines_of_xm3600_end_it(opener, tmp_path, soon):
+def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
+  path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 8)
+  with inputs.Input(path) as source:
+    assert not list(xm3600_lines.read_images(source, "captions.jsonl", Problems()))
+  assert source.num_lines == 8 << 20
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
+def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 2)
-  with (
-    xm3600_lines.open_captions(path) as file,
-    pytest.raises(XmcapError, match=r"captions.jsonl: over 1024 MB of text, or 1,000,000 empty lines"),
-  ):
-    list(xm3600_lines.read_images(file, "captions.jsonl", Problems()))
+  with inputs.Input(path) as source, pytest.raises(UsageError, match="captions.jsonl: unpacks to over 1 MiB"):
+    list(source.rows())
 
 
 def test_problems_are_not_held_without_end():

@@ -12,9 +12,9 @@ from flax import struct
 from xmcap.errors import UsageError
 from xmcap.models.decoding import generator as decoding
 from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.caches import SelfCache
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
-from xmcap.models.t5 import SelfCache
 
 MAX_LENGTH = 7
 

@@ -45,7 +45,7 @@ def test_what_a_second_system_lacks_is_null(ours, theirs, places):
   words = dataclasses.replace(
     theirs.words["de"], hypotheses=tuple(theirs.words["de"].hypotheses[i] for i in keep)
   )
-  other = dataclasses.replace(theirs, scores={"de": fewer}, words={"de": words})
+  other = dataclasses.replace(theirs, statistics={"de": fewer}, words={"de": words})
   held = _unpacked("de", places, [ours, other])
   assert held["rows"][1][4:] == [None, None] and held["scores"][1][1][1] is None
   assert held["rows"][2][4:] == ["Auto neben Hund neben Baum", "auto neben hund neben baum"]

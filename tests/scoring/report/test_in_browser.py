@@ -1,5 +1,7 @@
 """The report in a real Chromium, as a reader sees and uses it. The fixture `page` fails on errors in the console."""
 
+import dataclasses
+
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
@@ -170,17 +172,59 @@ def test_headings_sort_the_table(opened, ours):
   assert codes.all_inner_texts() == ["ar", "en", "de"]  # Arabic, English, German
 
 
+def _cells(page, code):
+  return page.locator(f"#scores tbody tr:has(code:text-is('{code}')) > *").all_inner_texts()
+
+
+def test_the_table_shows_intervals_and_the_difference_to_the_other_system(opened, ours, theirs):
+  first = dataclasses.replace(
+    ours, table=dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
+  )
+  page = opened({"ours": first, "theirs": theirs})
+  headings = page.locator("#scores thead th").all_text_contents()
+  assert headings[2:6] == ["CIDEr-D", "theirs CIDEr-D", "difference to theirs", "BB (paper)"]
+  low, high = ours.table.intervals["en"]["cider_d"]
+  own, other = (table.rows["en"]["cider_d"] for table in (ours.table, theirs.table))
+  cells = _cells(page, "en")
+  assert cells[2] == f"{own:.3f}{low:.3f} \u2013 {high:.3f}"
+  assert cells[4] == elements.signed("cider_d", own - other)
+  assert (cells[5], _cells(page, "de")[5]) == ("0.250", "\u2013")
+  assert page.locator("#scores tfoot tr").last.inner_text().startswith("Mean, 3 languages")
+  page.locator("[name=intervals]").uncheck()
+  assert _cells(page, "en")[2] == f"{own:.3f}"
+
+
+def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(opened, ours, theirs):
+  held = compare({"ours": ours, "theirs": theirs}, ["cider_d"], resamples=50)
+  page = opened({"ours": ours, "theirs": theirs}, comparison=held)
+  row = next(row for row in held.rows if row.name == "de")
+  expected = elements.signed("cider_d", row.difference)
+  assert page.locator("#scores thead th").all_text_contents()[4] == "difference of theirs"
+  assert _cells(page, "de")[4] == expected
+  cells = page.locator("#differences-0 tr:has(code:text-is('de')) > *").all_inner_texts()
+  assert cells[2] == expected
+  assert cells[4] == " to ".join(elements.signed("cider_d", end) for end in (row.low, row.high))
+  assert page.locator("#differences-0 .forest circle").count() == 4  # three languages and their mean
+
+
+def test_health_and_groups_are_shown(opened, ours):
+  page = opened({"ours": ours})
+  assert page.locator("#health-0 tbody tr").count() == 3
+  page.locator("#regions summary").click()
+  assert "Script" in page.locator("#groups tbody").inner_text()
+
+
 def test_the_chart_changes_metric_and_order(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   columns = page.locator("#chart .column")
   assert columns.count() == 3 and page.locator("#chart .column .mark").count() == 3
-  assert page.locator("#languages .legend .key svg").count() == 4
+  assert page.locator("#languages .legend .key svg").count() == 2
   low, high = ours.table.intervals["en"]["cider_d"]
   tip = f"English\nCIDEr-D {ours.table.rows['en']['cider_d']:.3f} [{low:.3f}, {high:.3f}]"
   assert columns.nth(2).get_attribute("data-tip").startswith(tip)
   page.locator("#languages label", has_text="Exact").click()
   assert page.locator("#chart svg").get_attribute("data-metric") == "exact"
-  assert page.locator("#chart .tick").last.text_content() == "5%"
+  assert page.locator("#chart .tick").last.text_content() == "12.5%"
   page.locator("#languages label", has_text="Score").click()
   # English, the only language with exact captions, is the first column from the left.
   assert columns.nth(2).evaluate("e => e.style.transform") == "translateX(46px)"

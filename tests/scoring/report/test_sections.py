@@ -1,52 +1,45 @@
-"""The tables of the report: what their cells say."""
+"""The sections of the report: the data that scripts show, and what Python writes as HTML."""
 
 import dataclasses
-import re
 
 import pytest
 
-from xmcap.scoring import compare
-from xmcap.scoring.report import differences, elements, headline, health_table, heat_map, score_table
+from xmcap.scoring import Table, compare
+from xmcap.scoring.report import differences, elements, headline, health_table, heat_map, scores
+
+_ROWS = {code: {"images": 1, "cider": score} for code, score in (("ar", 1.0), ("en", 3.0), ("te", 2.0))}
 
 
-def _cells(html, start):
-  row = next(row for row in html.split("<tr>") if row.startswith(start))
-  texts = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
-  return [re.sub("<[^>]*>", "", text) for text in texts]
+def test_scores_are_held_for_each_system_and_row():
+  other = Table.of_rows("s", {"en": _ROWS["ar"]})
+  data = scores.data(Table.of_rows("s", _ROWS), [("b", other)], "a")
+  assert [language["code"] for language in data["languages"]] == ["ar", "en", "te"]
+  assert [system["name"] for system in data["systems"]] == ["a", "b"]
+  assert [score[0] for score in data["systems"][0]["scores"]["cider"]] == [1.0, 3.0, 2.0, 2.0]
+  assert data["systems"][1]["scores"] == {"cider": [None, [1.0, None, None], None, None]}
+  assert data["means"] == ["Mean, 3 languages"]
 
 
-def _headings(html):
-  return [re.sub("<[^>]*>", "", text) for text in re.findall(r"<th scope=\"col\".*?</th>", html)]
+def test_groups_of_languages_stand_in_order():
+  data = scores.data(Table.of_rows("s", _ROWS), [], "a")
+  groups = {language["code"]: language["group"] for language in data["languages"]}
+  assert groups["en"] < groups["ar"] < groups["te"]  # English, web, low-resource
 
 
-def test_the_table_shows_the_difference_to_the_reference(ours, theirs):
-  html = score_table.section(ours.table, [("theirs", theirs.table)], 0)
-  assert _headings(html)[2:5] == ["CIDEr-D", "theirs CIDEr-D", "difference to theirs"]
-  cells = _cells(html, '<td class="first"><code>de</code>')
-  score, other = (float(re.match(r"\d+\.\d{3}", cells[i])[0]) for i in (2, 3))
-  assert float(cells[4].replace("\u2212", "-")) == pytest.approx(score - other, abs=0.0015)
+def test_intervals_that_are_not_known_are_absent():
+  ends = {"en": {"cider": (2.5, 3.5)}, "te": {"cider": (float("nan"), float("nan"))}}
+  data = scores.data(Table.of_rows("s", _ROWS, intervals=ends), [], "a")
+  assert data["systems"][0]["scores"]["cider"][:3] == [[1.0, None, None], [3.0, 2.5, 3.5], [2.0, None, None]]
 
 
-def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(ours, theirs):
-  row = next(row for row in compare({"ours": ours, "theirs": theirs}, resamples=20).rows if row.name == "de")
-  html = score_table.section(ours.table, [("theirs", theirs.table)], None, baseline="ours")
-  assert _headings(html)[2] == "ours CIDEr-D"
-  assert _headings(html)[4] == "difference of theirs"
-  expected = elements.signed("cider_d", row.difference)
-  assert expected != elements.signed("cider_d", -row.difference)
-  assert _cells(html, '<td class="first"><code>de</code>')[4] == expected
-  means = [table.means["3 languages"]["cider_d"] for table in (theirs.table, ours.table)]
-  tiles = headline.tiles(ours.table, [("theirs", theirs.table)], baseline="ours")
-  assert elements.signed("cider_d", means[0] - means[1]) in tiles
+def test_a_system_that_was_not_scored_in_a_metric_has_no_scores():
+  other = Table.of_rows("s", {"en": {"images": 1, "chrf": 30.0}})
+  assert scores.data(Table.of_rows("s", _ROWS), [("b", other)], "a")["systems"][1]["scores"] == {}
 
 
-def test_the_table_shows_intervals_and_published_columns(ours):
+def test_published_columns_are_held_by_row(ours):
   table = dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
-  html = score_table.section(table, [], None)
-  low, high = table.intervals["en"]["cider_d"]
-  english, german = (_cells(html, f'<td class="first"><code>{code}</code>') for code in ("en", "de"))
-  assert english[2].endswith(f"{low:.3f} \u2013 {high:.3f}")
-  assert (english[3], german[3]) == ("0.250", "\u2013")
+  assert scores.data(table, [], "a")["beside"] == {"BB (paper)": [None, None, 0.25, None]}
 
 
 def test_the_headline_compares_the_means(ours, theirs):
@@ -54,6 +47,8 @@ def test_the_headline_compares_the_means(ours, theirs):
   mean, other = (table.means["3 languages"]["cider_d"] for table in (ours.table, theirs.table))
   assert elements.signed("cider_d", mean - other) in html
   assert html.index("CIDEr-D") < html.index("Exact") and html.count("primary") == 1
+  turned = headline.tiles(ours.table, [("theirs", theirs.table)], baseline="ours")
+  assert elements.signed("cider_d", other - mean) in turned
 
 
 def test_differences_have_a_sign_unless_they_show_as_zero():
@@ -66,8 +61,9 @@ def test_health_is_tinted_by_what_exceeds_the_references(ours):
     ours.health["en"], wrong_language=0.3, wrong_language_references=0.3, truncated=0.2,
     truncated_references=0.1, empty=0.0, repetitive=None, copy=0.9, wrong_script=0.0,
   )  # fmt: skip
-  html = health_table.section({"ours": {"en": health}, "bare": {}})
-  assert re.findall(r'--strength:(\d+)%">([\d.]+%)', html) == [("40", "20.0%"), ("100", "90.0%")]
+  cells = health_table.data({"en": health})["rows"]["en"]
+  assert [(text, tint) for _, text, tint in cells if tint] == [("20.0%", 40), ("90.0%", 100)]
+  assert (None, "\u2013", 0) in cells
   assert health_table.section({"bare": {}}) == ""
 
 
@@ -89,14 +85,3 @@ def test_regions_beyond_the_limit_are_counted(ours, monkeypatch):
 def test_too_few_resamples_are_told(ours, theirs):
   held = compare({"ours": ours, "theirs": theirs}, resamples=59)
   assert "Of 3 languages none can be marked with 59 resamples" in differences.section(held)
-
-
-def test_differences_of_a_comparison_are_told_and_drawn(ours, theirs):
-  held = compare({"ours": ours, "theirs": theirs}, ["cider_d"], resamples=50)
-  html = differences.section(held)
-  row = next(row for row in held.rows if row.name == "de")
-  cells = _cells(html, '<td class="first"><code>de</code>')
-  assert cells[2] == elements.signed("cider_d", row.difference)
-  assert cells[4] == " to ".join(elements.signed("cider_d", end) for end in (row.low, row.high))
-  assert html.count('class="forest') == 4  # three languages and their mean
-  assert html.count("circle") == 4

@@ -2,13 +2,12 @@
 
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import jax
 import pytest
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 from xmcap.training.hosts import cluster
 
 ROOT = Path(__file__).parents[3]
@@ -95,19 +94,6 @@ def test_the_search_for_a_cluster_takes_what_it_is_given():
   names = list(inspect.signature(ClusterEnv.auto_detect_unset_distributed_params).parameters)
   assert names == ["coordinator_address", "num_processes", "process_id", "local_device_ids",
                    "cluster_detection_method", "initialization_timeout"], f"jax {jax.__version__}"  # fmt: skip
-
-
-@pytest.mark.parametrize(
-  "module, call",
-  [("distributed", cluster.coordination_client), ("clusters", cluster.find_process)],
-)
-def test_what_has_moved_is_one_line(monkeypatch, module, call):
-  monkeypatch.delattr(sys.modules["jax._src"], module)
-  monkeypatch.setitem(sys.modules, f"jax._src.{module}", None)
-  with pytest.raises(
-    XmcapError, match=rf"jax {re.escape(jax.__version__)} has no jax._src.{module}.*setup.py"
-  ):
-    call()
 
 
 def test_no_other_file_of_the_package_uses_them():

@@ -64,12 +64,7 @@ def footer_offset(tail: bytes) -> int:
 def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
   """The offsets of the records' chunks, and the end of the last one: int64 [records + 1].
 
-  Args:
-    data: the file's bytes from the footer on, to the end or to any place after the footer.
-    offset: of the footer.
-
-  Raises:
-    ValueError: the footer is damaged, or a chunk holds several records.
+  `data` are the file's bytes from the footer on, which is at `offset`. ValueError if the footer is damaged.
   """
   metadata, *footers = _chunk(data, offset)
   held = _FooterMetadata.FromString(metadata).array_record

@@ -15,12 +15,7 @@ READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
 
 
 class RecordFiles:
-  """Files of this machine, read by ArrayRecord's own reader; safe in threads, picklable.
-
-  Args:
-    files: their paths.
-    directory: the corpus, named in messages.
-  """
+  """Files of this machine, read by ArrayRecord's own reader; safe in threads, picklable."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
@@ -33,11 +28,7 @@ class RecordFiles:
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """The records at positions of files (by number), in their order, each read when it is asked for.
-
-    Raises:
-      XmcapError: a file is damaged.
-    """
+    """The records at positions of files (by number), in their order, each read when asked for."""
     for file, position in zip(files, positions, strict=True):
       try:
         # A range is read safely in threads, as it does not move the reader. For a list of positions, ArrayRecord would

@@ -33,12 +33,7 @@ class _OpenedFile(NamedTuple):
 
 
 class RemoteRecordFiles:
-  """Files of a bucket; used as `RecordFiles`, safe in threads, picklable.
-
-  Args:
-    files: their addresses.
-    directory: the corpus, named in messages.
-  """
+  """Files of a bucket, by their addresses; used as `local.RecordFiles`."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
@@ -52,11 +47,7 @@ class RemoteRecordFiles:
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """The records at positions of files (by number), in their order, read ahead.
-
-    Raises:
-      XmcapError: a file is absent, damaged, was changed since it was opened, or cannot be read.
-    """
+    """The records at positions of files (by number), in their order, read ahead; XmcapError if that cannot be."""
     cache = range_cache.RecordCache().open()
     self._open(set(files), cache)
     begun: collections.deque[tuple[int, _Range]] = collections.deque()
@@ -111,14 +102,7 @@ class RemoteRecordFiles:
 
 
 class _Range:
-  """A range of a file, from the cache, or begun to be read.
-
-  Args:
-    address: of the file.
-    version: that the file must have.
-    start, stop: the range; `stop` None is the end.
-    cache: where it may lie, and is kept.
-  """
+  """A range of a file of a known version, from the cache, or begun to be read; `stop` None is the file's end."""
 
   def __init__(
     self, address: str, version: str, start: int, stop: int | None, cache: range_cache.RangeCache | None
@@ -134,9 +118,6 @@ class _Range:
     """The result of `decode` for the bytes and their offset; the bytes are cached once it has accepted them.
 
     Bytes that it refuses (ValueError, IndexError) are read again once: they may have been damaged on the way.
-
-    Raises:
-      FileNotFoundError, XmcapError: see `Read.result`; or the file was changed.
     """
     if self._held is not None:
       with contextlib.suppress(ValueError, IndexError):

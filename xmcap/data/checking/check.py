@@ -22,7 +22,7 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data import images, records, workers
-from xmcap.data.checking.findings import ERRORS, CorpusFindings, Find, SplitFindings
+from xmcap.data.checking.findings import ERRORS, Find, SplitFindings
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses, files, outputs
@@ -51,8 +51,8 @@ def check(
   max_characters: int = MAX_CHARACTERS,
   processes: int | None = None,
   progress: Callable[[str, int, int], None] | None = None,
-) -> CorpusFindings:
-  """Checks a corpus.
+) -> list[SplitFindings]:
+  """Checks the splits of a corpus.
 
   Args:
     directory: of the records.
@@ -61,10 +61,6 @@ def check(
     max_characters: longer captions are counted.
     processes: None: one a core.
     progress: called with a split, the records so far, and all of its records.
-
-  Raises:
-    UsageError: the folder is no corpus, or has no such split.
-    XmcapError: the findings cannot be written.
   """
   if out is None and addresses.is_remote(directory):
     raise UsageError(f"{directory} is not on this machine: say where the report goes with --out=DIR")
@@ -82,21 +78,17 @@ def check(
   with outputs.together(out):
     with files.whole(out / "check.jsonl") as lines:
       for source in sources:
-        split_progress = functools.partial(progress, source.split) if progress else None
-        chunks = workers.map_records(
-          _check_records,
-          source,
-          tags,
-          max_characters,
-          chunk=_CHUNK,
-          processes=processes,
-          progress=split_progress,
-        )
+        done = functools.partial(progress, source.split) if progress else None
+        options = {"chunk": _CHUNK, "processes": processes, "progress": done}
+        chunks = workers.map_records(_check_records, source, tags, max_characters, **options)
         found.append(_collected(source, chunks, lines))
-    findings = CorpusFindings(str(directory), tuple(found))
-    text = json.dumps(findings.as_json(), ensure_ascii=False, indent=1)
-    files.write_text(out / "check.json", text + "\n")
-  return findings
+    about = {
+      "directory": str(directory),
+      "bad": sum(split.bad for split in found),
+      "splits": [split.as_json() for split in found],
+    }
+    files.write_text(out / "check.json", json.dumps(about, ensure_ascii=False, indent=1) + "\n")
+  return found
 
 
 @dataclasses.dataclass

@@ -42,9 +42,6 @@ class SplitFindings:
   """The findings in a split; as a string, for people.
 
   Attributes:
-    split: its name.
-    pictures: records.
-    captions: in all languages.
     bytes: of the pictures, as stored.
     formats: `JPEG` and so on -> pictures.
     counts: kind -> finds.
@@ -102,29 +99,3 @@ class SplitFindings:
       "counts": {kind: self.counts[kind] for kind in KINDS if self.counts[kind]},
       "by_language": {kind: dict(sorted(counts.items())) for kind, counts in self.by_language.items()},
     }
-
-
-@dataclasses.dataclass(frozen=True)
-class CorpusFindings:
-  """The findings in a corpus; as a string, for people."""
-
-  directory: str
-  splits: tuple[SplitFindings, ...]
-
-  @property
-  def bad(self) -> int:
-    """Records that cannot be used."""
-    return sum(split.bad for split in self.splits)
-
-  @property
-  def pictures(self) -> int:
-    """Records checked."""
-    return sum(split.pictures for split in self.splits)
-
-  def __str__(self) -> str:
-    return "\n\n".join(map(str, self.splits))
-
-  def as_json(self) -> dict:
-    """The same for programs."""
-    splits = [split.as_json() for split in self.splits]
-    return {"directory": self.directory, "bad": self.bad, "splits": splits}

@@ -34,10 +34,9 @@ class SplitSample:
 
 
 def read_split(stream: Any) -> SplitSample:
-  """Reads a sample of a stream's split, the first and the last record among them; these two are decoded as well.
+  """Reads a sample of a stream's split, the first and the last record among them, and decodes these two.
 
-  Raises:
-    XmcapError: a record or a picture is damaged; names it.
+  XmcapError names a record or a picture that is damaged.
   """
   source = stream.source
   wanted = tuple(getattr(stream, "languages", ()))
@@ -69,11 +68,8 @@ def check_rows(vocabulary: Vocabulary, rows: int) -> None:
   """
   if vocabulary.rows == rows:
     return
-  how = (
-    f"do not fit the model's {rows:,} rows"
-    if vocabulary.size > rows
-    else f"leave many of {rows:,} rows unused"
-  )
+  too_many = vocabulary.size > rows
+  how = f"do not fit the model's {rows:,} rows" if too_many else f"leave many of {rows:,} rows unused"
   mt5 = ", mT5's model of 250,100 pieces" if rows == -(-MT5_SIZE // ROW_MULTIPLE) * ROW_MULTIPLE else ""
   raise UsageError(
     f"{vocabulary.path}: {vocabulary.size:,} pieces {how} (T5Config.vocab_size): "
@@ -86,12 +82,8 @@ def check_vocabulary(
 ) -> None:
   """Checks that each language has a prompt of its own, and that text in it survives encoding and decoding.
 
-  Changes that SentencePiece's `nmt_nfkc` makes on purpose (compatibility characters, invisible ones, white space) do
-  not count.
-
-  Args:
-    vocabulary, languages: see `check_prompts`.
-    captions: language -> captions, of which the first is tried; a language's own name where there are none.
+  The text is the first of a language's captions, or the language's own name. Changes that SentencePiece's `nmt_nfkc`
+  makes on purpose (compatibility characters, invisible ones, white space) do not count.
 
   Raises:
     UsageError: names the language and the decoded text.

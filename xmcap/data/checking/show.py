@@ -36,14 +36,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class ShownCaption:
-  """A caption of an example.
-
-  Attributes:
-    language, text, source: of the record's caption.
-    prompt: put before the picture in the encoder.
-    pieces: the target.
-    lost: pieces that were cut off, the end among them; () if the caption fits.
-  """
+  """A caption of a record, with the pieces of its prompt and target; `lost` are those that were cut off."""
 
   language: str
   text: str
@@ -57,12 +50,8 @@ class ShownCaption:
 class ShownPicture:
   """A picture of a batch.
 
-  Attributes:
-    record: of the picture.
-    pixels: uint8 [H, W, 3], as the model gets them.
-    published: the record's picture, scaled down; uint8 [height, width, 3].
-    size: width and height of that picture as it is stored.
-    captions: K of them; () if the picture has none in the stream's languages.
+  `pixels` are uint8 [H, W, 3], as the model gets them; `published` uint8 [height, width, 3] the record's picture,
+  scaled down, of whose `size` (width, height) as stored; `captions` K of them, or none in the stream's languages.
   """
 
   record: Record
@@ -90,17 +79,11 @@ def stream_of(
   vocabulary: str = "",
   seed: int = 0,
 ) -> CaptionStream:
-  """A stream over a built corpus, without a gin file. Other arguments are those of `CaptionStream`.
+  """A stream over a built corpus that needs no gin file.
 
-  Args:
-    directory: of the records.
-    split: "" is `train`, or else the first that there is.
-    count: pictures in its batches.
-    languages: codes with commas between; "" is all that the corpus has.
-    vocabulary: "" is `vocabulary.model` in the folder.
-
-  Raises:
-    UsageError: the folder is no corpus, or has no such split or language, or there is no vocabulary.
+  Arguments are those of `CaptionStream`, but: `split` "" is `train`, or else the first that there is; `count` are the
+  pictures of a batch; `languages` are codes with commas between, "" for all that the corpus has; `vocabulary` "" is
+  `vocabulary.model` in the folder.
   """
   names = records.splits(directory)
   split = split or ("train" if "train" in names else next(iter(names), "train"))
@@ -145,17 +128,7 @@ def _checked(count: int) -> int:
 
 
 def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
-  """The examples of a batch in drawn order, not sorted by length.
-
-  Args:
-    stream: of the examples.
-    step: which batch, if the stream gave `count` pictures a batch.
-    count: how many; None: the stream's pictures a batch.
-
-  Raises:
-    UsageError: `count` or `step` is out of range.
-    XmcapError: a record or picture cannot be read; names it.
-  """
+  """The examples of a step in drawn order, if the stream gave `count` pictures a batch (None: as many as it does)."""
   stream = stream.resized(_checked(stream.pictures if count is None else count))
   batch = stream.batch(step)
   positions = np.arange(stream.pictures, dtype=np.int64) + step * stream.pictures

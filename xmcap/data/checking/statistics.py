@@ -1,4 +1,4 @@
-"""How much text a corpus holds: captions, words, characters and pieces of each language in each split."""
+"""The amount of text in a corpus: captions, words, characters and pieces of each language in each split."""
 
 import collections
 import dataclasses
@@ -74,13 +74,9 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-  """Rows by split and language; `statistics_tables.text` makes tables of them.
+  """Split -> its images, rows by split and language, split -> the corpus whose published figures it is compared with.
 
-  Attributes:
-    images: split -> images in it.
-    rows: a row for each language that a split has captions in, in the order of the codes.
-    published: split -> the corpus whose published figures it is compared with.
-    target_length: T, at which targets are cut; 0 where pieces were not counted.
+  `target_length` is T, at which targets are cut; 0 where pieces were not counted.
   """
 
   images: dict[str, int]
@@ -108,10 +104,6 @@ def statistics(
       records are named after, and none for a release.
     processes: for large splits; None: one a core.
     progress: called with a split's name, records so far, and all records.
-
-  Raises:
-    UsageError: the folder holds neither, there is no such corpus, or the vocabulary cannot be read.
-    XmcapError: a file is damaged (names it, and the line).
   """
   directory = addresses.absolute(directory).rstrip("/")
   if corpus and corpus not in published.CORPORA:
@@ -123,9 +115,9 @@ def statistics(
   for split in records.splits(directory):
     source = records.RecordSource(directory, split)
     name = f"{split} (records)"
-    split_progress = functools.partial(progress, name) if progress else None
+    done = functools.partial(progress, name) if progress else None
     parts = workers.map_records(
-      _count_records, source, model, chunk=_CHUNK, processes=processes, progress=split_progress
+      _count_records, source, model, chunk=_CHUNK, processes=processes, progress=done
     )
     found.rows.extend(_rows(name, parts))
     found.images[name], found.published[name] = len(source), corpus or published.name(directory)
@@ -174,10 +166,7 @@ def _count_records(
   source: records.RecordSource, indices: range, vocabulary: Vocabulary | None
 ) -> dict[str, _Counts]:
   captions = (
-    [
-      (language.decode(), text.decode())
-      for language, text in zip(record.languages, record.texts, strict=True)
-    ]
+    [(code.decode(), text.decode()) for code, text in zip(record.languages, record.texts, strict=True)]
     for record in source.iterate(indices, records.parse_columns)
   )
   return _count(captions, vocabulary)

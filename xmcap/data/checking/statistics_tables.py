@@ -35,34 +35,29 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
   heads += ["1 caption", "2 captions", "3 or more"]
   if target_length:
     heads += ["pieces/caption", "99% up to", "longest", f"over {target_length}"]
+  total = Row(
+    split,
+    f"{len(rows)} languages",
+    images,
+    **{name: sum(getattr(row, name) for row in rows) for name in ("captions", "words", "characters")},
+    lengths=tuple(sorted(length for row in rows for length in row.lengths)),
+  )
   lines = [f"{split}: {images:,} images", "", _line("language", heads)]
-  for row in rows:
-    cells = _means(row.images, row.captions, row.words, row.characters)
-    cells += [f"{count:,}" for count in (row.once, row.twice, row.more)]
+  for row in (*rows, total):
+    of_all = row is total
+    captions = max(row.captions, 1)
+    cells = [f"{row.images:,}", f"{row.captions:,}", f"{row.captions / max(row.images, 1):.2f}"]
+    cells += [f"{row.words / captions:.1f}", f"{row.mean_characters:.1f}"]
+    cells += ["" if of_all else f"{count:,}" for count in (row.once, row.twice, row.more)]
     if target_length:
       cells += [
-        f"{row.pieces / row.captions:.1f}",
-        f"{row.length_at(0.99)}",
-        f"{row.lengths[-1][0]}",
-        f"{row.longer_than(target_length) / row.captions:.2%}",
+        f"{row.pieces / captions:.1f}",
+        "" if of_all else f"{row.length_at(0.99)}",
+        f"{row.lengths[-1][0] if row.lengths else 0}",
+        f"{row.longer_than(target_length) / captions:.2%}",
       ]
-    lines.append(_line(_name(row), cells))
-  captions, words, characters, pieces = (
-    sum(getattr(row, name) for row in rows) for name in ("captions", "words", "characters", "pieces")
-  )
-  cells = _means(images, captions, words, characters)
-  if target_length:
-    longest = max((row.lengths[-1][0] for row in rows), default=0)
-    over = sum(row.longer_than(target_length) for row in rows)
-    mean, share = pieces / max(captions, 1), over / max(captions, 1)
-    cells += ["", "", "", f"{mean:.1f}", "", f"{longest}", f"{share:.2%}"]
-  lines.append(_line(f"{len(rows)} languages", cells))
+    lines.append(_line(row.language if of_all else _name(row), cells))
   return "\n".join(lines)
-
-
-def _means(images: int, captions: int, words: int, characters: int) -> list[str]:
-  means = f"{words / max(captions, 1):.1f}", f"{characters / max(captions, 1):.1f}"
-  return [f"{images:,}", f"{captions:,}", f"{captions / max(images, 1):.2f}", *means]
 
 
 def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, published.Figures]) -> str:

@@ -5,9 +5,7 @@ is refused, and so are links and devices; none is ever used as the name of a fil
 is passed over, but for the .json that img2dataset writes beside a picture, which holds the picture's address.
 """
 
-import collections
 import dataclasses
-import io
 import json
 import lzma
 import os
@@ -16,7 +14,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from xmcap.errors import UsageError, XmcapError
@@ -39,7 +37,6 @@ _NOT_PICTURES = (
   *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log"),
 )
 _ZIP_TAIL = 22 + 0xFFFF + 76 + 1024  # the records at the end, with the longest comment
-_OPEN_AT_ONCE = 256
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DAMAGE = (
@@ -49,11 +46,7 @@ _DAMAGE = (
 
 
 class Found(NamedTuple):
-  """A picture: its path in the archive or folder, and where its bytes lie.
-
-  `packed` is the number of bytes that it takes when deflated, 0 if it lies there as it is; `crc` its CRC-32, if the
-  archive has one.
-  """
+  """A picture: its path in the archive or folder, and where its bytes lie; `packed`: its bytes if it is deflated."""
 
   path: str
   offset: int = 0
@@ -166,11 +159,7 @@ def unsafe(archive: str, name: str) -> Trouble:
 
 
 def search_folder(path: str) -> Iterator[Entry]:
-  """Yields what is in a folder at any depth, paths relative to it, in the order of the file system; links are followed.
-
-  Raises:
-    XmcapError: a folder cannot be read.
-  """
+  """Yields what is in a folder at any depth, links followed; XmcapError if a folder cannot be read."""
   waiting, seen = [""], set()
   while waiting:
     inside = waiting.pop()
@@ -206,11 +195,7 @@ def _file_entry(entry: os.DirEntry, name: str, role: str) -> Iterator[Entry]:
 
 
 def search_zip(path: str) -> Iterator[Entry]:
-  """Yields what is in a zip file, in the order of its directory.
-
-  Raises:
-    XmcapError: it is damaged, encrypted, or packed in a way that is not read in place.
-  """
+  """Yields what is in a zip file; XmcapError if it is damaged, encrypted, or not to be read in place."""
   try:
     with open(path, "rb") as file:
       if _directory_size(file) > MAX_DIRECTORY:
@@ -271,50 +256,23 @@ def _place_in_zip(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int, int,
   return info.header_offset + _LOCAL_HEADER + names, size, packed, info.CRC
 
 
-class OpenFiles:
-  """Reads the bytes of pictures; keeps few files open; pickles without them; not for threads.
-
-  Args:
-    files: what the numbers of files stand for.
-  """
-
-  def __init__(self, files: Sequence[File]):
-    self._files = files
-    self._open: collections.OrderedDict[int, io.FileIO] = collections.OrderedDict()
-
-  def __reduce__(self):
-    return OpenFiles, (self._files,)
-
-  def read(self, number: int, found: Found) -> bytes:
-    """The bytes of a picture that was found in file `number`.
-
-    Raises:
-      XmcapError: they are not there any more, or the archive is damaged there; names the file and the picture.
-    """
-    file = self._files[number]
-    try:
-      if file.kind == FOLDER:
-        with open(os.path.join(file.path, found.path), "rb") as opened:
-          return opened.read(MAX_BYTES)
-      wanted = min(found.packed or found.size, MAX_BYTES)
-      data = os.pread(self._opened(number).fileno(), wanted, found.offset)
-      if len(data) < wanted:
-        raise OSError("it ends before")
-      return _unpacked(data, found) if file.kind == ZIP else data
-    except (OSError, OverflowError, zlib.error) as error:
-      raise XmcapError(
-        f"{file.describe(found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
-        "download it again"
-      ) from None
-
-  def _opened(self, number: int) -> io.FileIO:
-    if number in self._open:
-      self._open.move_to_end(number)
-    else:
-      if len(self._open) >= _OPEN_AT_ONCE:
-        self._open.popitem(last=False)[1].close()
-      self._open[number] = io.FileIO(self._files[number].unpacked or self._files[number].path)
-    return self._open[number]
+def read(file: File, found: Found) -> bytes:
+  """The bytes of a picture; XmcapError names it where the archive has changed or is damaged."""
+  try:
+    if file.kind == FOLDER:
+      with open(os.path.join(file.path, found.path), "rb") as opened:
+        return opened.read(MAX_BYTES)
+    wanted = min(found.packed or found.size, MAX_BYTES)
+    with open(file.unpacked or file.path, "rb", buffering=0) as opened:
+      data = os.pread(opened.fileno(), wanted, found.offset)
+    if len(data) < wanted:
+      raise OSError("it ends before")
+    return _unpacked(data, found) if file.kind == ZIP else data
+  except (OSError, OverflowError, zlib.error) as error:
+    raise XmcapError(
+      f"{file.describe(found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
+      "download it again"
+    ) from None
 
 
 def _unpacked(data: bytes, found: Found) -> bytes:

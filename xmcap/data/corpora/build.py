@@ -33,15 +33,7 @@ _COUNTS = ("captions", "listed", "found", "missing", "broken")
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-  """A build under way.
-
-  Attributes:
-    folder: for what lies between the release and the records.
-    options: of the build.
-    processes: that share the work.
-    problems: takes what is wrong with the release.
-    say: takes lines of text about the progress.
-  """
+  """A build under way; `folder` is for what lies between the release and the records, `say` takes lines of text."""
 
   folder: pathlib.Path
   options: Options
@@ -55,7 +47,6 @@ class Split:
   """One split of a release, ready to be made.
 
   Attributes:
-    name: of the split.
     places: where its pictures were looked for.
     pictures: how many it should have.
     lines: of captions that were read.
@@ -73,12 +64,9 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-  """A corpus to build.
+  """A corpus to build from `inputs`: role (`train_captions`) -> path.
 
-  Attributes:
-    name, version, description: for the files and TFDS.
-    inputs: what it is made from: role (`train_captions`) -> path.
-    splits: reads the release as far as is needed to make the shards of each split.
+  `splits` reads the release as far as is needed to make the shards of each split.
   """
 
   name: str
@@ -93,9 +81,7 @@ class Report:
   """What came of a build.
 
   Attributes:
-    out: the folder.
     splits: split -> `lines`, `captions`, `records`, and of pictures `listed`, `found`, `missing`, `broken`.
-    problems: all of them, counted.
     held: whether the folder held the corpus already.
   """
 
@@ -130,11 +116,8 @@ def build(
   """Builds a corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
 
   Args:
-    corpus: what to build.
     out: folder; new, empty, or one of an earlier build of the same.
-    options: of the build.
     processes: None: one a core; 1: this process alone.
-    progress: called with a line of text now and then.
     vocabulary: in whose pieces a new corpus's captions are counted too, for an index of lengths; None: they are not.
 
   Raises:

@@ -68,15 +68,14 @@ SELECT file, path FROM (SELECT *, row_number() OVER (PARTITION BY base, file ORD
 class Pictures:
   """The pictures of one or more places; made by `open_pictures`. Pickles as the path of its database.
 
-  Attributes:
-    has_urls: whether pictures have addresses (img2dataset's .json, or a key map of addresses).
+  `has_urls` says whether pictures have addresses (img2dataset's .json, or a key map of addresses).
   """
 
   def __init__(self, path: pathlib.Path):
     self._path = path
     self._database = databases.connect(path)
     _, listed, self.has_urls, self._is_mapped = self._database.execute("SELECT * FROM about").fetchone()
-    self._files = archives.OpenFiles([File(*file) for file in json.loads(listed)])
+    self._files = [File(*file) for file in json.loads(listed)]
 
   def __reduce__(self):
     return Pictures, (self._path,)
@@ -102,15 +101,17 @@ class Pictures:
       XmcapError: it was there, and cannot be read.
     """
     if self._is_mapped:
-      return self._read("number = (SELECT number FROM keys WHERE key = ?)", _canonical(key))
-    return self._files.read(*_find_path(self._database, key)[1:])
+      condition = "number = (SELECT number FROM keys WHERE key = ?)"
+      return self._read(*_first(self._database, condition, _canonical(key)))
+    return self._read(*_find_path(self._database, key))
 
   def by_url(self, url: str) -> bytes:
     """The bytes of the picture that was fetched from an address; errors as in `read`."""
-    return self._read("number = (SELECT number FROM urls WHERE url = ?)", url)
+    condition = "number = (SELECT number FROM urls WHERE url = ?)"
+    return self._read(*_first(self._database, condition, url))
 
-  def _read(self, condition: str, text: str) -> bytes:
-    return self._files.read(*_first(self._database, condition, text)[1:])
+  def _read(self, number: int, file: int, found: Found) -> bytes:
+    return archives.read(self._files[file], found)
 
 
 def open_pictures(
@@ -126,12 +127,10 @@ def open_pictures(
   The database in `folder` is used again where it is whole and the places have not changed.
 
   Args:
-    places: folders and archives; see the top of this file.
     folder: for the database and what is unpacked; made if absent.
     key_map: lines `key<TAB>file`, for folders whose names say nothing; the key may be an address. Keys that are
       numbers may have zeros before them or not.
     problems: takes `unsafe_path`, `duplicate_picture`, and `truncated` of a tar that breaks off.
-    say: takes lines of text about the progress.
 
   Raises:
     UsageError: a place or the key map is not there, or is no folder or archive of pictures.
@@ -261,8 +260,7 @@ def _first(
 ) -> tuple[int, int, Found]:
   """Number, file and place of the first picture for which a condition holds.
 
-  Raises:
-    KeyError: there is none, or several where one is to be `alone`.
+  KeyError if there is none, or several where one is to be `alone`.
   """
   rows = database.execute(
     "SELECT number, file, path, offset, size, packed, crc FROM pictures "

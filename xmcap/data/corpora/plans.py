@@ -21,11 +21,9 @@ Plan = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """Options of a build.
+  """Options of a build; see `Problems` and `picture_check.examine`.
 
   Attributes:
-    on_bad: `skip` or `stop`, as of `Problems`.
-    image_size, quality: as of `picture_check.examine`; None: pictures stay as published.
     shard_pictures: in a file of records.
     chunk_bytes: of captions that are parsed at once.
   """
@@ -69,7 +67,6 @@ def carry_out(
 
   Args:
     out: the folder; NAME.json there holds the plan and what `make` returned, and says that the corpus is whole.
-    plan: of the build.
     make: writes the corpus; given the working folder. What is whole in that need not be made again.
 
   Returns:

@@ -24,10 +24,7 @@ class ShardMaker:
 
   Attributes:
     folder: takes a file for each shard with what came of it.
-    split: its name.
     captions: given a shard and its problems, yields the wanted pictures in order, each with its captions.
-    pictures: where to read them.
-    options: of the build.
   """
 
   folder: pathlib.Path

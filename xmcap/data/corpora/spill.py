@@ -62,13 +62,9 @@ def spill(
   """Reads a file of captions into `folder`, what is there already passed over.
 
   Args:
-    path: of the captions.
-    parser: of their lines.
     folder, split: where the files go, and the beginning of their names.
     chunk_bytes: of text in a file.
-    processes: that parse.
     problems: takes what is wrong with the lines, in their order.
-    say: takes lines of text about the progress.
 
   Raises:
     XmcapError: the file is damaged, something is wrong and problems stop the work, or the disk is full.

@@ -15,8 +15,9 @@ from jax import lax
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
+from xmcap.models.decoding.caches import SelfCache
 from xmcap.models.decoding.search import run_in_stages, top_tokens
-from xmcap.models.t5 import EOS_ID, PAD_ID, SelfCache
+from xmcap.models.t5 import EOS_ID, PAD_ID
 
 IMPOSSIBLE = -1e7
 """Score of a hypothesis that is not there."""

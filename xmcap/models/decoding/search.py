@@ -16,7 +16,8 @@ from jax import lax
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
-from xmcap.models.t5 import EOS_ID, PAD_ID, CrossCache, SelfCache
+from xmcap.models.decoding.caches import CrossCache, SelfCache
+from xmcap.models.t5 import EOS_ID, PAD_ID
 
 Step = Callable[[jax.Array, jax.Array, CrossCache, SelfCache], tuple[jax.Array, SelfCache]]
 """(tokens [rows, beams], position, cross, cache) -> (logits [rows, beams, V], cache)."""

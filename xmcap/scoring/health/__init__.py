@@ -1,4 +1,4 @@
-"""Language health: what is wrong with captions that no overlap with references would tell.
+"""Language health: faults of captions that overlap with references does not show.
 
 `measure` looks at one language's captions; `copies` at the captions of one image in several languages.
 """

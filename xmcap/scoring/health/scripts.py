@@ -27,7 +27,7 @@ def count_letters(captions: Sequence[str], language: str) -> tuple[np.ndarray, n
   Returns:
     int64 [captions] letters, int64 [captions] letters of the language's scripts.
   """
-  # Zyyy and Zinh, common and inherited, are the scripts of what belongs to none.
+  # Zyyy and Zinh, common and inherited, are the scripts of characters that belong to none.
   letters = _matcher(r"[\p{L}--[\p{scx=Zyyy}\p{scx=Zinh}]]")
   scripts = "".join(rf"\p{{scx={script}}}" for script in scripts_of(language))
   own = _matcher(rf"[[\p{{L}}&&[{scripts}]]--[\p{{scx=Zyyy}}\p{{scx=Zinh}}]]")

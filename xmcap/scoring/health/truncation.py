@@ -22,7 +22,7 @@ _UNFINISHED_CATEGORIES = frozenset({"Ps", "Pd"})
 
 
 def ends_unfinished(caption: str) -> bool:
-  """Returns whether a caption ends in punctuation after which something has to follow."""
+  """Returns whether a caption ends in punctuation that something has to follow."""
   caption = caption.rstrip()
   if not caption or caption[-1] == ".":
     return caption.endswith("..")

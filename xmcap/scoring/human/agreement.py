@@ -9,16 +9,8 @@ import numpy as np
 def cohen_kappa(first: Sequence[float], second: Sequence[float], weights: str = "none") -> float | None:
   """Returns Cohen's kappa of two raters (Cohen 1960; weighted: Cohen 1968).
 
-  The quadratic weight of a disagreement is the squared difference of the two ratings themselves, so that a
-  step of the scale that nobody used changes nothing.
-
-  Args:
-    first: the ratings of one rater.
-    second: the ratings of the other for the same items, in the same order.
-    weights: `none` or `quadratic`.
-
-  Returns:
-    Kappa, at most 1; None without items, or if both raters gave one and the same rating to all.
+  With `quadratic` weights (else `none`) a disagreement weighs the squared difference of the two ratings themselves, so
+  that a step of the scale that nobody used changes nothing. None without items, or if both gave the same to all.
   """
   if len(first) != len(second):
     raise ValueError(f"{len(first)} and {len(second)} ratings: both raters must rate the same items")
@@ -35,14 +27,9 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float], weights: str = 
 def krippendorff_alpha(units: Sequence[Sequence[float]], scale: str = "nominal") -> float | None:
   """Returns Krippendorff's alpha of any number of raters, who need not be the same for each unit.
 
-  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data.
-
-  Args:
-    units: the ratings of each unit; a unit with one rating says nothing about agreement and is left out.
-    scale: `nominal` (ratings are equal or not) or `interval` (squared differences).
-
-  Returns:
-    Alpha, at most 1; None if no unit has two ratings, or all ratings are the same.
+  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data. The scale is
+  `nominal` (ratings are equal or not) or `interval` (squared differences). None if no unit has two ratings, or all
+  ratings are the same.
   """
   units = [unit for unit in units if len(unit) > 1]
   if not units:

@@ -16,10 +16,8 @@ _CHUNK = 1_000_000  # numbers resampled at a time: what the three coefficients t
 class Correlation:
   """A coefficient, and the ends of its 95% bootstrap interval.
 
-  Attributes:
-    value: in [-1, 1]; None where it is not defined: a series is constant or has fewer than two points.
-    low, high: None where there is no interval.
-    undefined: how many resamples had no coefficient and are left out of the interval.
+  The value is None where it is not defined: a series is constant or has fewer than two points. `undefined` resamples
+  had no coefficient and are left out of the interval.
   """
 
   value: float | None
@@ -34,15 +32,7 @@ class Correlation:
 
 
 def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  """Returns a coefficient of each pair of series, by scipy.stats; NaN where it is not defined.
-
-  Args:
-    name: one of `COEFFICIENTS`.
-    x, y: float64 [..., points].
-
-  Returns:
-    float64 [...].
-  """
+  """Returns a coefficient [...] of series x and y [..., points], by scipy.stats; NaN where it is not defined."""
   # Imported here: it takes longer than everything else that scoring imports.
   from scipy import stats
 

@@ -26,11 +26,7 @@ _KINDS = {
 
 
 def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> str:
-  """Returns a text of a row.
-
-  Raises:
-    UsageError: it is missing, no string, too long, or blank where it must not be.
-  """
+  """Returns a text of a row; UsageError if it is missing, no string, too long, or blank where it must not be."""
   value = _member(row, name, where)
   if not isinstance(value, str):
     raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a text")
@@ -42,11 +38,7 @@ def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> 
 
 
 def number(row: Mapping[str, Any], name: str, where: str) -> float:
-  """Returns a number of a row of JSON.
-
-  Raises:
-    UsageError: it is missing, no number, a boolean, not finite, or too large.
-  """
+  """Returns a number of a row of JSON; UsageError if it is missing, no number, a boolean, not finite, or too large."""
   value = _member(row, name, where)
   if isinstance(value, bool) or not isinstance(value, int | float):
     raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a number")
@@ -74,16 +66,8 @@ def read_csv(
 ) -> tuple[tuple[str, ...], list[tuple[int, dict[str, str]]]]:
   """Reads a CSV file in UTF-8 with a header line; empty lines are passed over.
 
-  Args:
-    path: the file.
-    required: columns that there must be; others are kept too.
-
-  Returns:
-    The columns, and (number of the line that a row ends on, column -> text) of each row.
-
-  Raises:
-    UsageError: the file cannot be read, is too large, not UTF-8 or no CSV, lacks a column, names one twice, or a row
-      has another number of cells than the header; the message names file and line.
+  Returns the columns, the `required` and others, and (number of the line that a row ends on, column -> text) of each
+  row. Raises UsageError, with file and line, where the file is no such table.
   """
   reader = csv.reader(io.StringIO(_read_utf8(path), newline=""), strict=True)
   rows = []

@@ -55,8 +55,6 @@ class DeltaCorrelations(Findings):
     points: group -> number of points, two a pair; `ALL` first if there is more than one group.
     cells: (group, name of the coefficient, name of the difference) -> coefficient.
     published: as `cells`, the values as printed; empty unless the pairs are the paper's.
-    resamples: bootstrap resamples of the pairs behind each interval.
-    seed: of the resamples.
   """
 
   points: dict[str, int]
@@ -133,12 +131,9 @@ class DeltaCorrelations(Findings):
 def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
   """Reads pairs from CSV files with the columns m1, m2, lang, delta_sxs and one or more `delta_NAME`.
 
-  Args:
-    groups: name of a group -> file.
-
   Raises:
-    UsageError: a file cannot be read, has no pair, an unknown language, a system against itself, a wrong number,
-      a pair that came before in whatever order of its systems, or other differences than the file before.
+    UsageError: a file has no pair, an unknown language, a system against itself, a wrong number, a pair that came
+      before in whatever order of its systems, or other differences than the file before.
   """
   pairs: list[RatedPair] = []
   seen: dict[tuple[str, ...], str] = {}
@@ -184,13 +179,9 @@ def read_published() -> list[RatedPair]:
 def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[str, dict[str, float]]:
   """Returns system -> language -> score of one metric, out of the `table.json` that `xmcap score` wrote.
 
-  Args:
-    folders: system -> folder of its scores.
-    metric: its name.
-
   Raises:
-    UsageError: a file cannot be read, is no table of scores, or a language lacks the metric; or the signatures
-      differ in a way that matters for it, and the message says in what.
+    UsageError: a file is no table of scores, a language lacks the metric, or the signatures differ in a way that
+      matters for it.
   """
   paths = {name: pathlib.Path(folder, "table.json") for name, folder in folders.items()}
   scores: dict[str, dict[str, float]] = {name: {} for name in paths}
@@ -217,13 +208,8 @@ def correlate(
 ) -> DeltaCorrelations:
   """Correlates delta SxS with each difference, for each group and for all.
 
-  Intervals hold 95% of the resamples of the pairs; both directions of one are drawn together.
-
-  Args:
-    pairs: one or more, all with the same differences.
-    resamples: 0 for no intervals.
-    seed: of the resamples.
-    paper: whether to put the values of the paper's Table 6 beside the computed ones.
+  Intervals hold 95% of the resamples of the pairs (0: no intervals); both directions of one are drawn together. With
+  `paper` the values of the paper's Table 6 stand beside the computed ones.
   """
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}

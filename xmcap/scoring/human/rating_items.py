@@ -22,8 +22,6 @@ class RatingItem:
 
   Attributes:
     id: 16 hex digits; items are in the order of their ids, so an id tells nothing but the place.
-    key: of the image.
-    language: code of the captions' language.
     captions: sxs: (left, right); thumb: the one caption.
     systems: sxs: (left, right); thumb: every system that gave this very caption, in alphabetical order.
   """
@@ -49,18 +47,12 @@ def draw_items(
   difference of wins and losses is a share of all comparisons, ties with them. thumb: an item for each image,
   language and caption; a caption that several systems give is rated once, and the rating counts for each.
 
-  Args:
-    protocol: `sxs` or `thumb`.
-    systems: name -> predictions, the same images and languages in each.
-    languages: the codes to rate; None: all that were predicted.
-    limit: how many images to draw; every language and system of a drawn image is kept, so that systems stay
-      comparable. The same seed draws the same images from the same keys, whatever the captions. None: all.
-    seed: of all that is drawn.
-    rater: whose order and sides they are.
+  A `limit` draws so many images, each with every language and system, so that systems stay comparable. The same seed
+  draws the same images from the same keys, whatever the captions.
 
   Raises:
     UsageError: too few systems for the protocol, nothing in a language that was asked for, or a caption that one
-      system has and another has not (counts and the first few).
+      system has and another has not.
   """
   if protocol == "sxs" and len(systems) < 2:
     raise UsageError("side by side needs two systems or more: --predictions=NAME=FILE for each")

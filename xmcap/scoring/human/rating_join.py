@@ -18,12 +18,7 @@ from xmcap.storage import outputs
 class JoinedRatings:
   """Ratings with their systems.
 
-  Attributes:
-    protocol: `sxs` or `thumb`.
-    rows: the lines of the joined file, in the order of the ratings.
-    rated: rater -> number of items rated.
-    items: how many items the key has.
-    unrated: how many of them nobody rated.
+  `rated` is rater -> number of items rated; the key has so many `items`, of which nobody rated `unrated`.
   """
 
   protocol: str
@@ -50,13 +45,9 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   right one is better. thumb rows, one a system, as THumB released them: `SYS`, `seg_id` and `image` (both the
   image's key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and with them `language` and `annotator`.
 
-  Args:
-    key: the file beside the page.
-    ratings: what the raters saved, a file or more.
-
   Raises:
-    UsageError: a file cannot be read, a line of it is malformed, an item is not in the key, a rating is none that
-      the page offers, a rater rated an item twice, or no rating is in any file; the message names file and line.
+    UsageError: a line is malformed, an item is not in the key, a rating is none that the page offers, a rater rated an
+      item twice, or no rating is in any file; the message names file and line.
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)

@@ -45,21 +45,15 @@ def write_rating_page(
   """Writes a rating page and, beside it, its key. The same input gives the same bytes.
 
   Args:
-    path: the page, an HTML file.
-    protocol: `sxs` or `thumb`.
-    systems: name -> predictions; see `rating_items.draw_items` for these, `languages`, `limit` and `seed`.
+    path, rater: the HTML file, and the name that it proposes.
+    protocol, systems, languages, limit, seed: of `rating_items.draw_items`.
     images_dir: folder with `KEY.jpg` or `KEY.png`, one for each image that is rated; None: the page shows the
       keys, for raters who have the pictures elsewhere.
-    references: captions by people, which the rater can unfold; None: none.
-    rater: the name that the page proposes; order and sides depend on it.
+    references: captions by people, which the rater can unfold.
     link: whether the page points to the pictures by relative paths instead of holding them.
-
-  Returns:
-    What is rated, in the order of the page.
 
   Raises:
     UsageError: as `draw_items`; no such protocol; or a picture is missing or cannot be read.
-    XmcapError: a file cannot be written.
   """
   if protocol not in PROTOCOLS:
     raise UsageError(f"protocol '{files.shown(protocol)}': there are {' and '.join(PROTOCOLS)}")

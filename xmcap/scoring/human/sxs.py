@@ -117,9 +117,6 @@ def evaluate(
     resamples: of the images, with replacement, within each pair and language; 0 for no intervals.
     seed: of the resamples.
     raters: how many an image should have; other numbers are counted in the notes.
-
-  Raises:
-    UsageError: `baseline` is in no rating.
   """
   points: _Points = collections.defaultdict(lambda: collections.defaultdict(list))
   for rating in ratings:
@@ -146,13 +143,7 @@ def with_scores(
 ) -> list[RatedPair]:
   """Puts the difference of a metric beside each delta SxS, both of `system` less `against`.
 
-  Args:
-    tallies: from `evaluate`.
-    scores: system -> language -> score.
-    metric: the name of the difference.
-
-  Raises:
-    UsageError: a system has no scores, a score is missing, or scores are given for a system that nobody rated.
+  `scores` are system -> language -> score. Raises UsageError unless they are of the systems that were rated.
   """
   rated = {name for tally in tallies for name in (tally.system, tally.against)}
   for problem, names in (

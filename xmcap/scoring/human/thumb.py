@@ -59,13 +59,7 @@ class Kappa:
 class ThumbFindings(Findings):
   """What THumB ratings say.
 
-  Attributes:
-    systems: in the order of the file.
-    images: how many were rated.
-    agreement: for each two annotators with captions in common and each measure; empty if there are none.
-    metrics: automatic metrics of the same captions; empty if none was asked for.
-    resamples: bootstrap resamples of the images behind each interval.
-    seed: of the resamples.
+  There is an `agreement` for each two annotators with captions in common and each measure.
   """
 
   systems: tuple[RatedSystem, ...]
@@ -119,11 +113,8 @@ def evaluate(
 ) -> ThumbFindings:
   """Computes the means, counts and agreement of rated captions.
 
-  Args:
-    ratings: from `thumb_ratings.read`.
-    metrics: from `thumb_correlations.correlate`, to stand beside them.
-    resamples: of the images, with replacement, the same for every system; 0 for no intervals.
-    seed: of the resamples.
+  The images are resampled with replacement, the same for every system; 0 resamples give no intervals. `metrics`, from
+  `thumb_correlations.correlate`, stand beside them.
   """
   intervals = _intervals(ratings, resamples, seed)
   counts = np.stack([*_count_extremes(ratings, 1), *_count_extremes(ratings, -1)])

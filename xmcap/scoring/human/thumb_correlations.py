@@ -79,19 +79,15 @@ def correlate(
   not computed anew for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings: from `thumb_ratings.read`.
+    ratings: of captions, taken for English where their language is unknown.
     references: key of an image -> one or more reference captions; each image of `ratings` has some.
     names: of metrics.
-    tokenizer: name of a tokeniser; it takes captions of unknown language for English.
+    tokenizer: name of a tokeniser.
     human: the system whose captions people wrote; correlations are then given without it too.
     drop_identical_references: whether the human system is scored without those references that have the same
       words as its caption, which are most likely the very same caption.
     resamples: 0 for no intervals.
     seed: of the resamples.
-
-  Raises:
-    UsageError: there is no such metric, tokeniser, language or system; identical references are to be dropped
-      without a human system, or an image would keep none.
   """
   names = metrics.parse(",".join(names))
   if human is not None and human not in ratings.systems:

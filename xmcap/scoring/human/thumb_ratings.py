@@ -79,15 +79,12 @@ def total(values: Sequence[Any]) -> Any:
 def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
   """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator.
 
-  Args:
-    path: the file.
-    language: the code of the captions to keep, where lines have a `language`; None: the only one in the file.
+  Where lines have a `language`, the captions of one are kept; None: of the only one in the file.
 
   Raises:
-    UsageError: the file cannot be read or holds no rating; a line lacks a member, has a precision or recall off
-      the scale, a penalty above 0, a total that is not (P + R) / 2 + Fl + Con + Inc, another caption than an
-      earlier line of its system and image, or repeats one; some lines name an annotator or a language and
-      others none; `language` is in no line, or is needed; or a system lacks an image that another has.
+    UsageError: the file holds no rating; a line lacks a member, has a precision or recall off the scale, a penalty
+      above 0, another total than (P + R) / 2 + Fl + Con + Inc, another caption than an earlier line of its system and
+      image, or repeats one; some lines name an annotator or a language and others none; or systems lack images.
   """
   captions: dict[tuple[str, str, str], RatedCaption] = {}
   lines: dict[tuple[str, str, str, str], int] = {}
@@ -141,17 +138,8 @@ def read_references(
 ) -> dict[str, list[str]]:
   """Reads reference captions from JSONL with seg_id and refs, a list of texts, or from what `xmcap score` reads.
 
-  Args:
-    path: the file.
-    keys: of the images that need references. Others may be there too.
-    language: the code of the captions, where the file has several.
-
-  Returns:
-    key of each image of the file -> its references.
-
-  Raises:
-    UsageError: the file cannot be read, a line lacks a member, has no reference or repeats an image, or an image
-      of `keys` has none.
+  Returns key of each image of the file -> its references in a language. Raises UsageError if a line lacks a member, has
+  no reference or repeats an image, or one of the images `keys` has none.
   """
   with Input(path) as source:
     if _FIRST.match(source.head):

@@ -30,7 +30,7 @@ class Bleu(base.Metric):
 
   @property
   def signature(self) -> str:
-    """sacreBLEU's own, but for the number of references."""
+    """SacreBLEU's own, but for the number of references."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", force=True, max_ngram_order=self.n)

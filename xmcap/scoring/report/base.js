@@ -63,30 +63,6 @@ document.addEventListener("scroll", () => {
   else hideTip();
 }, { capture: true, passive: true });
 
-// Tables: a heading sorts by its column; numbers start with the highest, and absent ones are last either way.
-function sortTable(heading) {
-  const table = heading.closest("table");
-  const headings = [...heading.parentNode.children];
-  const index = headings.indexOf(heading);
-  const numeric = heading.classList.contains("number");
-  const before = heading.getAttribute("aria-sort");
-  const order = before ? (before === "ascending" ? "descending" : "ascending") : numeric ? "descending" : "ascending";
-  for (const other of headings) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", order);
-  const sign = order === "ascending" ? 1 : -1;
-  const text = (row) => row.children[index].dataset.value ?? row.children[index].textContent;
-  const rows = [...table.tBodies[0].rows].map((row) => [text(row), row]);
-  const compare = numeric
-    ? (a, b) => (a === "") - (b === "") || sign * (a - b)
-    : (a, b) => sign * a.localeCompare(b, "en", { numeric: true });
-  rows.sort(([a], [b]) => compare(a, b));
-  table.tBodies[0].append(...rows.map(([, row]) => row));
-}
-
-for (const heading of document.querySelectorAll("table.sortable thead th")) {
-  heading.querySelector("button").addEventListener("click", () => sortTable(heading));
-}
-
 // The contents show which section is read.
 const contents = new Map([...document.querySelectorAll(".contents a[href^='#']")].map((a) => [a.hash.slice(1), a]));
 const seen = new IntersectionObserver((entries) => {

@@ -37,10 +37,7 @@ def keys_of(result: Result) -> list[str]:
 def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures) -> str:
   """Returns the section, without the captions themselves: those are `blocks`.
 
-  Args:
-    systems: name -> result; the first one says which images and languages there are.
-    keys: of the images.
-    pictures: of the images.
+  The first system says which images and languages there are.
   """
   first = next(iter(systems.values()))
   table = first.table
@@ -85,8 +82,8 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
       for name in table.metrics
     ],
     "languages": {
-      code: {"name": languages.get(code).english_name, "direction": languages.get(code).direction}
-      for code in table.rows
+      code: {"name": language.english_name, "native": language.native_name, "direction": language.direction}
+      for code, language in ((code, languages.get(code)) for code in table.rows)
     },
     "keys": list(keys),
     "regions": [{"code": locale, "name": region_name(locale)} for locale, _ in regions],
@@ -121,11 +118,6 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
       Words are null where they were not kept, and a system's two are null where it has no caption.
       What is alike stands side by side, which is what makes it small.
     scores: for each system and each metric of the first: I integers, see `scale`; null without a caption.
-
-  Args:
-    code: a language of the first system.
-    places: image key -> place among all images.
-    systems: the first one says which images there are.
   """
   first = systems[0]
   keys = first.statistics[code].keys

@@ -21,7 +21,7 @@ function mark(number, x, y, s = 4.6) {
 }
 
 // What stands before a name in a legend: the mark of its number, the bar of the first system, or a piece of its line.
-for (const key of document.querySelectorAll("[data-mark]")) {
+function drawKey(key) {
   const number = key.dataset.mark;
   const isLine = key.classList.contains("line-key");
   const drawn = svg("svg", { viewBox: isLine ? "0 0 26 14" : "0 0 14 14", "aria-hidden": true });
@@ -30,6 +30,8 @@ for (const key of document.querySelectorAll("[data-mark]")) {
   else drawn.append(mark(Number(number), isLine ? 13 : 7, 7));
   key.append(drawn);
 }
+
+document.querySelectorAll("[data-mark]").forEach(drawKey);
 
 // Round numbers from at most `lowest` to at least `highest`: about five steps.
 

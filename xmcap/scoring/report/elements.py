@@ -5,7 +5,6 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 
-from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 
 _MAX_BUTTONS = 4  # more options than these go into a list that unfolds
@@ -16,7 +15,7 @@ def escape(text: str) -> str:
   return html.escape(text)
 
 
-def tag(name: str, content_html: str, **attributes: str | int | bool | None) -> str:
+def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) -> str:
   """Returns an element; `class_` and `data_value` are written `class` and `data-value`, None and False are left out."""
   written = "".join(
     f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
@@ -34,11 +33,7 @@ def resource(name: str, package: str = "xmcap.scoring.report") -> str:
 def page_head(title: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
   """Returns a page up to `<body>`; it may load nothing from anywhere.
 
-  Args:
-    title: of the window.
-    style: its style sheet, which follows the colours of all pages.
-    scripts: whether it has scripts, which stand in the page itself.
-    images: what it may show, as a Content-Security-Policy says it.
+  Its scripts, if any, stand in the page itself; `images` says what it may show, in words of a Content-Security-Policy.
   """
   policy = f"default-src 'none'; img-src {images}; style-src 'unsafe-inline'"
   if scripts:
@@ -60,10 +55,7 @@ def page_head(title: str, style: str, scripts: bool = False, images: str = "'non
 def contents(sections_html: Mapping[str, str], links: Mapping[str, str], skip_to: str) -> str:
   """Returns the bar of links to the sections that are there, and the beginning of `<main>`.
 
-  Args:
-    sections_html: id -> section, empty if it is not there.
-    links: id -> text of the link.
-    skip_to: id of the section that a reader by keyboard may skip to.
+  A section is known by its id, and empty if it is not there. A reader by keyboard may skip to the section `skip_to`.
   """
   items = "".join(tag("a", links[name], href=f"#{name}") for name, body in sections_html.items() if body)
   return f"""<a class="skip" href="#{skip_to}">Skip to the table</a>
@@ -134,17 +126,15 @@ def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
   )
 
 
+def table_holder(label: str, **attributes: str) -> str:
+  """Returns the box, which scrolls sideways, of a table that a script makes; `label` is for those who do not see it."""
+  return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
+
+
 def named(name: str, number: int | None) -> str:
   """Returns the name of a system after its mark, which a script draws by its number; None: the bar of the first."""
   key = tag("span", "", class_="key", data_mark="bar" if number is None else number)
   return tag("span", f"{key}<bdi>{escape(name)}</bdi>", class_="named")
-
-
-def language_name(code: str) -> str:
-  """Returns the name of a language, in English and in itself."""
-  language = languages.get(code)
-  native = tag("bdi", language.native_name, class_="native", lang=code, dir=language.direction)
-  return f"{language.english_name} {native}"
 
 
 def decimals(metric: str) -> int:

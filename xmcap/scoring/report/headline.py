@@ -7,8 +7,8 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
 from xmcap.scoring.report import elements
-from xmcap.scoring.report.chart import Others
 from xmcap.scoring.report.elements import escape, tag
+from xmcap.scoring.report.scores import Others
 from xmcap.scoring.signature import Signature, shortened
 
 _METRICS = {
@@ -41,10 +41,7 @@ def short_signature(signature: str) -> str:
 def notices(table: tables.Table, others: Others, name: str = "") -> str:
   """Returns a box with the tables' notes, and with what makes other tables incomparable; "" without any.
 
-  Args:
-    table: that the report is about.
-    others: shown beside.
-    name: of the system of `table`, where its notes must be told from those of other systems.
+  `name` is that of the system of `table`, where its notes must be told from those of other systems.
   """
   about = f"<b>{escape(name)}</b>: " if name else ""
   notes = [f"{about}{escape(note)}" for note in table.notes]

@@ -10,7 +10,7 @@ from typing import Any
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
-from xmcap.scoring.report import elements, sortable
+from xmcap.scoring.report import elements
 from xmcap.scoring.result import Result
 
 MAX_REGIONS = 60
@@ -26,9 +26,7 @@ _MAP = """<div class="sheet heat-sheet">
 def section(systems: Mapping[str, Result], from_first: bool = False) -> str:
   """Returns the section: a heat map if regions are known, and the table of groups.
 
-  Args:
-    systems: name -> result; scores are those of the first.
-    from_first: whether differences of systems are those of the others to the first, not of it to the others.
+  Scores are those of the first system. `from_first`: differences are those of the others to it, and not the reverse.
   """
   (name, first), *others = systems.items()
   groups = _groups(first)
@@ -113,14 +111,17 @@ def _rounded(metric: str, score: float | None) -> float | None:
 
 
 def _groups(result: Result) -> str:
+  """Returns a table of the means over groups of languages and over scripts."""
   metrics = [metrics_lib.METRICS[metric] for metric in result.table.metrics]
-  headings = [sortable.heading("Languages", numeric=False), sortable.heading("Count")]
-  headings += [sortable.heading(metric.heading) for metric in metrics]
+  headings = [{"text": "Languages", "numeric": False}, {"text": "Count"}]
+  headings += [{"text": metric.heading} for metric in metrics]
   rows = []
   for name, scores in result.slices.groups.items():
     kind, _, value = name.partition(":")
-    title = _GROUPS[value] if kind == "group" else f"Script <code>{elements.escape(value)}</code>"
-    numbers = [sortable.number(scores[each.name], each.format(scores[each.name])) for each in metrics]
-    count = sortable.number(scores["languages"], str(scores["languages"]))
-    rows.append([sortable.row_head(title), count, *numbers])
-  return sortable.table("groups", headings, rows, label="Means over groups of languages")
+    title = _GROUPS[value] if kind == "group" else f"Script {value}"
+    count = {"text": str(scores["languages"]), "value": scores["languages"]}
+    numbers = [{"text": each.format(scores[each.name]), "value": scores[each.name]} for each in metrics]
+    rows.append([{"text": title, "head": True}, count, *numbers])
+  return elements.table_holder("Means over groups of languages", id="groups") + elements.script_json(
+    "groups-data", {"headings": headings, "rows": rows}
+  )

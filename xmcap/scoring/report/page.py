@@ -7,19 +7,27 @@ from xmcap.scoring import comparison as comparison_lib
 from xmcap.scoring import files, tables
 from xmcap.scoring.report import (
   captions,
-  chart,
   differences,
   elements,
   headline,
   health_table,
   heat_map,
-  score_table,
+  scores,
 )
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "browser.css")
-_SCRIPTS = ("base.js", "drawing.js", "heat_map.js", "scores.js", "captions.js", "browser.js")
+_SCRIPTS = (
+  "base.js",
+  "drawing.js",
+  "tables.js",
+  "heat_map.js",
+  "chart.js",
+  "scores.js",
+  "captions.js",
+  "browser.js",
+)
 _LINKS = {
   "languages": "Languages",
   "table": "Table",
@@ -89,8 +97,8 @@ def _parts(
     *most, last = [other for other, _ in rest]
     title = f"{', '.join(most)} and {last} against {name}" if most else f"{last} against {name}"
   sections = {
-    "languages": chart.section(table, others, name),
-    "table": score_table.section(table, others, reference, baseline),
+    "languages": scores.chart_section(table, others, name),
+    "table": scores.table_section(table),
     "differences": differences.section(comparison) if comparison else "",
     "health": health_table.section({key: result.health for key, result in systems.items()}),
     "regions": heat_map.section(systems, baseline is not None),
@@ -100,6 +108,7 @@ def _parts(
   styles = "".join(map(elements.resource, _STYLES))
   yield elements.page_head(title, styles, scripts=True, images=pictures.sources)
   yield elements.contents(sections, _LINKS, skip_to="table")
+  yield '<noscript><p class="notices">The report needs a browser that runs JavaScript.</p></noscript>\n'
   yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
 <p class="lede">{len(keys):,} image{"" if len(keys) == 1 else "s"}, {len(table.rows)} language{
     "" if len(table.rows) == 1 else "s"
@@ -109,7 +118,9 @@ def _parts(
   yield headline.notices(table, others, name if rest else "")
   yield headline.tiles(table, others, baseline)
   yield from sections.values()
-  yield f"</main>\n<script>\n{''.join(map(elements.resource, _SCRIPTS))}</script>\n"
+  yield "</main>\n"
+  yield elements.script_json("scores-data", scores.data(table, others, name, reference, baseline is not None))
+  yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
   # After the scripts, so that the page can be used while the captions are still being read from the disk.
   yield from captions.blocks(systems, keys, pictures)
   yield "</body>\n</html>\n"

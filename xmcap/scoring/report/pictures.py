@@ -59,11 +59,7 @@ class ReportPictures:
 
 
 def check(mode: str, images_dir: str | os.PathLike | None) -> None:
-  """Checks how pictures are to be shown, before anything else is done.
-
-  Raises:
-    UsageError: there is no such mode, links are wanted and no folder is given, or there is no such folder.
-  """
+  """Checks how pictures are to be shown, before anything else is done; UsageError if they cannot be."""
   if mode not in MODES:
     raise UsageError(f"pictures '{mode}': there are {', '.join(MODES)}")
   if mode == "link" and images_dir is None:
@@ -91,10 +87,7 @@ def choose(
     keys: of the images.
     images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
     report: the file that shows them, from whose folder links lead.
-    read: gives the bytes of a picture, which are embedded, where they lie in no folder; called by many threads.
-
-  Raises:
-    UsageError: as `check`.
+    read: gives the bytes of a picture, where they lie in no folder; called by many threads.
   """
   check(mode, images_dir)
   if mode == "embed" and images_dir is None and read is not None:

@@ -1,88 +1,136 @@
-// Sections of scores: the chart, and what the reader chooses of intervals, health and differences.
+// The tables of scores, differences and health, and what the reader chooses of them.
 
-const chartData = JSON.parse(document.getElementById("chart-data").textContent);
-const CHART = { left: 46, top: 14, bottom: 26, height: 236, widest: 1180, pitch: 30 };
+const GROUPS = ["English", "web", "low-resource"];
 
-// The places of the languages from the left, in the chosen order.
-function chartPlaces(scores, order) {
-  const numbers = chartData.languages.map((_, i) => i);
-  const group = (i) => (order === "group" ? chartData.languages[i].group : 0);
-  if (order !== "code") numbers.sort((a, b) => group(a) - group(b) || scores[b][0] - scores[a][0]);
-  return numbers.map((_, i) => numbers.indexOf(i));
+function languageHeadings() {
+  return [{ text: "Code", numeric: false, sorted: true }, { text: "Language", numeric: false }];
 }
 
-function chartTip(metric, language, systems, number) {
-  const lines = systems.filter(({ scores }) => scores[number]).map(({ name, scores }, i) => {
-    const [score, low, high] = scores[number].map((value) => (value === null ? null : formatScore(metric, value)));
-    return `${i ? name : metric.heading} ${score}${low === null ? "" : ` [${low}, ${high}]`}`;
+function languageCells(code, ...flags) {
+  const { name, native, direction } = reportData.languages[code];
+  const own = Object.assign(element("bdi", "native", native), { lang: code, dir: direction });
+  return [{ nodes: [element("code", "", code)], classes: "first" }, { text: name, value: name, head: true, nodes: [own, ...flags] }];
+}
+
+function scoreCell(metric, entry, classes = "") {
+  if (!entry) return { text: "\u2013", value: "", classes };
+  const [score, low, high] = entry;
+  const interval = low === null ? [] : [`${formatScore(metric, low)} \u2013 ${formatScore(metric, high)}`];
+  return { text: formatScore(metric, score), value: score, classes, nodes: interval.map((text) => element("span", "interval", text)) };
+}
+
+// A difference with a bar from the middle of its cell, whose length is relative to the largest.
+function differenceCell(metric, difference, largest) {
+  const side = difference < 0 ? "less" : "more";
+  const style = `--length:${largest ? (50 * Math.abs(difference)) / largest : 0}%`;
+  return { text: formatDifference(metric, difference), value: difference, classes: `difference ${side}`, style };
+}
+
+function drawScores() {
+  const { primary, languages, means, systems, beside, reference, baseline } = scoresData;
+  const metric = metricNamed(primary);
+  const scores = systems[0].scores;
+  const shown = systems.slice(1).map((system, number) => ({ ...system, number, differs: baseline || number === reference }))
+    .filter((system) => primary in system.scores);
+  const rest = reportData.metrics.filter(({ name }) => name !== primary);
+  const difference = (other, i) => {
+    const [own, its] = [scores[primary][i][0], other.scores[primary][i]?.[0]];
+    return its === undefined ? null : baseline ? its - own : own - its;
+  };
+  const differences = shown.filter(({ differs }) => differs).flatMap((other) => scores[primary].map((_, i) => difference(other, i)));
+  const largest = Math.max(0, ...differences.map(Math.abs));
+  const headings = [
+    ...languageHeadings(),
+    baseline ? { text: systems[0].name, mark: "bar", small: metric.heading } : { text: metric.heading },
+    ...shown.flatMap(({ name, number, differs }) => [
+      { text: name, mark: number, small: metric.heading },
+      ...(differs ? [{ text: "difference", small: `${baseline ? "of" : "to"} ${name}` }] : []),
+    ]),
+    ...Object.keys(beside).map((text) => ({ text })),
+    ...rest.map(({ heading }) => ({ text: heading })),
+    { text: "Images" },
+    { text: "Group", numeric: false, hint: "English, the 30 languages most used on the web, or low-resource" },
+  ];
+  const numbers = (i) => [
+    scoreCell(metric, scores[primary][i]),
+    ...shown.flatMap((other) => {
+      const value = difference(other, i);
+      const missing = { text: "\u2013", value: "", classes: "beside" };
+      return [
+        scoreCell(metric, other.scores[primary][i], "beside"),
+        ...(other.differs ? [value === null ? missing : differenceCell(metric, value, largest)] : []),
+      ];
+    }),
+    ...Object.values(beside).map((column) => ({ text: column[i]?.toFixed(3) ?? "\u2013", value: column[i] ?? "", classes: "beside" })),
+    ...rest.map((one) => scoreCell(one, scores[one.name][i])),
+  ];
+  const rows = languages.map(({ code, group, trained, images }, i) => [
+    ...languageCells(code),
+    ...numbers(i),
+    { text: images.toLocaleString("en"), value: images, classes: "soft" },
+    { text: GROUPS[group] + (trained ? "" : ", not trained"), classes: "soft" },
+  ]);
+  const foot = means.map((label, i) => [
+    { text: label, head: true, span: 2, classes: "first" }, ...numbers(languages.length + i), { text: "" }, { text: "" },
+  ]);
+  makeTable(document.getElementById("scores"), { headings, rows, foot });
+}
+
+// A difference as a dot on a line of all differences, with its interval.
+function forest(row, low, high) {
+  const width = 220, height = 22, pad = 8;
+  const x = (value) => pad + (width - 2 * pad) * (high > low ? (value - low) / (high - low) : 0.5);
+  const side = row.difference > 0 ? "more" : "less";
+  const made = svg("svg", {
+    class: `forest ${side}${row.significant ? " significant" : ""}`, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true,
   });
-  return [language.name, ...lines].join("\n");
+  made.append(svg("line", { x1: x(0), x2: x(0), y1: 0, y2: height }));
+  if (row.low !== null) made.append(svg("path", { d: `M${x(row.low)} ${height / 2}H${x(row.high)}` }));
+  made.append(svg("circle", { cx: x(row.difference), cy: height / 2, r: 4 }));
+  return made;
 }
 
-function chartBar(x, width, top) {
-  const bottom = CHART.top + CHART.height, r = Math.min(3, Math.max(0, bottom - top));
-  return `M${x} ${bottom}V${top + r}q0 ${-r} ${r} ${-r}h${width - 2 * r}q${r} 0 ${r} ${r}V${bottom}Z`;
+function drawDifferences({ metric: name, rows }, number) {
+  const metric = metricNamed(name);
+  const ends = rows.flatMap(({ low, high, difference }) => [low, high, difference]).filter((end) => end !== null);
+  const low = Math.min(0, ...ends), high = Math.max(0, ...ends);
+  const p = (value, classes) => ({ text: value === null ? "\u2013" : value.toFixed(3), value: value ?? "", classes });
+  const cells = rows.map((row) => [
+    ...(row.code === null ? [{ text: row.label, head: true, span: 2, classes: "first" }]
+      : languageCells(row.code, ...(row.few ? [" ", element("span", "flag", "few references")] : []))),
+    { text: formatDifference(metric, row.difference), value: row.difference, classes: row.significant ? "strong" : "" },
+    { nodes: [forest(row, low, high)], value: row.difference, classes: "drawn" },
+    row.low === null ? { text: "\u2013", value: "" } : {
+      text: `${formatDifference(metric, row.low)} to ${formatDifference(metric, row.high)}`, value: row.high - row.low, classes: "soft",
+    },
+    p(row.bootstrap, "soft"), p(row.randomisation, "soft"), p(row.holm, ""),
+  ]);
+  makeTable(document.getElementById(`differences-${number}`), {
+    headings: [
+      ...languageHeadings(), { text: "Difference" }, { text: "Drawn", numeric: false }, { text: "95% interval" },
+      ...["bootstrap", "randomisation", "Holm"].map((small) => ({ text: "p", small })),
+    ],
+    rows: cells.filter((_, i) => rows[i].code !== null),
+    foot: cells.filter((_, i) => rows[i].code === null),
+  });
 }
 
-// A column a language, which the order moves, and the other systems as marks beside the middle of the bar.
-function drawChart() {
-  const metric = metricNamed(chosen("chart-metric") ?? chartData.primary);
-  const systems = chartData.systems.map(({ name, scores }, number) => ({ number, name, scores: scores[metric.name] }))
-    .filter(({ scores }) => scores?.some(Boolean));
-  const [first, ...others] = systems;
-  const values = systems.flatMap(({ scores }) => scores.flat()).filter((value) => value !== null);
-  const highest = Math.max(...values);
-  const yTicks = ticks(0, metric.name === "exact" && highest > 0.4 ? 1 : highest);
-  const { left, top, bottom, height } = CHART;
-  const count = chartData.languages.length;
-  const pitch = Math.min(72, Math.max(CHART.pitch, (CHART.widest - left) / count));
-  const width = left + pitch * count;
-  const y = (score) => top + height * (1 - Math.min(score, yTicks.at(-1)) / yTicks.at(-1));
-  const order = [...first.scores.keys()].sort((a, b) => first.scores[b][0] - first.scores[a][0]);
-  const told = ([i, word]) => `${word} ${chartData.languages[i].name}, ${formatScore(metric, first.scores[i][0])}`;
-  const extremes = [[order[0], "highest"], [order.at(-1), "lowest"]].map(told).join("; ");
-  const chart = svg("svg", {
-    class: "chart", viewBox: `0 0 ${width} ${top + height + bottom}`, role: "img",
-    style: `min-width:${Math.min(width, 840)}px;max-width:${width}px`, "data-metric": metric.name,
-    "aria-label": `${metric.heading} of each language; ${extremes}. The table holds every number.`,
+function drawHealth({ measures, rows }, number) {
+  makeTable(document.getElementById(`health-${number}`), {
+    headings: [...languageHeadings(), ...measures],
+    rows: Object.entries(rows).map(([code, cells]) => [
+      ...languageCells(code),
+      ...cells.map(([value, text, tint]) => ({
+        text, value: value ?? "", classes: tint ? "tinted" : "soft", style: tint ? `--strength:${tint}%` : "",
+      })),
+    ]),
   });
-  for (const tick of yTicks) {
-    chart.append(svg("line", { class: "grid", x1: left, x2: width, y1: y(tick), y2: y(tick) }));
-    chart.append(svg("text", { class: "tick", x: left - 8, y: y(tick) + 3.5 }, tickText(tick, metric.percent)));
-  }
-  const bar = Math.min(30, pitch * (others.length ? 0.5 : 0.62));
-  const middle = pitch / 2 - (others.length ? 4 : 0);
-  chartData.languages.forEach((language, i) => {
-    const [score, low, high] = first.scores[i];
-    const column = svg("g", { class: "column", "data-tip": chartTip(metric, language, systems, i), "data-pitch": pitch });
-    column.append(svg("rect", { class: "hit", width: pitch, y: top, height: height + bottom }));
-    column.append(svg("path", { class: "bar", d: chartBar(middle - bar / 2, bar, y(score)) }));
-    if (low !== null) {
-      const ends = `M${middle - 3} ${y(high)}h6M${middle} ${y(high)}V${y(low)}M${middle - 3} ${y(low)}h6`;
-      column.append(svg("path", { class: "whisker", d: ends }));
-    }
-    for (const { number, scores } of others.filter((other) => other.scores[i])) {
-      const x = middle + bar / 2 + 3.2;
-      const line = `whisker mark-line-${(number - 1) % 4}`;
-      if (scores[i][1] !== null) column.append(svg("path", { class: line, d: `M${x} ${y(scores[i][2])}V${y(scores[i][1])}` }));
-      column.append(mark(number - 1, x, y(scores[i][0]), 4.2));
-    }
-    column.append(svg("text", { class: "code", x: pitch / 2, y: top + height + 17 }, language.code));
-    chart.append(column);
-  });
-  const mean = y(chartData.means[metric.name]);
-  chart.append(svg("line", { class: "mean", x1: left, x2: width, y1: mean, y2: mean }));
-  document.getElementById("chart").replaceChildren(chart);
-  orderChart();
 }
 
-function orderChart() {
-  const chart = document.querySelector("#chart svg");
-  const places = chartPlaces(chartData.systems[0].scores[chart.dataset.metric], chosen("chart-sort") ?? "code");
-  chart.querySelectorAll(".column").forEach((column, i) => {
-    column.style.transform = `translateX(${CHART.left + places[i] * column.dataset.pitch}px)`;
-  });
-}
+drawScores();
+dataOf("differences-data")?.forEach(drawDifferences);
+dataOf("health-data")?.forEach(drawHealth);
+makeTable(document.getElementById("groups"), dataOf("groups-data"));
 
 function showPanel(section, attribute, value) {
   for (const panel of document.querySelectorAll(`#${section} .panel`)) {
@@ -97,10 +145,8 @@ function updateIntervals() {
 
 const updateHealth = () => showPanel("health", "system", chosen("health-system"));
 const updateDifferences = () => showPanel("differences", "pair", chosen("difference-pair"));
-onChoice(["chart-metric"], drawChart);
-onChoice(["chart-sort"], orderChart);
 onChoice(["health-system"], updateHealth);
 onChoice(["difference-pair"], updateDifferences);
 onChoice(["intervals"], updateIntervals);
 // A browser may restore the reader's choices when the page is loaded again.
-for (const update of [drawChart, updateHealth, updateDifferences, updateIntervals]) update();
+for (const update of [updateHealth, updateDifferences, updateIntervals]) update();

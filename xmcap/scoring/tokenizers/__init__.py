@@ -1,4 +1,4 @@
-"""Tokenisers: what a word is, for every language; one tokeniser a file."""
+"""Tokenisers, which split captions into words; one a file."""
 
 import difflib
 import functools

@@ -40,14 +40,14 @@ class Default(base.Tokenizer):
       return super().words(texts)
     if not texts:
       return Words.of([])
-    # What stands between white space recurs, so only what is distinct is normalised: nothing that the
-    # normaliser does looks beyond white space. A caption ends in a token of its own, which has no words.
+    # Tokens between white space recur, so only distinct ones are normalised; the normaliser never looks beyond white
+    # space. A caption ends in a token of its own, which has no words.
     joined = f" {_END} ".join([*texts, ""])
     if joined.count(_END) > len(texts):
       joined = f" {_END} ".join([*(text.replace(_END, " ") for text in texts), ""])
     distinct, token = split(joined)
     found = Words.of([text.split() for text in self._normalize(distinct)])
-    # Each token gives way to its words: mostly one, none for a dash by itself, two for "ski-doo".
+    # Each token is replaced by its words: mostly one, none for a dash by itself, two for "ski-doo".
     lengths = found.lengths[token]
     ends = np.cumsum(lengths)
     places = np.repeat((np.cumsum(found.lengths) - found.lengths)[token] - (ends - lengths), lengths)

@@ -32,7 +32,7 @@ class Normalizer:
     self._table = _table(language in _APOSTROPHE_IS_A_LETTER)
 
   def __call__(self, texts: Sequence[str]) -> list[str]:
-    """Returns the texts with single characters to split at, which may stand in a row or at the ends."""
+    """Returns the texts with spaces between words, perhaps several in a row or at the ends."""
     if not texts:
       return []
     # All at once, as one array of code points: several times faster than text by text.
@@ -61,7 +61,7 @@ class Normalizer:
 
 @functools.cache
 def _table(apostrophe_is_a_letter: bool) -> np.ndarray:
-  """Returns code point -> what it becomes, to be learnt when a code point is first met."""
+  """Returns code point -> its replacement, which is looked up when a code point is first met."""
   table = np.full(0x110000, _UNKNOWN, np.uint32)
   table[ord(_SEPARATOR)] = ord(_SEPARATOR)
   if apostrophe_is_a_letter:

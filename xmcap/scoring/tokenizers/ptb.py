@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring.tokenizers import base
 
-# What the Java program takes for the end of a line.
+# The Java program's ends of lines.
 _LINE_END = re.compile("[\n\v\f\r\u2028\u2029]")
 # Stands between captions: the program looks ahead to the next line, where it must not find another caption. After
 # this word it takes a full stop at a caption's end for one, as it does before most captions.
@@ -65,7 +65,7 @@ class Ptb(base.Tokenizer):
 
 
 def _pycocoevalcap() -> types.ModuleType:
-  """Returns the module that holds the name of the jar and the list of what counts as punctuation."""
+  """Returns the module with the name of the jar and the list of punctuation."""
   try:
     from pycocoevalcap.tokenizer import ptbtokenizer
   except ImportError as error:

@@ -109,7 +109,7 @@ class _Lexicon:
 
 
 def _chinese() -> Segment:
-  """jieba in its default (accurate) mode with its own dictionary and HMM."""
+  """Jieba in its default (accurate) mode with its own dictionary and HMM."""
   with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import jieba
@@ -143,7 +143,7 @@ def _japanese() -> Segment:
 
 
 def _thai() -> Segment:
-  """pythainlp's newmm: dictionary-based maximal matching along Thai character clusters."""
+  """Pythainlp's newmm: dictionary-based maximal matching along Thai character clusters."""
   # Else it makes a folder in the user's home, which a worker may not have. The two names exclude each other.
   if "PYTHAINLP_READ_MODE" not in os.environ:
     os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")

@@ -42,14 +42,10 @@ def write(folder: epath.Path) -> None:
 
 
 def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None:
-  """Says which file of a folder is not what was written; None if all are.
+  """Says which file of a folder with a `crc32.json` is not what was written; None if all are.
 
-  Args:
-    folder: has a `crc32.json`.
-    index, count: compares only this share of the files, so that hosts divide the work.
-
-  Raises:
-    OSError: a file exists but cannot be read now.
+  Compares share `index` of `count` of the files, so that hosts divide the work. OSError means that a file exists but
+  cannot be read now.
   """
   file = folder / NAME
   try:
@@ -115,9 +111,6 @@ def _sum(file: epath.Path) -> tuple[int, int]:
   return size, crc
 
 
-# ---- the handler that Orbax calls ------------------------------------------------------------------------------
-
-
 class SummedHandler(ocp.StandardCheckpointHandler):
   """Writes the sums of an item's files before Orbax moves the checkpoint into place."""
 
@@ -143,11 +136,7 @@ class SummedHandler(ocp.StandardCheckpointHandler):
 @ocp.args.register_with_handler(SummedHandler, for_save=True)
 @dataclasses.dataclass
 class SummedSave(ocp.args.StandardSave):
-  """Orbax chooses the handler by this type.
-
-  Attributes:
-    settings: text to write beside the item as `settings.json`; None: nothing.
-  """
+  """Orbax chooses the handler by this type; `settings` is the text of `settings.json`, if there is to be one."""
 
   settings: str | None = None
 

@@ -21,8 +21,8 @@ class Note:
   """The result that decides whether a checkpoint is the best.
 
   Attributes:
-    metric: name of `CheckpointPolicy.best_metric`; None if there was none, or an older version wrote the note.
-    value: of the metric; None if there is none or it was not finite.
+    metric: `CheckpointPolicy.best_metric`; None also if an older version wrote the note.
+    value: of the metric; None also if it was not finite.
     score: the value, negated where a small value is best.
   """
 

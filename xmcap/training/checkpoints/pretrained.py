@@ -32,15 +32,14 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
     UsageError: a folder holds no weights, two give the same parameter, or nothing in the model is below a prefix.
     XmcapError: a parameter is missing, has no place in the model, or has another shape.
   """
+  model = flat(target)
   parts: dict[str, Tensor] = {}
   sources, lines = [], []
   for item in [pretrained] if isinstance(pretrained, str) else pretrained:
     folder, prefix = _folder_and_prefix(item)
     weights = open_weights(folder)
-    tensors = _all_of(weights, target, folder) if prefix is None else _below(weights, target, folder, prefix)
-    fitted = {
-      path: _fitted(path, tensor, target_shape, weights) for path, (tensor, target_shape) in tensors.items()
-    }
+    taken = _all_of(weights, model, folder) if prefix is None else _below(weights, model, folder, prefix)
+    fitted = {path: _fitted(path, tensor, model[path].shape, weights) for path, tensor in taken.items()}
     both = sorted(set(fitted) & set(parts))
     if both:
       raise UsageError(
@@ -50,7 +49,7 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
     sources.append(f"{names or 'all parameters'} from {folder}")
     lines += [line for _, line in fitted.values() if line]
     parts |= {path: tensor for path, (tensor, _) in fitted.items()}
-  fresh = _fresh(set(flat(target)), set(parts))
+  fresh = _fresh(set(model), set(parts))
   if fresh:
     logging.info("parameters that begin fresh: %s", ", ".join(fresh))
     more = f" and {len(fresh) - 6} more" if len(fresh) > 6 else ""
@@ -79,41 +78,38 @@ def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
   raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
 
 
-_Pairs = dict[str, tuple[Tensor, tuple[int, ...]]]
-
-
-def _all_of(weights: Weights, target: Any, folder: str) -> _Pairs:
-  """{path: (tensor, the model's shape)} of all weights."""
-  model = {path: tuple(leaf.shape) for path, leaf in flat(target).items()}
+def _all_of(weights: Weights, model: Mapping[str, Any], folder: str) -> Mapping[str, Tensor]:
   extra = sorted(set(weights.tensors) - set(model))
   if extra:
     raise XmcapError(
       f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) has no place in this"
       f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
     )
-  return {path: (tensor, model[path]) for path, tensor in weights.tensors.items()}
+  return weights.tensors
 
 
-def _below(weights: Weights, target: Any, folder: str, prefix: str) -> _Pairs:
-  """{path: (tensor, the model's shape)} of all parameters of the model below a prefix."""
+def _below(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str) -> dict[str, Tensor]:
+  """The tensors of all parameters of the model below a prefix."""
 
   def is_below(path: str) -> bool:
     return not prefix or path == prefix or path.startswith(prefix.rstrip("/") + "/")
 
-  model = {path: tuple(leaf.shape) for path, leaf in flat(target).items() if is_below(path)}
-  if not model:
+  wanted = [path for path in model if is_below(path)]
+  if not wanted:
+    parts = sorted({path.split("/")[0] for path in model})
     raise UsageError(
-      f"train.pretrained: no parameter of this model lies below {prefix!r}; its parts are {', '.join(sorted(target))}"
+      f"train.pretrained: no parameter of this model lies below {prefix!r}; its parts are {', '.join(parts)}"
     )
-  missing = next((path for path in model if path not in weights.tensors), None)
+  missing = next((path for path in wanted if path not in weights.tensors), None)
   if missing is not None:
-    raise XmcapError(f"{weights.where}: no {missing}, which this model has {model[missing]}: {weights.hint}")
-  unused = sorted(path for path in set(weights.tensors) - set(model) if is_below(path))
+    shape = tuple(model[missing].shape)
+    raise XmcapError(f"{weights.where}: no {missing}, which this model has {shape}: {weights.hint}")
+  unused = sorted(path for path in set(weights.tensors) - set(wanted) if is_below(path))
   if unused:
     logging.warning(
       "%s: %d parameters below %r have no place in this model: %s ...", folder, len(unused), prefix, unused[0]
     )
-  return {path: (weights.tensors[path], shape) for path, shape in model.items()}
+  return {path: weights.tensors[path] for path in wanted}
 
 
 def _fitted(path: str, tensor: Tensor, shape: tuple[int, ...], weights: Weights) -> tuple[Tensor, str]:

@@ -28,9 +28,6 @@ class CheckpointDamaged(XmcapError):
   """The files of a checkpoint are not what was written: cut short, changed or missing."""
 
 
-# ---- a whole state ---------------------------------------------------------------------------------------------
-
-
 def restore(
   path: str | os.PathLike,
   target: TrainState,
@@ -43,12 +40,11 @@ def restore(
   Args:
     path: of the checkpoint.
     target: `jax.ShapeDtypeStruct`s with shardings.
-    settings: of the run that resumes, compared with the checkpoint's; None: not compared.
-    other_data, say: see `settings.check`.
+    settings: of the run that resumes; None: they are not compared.
+    other_data, say: see `settings.check`, whose errors are raised too.
 
   Raises:
     CheckpointDamaged: its files are not what was written.
-    UsageError: see `settings.check`.
     XmcapError: its files cannot be read now, or names or shapes differ from `target`'s.
   """
   path = _absolute(path)
@@ -79,14 +75,7 @@ def items(state: TrainState) -> dict[str, Any]:
 def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
   """Compares the files of items with their checksums; returns False if an item has none.
 
-  Args:
-    path: of a checkpoint.
-    names: of the items.
-    shared: all processes of the run call this, and each reads a share.
-
-  Raises:
-    CheckpointDamaged: a file is not what was written.
-    XmcapError: a file cannot be read now.
+  If `shared`, all processes of the run call this, and each reads a share.
   """
   run = hosts.current() if shared else None
   index, count = (run.index, len(run.names)) if run else (0, 1)
@@ -108,16 +97,13 @@ def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
   return len(summed) == len(names)
 
 
-# ---- parameters ------------------------------------------------------------------------------------------------
-
-
 def load_params(model_dir: str | os.PathLike, step: int | None = None, log: bool = True) -> dict[str, Any]:
   """Reads the parameters of a run as a nested dict of numpy arrays.
 
   Args:
     model_dir: a run's folder, its `checkpoints`, or one checkpoint.
-    step: None: the newest that can be read.
-    log: whether to log which checkpoint was read.
+    step: of the checkpoint; None: the newest that can be read.
+    log: whether to log which was read.
 
   Raises:
     UsageError: there is no such checkpoint.
@@ -147,10 +133,9 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
-  """Calls `read` on one checkpoint, or on those of a run from the newest until one is not damaged.
+  """Calls `read` on one checkpoint, or on those of a run, newest first, until one is not damaged.
 
-  Returns:
-    The path of the checkpoint, and what `read` returned.
+  Returns the path of the checkpoint, and what `read` returned.
   """
   path = _absolute(folder)
   if (path / PARAMS).exists():
@@ -181,9 +166,6 @@ def best_step(model_dir: str | os.PathLike) -> int | None:
   # A run may have been continued with another metric; values of two metrics cannot be compared.
   metric = notes[max(notes)].metric
   return retention.best_of({step: note.score for step, note in notes.items() if note.metric == metric})
-
-
-# ---- folders ---------------------------------------------------------------------------------------------------
 
 
 def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:
@@ -217,9 +199,6 @@ def _absolute(path: str | os.PathLike) -> epath.Path:
   return epath.Path(path if "://" in path else os.path.abspath(path))
 
 
-# ---- names and shapes ------------------------------------------------------------------------------------------
-
-
 def _metadata(path: epath.Path, item: str, verified: bool) -> Any:
   """The tree of an item, with Orbax's metadata (the shape) in the place of each array."""
   with _explained(path, verified):
@@ -235,11 +214,7 @@ def flat(tree: Any) -> dict[str, Any]:
 def check_same(
   wanted: Mapping[str, Any], given: Mapping[str, Any], where: str, allow_extra: bool = False
 ) -> None:
-  """Compares the {path: leaf} of a model with those of a checkpoint, by path and shape.
-
-  Raises:
-    XmcapError: names the first that differs, with both shapes.
-  """
+  """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first that differs in shape."""
   for path, leaf in wanted.items():
     shape = tuple(leaf.shape)
     if path not in given:

@@ -86,10 +86,7 @@ class SaveClock:
 class Retention(ocp.checkpoint_managers.PreservationPolicy):
   """Decides which checkpoints stay. Orbax's `BestN` would need the metric when the checkpoint is saved.
 
-  Attributes:
-    policy: of the run.
-    scores: step -> score of the evaluated checkpoints; changes while the run goes on.
-    pending: steps whose evaluation is still to come; changes too.
+  `scores` (step -> score) and `pending` (steps whose evaluation is still to come) change while the run goes on.
   """
 
   policy: CheckpointPolicy

@@ -25,12 +25,7 @@ _LONGEST_VALUE = 100  # characters in a message
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """The settings of a run.
-
-  Attributes:
-    bindings: of gin, name -> value as text.
-    data: name -> JSON value.
-  """
+  """What gin binds (name -> value as text), and what decides the data (name -> JSON value)."""
 
   bindings: Mapping[str, str]
   data: Mapping[str, Any]
@@ -43,11 +38,8 @@ class Settings:
 def of_run(stream: Any) -> Settings:
   """The settings of the current run; all its processes must call this.
 
-  Args:
-    stream: of `loop.train`. If it has no `signature()`, its kind and its pictures a batch stand for its data.
-
-  Raises:
-    UsageError: a process has other data than process 0.
+  A stream without `signature()` is known by its kind and its pictures a batch. Raises UsageError if a process has other
+  data than process 0.
   """
   known = {"stream": type(stream).__name__, "pictures": stream.pictures}
   data = json.dumps(stream.signature() if hasattr(stream, "signature") else known, sort_keys=True)
@@ -85,17 +77,10 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def check(
   checkpoint: epath.Path, before: Settings | None, now: Settings, other_data: bool, say: Callable[[str], None]
 ) -> None:
-  """Prints a line for each setting that has changed since a checkpoint.
-
-  Args:
-    checkpoint: the run resumes from it.
-    before: its settings.
-    now: those of the run.
-    other_data: the user allows other data.
-    say: prints a line.
+  """Prints a line for each setting that has changed since a checkpoint that a run resumes from.
 
   Raises:
-    UsageError: the data have changed, and the user did not allow it.
+    UsageError: the data have changed, and the user did not allow it by `other_data`.
   """
   if before is None:
     logging.warning("%s: an older version wrote no settings, so they cannot be compared", checkpoint)

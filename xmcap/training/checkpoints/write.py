@@ -16,17 +16,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.training.checkpoints import checksums, evaluation_notes, small_json
-from xmcap.training.checkpoints.read import (
-  PARAMS,
-  TRAINING,
-  CheckpointDamaged,
-  checkpoints_dir,
-  damaged_dir,
-  items,
-  restore,
-  steps_in,
-)
+from xmcap.training.checkpoints import checksums, evaluation_notes, read, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy, Retention
 from xmcap.training.checkpoints.settings import Settings
 from xmcap.training.hosts import join as hosts
@@ -37,11 +27,7 @@ from xmcap.training.step import TrainState
 class Checkpoints:
   """The checkpoints of one run, open for writing.
 
-  Args:
-    model_dir: the run's folder; made if absent.
-    policy: which checkpoints to keep.
-    settings: of the run; written into each checkpoint, and compared with those of the one it resumes from. None:
-      neither.
+  The settings of the run are written into each checkpoint, and compared with those of the one it resumes from.
 
   Raises:
     XmcapError: the folder cannot be written, or is not the same for all processes.
@@ -55,7 +41,7 @@ class Checkpoints:
   ):
     self.policy = policy = policy or CheckpointPolicy()
     self.settings = settings
-    self.directory = checkpoints_dir(model_dir)
+    self.directory = read.checkpoints_dir(model_dir)
     run_folder.check(self.directory)
     if jax.process_index() == 0:
       with _explained(f"checkpoints of {self.directory}"):
@@ -67,10 +53,9 @@ class Checkpoints:
     self._retention = Retention(policy, self._scores, self._pending)
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._retention,
-      save_decision_policy=_SaveWhenAsked(),
       enable_async_checkpointing=policy.asynchronous,
     )
-    handlers = {item: checksums.SummedHandler() for item in (PARAMS, TRAINING)}
+    handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}
     with _explained(f"checkpoints of {self.directory}"):
       self._manager = ocp.CheckpointManager(self.directory, options=options, item_handlers=handlers)
 
@@ -81,10 +66,8 @@ class Checkpoints:
   def save(self, step: int, state: TrainState, pending: bool = False) -> None:
     """Writes the state of `step`, in the background if the policy says so; a second call for a step does nothing.
 
-    Args:
-      step: equal to `state.step`, but known without a transfer.
-      state: may be donated as soon as this returns.
-      pending: an evaluation is to come, and the checkpoint stays until `attach`.
+    The state may be donated as soon as this returns. With `pending` an evaluation is to come, and the checkpoint stays
+    until `attach`.
 
     Raises:
       XmcapError: this write, or the one before it, failed.
@@ -93,24 +76,20 @@ class Checkpoints:
       return
     if pending:
       self._pending.add(step)
-    trees = items(state)
+    trees = read.items(state)
     settings = None if self.settings is None else self.settings.encode()
     arguments = {
-      PARAMS: checksums.SummedSave(trees[PARAMS]),
-      TRAINING: checksums.SummedSave(trees[TRAINING], settings=settings),
+      read.PARAMS: checksums.SummedSave(trees[read.PARAMS]),
+      read.TRAINING: checksums.SummedSave(trees[read.TRAINING], settings=settings),
     }
     with self._writing(f"checkpoint {step}"):
-      self._manager.save(step, args=ocp.args.Composite(**arguments))
+      self._manager.save(step, args=ocp.args.Composite(**arguments), force=True)
 
   def attach(self, step: int, means: Mapping[str, float]) -> None:
     """Notes the results of an evaluation beside the checkpoint of `step`, once that is on disk.
 
     All processes must call this; the values of process 0 count. A checkpoint that was kept only as the best goes if
-    this one is better.
-
-    Raises:
-      UsageError: `best_metric` is not among the means.
-      XmcapError: as `save`.
+    this one is better. Raises UsageError if `best_metric` is not among the means.
     """
     name, value = self.policy.best_metric, None
     if name is not None:
@@ -163,17 +142,14 @@ class Checkpoints:
   def restore_latest(
     self, target: TrainState, other_data: bool = False, say: Callable[[str], None] = print
   ) -> TrainState | None:
-    """Reads the newest checkpoint that can be read; None if there is none.
+    """Reads the newest checkpoint that can be read; None if there is none. See `read.restore`.
 
     A damaged one is logged and moved to `MODEL_DIR/damaged/`, and the one before it is tried.
-
-    Args:
-      target, other_data, say: see `read.restore`, whose errors are raised too.
     """
     for step in reversed(self.steps()):
       try:
-        return restore(self.directory / str(step), target, self.settings, other_data, say)
-      except CheckpointDamaged as error:
+        return read.restore(self.directory / str(step), target, self.settings, other_data, say)
+      except read.CheckpointDamaged as error:
         logging.error("%s; taking the one before it", error)
       # Orbax does not overwrite a checkpoint, and the run will come to this step again.
       if jax.process_index() == 0:
@@ -184,7 +160,7 @@ class Checkpoints:
 
   def _move_aside(self, step: int) -> None:
     with _explained(f"damaged checkpoint {step} in {self.directory}"):
-      damaged = damaged_dir(self.directory)
+      damaged = read.damaged_dir(self.directory)
       damaged.mkdir(exist_ok=True)
       target, number = damaged / str(step), 1
       while target.exists():
@@ -202,7 +178,7 @@ class Checkpoints:
 
   def _clear_unreadable(self) -> None:
     """Moves aside checkpoints that Orbax could not list, and removes damaged notes of evaluations."""
-    for step in steps_in(self.directory):
+    for step in read.steps_in(self.directory):
       checkpoint = self.directory / str(step)
       file = checkpoint / "_CHECKPOINT_METADATA"
       if file.exists() and not _is_orbax_metadata(file):
@@ -218,7 +194,9 @@ class Checkpoints:
 
   def _read_scores(self) -> tuple[set[int], dict[int, float]]:
     """The steps that were evaluated, and their scores by the policy's metric."""
-    notes = {step: evaluation_notes.read(self.directory / str(step)) for step in steps_in(self.directory)}
+    notes = {
+      step: evaluation_notes.read(self.directory / str(step)) for step in read.steps_in(self.directory)
+    }
     notes = {step: note for step, note in notes.items() if note is not None}
     metric = self.policy.best_metric
     # A note of an older version names no metric.
@@ -239,13 +217,6 @@ def _is_orbax_metadata(file: epath.Path) -> bool:
   except Exception:  # for a wrong type Orbax raises ValueError, TypeError or KeyError
     return False
   return True
-
-
-class _SaveWhenAsked(ocp.checkpoint_managers.SaveDecisionPolicy):
-  """Saves whenever the hooks of the loop say so."""
-
-  def should_save(self, step, previous_steps, *, context) -> bool:
-    return True
 
 
 @contextlib.contextmanager

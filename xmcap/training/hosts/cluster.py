@@ -6,26 +6,15 @@ values and barriers that work while a device hangs. setup.py bounds the jax that
 """
 
 import dataclasses
-import importlib
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True)
 class ClusterProcess:
-  """One process of a run, in the terms of `jax.distributed.initialize`.
-
-  Attributes:
-    coordinator_address: HOST:PORT of process 0.
-    num_processes: of the run.
-    process_id: number of this one.
-    local_device_ids: the accelerators of the host that belong to this process; None: all.
-  """
+  """One process of a run, as `jax.distributed.initialize` takes it; `local_device_ids` of None are all of the host."""
 
   coordinator_address: str
   num_processes: int
@@ -39,9 +28,8 @@ def find_process(
   """Returns what the options say, or else the cluster; None: the run has only this process.
 
   Args:
-    address: --coordinator_address.
-    count: --num_processes; 1 alone: a run of one process, even on a machine of a cluster.
-    index: --process_id.
+    address, count, index: --coordinator_address, --num_processes and --process_id. A count of 1 alone is a run of one
+      process, even on a machine of a cluster.
     seconds: to wait until the name of the first host is known.
 
   Raises:
@@ -56,9 +44,10 @@ def find_process(
     if count < 1 or not 0 <= index < count:
       raise UsageError(f"--process_id={index} of --num_processes={count}: processes count from 0")
     return ClusterProcess(address, count, index) if count > 1 else None
-  find = _of_jax("jax._src.clusters", "ClusterEnv.auto_detect_unset_distributed_params")
+  from jax._src.clusters import ClusterEnv
+
   try:
-    found = ClusterProcess(*find(None, None, None, None, None, int(seconds)))
+    found = ClusterProcess(*ClusterEnv.auto_detect_unset_distributed_params(*[None] * 5, int(seconds)))
   except Exception as error:  # each cluster has its own errors
     said = " ".join(str(error).split())[:240]
     raise UsageError(
@@ -70,13 +59,6 @@ def find_process(
 
 def coordination_client() -> Any:
   """The client of the coordination service that `jax.distributed.initialize` connected; None before that."""
-  return _of_jax("jax._src.distributed", "global_state.client")
+  from jax._src import distributed
 
-
-def _of_jax(module: str, name: str) -> Any:
-  try:
-    return operator.attrgetter(name)(importlib.import_module(module))
-  except (ImportError, AttributeError) as error:
-    raise XmcapError(
-      f"jax {jax.__version__} has no {module}.{name}: install a jax that setup.py of xmcap names"
-    ) from error
+  return distributed.global_state.client

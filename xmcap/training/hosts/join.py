@@ -40,8 +40,8 @@ class HostTimeouts:
 
   Attributes:
     start: for all to be there when the run starts.
-    lost: without a sign of life, until a process counts as lost and the others end.
-    barrier: for all to reach the same point, such as a restored checkpoint or the end of the run.
+    lost: for a sign of life, until a process counts as lost and the others end.
+    barrier: for all to reach the same point, such as the end of the run.
   """
 
   start: float = 300
@@ -57,12 +57,7 @@ class HostTimeouts:
 
 
 class Hosts:
-  """The joined processes of this run. Made by `joined`.
-
-  Attributes:
-    names: of the hosts, by process number.
-    index: of this process.
-  """
+  """The joined processes of this run: the `names` of the hosts by process number, and the `index` of this process."""
 
   def __init__(
     self, names: Sequence[str], index: int, timeouts: HostTimeouts, limits: watch.HangLimits | None = None
@@ -156,10 +151,9 @@ def joined(
     address, count, index: see `cluster.find_process`.
     preemption: jax turns a SIGTERM of one process into a step at which all stop.
     timeouts: None: as gin configures them.
-    limits: a process that makes no progress for so long is ended, and the others with it; None: no limits.
+    limits: end all processes when one makes no progress for so long; None: no limits.
 
   Raises:
-    UsageError: see `cluster.find_process` and `roll_call`.
     RestartError: processes are missing at the start or at the end, or are lost on the way.
   """
   global _current

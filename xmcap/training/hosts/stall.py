@@ -17,11 +17,9 @@ class Stalled(RestartError):
 
 
 class Patience:
-  """Calls functions on a thread of its own, and waits a limited time for each.
+  """Calls functions on a thread of its own, and waits at most `seconds` for each (0: no limit).
 
-  Args:
-    seconds: for one call; 0: no limit.
-    source: of the data, for the message.
+  The message names `source`.
   """
 
   def __init__(self, seconds: float, source: str):

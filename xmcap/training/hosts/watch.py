@@ -61,9 +61,6 @@ class HangLimits:
 _PHASES = {field.name for field in dataclasses.fields(HangLimits)}.union(_UNLIMITED)
 
 
-# ---- marks -----------------------------------------------------------------------------------------------------
-
-
 class _Mark(NamedTuple):
   count: int
   phase: str
@@ -96,9 +93,6 @@ def during(phase: str, what: str = "") -> Iterator[None]:
     yield
   finally:
     progress(before.phase, before.what)
-
-
-# ---- looking at the marks --------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,9 +171,6 @@ def behind(states: Mapping[int, State]) -> list[int]:
   free = {number: state for number, state in states.items() if not state.waits} or states
   least = min(state.count for state in free.values())
   return [number for number, state in free.items() if state.count == least]
-
-
-# ---- the end of a process that hangs ---------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -34,13 +34,8 @@ class MetricsFile:
   """The writer of the file.
 
   On a disk each line is appended at once. An object store cannot append, so there the whole object is written again
-  every `every` seconds, and a kill loses at most that much. If writing fails, this is said once, the run goes on, and
+  every `every` seconds, and a kill loses at most that much. If writing fails, `say` is told once, the run goes on, and
   the lines wait for the next time.
-
-  Args:
-    model_dir: the run's folder.
-    say: prints a line.
-    every: seconds.
   """
 
   name = FILE

@@ -49,12 +49,7 @@ class Profiler:
 
 
 class Profile(Hook):
-  """The hook that traces; all processes of a run trace the same steps.
-
-  Args:
-    profiler: which steps.
-    check_every: steps between two looks for `profile.now`. Process 0 looks and tells the others.
-  """
+  """The hook that traces; process 0 looks for `profile.now` every `check_every` steps, and all trace the same steps."""
 
   def __init__(self, profiler: Profiler, check_every: int):
     self._profiler = profiler

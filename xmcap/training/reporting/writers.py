@@ -40,7 +40,7 @@ class Writers:
   """Which writers a run has besides `metrics.jsonl`.
 
   Attributes:
-    tensorboard: whether TensorBoard's files are written, to `model_dir/tensorboard`.
+    tensorboard: whether to write TensorBoard's files, into `MODEL_DIR/tensorboard`.
     wandb: a project of Weights & Biases; "" sends nothing there.
   """
 
@@ -54,11 +54,7 @@ class Writers:
       )
 
   def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
-    """Opens the writers of a run's folder; none in processes other than the first.
-
-    Raises:
-      XmcapError: Weights & Biases refuses the run.
-    """
+    """Opens the writers of a run's folder; none in processes other than the first."""
     writers: list[Writer] = []
     if jax.process_index() == 0:
       writers.append(MetricsFile(model_dir, say))
@@ -77,15 +73,12 @@ class AllWriters:
     self._say = say
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """See `Writer`."""
     self._each(lambda writer: writer.scalars(step, values))
 
   def event(self, step: int, what: str, **facts: Any) -> None:
-    """See `Writer`."""
     self._each(lambda writer: writer.event(step, what, facts))
 
   def close(self) -> None:
-    """See `Writer`."""
     self._each(lambda writer: writer.close())
     self._writers.clear()
 
@@ -125,11 +118,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-  """A run of Weights & Biases, named like the run's folder; an id in that folder lets a resumed run continue it.
-
-  Raises:
-    XmcapError: Weights & Biases refuses the run.
-  """
+  """A run of Weights & Biases, named like the run's folder; an id in that folder lets a resumed run continue it."""
 
   name = "Weights & Biases"
 

@@ -84,8 +84,12 @@ def test_the_layout_that_emoji36_is_written_in(tmp_path):
   [
     (lambda path: None, UsageError, "captions.zip"),
     (lambda path: path.write_text("<html></html>\n"), XmcapError, "no line of it can be used"),
-    (lambda path: path.write_bytes(b"PK\x03\x04 cut"), XmcapError, "download it again"),
-    (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "a"), UsageError, "holds no .jsonl file"),
+    (
+      lambda path: path.write_bytes(b"PK\x03\x04 cut"),
+      UsageError,
+      "cannot be read .*; fetch or make it again",
+    ),
+    (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "a"), UsageError, "with 0 .jsonl files"),
   ],
 )
 def test_captions_that_are_none(small, tmp_path, write, error, message):

@@ -1,13 +1,12 @@
 """Lines of the XM3600 release, one by one."""
 
-import io
 import json
 
 import pytest
 
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import xm3600_lines
-from xmcap.errors import XmcapError
+from xmcap.scoring.inputs import Input
 
 
 def parse(line, **counts):
@@ -101,16 +100,12 @@ def test_other_members_of_an_image_are_passed_over():
   ]
 
 
-def test_repeated_keys_marks_and_ends():
+def test_repeated_keys_marks_and_ends(tmp_path):
   text = b'\xef\xbb\xbf{"image/key": "a"}\r\n\n{"image/key": "a"}\n{"image/key": "b"}'
+  (tmp_path / "captions.jsonl").write_bytes(text)
   problems = Problems()
-  images = list(xm3600_lines.read_images(io.BytesIO(text), "f", problems))
+  with Input(tmp_path / "captions.jsonl") as source:
+    images = list(xm3600_lines.read_images(source, "f", problems))
   assert [image.key for image in images] == ["a", "b"]
   assert problems.counts == {"bom": 1, "crlf": 1, "duplicate_line": 1}
   assert problems.examples["duplicate_line"] == [("f, line 3", "a is on line 1 already")]
-
-
-def test_a_line_without_end_is_not_read(monkeypatch):
-  monkeypatch.setattr(xm3600_lines, "MAX_LINE_BYTES", 100)
-  with pytest.raises(XmcapError, match="f, line 1: over"):
-    list(xm3600_lines.read_images(io.BytesIO(b"{" * 1000), "f", Problems()))

@@ -35,13 +35,7 @@ _OPTIONAL = ("mi", "quz")
 
 @dataclasses.dataclass(frozen=True)
 class Emoji:
-  """One class of the corpus.
-
-  Attributes:
-    character: the emoji, one code point.
-    names: language -> name, for each language that has one.
-    picture: RGBA, cropped to what is visible.
-  """
+  """One class of the corpus: one code point, language -> name, and an RGBA picture, cropped to what is visible."""
 
   character: str
   names: dict[str, str]

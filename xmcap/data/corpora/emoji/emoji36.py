@@ -134,20 +134,13 @@ def build(
   The same options and source give the same bytes, whatever the number of processes.
 
   Args:
-    out: folder to build in; new, empty, or one of an earlier build.
     num_emoji: classes, at least 5; about 360 can be told apart.
-    num_train, num_validation, num_test: pictures of the splits.
     image_size: side of the square pictures, in pixels.
     seed: of combinations, places, sizes, colours and backgrounds; not of the choice of emoji.
     difficulty: `easy`, `medium` or `hard`: a preset of the six options that follow (scenes.DIFFICULTIES).
     min_size, max_size, jitter, overlap, background, contrast: scenes.SceneOptions; None: as in the preset.
     source: where names and pictures come from (emoji_sources): auto, installed, debian or npm.
     cache: folder for what is fetched; None: in the user's cache folder.
-    processes: None: one a CPU core.
-    progress: called with a line of text now and then.
-
-  Returns:
-    The folder.
 
   Raises:
     UsageError: an option is out of range, or the folder holds something else.

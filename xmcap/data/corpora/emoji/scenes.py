@@ -73,13 +73,7 @@ def scene_options(difficulty: str, **changes: float | str | None) -> SceneOption
 
 
 class Renderer:
-  """Draws scenes of the given emoji. Picklable; the emoji are scaled once, here.
-
-  Args:
-    pictures: one RGBA picture a class, cropped.
-    image_size: side of a scene in pixels.
-    options: how free the scenes are.
-  """
+  """Draws square scenes of emoji, one cropped RGBA picture a class. Picklable; the emoji are scaled once, here."""
 
   def __init__(self, pictures: Sequence[Image.Image], image_size: int, options: SceneOptions):
     if image_size < 16:

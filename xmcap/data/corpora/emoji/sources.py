@@ -5,12 +5,10 @@
 3. `npm`: the npm packages `cldr-annotations-full`, `cldr-misc-full` (names, list patterns) and
    `emoji-datasource-google` (Noto's pictures at 64 pixels), fetched with `npm pack` into a cache.
 
-The pictures of way 3 are smaller and of another release of Noto, so its corpus differs from that of ways 1
-and 2: in its pixels, and in some of the emoji that are told apart by them. Their
-scores are not comparable.
+The pictures of way 3 are smaller and of another release of Noto, so its corpus has other pixels than that of ways 1 and
+2, and some other emoji, as they are told apart by them. Their scores are not comparable.
 """
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -19,7 +17,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from xmcap.data.corpora.emoji import cldr
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
@@ -67,15 +65,14 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
   if cache is None:
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "xmcap" / "emoji36"
   cache = pathlib.Path(cache)
-  ways = {
-    "installed": lambda: _debian_tree(pathlib.Path(root)),
-    "debian": lambda: _debian(cache),
-    "npm": lambda: _npm(cache),
-  }
   failures = []
   for name in WAYS if way == "auto" else (way,):
     try:
-      return Source(name, *ways[name]())
+      if name == "installed":
+        return Source(name, *_read_debian(pathlib.Path(root)))
+      if name == "debian":
+        return Source(name, *_read_debian(_fetched(cache / name, _fetch_debian)))
+      return Source(name, *_read_npm(_fetched(cache / name, _fetch_npm)))
     except XmcapError as error:
       failures.append(f"{name}: {error}")
   raise XmcapError(
@@ -85,40 +82,36 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
   )
 
 
-def _debian_tree(root: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
+def _read_debian(root: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
   for path in (root / _CLDR / "annotations", root / _FONT):
     if not path.exists():
       raise XmcapError(f"{path} is absent")
   return cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT)
 
 
-def _debian(cache: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
-  tree = cache / "debian"
-  if not tree.is_dir():
-    with _whole(tree) as partial:
-      _run(["apt-get", "download", *_DEBIAN_PACKAGES], partial)
-      for package in _DEBIAN_PACKAGES:
-        archive = _only(partial, f"{package}_*.deb")
-        _run(["dpkg", "-x", str(archive), str(partial)], partial)
-        archive.unlink()
-      # Nine tenths of CLDR are of no use here.
-      for folder in (partial / _CLDR).iterdir():
-        if folder.is_dir() and folder.name not in ("annotations", "main"):
-          shutil.rmtree(folder)
-  return _debian_tree(tree)
+def _fetch_debian(folder: pathlib.Path) -> None:
+  _run(["apt-get", "download", *_DEBIAN_PACKAGES], folder)
+  for package in _DEBIAN_PACKAGES:
+    archive = _only(folder, f"{package}_*.deb")
+    _run(["dpkg", "-x", str(archive), str(folder)], folder)
+    archive.unlink()
+  # Nine tenths of CLDR are of no use here.
+  for path in (folder / _CLDR).iterdir():
+    if path.is_dir() and path.name not in ("annotations", "main"):
+      shutil.rmtree(path)
 
 
-def _npm(cache: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
-  tree = cache / "npm"
-  if not tree.is_dir():
-    with _whole(tree) as partial:
-      for package, version in _NPM_PACKAGES.items():
-        _run(["npm", "pack", "--silent", f"{package}@{version}"], partial)
-        archive = _only(partial, f"{package}-*.tgz")
-        _extract(archive, partial / package)
-        archive.unlink()
-  folder = tree / "emoji-datasource-google" / "img" / "google" / "64"
-  return cldr.read_json(tree), emoji_pictures.FilePictures(folder)
+def _read_npm(root: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
+  pictures = root / "emoji-datasource-google" / "img" / "google" / "64"
+  return cldr.read_json(root), emoji_pictures.FilePictures(pictures)
+
+
+def _fetch_npm(folder: pathlib.Path) -> None:
+  for package, version in _NPM_PACKAGES.items():
+    _run(["npm", "pack", "--silent", f"{package}@{version}"], folder)
+    archive = _only(folder, f"{package}-*.tgz")
+    _extract(archive, folder / package)
+    archive.unlink()
 
 
 def _extract(archive: pathlib.Path, folder: pathlib.Path) -> None:
@@ -126,21 +119,23 @@ def _extract(archive: pathlib.Path, folder: pathlib.Path) -> None:
   try:
     with tarfile.open(archive) as tar:
       for member in tar:
-        inside = member.name.removeprefix("package/")
-        if member.isfile() and not inside.startswith("img/") or inside.startswith("img/google/64/"):
-          member.name = inside
+        member.name = member.name.removeprefix("package/")
+        if member.name.startswith("img/google/64/") or (
+          member.isfile() and not member.name.startswith("img/")
+        ):
           tar.extract(member, folder, filter="data")
   except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
     raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
 
 
-@contextlib.contextmanager
-def _whole(tree: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A folder beside `tree` to fetch into, renamed to `tree` when all went well, else removed."""
+def _fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
+  """The folder `tree`, after `fetch` has filled it if it was not there; whole or absent."""
+  if tree.is_dir():
+    return tree
   make_folder(tree.parent)
   partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{tree.name}.", dir=tree.parent))
   try:
-    yield partial
+    fetch(partial)
     os.rename(partial, tree)
   except OSError as error:
     # Another process may have fetched the same meanwhile.
@@ -148,27 +143,22 @@ def _whole(tree: pathlib.Path) -> Iterator[pathlib.Path]:
       raise XmcapError(f"cannot write {tree}: {error.strerror}") from None
   finally:
     shutil.rmtree(partial, ignore_errors=True)
+  return tree
 
 
 def _run(command: Sequence[str], folder: pathlib.Path) -> None:
+  called = f"`{command[0]} {command[1]}`"
   try:
-    subprocess.run(
-      command,
-      cwd=folder,
-      check=True,
-      capture_output=True,
-      text=True,
-      timeout=_TIMEOUT_SECONDS,
-      stdin=subprocess.DEVNULL,
+    done = subprocess.run(
+      command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL
     )
   except FileNotFoundError:
     raise XmcapError(f"the command {command[0]} is absent") from None
   except subprocess.TimeoutExpired:
-    raise XmcapError(f"`{command[0]} {command[1]}` took over {_TIMEOUT_SECONDS} s") from None
-  except subprocess.CalledProcessError as error:
-    lines = [line for line in error.stderr.splitlines() if line.strip() and "warn" not in line.lower()]
-    reason = shown(lines[0]) if lines else f"exit status {error.returncode}"
-    raise XmcapError(f"`{command[0]} {command[1]}` failed: {reason}") from None
+    raise XmcapError(f"{called} took over {_TIMEOUT_SECONDS} s") from None
+  if done.returncode:
+    lines = [line for line in done.stderr.splitlines() if line.strip() and "warn" not in line.lower()]
+    raise XmcapError(f"{called} failed: {shown(lines[0]) if lines else f'exit status {done.returncode}'}")
 
 
 def _only(folder: pathlib.Path, pattern: str) -> pathlib.Path:

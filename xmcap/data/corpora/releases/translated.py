@@ -31,8 +31,6 @@ def read_split(
   """Reads the captions of a split.
 
   Args:
-    work: the build.
-    name: of the split.
     captions: its file of lines.
     listed: the pictures that it should have.
     ids: how its lines name them.

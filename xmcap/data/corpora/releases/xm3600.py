@@ -9,7 +9,6 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
 
 import msgspec
 
@@ -21,6 +20,7 @@ from xmcap.data.corpora.releases import xm3600_lines
 from xmcap.data.corpora.shards import ShardMaker
 from xmcap.data.records import Caption
 from xmcap.errors import XmcapError
+from xmcap.scoring.inputs import Input
 from xmcap.storage import databases
 
 NAME = "xm3600"
@@ -65,28 +65,14 @@ def corpus(
 def _write_lines(captions: pathlib.Path, path: pathlib.Path, problems: Problems) -> tuple[set[str], int]:
   """Writes the images of all good lines to a database; returns their keys, and the number of all lines."""
   keys: set[str] = set()
-  with databases.writing(path, _SCHEMA) as database, xm3600_lines.open_captions(captions) as file:
-    counted = _CountedLines(file)
-    for image in xm3600_lines.read_images(counted, captions.name, problems):
+  with databases.writing(path, _SCHEMA) as database, Input(captions) as source:
+    for image in xm3600_lines.read_images(source, captions.name, problems):
       database.execute("INSERT INTO images VALUES (?, ?)", (len(keys), msgspec.json.encode(image)))
       keys.add(image.key)
     if not keys:
       seen = f" ({', '.join(problems.counts)})" if problems.counts else ""
       raise XmcapError(f"{captions}: no line of it can be used{seen}: give the captions as published")
-  return keys, counted.lines
-
-
-class _CountedLines:
-  """A file that counts the lines read from it."""
-
-  def __init__(self, file: BinaryIO):
-    self._file = file
-    self.lines = 0
-
-  def readline(self, size: int) -> bytes:
-    line = self._file.readline(size)
-    self.lines += bool(line)
-    return line
+  return keys, source.num_lines
 
 
 @dataclasses.dataclass(frozen=True)

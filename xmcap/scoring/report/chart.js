@@ -1,0 +1,90 @@
+// The chart of scores: a column a language, which the chosen order moves, and other systems as marks.
+
+const scoresData = JSON.parse(document.getElementById("scores-data").textContent);
+const CHART = { left: 46, top: 14, bottom: 26, height: 236, widest: 1180, pitch: 30 };
+
+// The places of the languages from the left, in the chosen order.
+function chartPlaces(scores, order) {
+  const numbers = scoresData.languages.map((_, i) => i);
+  const group = (i) => (order === "group" ? scoresData.languages[i].group : 0);
+  if (order !== "code") numbers.sort((a, b) => group(a) - group(b) || scores[b][0] - scores[a][0]);
+  return numbers.map((_, i) => numbers.indexOf(i));
+}
+
+function chartTip(metric, language, systems, number) {
+  const lines = systems.filter(({ scores }) => scores[number]).map(({ name, scores }, i) => {
+    const [score, low, high] = scores[number].map((value) => (value === null ? null : formatScore(metric, value)));
+    return `${i ? name : metric.heading} ${score}${low === null ? "" : ` [${low}, ${high}]`}`;
+  });
+  return [reportData.languages[language.code].name, ...lines].join("\n");
+}
+
+function chartBar(x, width, top) {
+  const bottom = CHART.top + CHART.height, r = Math.min(3, Math.max(0, bottom - top));
+  return `M${x} ${bottom}V${top + r}q0 ${-r} ${r} ${-r}h${width - 2 * r}q${r} 0 ${r} ${r}V${bottom}Z`;
+}
+
+// A column a language, which the order moves, and the other systems as marks beside the middle of the bar.
+function drawChart() {
+  const metric = metricNamed(chosen("chart-metric") ?? scoresData.primary);
+  const systems = scoresData.systems.map(({ name, scores }, number) => ({ number, name, scores: scores[metric.name]?.slice(0, scoresData.languages.length) }))
+    .filter(({ scores }) => scores?.some(Boolean));
+  const [first, ...others] = systems;
+  const values = systems.flatMap(({ scores }) => scores.flat()).filter((value) => value !== null);
+  const highest = Math.max(...values);
+  const yTicks = ticks(0, metric.name === "exact" && highest > 0.4 ? 1 : highest);
+  const { left, top, bottom, height } = CHART;
+  const count = scoresData.languages.length;
+  const pitch = Math.min(72, Math.max(CHART.pitch, (CHART.widest - left) / count));
+  const width = left + pitch * count;
+  const y = (score) => top + height * (1 - Math.min(score, yTicks.at(-1)) / yTicks.at(-1));
+  const order = [...first.scores.keys()].sort((a, b) => first.scores[b][0] - first.scores[a][0]);
+  const told = ([i, word]) => `${word} ${reportData.languages[scoresData.languages[i].code].name}, ${formatScore(metric, first.scores[i][0])}`;
+  const extremes = [[order[0], "highest"], [order.at(-1), "lowest"]].map(told).join("; ");
+  const chart = svg("svg", {
+    class: "chart", viewBox: `0 0 ${width} ${top + height + bottom}`, role: "img",
+    style: `min-width:${Math.min(width, 840)}px;max-width:${width}px`, "data-metric": metric.name,
+    "aria-label": `${metric.heading} of each language; ${extremes}. The table holds every number.`,
+  });
+  for (const tick of yTicks) {
+    chart.append(svg("line", { class: "grid", x1: left, x2: width, y1: y(tick), y2: y(tick) }));
+    chart.append(svg("text", { class: "tick", x: left - 8, y: y(tick) + 3.5 }, tickText(tick, metric.percent)));
+  }
+  const bar = Math.min(30, pitch * (others.length ? 0.5 : 0.62));
+  const middle = pitch / 2 - (others.length ? 4 : 0);
+  scoresData.languages.forEach((language, i) => {
+    const [score, low, high] = first.scores[i];
+    const column = svg("g", { class: "column", "data-tip": chartTip(metric, language, systems, i), "data-pitch": pitch });
+    column.append(svg("rect", { class: "hit", width: pitch, y: top, height: height + bottom }));
+    column.append(svg("path", { class: "bar", d: chartBar(middle - bar / 2, bar, y(score)) }));
+    if (low !== null) {
+      const ends = `M${middle - 3} ${y(high)}h6M${middle} ${y(high)}V${y(low)}M${middle - 3} ${y(low)}h6`;
+      column.append(svg("path", { class: "whisker", d: ends }));
+    }
+    for (const { number, scores } of others.filter((other) => other.scores[i])) {
+      const x = middle + bar / 2 + 3.2;
+      const line = `whisker mark-line-${(number - 1) % 4}`;
+      if (scores[i][1] !== null) column.append(svg("path", { class: line, d: `M${x} ${y(scores[i][2])}V${y(scores[i][1])}` }));
+      column.append(mark(number - 1, x, y(scores[i][0]), 4.2));
+    }
+    column.append(svg("text", { class: "code", x: pitch / 2, y: top + height + 17 }, language.code));
+    chart.append(column);
+  });
+  const mean = y(scoresData.systems[0].scores[metric.name].at(-1)[0]);
+  chart.append(svg("line", { class: "mean", x1: left, x2: width, y1: mean, y2: mean }));
+  document.getElementById("chart").replaceChildren(chart);
+  orderChart();
+}
+
+function orderChart() {
+  const chart = document.querySelector("#chart svg");
+  const scores = scoresData.systems[0].scores[chart.dataset.metric].slice(0, scoresData.languages.length);
+  const places = chartPlaces(scores, chosen("chart-sort") ?? "code");
+  chart.querySelectorAll(".column").forEach((column, i) => {
+    column.style.transform = `translateX(${CHART.left + places[i] * column.dataset.pitch}px)`;
+  });
+}
+
+onChoice(["chart-metric"], drawChart);
+onChoice(["chart-sort"], orderChart);
+drawChart();

@@ -1,0 +1,98 @@
+"""The chart and the table of scores: the sections, and the data from which a script draws them."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xmcap import languages
+from xmcap.scoring import tables
+from xmcap.scoring.report import elements
+
+_GROUPS = ("english", "web", "low_resource")
+
+Others = Sequence[tuple[str, tables.Table]]
+"""Names and tables of what is shown beside the system that a report is about."""
+
+
+def chart_section(table: tables.Table, others: Others, name: str) -> str:
+  """Returns the section of the chart: a column a language, other systems as marks."""
+  keys = [elements.named(name, None)]
+  keys += [elements.named(other, number) for number, (other, _) in enumerate(others)]
+  mean = f"mean, {tables.mean_label(list(table.means)[-1])}"
+  line = '<line class="mean" x1="0" x2="14" y1="7" y2="7"/>'
+  keys.append(f'<span class="named"><svg class="key" viewBox="0 0 14 14">{line}</svg>{mean}</span>')
+  if table.intervals:
+    line = '<path class="whisker" d="M4 2h6M7 2v10M4 12h6"/>'
+    keys.append(f'<span class="named"><svg class="key" viewBox="0 0 14 14">{line}</svg>95% interval</span>')
+  return elements.section(
+    "languages",
+    "By language",
+    '<div class="sheet scroll" id="chart" tabindex="0" role="group" aria-label="Chart of scores"></div>',
+    f'<span class="legend">{"".join(keys)}</span>',
+    elements.metric_choice("chart-metric", table.metrics, table.primary)
+    + elements.choice("chart-sort", "Sort by", [("code", "Code"), ("score", "Score"), ("group", "Group")]),
+  )
+
+
+def table_section(table: tables.Table) -> str:
+  """Returns the section of the table: a row a language, with intervals, published columns, other systems beside."""
+  toggle = ""
+  if table.intervals:
+    # In many columns they would hide the scores.
+    checked = " checked" if len(table.metrics) <= 3 else ""
+    toggle = f'<label class="check"><input type="checkbox" name="intervals"{checked}> 95% intervals</label>'
+  holder = elements.table_holder("Scores by language", id="scores")
+  return elements.section("table", "Table", holder, "A heading sorts by its column.", toggle)
+
+
+def data(
+  table: tables.Table, others: Others, name: str, reference: int | None = None, baseline: bool = False
+) -> dict[str, Any]:
+  """Returns rows, languages before means, and of each system and metric [score, low, high] a row.
+
+  A system's scores in a metric are None where it has none; so is a score, and the ends of an absent interval.
+
+  Args:
+    table: of the system that the report is about.
+    others: beside it.
+    name: of the system.
+    reference: which of the others, counted from 0, differences are to; None: none.
+    baseline: whether differences are those of all others to the system.
+  """
+  rows = [*table.rows, *table.means]
+  return {
+    "primary": table.primary,
+    "languages": [
+      {
+        "code": code,
+        "group": _GROUPS.index(languages.get(code).group),
+        "trained": languages.get(code).trained,
+        "images": row["images"],
+      }
+      for code, row in table.rows.items()
+    ],
+    "means": [f"Mean, {tables.mean_label(name)}" for name in table.means],
+    "systems": [
+      {
+        "name": name,
+        "scores": {
+          metric: [_score(of_system, row, metric) for row in rows]
+          for metric in table.metrics
+          if metric in of_system.metrics
+        },
+      }
+      for name, of_system in [(name, table), *others]
+    ],
+    "beside": {heading: [column.get(row) for row in rows] for heading, column in table.beside.items()},
+    "reference": reference,
+    "baseline": baseline,
+  }
+
+
+def _score(table: tables.Table, row: str, metric: str) -> list[float | None] | None:
+  scores = table.rows.get(row) or table.means.get(row)
+  if scores is None:
+    return None
+  low, high = table.intervals.get(row, {}).get(metric) or (math.nan, math.nan)
+  ends = [None, None] if math.isnan(low) or math.isnan(high) else [low, high]
+  return [scores[metric], *ends]

@@ -1,0 +1,86 @@
+// Tables that the reader sorts by a click on a heading.
+
+// The data of a <script> by its id; undefined where it is not there.
+function dataOf(id) {
+  const script = document.getElementById(id);
+  return script ? JSON.parse(script.textContent) : undefined;
+}
+
+// A name with its mark before it.
+function named(name, mark, lineClasses = "") {
+  const made = element("span", "named");
+  const key = element("span", `key ${lineClasses}`.trim());
+  key.dataset.mark = mark;
+  drawKey(key);
+  made.append(key, element("bdi", "", name));
+  return made;
+}
+
+// Numbers, which stand to the right, are sorted from the highest first; `mark` is a number, or "bar".
+function makeHeading({ text, numeric = true, hint, sorted, mark, small }) {
+  const heading = element("th", numeric ? "number" : "text");
+  heading.scope = "col";
+  if (sorted) heading.setAttribute("aria-sort", "ascending");
+  const button = element("button");
+  button.type = "button";
+  if (hint) button.dataset.tip = hint;
+  button.append(mark === undefined ? text : named(text, mark));
+  if (small) button.append(" ", element("small", "", small));
+  const arrow = element("span", "arrow");
+  arrow.setAttribute("aria-hidden", true);
+  button.append(arrow);
+  button.addEventListener("click", () => sortTable(heading));
+  heading.append(button);
+  return heading;
+}
+
+// `value` is what a cell is sorted by, if that is not its text; "" is a number that there is not.
+function makeCell({ text = "", value, classes = "", style, head, span, mark, markClasses, nodes = [] }, numeric) {
+  const cell = element(head ? "th" : "td", `${numeric ? "number " : ""}${classes}`.trim());
+  if (head) cell.scope = "row";
+  if (span) cell.colSpan = span;
+  if (value !== undefined) cell.dataset.value = value;
+  if (style) cell.style.cssText = style;
+  cell.append(mark === undefined ? text : named(text, mark, markClasses), ...nodes);
+  return cell;
+}
+
+function makeTable(holder, { headings, rows, foot = [] }) {
+  const table = element("table", "sortable");
+  const head = element("tr");
+  head.append(...headings.map(makeHeading));
+  table.createTHead().append(head);
+  const isNumeric = headings.map(({ numeric = true }) => numeric);
+  for (const [cells, part] of [[rows, table.createTBody()], [foot, table.createTFoot()]]) {
+    for (const row of cells) {
+      let column = 0;
+      const made = element("tr");
+      for (const cell of row) {
+        made.append(makeCell(cell, isNumeric[column] && !cell.head));
+        column += cell.span ?? 1;
+      }
+      part.append(made);
+    }
+  }
+  holder.replaceChildren(table);
+}
+
+// A heading sorts by its column; numbers start with the highest, and absent ones are last either way.
+function sortTable(heading) {
+  const table = heading.closest("table");
+  const headings = [...heading.parentNode.children];
+  const index = headings.indexOf(heading);
+  const numeric = heading.classList.contains("number");
+  const before = heading.getAttribute("aria-sort");
+  const order = before ? (before === "ascending" ? "descending" : "ascending") : numeric ? "descending" : "ascending";
+  for (const other of headings) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", order);
+  const sign = order === "ascending" ? 1 : -1;
+  const text = (row) => row.children[index].dataset.value ?? row.children[index].textContent;
+  const rows = [...table.tBodies[0].rows].map((row) => [text(row), row]);
+  const compare = numeric
+    ? (a, b) => (a === "") - (b === "") || sign * (a - b)
+    : (a, b) => sign * a.localeCompare(b, "en", { numeric: true });
+  rows.sort(([a], [b]) => compare(a, b));
+  table.tBodies[0].append(...rows.map(([, row]) => row));
+}
