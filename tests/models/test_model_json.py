@@ -1,7 +1,9 @@
 """`model.json`: what is written is read; whatever else is refused in one line that names the field."""
 
+import argparse
 import dataclasses
 import json
+import pathlib
 import random
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import gin
 import pytest
 
 from xmcap import configuration
+from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.decoding.beam_search import Beam
@@ -18,6 +21,7 @@ from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
+ROOT = pathlib.Path(__file__).parents[2]
 VIT = ViTConfig(16, 2, 24, 2, 4, 12, "tok", image_mean=(0.1, 0.2, 0.3), scan=True)
 T5 = T5Config(384, 16, 2, 12, 2, 3, 20, dropout_rate=0.1, dtype="float32")
 MODEL = model_json.Model(
@@ -67,7 +71,8 @@ def test_what_is_written_is_read():
 def test_gin_gets_what_it_says_and_files_win(tmp_path):
   (tmp_path / "model.json").write_text(TEXT)
   (tmp_path / "mine.gin").write_text("ViTConfig.depth = 5\n")
-  configuration.parse([str(tmp_path / "model.json"), str(tmp_path / "mine.gin")], ["IMAGE_SIZE=24"])
+  given = argparse.Namespace(gin_file=[str(tmp_path / "model.json"), str(tmp_path / "mine.gin")])
+  configuration.parse(base.gin_files(given), ["IMAGE_SIZE=24"])
   assert ViTConfig() == dataclasses.replace(VIT, depth=5, image_size=24) and T5Config() == T5
   assert configuration.macro("MIXTURE") == "coco_35l"
   assert configuration.resolve(gin.get_bindings("Predictor")) == {"max_length": 24, "search": Beam(beams=2)}
@@ -198,11 +203,11 @@ def test_to_read_it_asks_no_device(tmp_path):
   (tmp_path / "model.json").write_text(model_json.as_text(MODEL))
   program = (
     "import sys\n"
-    "from xmcap import model_json\n"
+    "from xmcap.models import model_json\n"
     f"model = model_json.read({str(tmp_path / 'model.json')!r})\n"
     "print(model.config('vit'), model.config('t5'))\n"
     "from jax._src import xla_bridge\n"
     "sys.exit(xla_bridge.backends_are_initialized())\n"
   )
-  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
   assert done.returncode == 0, done.stderr

@@ -194,7 +194,7 @@ class Evaluate(Hook):
     means = run.progress.evaluation(run.step, rows, time.monotonic() - began)
     run.metrics.update(means)
     if run.saved == run.step:
-      run.checkpoints.attach(run.step, means)
+      run.checkpoints.note_evaluation(run.step, means)
     run.progress.beside("evaluating", time.monotonic() - began)
 
   def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:

@@ -46,7 +46,7 @@ def write(model_dir, steps, policy=KEEP_ALL, metrics=None):
   for step, value in zip(steps, metrics or [None] * len(steps), strict=True):
     checkpoints.save(step, fresh(seed=step, step=step))
     if value is not None:
-      checkpoints.attach(step, {policy.best_metric: value, "other": 1.5})
+      checkpoints.note_evaluation(step, {policy.best_metric: value, "other": 1.5})
   checkpoints.close()
 
 
@@ -122,9 +122,9 @@ def test_one_whose_evaluation_is_pending_stays_until_it_is_known(tmp_path):
   checkpoints.save(3, fresh())
   checkpoints.wait()
   assert checkpoints.steps() == [1, 3] and not checkpoints.evaluated(1)
-  checkpoints.attach(1, {"cider": 0.5})
+  checkpoints.note_evaluation(1, {"cider": 0.5})
   assert checkpoints.steps() == [1, 3] and checkpoints.evaluated(1)
-  checkpoints.attach(3, {"cider": 0.7})
+  checkpoints.note_evaluation(3, {"cider": 0.7})
   assert checkpoints.steps() == [3]
   checkpoints.close()
 

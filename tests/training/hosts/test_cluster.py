@@ -13,10 +13,6 @@ from xmcap.training.hosts import cluster
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_machine_of_no_cluster_is_a_run_of_one_process():
-  assert cluster.find_process() is None
-
-
 def test_options_name_the_process():
   assert cluster.find_process("a:1", 4, 3) == cluster.ClusterProcess("a:1", 4, 3)
   assert cluster.find_process("a:1", 1, 0) is None
@@ -77,7 +73,7 @@ def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
     cluster.find_process()
 
 
-# ---- jax beyond its public API: where a release of jax breaks these, mend cluster.py and raise the bound in setup.py
+# ---- jax beyond its public API: where a release of jax breaks these, mend cluster.py
 
 
 def test_the_client_has_what_the_processes_say_to_each_other_by():
@@ -101,9 +97,6 @@ def test_no_other_file_of_the_package_uses_them():
   assert [path.name for path in files] == ["cluster.py"]
 
 
-def test_setup_bounds_jax():
-  ((low, high),) = re.findall(
-    r'"jax>=(\d+\.\d+\.\d+),<(\d+\.\d+)"', (ROOT / "setup.py").read_text(encoding="utf-8")
-  )
-  numbers = [tuple(map(int, version.split("."))) for version in (low, jax.__version__, high)]
-  assert numbers[0] <= numbers[1] < numbers[2], "this jax was not tried: setup.py names others"
+def test_setup_names_the_oldest_jax_that_has_them():
+  (oldest,) = re.findall(r'"jax>=(\d+\.\d+\.\d+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
+  assert [int(part) for part in oldest.split(".")] <= [int(part) for part in jax.__version__.split(".")]

@@ -40,7 +40,7 @@ def test_a_writer_that_fails_is_said_once_and_ends_nothing():
 
 def test_the_first_process_alone_writes(tmp_path, monkeypatch):
   monkeypatch.setattr(writers.jax, "process_index", lambda: 1)
-  others = Writers().open(tmp_path / "run", True, print)
+  others = Writers().open(tmp_path / "run", print)
   others.event(0, "started")
   others.scalars(1, {"train/loss": 1.0})
   others.close()
@@ -85,7 +85,7 @@ def wandb(monkeypatch):
 
 
 def test_weights_and_biases_gets_every_number_with_its_step(wandb, tmp_path):
-  writer = Writers(wandb="captions").open(tmp_path / "bb", False, print)
+  writer = Writers(tensorboard=False, wandb="captions").open(tmp_path / "bb", print)
   writer.event(0, "started", total_steps=10)
   writer.scalars(5, {"train/loss": 2.0, "train/grad_norm": float("nan")})
   writer.close()
@@ -98,7 +98,7 @@ def test_weights_and_biases_gets_every_number_with_its_step(wandb, tmp_path):
 
 def test_a_run_that_goes_on_is_the_same_run_there(wandb, tmp_path):
   for folder in ("a", "a", "b"):
-    Writers(wandb="captions").open(tmp_path / folder, False, print).close()
+    Writers(tensorboard=False, wandb="captions").open(tmp_path / folder, print).close()
   ids = [run.settings["id"] for run in wandb]
   assert ids[0] == ids[1] != ids[2] and {run.settings["resume"] for run in wandb} == {"allow"}
 
@@ -117,4 +117,4 @@ def test_weights_and_biases_that_refuses_is_one_line(wandb, monkeypatch, tmp_pat
   with pytest.raises(
     XmcapError, match=r"api_key not configured \(no-tty\) more lines; log in with `wandb login`"
   ):
-    Writers(wandb="captions").open(tmp_path, False, print)
+    Writers(wandb="captions").open(tmp_path, print)

@@ -67,7 +67,7 @@ class Checkpoints:
     """Writes the state of `step`, in the background if the policy says so; a second call for a step does nothing.
 
     The state may be donated as soon as this returns. With `pending` an evaluation is to come, and the checkpoint stays
-    until `attach`.
+    until `note_evaluation`.
 
     Raises:
       XmcapError: this write, or the one before it, failed.
@@ -85,7 +85,7 @@ class Checkpoints:
     with self._writing(f"checkpoint {step}"):
       self._manager.save(step, args=ocp.args.Composite(**arguments), force=True)
 
-  def attach(self, step: int, means: Mapping[str, float]) -> None:
+  def note_evaluation(self, step: int, means: Mapping[str, float]) -> None:
     """Notes the results of an evaluation beside the checkpoint of `step`, once that is on disk.
 
     All processes must call this; the values of process 0 count. A checkpoint that was kept only as the best goes if
