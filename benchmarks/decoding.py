@@ -23,7 +23,7 @@ import numpy as np
 import report
 from jax.tree_util import tree_map_with_path
 
-from xmcap.evaluation import predictor, progress
+from xmcap.evaluation import progress
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator

@@ -105,12 +105,13 @@ def line(mesh: str, devices, arguments) -> tuple[str, ...]:
     f"{one.count} {kind} of {one.size / 1e9:.2f} GB" for kind, one in module.exchanges().items()
   )
   name = f"xmcap, data {data} x fsdp {fsdp} x model {model}"
+  flops, accessed, cycles = counted["flops"], counted["bytes accessed"], module.cycles()
   print(
-    f"{name:34} {counted['flops'] / 1e12:7.3f} {counted['bytes accessed'] / 1e9:7.1f} {peak / 1e9:11.2f} "
-    f"{module.cycles() / 1e6:9.1f}   {exchanges}; compiled in {seconds:.0f} s",
+    f"{name:34} {flops / 1e12:7.3f} {accessed / 1e9:7.1f} {peak / 1e9:11.2f} "
+    f"{cycles / 1e6:9.1f}   {exchanges}; compiled in {seconds:.0f} s",
     flush=True,
   )
-  return _row(name, flops, accessed, peak, f"{read.cycles / 1e6:.1f}")
+  return _row(name, flops, accessed, peak, f"{cycles / 1e6:.1f}")
 
 
 if __name__ == "__main__":

@@ -159,14 +159,16 @@ def import_outputs(
     ]
     outputs.append(_output(pair.ours, our_shapes, dtypes, pair.theirs, tensors, pair.kind.to_ours))
   dropped = {}
-  for name in source.keys() - used:
+  for name in source:
+    if name in used:
+      continue
     reason = next((why for rule, why in may_drop.items() if re.fullmatch(rule, name)), None)
     if reason is None:
       raise UsageError(
         f"{where}: tensor {name} {source[name].shape} has no place in a model such as {asked_by} for"
       )
     dropped[name] = reason
-  return outputs, dict(sorted(dropped.items()))
+  return outputs, dropped
 
 
 def export_outputs(

@@ -259,7 +259,7 @@ class TpuVmRun:
     """Returns (host, state, exit code) of each worker, or None where not all of them answer."""
     answer = runner.capture(self._ssh("status"))
     lines = [line.split() for line in answer.text().splitlines()]
-    found = [tuple(line[1:]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
+    found = [(line[1], line[2], line[3]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
     return found if answer.code == 0 and found else None
 
   def _print_log(self) -> None:

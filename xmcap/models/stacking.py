@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from flax import traverse_util
 from flax.linen import partitioning
@@ -64,8 +65,13 @@ def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
 def stack(params: Mapping[str, Any]) -> dict[str, Any]:
   """Parameters `layers_0/NAME`, ... -> `layers/NAME` [layers, ...]; all others as they are."""
   return traverse_util.unflatten_dict(
-    joined(traverse_util.flatten_dict(params, sep="/"), lambda path, leaves: jnp.stack(leaves)), sep="/"
+    joined(traverse_util.flatten_dict(params, sep="/"), lambda path, leaves: _stacked(leaves)), sep="/"
   )
+
+
+def _stacked(leaves: list[Any]) -> Any:
+  on_host = all(isinstance(leaf, np.ndarray) for leaf in leaves)
+  return np.stack(leaves) if on_host else jnp.stack(leaves)
 
 
 def one_by_one(path: str, count: int, layer: Callable[[int], _Leaf]) -> dict[str, _Leaf]:

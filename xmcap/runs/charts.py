@@ -106,7 +106,8 @@ def points(run: RunHistory, curve: str, times: float = 1.0) -> tuple[list[int], 
   """Returns steps and values to draw, about `MAX_POINTS` at most: where there are more, extremes stay."""
   steps, values = run.curve(curve)
   kept = range(len(steps)) if len(steps) <= MAX_POINTS else _extremes(values)
-  return [steps[i] for i in kept], [None if values[i] is None else _short(times * values[i]) for i in kept]
+  drawn = (values[i] for i in kept)
+  return [steps[i] for i in kept], [None if value is None else _short(times * value) for value in drawn]
 
 
 def shares(run: RunHistory) -> tuple[list[int], dict[str, list[float]]]:
@@ -148,9 +149,10 @@ def _extremes(values: Sequence[float | None]) -> list[int]:
   stretch = math.ceil(2 * len(values) / MAX_POINTS)
   kept = {0, len(values) - 1}
   for begin in range(0, len(values), stretch):
-    finite = [i for i in range(begin, min(begin + stretch, len(values))) if values[i] is not None]
+    part = enumerate(values[begin : begin + stretch], begin)
+    finite = [(value, i) for i, value in part if value is not None]
     # A stretch with nothing finite stays a gap.
-    kept |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)} if finite else {begin}
+    kept |= {min(finite)[1], max(finite, key=lambda found: found[0])[1]} if finite else {begin}
   return sorted(kept)
 
 

@@ -76,8 +76,8 @@ def write(
     ),
   }
   title = " · ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} runs"
-  styles = "".join(map(elements.resource, _STYLES)) + elements.resource("runs.css", __package__)
-  scripts = "".join(map(elements.resource, _SCRIPTS)) + elements.resource("runs.js", __package__)
+  styles = "".join(map(elements.resource, _STYLES)) + elements.resource("runs.css", "xmcap.runs")
+  scripts = "".join(map(elements.resource, _SCRIPTS)) + elements.resource("runs.js", "xmcap.runs")
   page = [
     elements.page_head(f"{title} – xmcap runs", styles, scripts=True),
     elements.contents(sections, _LINKS, skip_to="runs"),

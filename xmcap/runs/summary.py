@@ -27,7 +27,8 @@ class RunColumn:
   def best(self, run: RunHistory) -> str:
     """Returns the best value of a metric and its step, where that is not the last; else ""."""
     found = run.best(self.name) if self.is_metric else None
-    if found is None or number(found[0]) == number(run.last(self.name)):
+    last = run.last(self.name)
+    if found is None or last is None or number(found[0]) == number(last):
       return ""
     return f"{number(found[0])} @ {found[1]:,}"
 

@@ -34,7 +34,7 @@ def make_folder(path: pathlib.Path) -> None:
 
 def cannot_write(path: str | os.PathLike, error: OSError) -> XmcapError:
   """What is said of a file that cannot be written: which, why, and what to do about the disk."""
-  hint = _FULL.get(error.errno, "is the disk full, or the folder locked? Mend it")
+  hint = _FULL.get(error.errno or 0, "is the disk full, or the folder locked? Mend it")
   return XmcapError(f"cannot write {path}: {error.strerror or error}: {hint}, and start again")
 
 

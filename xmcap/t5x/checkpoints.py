@@ -72,7 +72,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
     manager.save(0, args=ocp.args.Composite(state=ocp.args.PyTreeSave(tree)))
   checkpoint = folder / "checkpoint_0"
   say(f"{given.where}: {len(wanted)} parameters, now in {checkpoint}")
-  say(f"next: --gin.PRETRAINED_PATH='\"{checkpoint}\"'")
+  say(f"next: --gin.INITIAL_CHECKPOINT_PATH='\"{checkpoint}\"'")
   return checkpoint
 
 

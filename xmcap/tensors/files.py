@@ -124,7 +124,7 @@ class LastRead:
       )
 
     def read(index: int) -> np.ndarray:
-      if self._name != name:
+      if self._name != name or self._array is None:
         self._name, self._array = None, None  # the old array goes before the new one comes
         self._name, self._array = name, stacked.read()
       return self._array[index]
@@ -253,7 +253,8 @@ def write_safetensors(
     for output in outputs
     for name, shape, dtype in zip(output.names, output.shapes, output.dtypes, strict=True)
   }
-  header, offsets, end = {"__metadata__": dict(metadata)}, {}, 0
+  header: dict[str, object] = {"__metadata__": dict(metadata)}
+  offsets, end = {}, 0
   # Wider dtypes first, so that every tensor starts at a multiple of its item size.
   for name, (shape, dtype) in sorted(entries.items(), key=lambda item: (-item[1][1].itemsize, item[0])):
     offsets[name], end = end, end + math.prod(shape) * dtype.itemsize
@@ -270,7 +271,7 @@ def write_safetensors(
         raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {dtype} {shape}")
       file.seek(start + offsets[name])
       for rows in _blocks(array):
-        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
     file.flush()
     os.fsync(file.fileno())
   return start + end

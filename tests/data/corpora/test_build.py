@@ -239,6 +239,18 @@ def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
     coco(plain, tmp_path / "out", chunk_bytes=1_000)
 
 
+def test_what_an_older_version_began_is_begun_anew(tmp_path, plain, monkeypatch):
+  interrupted(plain, tmp_path / "out", monkeypatch)
+  work_dir = tmp_path / "out" / ".build"
+  for path in work_dir.glob("*.captions"):
+    path.write_bytes(b"of another form")
+  plan = json.loads((work_dir / "plan.json").read_text())
+  del plan["layout"]
+  (work_dir / "plan.json").write_text(json.dumps(plan))
+  coco(plain, tmp_path / "out", chunk_bytes=1_000)
+  assert plain.differences(tmp_path / "out") == []
+
+
 def test_folder_of_something_else(tmp_path, small):
   (tmp_path / "thesis.tex").write_text("")
   with pytest.raises(UsageError, match="holds thesis.tex, which is not of coco_35l: choose a new"):

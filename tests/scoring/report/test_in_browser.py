@@ -172,6 +172,24 @@ def test_headings_sort_the_table(opened, ours):
   assert codes.all_inner_texts() == ["ar", "en", "de"]  # Arabic, English, German
 
 
+def _signed(difference):
+  return f"{difference:+.3f}".replace("-", "\u2212")
+
+
+def test_the_tiles_compare_the_means(opened, ours, theirs):
+  page = opened({"ours": ours, "theirs": theirs})
+  mean, other = (table.means["3 languages"]["cider_d"] for table in (ours.table, theirs.table))
+  assert page.locator(".tile-name").all_inner_texts() == ["CIDEr-D", "CIDEr", "Exact"]
+  tile = page.locator(".tile.primary").inner_text()
+  assert f"{mean:.3f}" in tile and _signed(mean - other) in tile and "95% interval" in tile
+
+
+def test_differences_have_a_sign_unless_they_show_as_zero(opened, bare):
+  page = opened({"bare": bare})
+  texts = page.evaluate("[0.0004, -0.0006].map((value) => formatDifference(metricNamed('cider_d'), value))")
+  assert texts == ["0.000", "\u22120.001"]
+
+
 def _cells(page, code):
   return page.locator(f"#scores tbody tr:has(code:text-is('{code}')) > *").all_inner_texts()
 
@@ -187,7 +205,7 @@ def test_the_table_shows_intervals_and_the_difference_to_the_other_system(opened
   own, other = (table.rows["en"]["cider_d"] for table in (ours.table, theirs.table))
   cells = _cells(page, "en")
   assert cells[2] == f"{own:.3f}{low:.3f} \u2013 {high:.3f}"
-  assert cells[4] == elements.signed("cider_d", own - other)
+  assert cells[4] == _signed(own - other)
   assert (cells[5], _cells(page, "de")[5]) == ("0.250", "\u2013")
   assert page.locator("#scores tfoot tr").last.inner_text().startswith("Mean, 3 languages")
   page.locator("[name=intervals]").uncheck()
@@ -198,12 +216,12 @@ def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(opene
   held = compare({"ours": ours, "theirs": theirs}, ["cider_d"], resamples=50)
   page = opened({"ours": ours, "theirs": theirs}, comparison=held)
   row = next(row for row in held.rows if row.name == "de")
-  expected = elements.signed("cider_d", row.difference)
+  expected = _signed(row.difference)
   assert page.locator("#scores thead th").all_text_contents()[4] == "difference of theirs"
   assert _cells(page, "de")[4] == expected
   cells = page.locator("#differences-0 tr:has(code:text-is('de')) > *").all_inner_texts()
   assert cells[2] == expected
-  assert cells[4] == " to ".join(elements.signed("cider_d", end) for end in (row.low, row.high))
+  assert cells[4] == " to ".join(_signed(end) for end in (row.low, row.high))
   assert page.locator("#differences-0 .forest circle").count() == 4  # three languages and their mean
 
 

@@ -186,6 +186,20 @@ def test_loads_a_step(tmp_path):
   assert read.best_step(tmp_path) is None
 
 
+def test_layers_that_an_older_version_wrote_one_by_one_are_stacked(tmp_path):
+  layers = {f"layers_{n}": {"kernel": jnp.full((2, 3), n, jnp.float32)} for n in range(3)}
+  old = create_state({"encoder": layers, "scale": jnp.ones(2)}, OPTIMIZER)
+  checkpoints = Checkpoints(tmp_path, KEEP_ALL)
+  checkpoints.save(1, old)
+  checkpoints.close()
+  params = read.load_params(tmp_path)
+  assert params["encoder"]["layers"]["kernel"].shape == (3, 2, 3)
+  np.testing.assert_array_equal(params["encoder"]["layers"]["kernel"][:, 0, 0], [0, 1, 2])
+  now = target_of(create_state(jax.tree.map(jnp.asarray, params), OPTIMIZER))
+  with pytest.raises(XmcapError, match="an older version of xmcap wrote it, .* give it as PRETRAINED"):
+    read.restore(tmp_path / "checkpoints" / "1", now)
+
+
 def test_no_checkpoint_to_load(tmp_path):
   with pytest.raises(UsageError, match="no checkpoint there"):
     read.load_params(tmp_path / "nowhere")

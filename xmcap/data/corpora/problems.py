@@ -13,8 +13,9 @@ ON_BAD = ("skip", "stop")
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-  """A kind of problem; `rule` is `use` (counted and used) or `skip` (counted and left out; an error with
-  --on_bad=stop).
+  """A kind of problem.
+
+  `rule` is `use` (counted and used) or `skip` (counted and left out; an error with --on_bad=stop).
   """
 
   rule: str

@@ -26,6 +26,8 @@ CREATE TABLE problems (kind, place, what);
 CREATE TABLE about (lines);
 """
 
+_PACKED_TO = 10  # bytes of text that a byte of a packed file holds, about
+
 
 @dataclasses.dataclass(frozen=True)
 class Spilled:
@@ -75,7 +77,9 @@ def spill(
     for chunk in range(spilled.chunks):
       _collect(_path(folder, split, chunk), problems)
     return spilled
-  shown = Progress(say, f"{split}: captions", path.stat().st_size if path.is_file() else 0, "bytes")
+  size = path.stat().st_size if path.is_file() else 0
+  shown = Progress(say, f"{split}: captions", size, "bytes")
+  processes = min(processes, 1 + _PACKED_TO * size // chunk_bytes)  # each takes seconds to begin
   chunks = first = 0
   with contextlib.ExitStack() as stack:
     pieces = stack.enter_context(contextlib.closing(lines.chunks(path, chunk_bytes)))
@@ -83,7 +87,7 @@ def spill(
     try:
       for chunks, share in enumerate(run(_write, _calls(pieces, parser, folder, split)), 1):
         first += _collect(_path(folder, split, chunks - 1), problems)
-        shown(int(share * path.stat().st_size))
+        shown(int(share * size))
     except Killed:
       raise XmcapError(
         f"a process that read {path.name} was killed, perhaps for memory: start again with fewer --processes"

@@ -39,8 +39,10 @@ class Bleu(base.Metric):
     return f"n={self.n},{signature.replace('version=', 'sacrebleu=')}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 2 + 2n]: words of the hypothesis, words of the closest reference, then for each
-    order the n-grams of the hypothesis that are in a reference, then for each order all of them.
+    """Returns the counts of each image, float64 [images, 2 + 2n].
+
+    Words of the hypothesis, words of the closest reference, for each order the n-grams of the hypothesis that are in
+    a reference, and for each order all of them.
     """
     if corpus not in _COUNTED:
       _COUNTED[corpus] = _count(corpus)

@@ -1,7 +1,65 @@
-// The chart of scores: a column a language, which the chosen order moves, and other systems as marks.
+// The means and the chart of scores: a column a language, which the chosen order moves, and other systems as marks.
 
 const scoresData = JSON.parse(document.getElementById("scores-data").textContent);
 const CHART = { left: 46, top: 14, bottom: 26, height: 236, widest: 1180, pitch: 30 };
+
+function drawTile(metric) {
+  const { primary, systems, means, baseline } = scoresData;
+  const [score, low, high] = systems[0].scores[metric.name].at(-1);
+  const isPrimary = metric.name === primary;
+  const tile = element("div", isPrimary ? "tile primary" : "tile");
+  const heading = element("p", "tile-name", metric.heading);
+  if (isPrimary && baseline) heading.append(", ", named(systems[0].name, "bar"));
+  tile.append(heading, element("p", "tile-score", formatScore(metric, score)));
+  if (low !== null) {
+    const interval = `${formatScore(metric, low)} \u2013 ${formatScore(metric, high)}`;
+    const shown = element("p", isPrimary ? "tile-interval" : "tile-interval soft", interval);
+    if (isPrimary) shown.append(" ", element("span", "soft", "95% interval"));
+    tile.append(shown);
+  }
+  if (!isPrimary) return tile;
+  const list = element("dl");
+  const addEntry = (label, ...values) => {
+    const [entry, dt, dd] = [element("div"), element("dt"), element("dd")];
+    dt.append(label);
+    dd.append(...values);
+    entry.append(dt, dd);
+    list.append(entry);
+  };
+  means.slice(0, -1).forEach((label, i) => {
+    addEntry(label, formatScore(metric, systems[0].scores[primary][scoresData.languages.length + i][0]));
+  });
+  systems.slice(1).forEach(({ name, scores }, number) => {
+    const other = scores[primary]?.at(-1)?.[0];
+    if (other === undefined) return;
+    const difference = formatDifference(metric, baseline ? other - score : score - other);
+    addEntry(named(name, number), `${formatScore(metric, other)} `, element("span", "difference", difference));
+  });
+  tile.append(element("p", "note", `mean, ${means.at(-1)}`), list);
+  return tile;
+}
+
+function drawTiles() {
+  const first = metricNamed(scoresData.primary);
+  const rest = reportData.metrics.filter((metric) => metric !== first);
+  document.querySelector(".tiles").append(...[first, ...rest].map(drawTile));
+}
+
+function drawChartLegend() {
+  const { systems, means } = scoresData;
+  const line = (shape, text) => {
+    const entry = element("span", "named");
+    const key = svg("svg", { class: "key", viewBox: "0 0 14 14" });
+    key.append(shape);
+    entry.append(key, text);
+    return entry;
+  };
+  const legend = document.querySelector("#languages .legend");
+  legend.append(...systems.map(({ name }, i) => named(name, i ? i - 1 : "bar")));
+  legend.append(line(svg("line", { class: "mean", x1: 0, x2: 14, y1: 7, y2: 7 }), `mean, ${means.at(-1)}`));
+  const hasIntervals = Object.values(systems[0].scores).flat().some(([, low]) => low !== null);
+  if (hasIntervals) legend.append(line(svg("path", { class: "whisker", d: "M4 2h6M7 2v10M4 12h6" }), "95% interval"));
+}
 
 // The places of the languages from the left, in the chosen order.
 function chartPlaces(scores, order) {
@@ -87,4 +145,6 @@ function orderChart() {
 
 onChoice(["chart-metric"], drawChart);
 onChoice(["chart-sort"], orderChart);
+drawTiles();
+drawChartLegend();
 drawChart();

@@ -25,7 +25,7 @@ def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) 
   return f"<{name}{written}>{content_html}</{name}>"
 
 
-def resource(name: str, package: str = __package__) -> str:
+def resource(name: str, package: str = "xmcap.scoring.report") -> str:
   """Returns a style sheet, script or template of this package, or of another."""
   return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
@@ -131,20 +131,6 @@ def table_holder(label: str, **attributes: str) -> str:
   return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
 
 
-def named(name: str, number: int | None) -> str:
-  """Returns the name of a system after its mark, which a script draws by its number; None: the bar of the first."""
-  key = tag("span", "", class_="key", data_mark="bar" if number is None else number)
-  return tag("span", f"{key}<bdi>{escape(name)}</bdi>", class_="named")
-
-
 def decimals(metric: str) -> int:
   """Returns how many decimals `Metric.format` shows, those of a percentage if it shows one."""
   return len(metrics_lib.METRICS[metric].format(0.0).rstrip("%").partition(".")[2])
-
-
-def signed(metric: str, difference: float) -> str:
-  """Returns a difference of scores with its sign, such as `+0.012`; none before what is shown as zero."""
-  text = metrics_lib.METRICS[metric].format(abs(difference))
-  if not any(digit in text for digit in "123456789"):
-    return text
-  return ("\u2212" if difference < 0 else "+") + text

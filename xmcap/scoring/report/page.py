@@ -9,9 +9,9 @@ from xmcap.scoring.report import (
   captions,
   differences,
   elements,
-  headline,
   health_table,
   heat_map,
+  notes,
   scores,
 )
 from xmcap.scoring.report import pictures as pictures_lib
@@ -97,13 +97,13 @@ def _parts(
     *most, last = [other for other, _ in rest]
     title = f"{', '.join(most)} and {last} against {name}" if most else f"{last} against {name}"
   sections = {
-    "languages": scores.chart_section(table, others, name),
+    "languages": scores.chart_section(table),
     "table": scores.table_section(table),
     "differences": differences.section(comparison) if comparison else "",
     "health": health_table.section({key: result.health for key, result in systems.items()}),
     "regions": heat_map.section(systems, baseline is not None),
     "captions": captions.section(systems, keys, pictures),
-    "reading": headline.reading(table, others),
+    "reading": notes.reading(table, others),
   }
   styles = "".join(map(elements.resource, _STYLES))
   yield elements.page_head(title, styles, scripts=True, images=pictures.sources)
@@ -113,10 +113,10 @@ def _parts(
 <p class="lede">{len(keys):,} image{"" if len(keys) == 1 else "s"}, {len(table.rows)} language{
     "" if len(table.rows) == 1 else "s"
   }</p>
-<p class="signature">{headline.short_signature(table.signature)}</p></header>
+<p class="signature">{notes.short_signature(table.signature)}</p></header>
 """
-  yield headline.notices(table, others, name if rest else "")
-  yield headline.tiles(table, others, baseline)
+  yield notes.notices(table, others, name if rest else "")
+  yield scores.tiles_section()
   yield from sections.values()
   yield "</main>\n"
   yield elements.script_json("scores-data", scores.data(table, others, name, reference, baseline is not None))

@@ -71,7 +71,7 @@ function drawScores() {
     { text: GROUPS[group] + (trained ? "" : ", not trained"), classes: "soft" },
   ]);
   const foot = means.map((label, i) => [
-    { text: label, head: true, span: 2, classes: "first" }, ...numbers(languages.length + i), { text: "" }, { text: "" },
+    { text: `Mean, ${label}`, head: true, span: 2, classes: "first" }, ...numbers(languages.length + i), { text: "" }, { text: "" },
   ]);
   makeTable(document.getElementById("scores"), { headings, rows, foot });
 }

@@ -1,4 +1,4 @@
-"""The chart and the table of scores: the sections, and the data from which a script draws them."""
+"""The means, the chart and the table of scores: the sections, and the data from which a script draws them."""
 
 import math
 from collections.abc import Sequence
@@ -14,21 +14,18 @@ Others = Sequence[tuple[str, tables.Table]]
 """Names and tables of what is shown beside the system that a report is about."""
 
 
-def chart_section(table: tables.Table, others: Others, name: str) -> str:
+def tiles_section() -> str:
+  """Returns the section of the means: a tile a metric."""
+  return '<section class="tiles" aria-label="Mean scores"></section>\n'
+
+
+def chart_section(table: tables.Table) -> str:
   """Returns the section of the chart: a column a language, other systems as marks."""
-  keys = [elements.named(name, None)]
-  keys += [elements.named(other, number) for number, (other, _) in enumerate(others)]
-  mean = f"mean, {tables.mean_label(list(table.means)[-1])}"
-  line = '<line class="mean" x1="0" x2="14" y1="7" y2="7"/>'
-  keys.append(f'<span class="named"><svg class="key" viewBox="0 0 14 14">{line}</svg>{mean}</span>')
-  if table.intervals:
-    line = '<path class="whisker" d="M4 2h6M7 2v10M4 12h6"/>'
-    keys.append(f'<span class="named"><svg class="key" viewBox="0 0 14 14">{line}</svg>95% interval</span>')
   return elements.section(
     "languages",
     "By language",
     '<div class="sheet scroll" id="chart" tabindex="0" role="group" aria-label="Chart of scores"></div>',
-    f'<span class="legend">{"".join(keys)}</span>',
+    '<span class="legend"></span>',
     elements.metric_choice("chart-metric", table.metrics, table.primary)
     + elements.choice("chart-sort", "Sort by", [("code", "Code"), ("score", "Score"), ("group", "Group")]),
   )
@@ -71,7 +68,7 @@ def data(
       }
       for code, row in table.rows.items()
     ],
-    "means": [f"Mean, {tables.mean_label(name)}" for name in table.means],
+    "means": [tables.mean_label(name) for name in table.means],
     "systems": [
       {
         "name": name,

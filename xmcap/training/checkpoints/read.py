@@ -13,6 +13,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.models import stacking
 from xmcap.tensors import orbax as orbax_tensors
 from xmcap.training.checkpoints import checksums, evaluation_notes, retention
 from xmcap.training.checkpoints import settings as settings_lib
@@ -129,7 +130,9 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
     orbax_tensors.check_claim_of(path / PARAMS, shapes)
     as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
-    return ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
+    params = ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
+  # Checkpoints of before 2026-11 may hold the layers of a stack one by one.
+  return stacking.stack(params)
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
@@ -218,6 +221,11 @@ def check_same(
   for path, leaf in wanted.items():
     shape = tuple(leaf.shape)
     if path not in given:
+      if any(single in given for single in stacking.one_by_one(path, 1, lambda n: n)):
+        raise XmcapError(
+          f"{where}: an older version of xmcap wrote it, with the layers one by one. Its parameters can be used: give "
+          "it as PRETRAINED to a run in another folder"
+        )
       raise XmcapError(
         f"{where}: no {path}, which this model has {shape}: it was made with another configuration"
       )

@@ -6,6 +6,7 @@ lines of all languages) and `translation_tokenized`; other members are not read.
 
 import dataclasses
 import io
+import re
 import unicodedata
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -23,11 +24,11 @@ HUMAN, MT = 0, 1  # as in records.SOURCES
 _MAX_NUMBER = 255
 
 _CONTROLS = regex.compile(r"\p{Cc}")
-_SPACES = regex.compile(r"[\t\n\v\f\r\x85]")
+_SPACES = re.compile(r"[\t\n\v\f\r\x85]")
 _SHORT = MAX_CAPTION_BYTES // 4  # so many characters are never too many bytes
 _BOM = b"\xef\xbb\xbf"
-_COCO_ID = regex.compile(r"([0-9]{1,15})_([0-9]{1,3})")
-_REC_NUM = regex.compile(r"[0-9]{1,18}")
+_COCO_ID = re.compile(r"([0-9]{1,15})_([0-9]{1,3})")
+_REC_NUM = re.compile(r"[0-9]{1,18}")
 
 
 class _CocoLine(msgspec.Struct, gc=False):
@@ -109,6 +110,7 @@ class Parser:
     decoder = msgspec.json.Decoder(self.ids.line_type)
     rows: list[CaptionRow] = []
     english: dict[tuple[int, int], CaptionRow | None] = {}
+    places: dict[int | str, tuple[int, int] | None] = {}
     count = 0
     for count, line in enumerate(io.BytesIO(text), 1):
       number = first + count - 1
@@ -125,7 +127,9 @@ class Parser:
       except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         problems.add(_kind(line, error), self._where(number), str(error))
         continue
-      found = self.ids.find(row.id)
+      if row.id not in places:
+        places[row.id] = self.ids.find(row.id)
+      found = places[row.id]
       language = _TARGETS.get(row.trg_lang)
       if language is None:
         problems.add("unknown_language", self._where(number), repr(row.trg_lang)[:40])

@@ -1,13 +1,12 @@
-"""The top and the end of the report: what was scored, what one must know about it, the means, how to read it."""
+"""The top and the end of the report: what was scored, what one must know about it, and how to read it."""
 
 import contextlib
-import math
 
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tables
 from xmcap.scoring.report import elements
-from xmcap.scoring.report.elements import escape, tag
+from xmcap.scoring.report.elements import escape
 from xmcap.scoring.report.scores import Others
 from xmcap.scoring.signature import Signature, shortened
 
@@ -54,24 +53,6 @@ def notices(table: tables.Table, others: Others, name: str = "") -> str:
   return elements.notices(notes)
 
 
-def tiles(table: tables.Table, others: Others, baseline: str | None = None) -> str:
-  """Returns a tile a metric: the mean over most languages and its interval.
-
-  The first is that of the primary metric, with the other means and the other systems, each with its difference:
-  of the first to it, or, where the first is a `baseline` of this name, of it to the first.
-  """
-  rest = [_tile(metric, table) for metric in table.metrics if metric != table.primary]
-  parts = [_primary_tile(table, others, baseline), *rest]
-  return tag("section", "".join(parts), class_="tiles", aria_label="Mean scores") + "\n"
-
-
-def interval(metric: str, ends: tables.Interval | None) -> str:
-  """Returns an interval as people read it; "" if there is none."""
-  if ends is None or any(map(math.isnan, ends)):
-    return ""
-  return " \u2013 ".join(map(metrics_lib.METRICS[metric].format, ends))
-
-
 def reading(table: tables.Table, others: Others) -> str:
   """Returns the section that explains the metrics and gives the signatures."""
   families = dict.fromkeys("bleu" if metric.startswith("bleu_") else metric for metric in table.metrics)
@@ -95,47 +76,6 @@ def reading(table: tables.Table, others: Others) -> str:
 <h3 id="reproduce">How to reproduce</h3>
 <p>The signature holds all that is needed to get the same numbers again from the same files:</p>
 {_signature(table.signature)}{further}""",
-  )
-
-
-def _tile(metric: str, table: tables.Table) -> str:
-  held = metrics_lib.METRICS[metric]
-  name, mean = list(table.means.items())[-1]
-  ends = interval(metric, table.intervals.get(name, {}).get(metric))
-  return tag(
-    "div",
-    tag("p", held.heading, class_="tile-name")
-    + tag("p", held.format(mean[metric]), class_="tile-score")
-    + (tag("p", ends, class_="tile-interval soft") if ends else ""),
-    class_="tile",
-  )
-
-
-def _primary_tile(table: tables.Table, others: Others, baseline: str | None) -> str:
-  metric = table.primary
-  held = metrics_lib.METRICS[metric]
-  name, mean = list(table.means.items())[-1]
-  ends = interval(metric, table.intervals.get(name, {}).get(metric))
-  items = [
-    (tables.mean_label(other), held.format(scores[metric]))
-    for other, scores in table.means.items()
-    if other != name
-  ]
-  sign = 1.0 if baseline is None else -1.0
-  for number, (label, other) in enumerate(others):
-    if metric in other.metrics and name in other.means:
-      score = other.means[name][metric]
-      difference = tag("span", elements.signed(metric, sign * (mean[metric] - score)), class_="difference")
-      items.append((elements.named(label, number), f"{held.format(score)} {difference}"))
-  heading = held.heading if baseline is None else f"{held.heading}, {elements.named(baseline, None)}"
-  return tag(
-    "div",
-    tag("p", heading, class_="tile-name")
-    + tag("p", held.format(mean[metric]), class_="tile-score")
-    + (tag("p", f'{ends} <span class="soft">95% interval</span>', class_="tile-interval") if ends else "")
-    + tag("p", f"mean, {tables.mean_label(name)}", class_="note")
-    + tag("dl", "".join(f"<div><dt>{label}</dt><dd>{text}</dd></div>" for label, text in items)),
-    class_="tile primary",
   )
 
 

@@ -1,0 +1,55 @@
+"""setup.py, the locks and docs/dependencies.md name the same packages."""
+
+import pathlib
+import re
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = pathlib.Path(__file__).parents[1]
+NOT_LOCKED = {"t5x"}  # comes from its repository
+
+
+def asked_for() -> list[Requirement]:
+  """All requirements of setup.py, those of extras too."""
+  text = (ROOT / "setup.py").read_text(encoding="utf-8")
+  strings = re.findall(
+    r'^ +"([\w.-]+(?:\[\w+\])? ?(?:[<>=@].*)?)",$', text[text.index("install_requires") :], re.MULTILINE
+  )
+  strings += re.findall(r'"([\w.-]+(?:\[\w+\])?[<>=][^"]*)"', text[text.index("extras_require") :])
+  return [Requirement(string) for string in strings]
+
+
+def locked(name: str) -> dict[str, Version]:
+  """Package -> version of a lock."""
+  lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+  return {
+    canonicalize_name(pin): Version(version)
+    for pin, version in (line.split(";")[0].split("==") for line in lines)
+  }
+
+
+def test_all_that_is_asked_for_is_locked_in_its_bounds():
+  pins, beam = locked("requirements.lock"), locked("requirements-beam.lock")
+  found = asked_for()
+  assert len(found) > 40
+  for requirement in found:
+    name = canonicalize_name(requirement.name)
+    if name in NOT_LOCKED:
+      continue
+    versions = [pin[name] for pin in (pins, beam) if name in pin]
+    assert any(requirement.specifier.contains(version, prereleases=True) for version in versions), requirement
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-beam.lock"])
+def test_a_lock_names_no_address(name):
+  text = (ROOT / name).read_text(encoding="utf-8")
+  assert not re.search(r"://|--|@|/", text)
+
+
+def test_every_dependency_has_its_reason():
+  page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8").lower()
+  for requirement in asked_for():
+    assert requirement.name.lower() in page, requirement.name

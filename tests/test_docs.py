@@ -1,0 +1,52 @@
+"""What the pages name is there: files, gin files, links; and the README is short."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def text_of(page: pathlib.Path) -> str:
+  return page.read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short():
+  assert len(text_of(ROOT / "README.md").splitlines()) <= 130
+
+
+@each_page
+def test_links_lead_to_files(page):
+  for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(page)):
+    assert (page.parent / target).exists(), target
+
+
+@each_page
+def test_gin_files_that_are_named_are_there(page):
+  for name in re.findall(r"(?<![\w/-])((?:models|data|runs|t5x)/\w+\.gin)", text_of(page)):
+    assert (ROOT / "gin" / name).is_file(), name
+
+
+@each_page
+def test_modules_that_are_named_are_there(page):
+  for name in re.findall(r"(?<![\w/.])((?:xmcap|tests|benchmarks)/[\w/]+\.(?:py|md|json))", text_of(page)):
+    assert (ROOT / name).is_file(), name
+
+
+def test_the_files_of_a_step_are_there():
+  named = re.findall(
+    r"^\| `((?:training|models)/\w+\.py)`", text_of(ROOT / "docs/architecture.md"), re.MULTILINE
+  )
+  assert len(named) == 10
+  for name in named:
+    assert (ROOT / "xmcap" / name).is_file(), name
+
+
+def test_architecture_draws_every_room():
+  page = text_of(ROOT / "docs/architecture.md")
+  rooms = {path.name for path in (ROOT / "xmcap").iterdir() if (path / "__init__.py").is_file()}
+  drawn = set(re.findall(r'"(\w+)<br/>', page))
+  assert rooms <= drawn, rooms - drawn
