@@ -11,8 +11,8 @@ _MAX_BUTTONS = 4  # more options than these go into a list that unfolds
 
 
 def escape(text: str) -> str:
-  """Returns text as HTML, also inside quotes."""
-  return html.escape(text)
+  """Returns text as HTML, also inside quotes; characters that a page may not hold become U+FFFD."""
+  return html.escape("".join(char if char >= " " or char in "\t\n" else "\ufffd" for char in text))
 
 
 def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) -> str:
