@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -105,16 +106,19 @@ def _read(path: str | os.PathLike, language: str | None, says: str, predictions:
 def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
   """Yields (line, image key, language, caption)."""
   for number, row in source.rows():
-    where = f"{source.name}, line {number}"
-    if language is not None:
-      row.setdefault("language", language)
-    key = layouts.text(row, "image/key", where, _HINT)
-    code = layouts.text(row, "language", where, _HINT)
-    caption = layouts.text(row, "caption", where, _HINT)
-    files.check_language(code, where)
-    if language not in (None, code):
-      raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
+    key, code, caption = row.get("image/key"), row.get("language", language), row.get("caption")
+    are_texts = isinstance(key, str) and isinstance(code, str) and isinstance(caption, str)
+    if not are_texts or code not in languages_lib.LANGUAGES or language not in (None, code):
+      _refuse({"language": language, **row}, f"{source.name}, line {number}", f"{says} {language}")
     yield number, key, code, caption
+
+
+def _refuse(row: dict[str, Any], where: str, says: str) -> NoReturn:
+  """Raises a UsageError about a line that is no prediction in the language it should be in."""
+  for member in ("image/key", "language", "caption"):
+    layouts.text(row, member, where, _HINT)
+  files.check_language(row["language"], where)
+  raise UsageError(f"{where}: language is {row['language']}, but {says}; change one")
 
 
 def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, str, str]]:
