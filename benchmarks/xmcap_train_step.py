@@ -5,10 +5,12 @@ import importlib.metadata
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import turns
 from flax import linen as nn
 from flax import traverse_util
 
+from xmcap.models import stacking
 from xmcap.models.captioner import shift_right
 from xmcap.models.t5 import PAD_ID, Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViTConfig
@@ -38,14 +40,16 @@ class Text(nn.Module):
   def logits(self, hidden):
     return self.decoder.logits(hidden)
 
-  def logits_and_target(self, hidden, targets):
-    return self.decoder.logits_and_target(hidden, targets)
-
-  def unrolled(self):
-    return self
-
   def __call__(self, *inputs):
     return self.logits(self.hidden(*inputs))
+
+
+def _weights(path, shape):
+  """The same numbers as for the others, who have layers one by one."""
+  layers = stacking.one_by_one(path, shape[0], lambda n: n)
+  return (
+    np.stack([turns.weights(name, shape[1:]) for name in layers]) if layers else turns.weights(path, shape)
+  )
 
 
 def main():
@@ -77,7 +81,7 @@ def main():
   }
   shapes = jax.eval_shape(objective.init, jax.random.key(0), batch)["params"]
   flat = traverse_util.flatten_dict(shapes, sep="/")
-  params = {path: jnp.asarray(turns.weights(path, leaf.shape)) for path, leaf in flat.items()}
+  params = {path: jnp.asarray(_weights(path, leaf.shape)) for path, leaf in flat.items()}
   optimizer = Optimizer()
   state = step_lib.create_state(traverse_util.unflatten_dict(params, sep="/"), optimizer)
   del params
