@@ -155,7 +155,7 @@ def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
   "part, field, value, says",
   [
     ("vit", "width", 32, "has shape"),
-    ("vit", "depth", 2, "no vit/layers_1/"),
+    ("vit", "depth", 2, "has shape (1, "),
     ("t5", "mlp_dim", 24, "has shape"),
     ("t5", "vocab_size", 2**24, "leave many of 16,777,216 rows unused"),
     ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), and this model's has (16, 16)"),

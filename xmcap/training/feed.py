@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from xmcap.data.probe import reading_rate
 from xmcap.training import sharding
-from xmcap.training.hosts import stall
+from xmcap.training.hosts import stall, watch
 
 
 class Feed:
@@ -59,6 +59,7 @@ class Feed:
     began = time.monotonic()
     batch: Mapping[str, np.ndarray] = self._patience.call(lambda: next(self._batches), f"step {step}")
     self.seconds_waited = time.monotonic() - began
+    watch.progress("step", f"step {step}")  # a device may hang while the batch is placed
     return sharding.put_batch(batch, self.mesh, self.stream.pictures, self.rows)
 
   def close(self) -> None:

@@ -2,7 +2,7 @@
 
 jax recognises TPU VMs, GKE and SLURM. What is used of jax beyond its public API is only here: `jax.distributed` finds
 the cluster and joins it in one call, but the roll call comes between the two; and its coordination service holds keys,
-values and barriers that work while a device hangs. The tests say what a release of jax must have.
+values and barriers that work while a device hangs. setup.py bounds the jax that this was tried with.
 """
 
 import dataclasses
