@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import random
 import resource
 import shutil
@@ -295,7 +296,8 @@ def test_random_changes_of_a_folder_of_transformers(theirs):
     try:
       source = hf.open_folder(folder)
       held = (folder / "model.safetensors").stat().st_size
-      assert all(tensor.nbytes < held for tensor in source.tensors.values())
+      sizes = [math.prod(tensor.shape) * tensor.dtype.itemsize for tensor in source.tensors.values()]
+      assert max(sizes) < held
       outcomes["read"] += 1
     except XmcapError as error:
       assert "\n" not in str(error) and str(error).isprintable() and len(str(error)) < 700, str(error)
@@ -315,7 +317,7 @@ def test_random_changes_of_archives(tmp_path):
   (tmp_path / "t5x").mkdir()
   for kind, path, read in (
     ("npz", tmp_path / "bad.npz", big_vision.read_npz),
-    ("msgpack", tmp_path / "t5x/checkpoint", lambda path: t5x.read_legacy(path.parent)),
+    ("msgpack", tmp_path / "t5x/checkpoint", lambda path: t5x.read(path.parent)),
   ):
     for _ in range(300):
       data = bytearray(files[kind])
