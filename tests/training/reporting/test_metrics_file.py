@@ -1,5 +1,6 @@
 import json
 import math
+import threading
 
 import pytest
 from etils import epath
@@ -114,9 +115,24 @@ def test_an_object_is_written_once_in_so_many_seconds(stored, said, monkeypatch)
   for step in range(10):
     now[0] += 25
     file.scalars(step, {"a": 0})
+    if file._writing:
+      file._writing.join()
   assert store.writes == 3 and store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 9
   file.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 10
+
+
+def test_a_store_that_does_not_answer_holds_up_no_step(stored, said, monkeypatch):
+  store, answers = stored({}), threading.Event()
+  write_bytes = metrics_file.MetricsFile._rewrite
+  monkeypatch.setattr(MetricsFile, "_rewrite", lambda *given: (answers.wait(60), write_bytes(*given)))
+  file = MetricsFile("gs://b/run", said.append, every=0)
+  for step in range(5):
+    file.scalars(step, {"a": 0})
+  assert store.writes == 0
+  answers.set()
+  file.close()
+  assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5
 
 
 def test_an_object_that_could_not_be_written_is_written_later(stored, said):

@@ -7,6 +7,7 @@ facts: `started`, `finished`, `stopped`, `failed`. A run that resumes appends; t
 import json
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,8 +35,8 @@ class MetricsFile:
   """The writer of the file.
 
   On a disk each line is appended at once. An object store cannot append, so there the whole object is written again
-  every `every` seconds, and a kill loses at most that much. If writing fails, `say` is told once, the run goes on, and
-  the lines wait for the next time.
+  every `every` seconds, on a thread of its own since a store may be slow, and a kill loses at most that much. If writing
+  fails, `say` is told once, the run goes on, and the lines wait for the next time.
   """
 
   name = FILE
@@ -49,12 +50,17 @@ class MetricsFile:
     self._object: bytes | None = None  # what the object store holds, once it is known
     self._failed = False
     self._last = time.monotonic()
+    self._writing: threading.Thread | None = None
 
   def scalars(self, step: int, values: Mapping[str, Any]) -> None:
     """Adds a line of numbers."""
     self._lines.append(line(step, time.time(), values))
-    if not self._is_remote or time.monotonic() - self._last >= self._every:
+    if not self._is_remote:
       self._flush()
+    elif time.monotonic() - self._last >= self._every and not (self._writing and self._writing.is_alive()):
+      self._last = time.monotonic()
+      self._writing = threading.Thread(target=self._flush, daemon=True)
+      self._writing.start()
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
     """Adds a line that the run started or ended."""
@@ -62,11 +68,13 @@ class MetricsFile:
 
   def close(self) -> None:
     """Writes what is left."""
+    if self._writing:
+      self._writing.join()
     self._flush()
 
   def _flush(self) -> None:
-    self._last = time.monotonic()
-    data = "".join(self._lines).encode()
+    count = len(self._lines)  # more may come while these are written
+    data = "".join(self._lines[:count]).encode()
     if not data:
       return
     try:
@@ -80,7 +88,7 @@ class MetricsFile:
         self._say(f"{self._path}: cannot be written ({reason}); the run goes on and tries again")
       self._failed = True
       return
-    self._lines.clear()
+    del self._lines[:count]
     self._failed = False
 
   def _rewrite(self, data: bytes) -> None:
