@@ -1,9 +1,8 @@
 """What each tuned form of models/kernels.py buys: a step with it, and with `Kernels.plain = True`.
 
 usage: python benchmarks/kernels.py [--models bb lg] [--captions_per_image 1 8] [--unrolled] [--steps 60]
-BB and Lg are compiled for 64 v4 chips (minutes each; no TPU is needed). Their gin files leave the one kernel off; here it
-may make logits for 60% of the positions. The quickstart's captioner, whose gin file asks for it, takes real steps on
-this machine.
+BB and Lg are compiled for 64 v4 chips (minutes each; no TPU is needed). Their gin files leave the one kernel off; here
+it may make logits for 60% of the positions. The quickstart's captioner, whose gin file asks for it, takes real steps.
 """
 
 import argparse

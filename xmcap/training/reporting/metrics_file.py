@@ -35,8 +35,8 @@ class MetricsFile:
   """The writer of the file.
 
   On a disk each line is appended at once. An object store cannot append, so there the whole object is written again
-  every `every` seconds, on a thread of its own since a store may be slow, and a kill loses at most that much. If writing
-  fails, `say` is told once, the run goes on, and the lines wait for the next time.
+  every `every` seconds, on a thread since a store may be slow, and a kill loses at most that much. If writing fails,
+  `say` is told once, the run goes on, and the lines wait for the next time.
   """
 
   name = FILE
