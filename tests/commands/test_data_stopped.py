@@ -12,8 +12,36 @@ import pytest
 from tests import small_corpus
 from tests.data import releases
 from xmcap import cli
+from xmcap.data.corpora import plans
 
 pytestmark = pytest.mark.slow
+
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def small_shards():
+  """A small release makes more than one shard and piece of captions, so that workers begin."""
+  init = plans.Options.__init__
+  plans.Options.__init__ = lambda self, **given: init(
+    self, **{"shard_pictures": 8, "chunk_bytes": 2_000, **given}
+  )
+  return init
+
+
+_COMMAND = """
+from tests.commands import test_data_stopped
+from xmcap.cli import console
+test_data_stopped.small_shards()
+console()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _small_shards():
+  init = small_shards()
+  yield
+  plans.Options.__init__ = init
 
 
 def children(process):
@@ -35,7 +63,7 @@ def stopped(arguments, number, after, log):
   """Runs a command with worker processes, and sends a signal to all of its group when they have begun."""
   with open(log, "wb") as said:
     process = subprocess.Popen(
-      [sys.executable, "-m", "xmcap.cli", *arguments], stdout=said, stderr=said, start_new_session=True
+      [sys.executable, "-c", _COMMAND, *arguments], stdout=said, stderr=said, cwd=ROOT, start_new_session=True
     )
     workers = []
     while process.poll() is None and len(workers) < 2:
