@@ -20,7 +20,7 @@ from xmcap.storage import outputs
 
 _HOLDER = """
 import os, sys, time
-from xmcap import outputs
+from xmcap.storage import outputs
 with outputs.held(sys.argv[1], "xmcap score", folder=sys.argv[2] == "folder"):
   if len(sys.argv) > 3 and os.fork() == 0:
     os.write(1, b"%d\\n" % os.getpid())

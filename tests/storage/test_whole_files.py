@@ -145,7 +145,7 @@ def test_a_reader_waits_for_nobody_but_says_who_writes(folders):
   journal = folder / whole_files.FOLDER_JOURNAL
   journal.write_text('{"renamed": {}, "removed": []}')
   command = [
-    sys.executable, "-c", "import sys, time; from xmcap import outputs\n"
+    sys.executable, "-c", "import sys, time; from xmcap.storage import outputs\n"
     "with outputs.held(sys.argv[1], 'xmcap score'):\n"
     "  open(sys.argv[2], 'w').write('{}'); print('held', flush=True); time.sleep(60)", str(folder), str(journal),
   ]  # fmt: skip
