@@ -18,9 +18,13 @@ def test_an_evaluation_is_planned(tmp_path, capsys):
   assert cli.main(["plan", *(f"--gin_file={name}" for name in _GIN), *options, f"--json={file}"]) == 0
   gin.clear_config()
   plan, text = json.loads(file.read_text()), capsys.readouterr().out
-  assert (plan["pictures"], plan["languages"]) == (8, 36) and plan["working"] > 0
-  cycles = plan["start_cycles"] + plan["max_length"] * plan["token_cycles"]
-  assert plan["captions_per_second"] == pytest.approx(8 * 36 / (cycles / 1.05e9))
+  assert (plan["pictures"], plan["languages"]) == (8, 36) and plan["memory"]["working"] > 0
+  estimate = plan["estimate"]
+  seconds = estimate["encoding_seconds"] + plan["max_length"] * estimate["token_seconds"]
+  assert seconds == pytest.approx(
+    (estimate["encoding_cycles"] + plan["max_length"] * estimate["token_cycles"]) / 1.05e9
+  )
+  assert estimate["captions_per_second"] == pytest.approx(8 * 36 / seconds)
   assert "8 pictures x 36 languages" in text and "Times are estimates" in text
 
 

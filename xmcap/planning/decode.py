@@ -50,13 +50,16 @@ class DecodePlan:
   start_cycles: int
   token_cycles: int
 
+  def seconds(self, cycles: int) -> float | None:
+    """The time of so many cycles; None where the clock of the chip is not published."""
+    clock = self.topology.chip.clock
+    return cycles / clock if clock else None
+
   @property
   def captions_per_second(self) -> float | None:
-    """Of all hosts, if no caption ends early; None where the clock of the chip is not published."""
-    if self.topology.chip.clock is None:
-      return None
-    seconds = (self.start_cycles + self.max_length * self.token_cycles) / self.topology.chip.clock
-    return self.topology.hosts * self.pictures * self.languages / seconds
+    """Of all hosts, if no caption ends early; None as above."""
+    seconds = self.seconds(self.start_cycles + self.max_length * self.token_cycles)
+    return self.topology.hosts * self.pictures * self.languages / seconds if seconds else None
 
 
 def plan_decoding(topology: Topology) -> DecodePlan:
@@ -116,10 +119,11 @@ def plan_decoding(topology: Topology) -> DecodePlan:
 
 def text(plan: DecodePlan) -> str:
   """A plan as a table."""
-  clock, speed = plan.topology.chip.clock, plan.captions_per_second
+  speed = plan.captions_per_second
 
   def time(cycles: int) -> str:
-    return f"{cycles / 1e6:.2f} million cycles" + (f", {cycles / clock * 1e3:.2f} ms" if clock else "")
+    seconds = plan.seconds(cycles)
+    return f"{cycles / 1e6:.2f} million cycles" + (f", {seconds * 1e3:.2f} ms" if seconds else "")
 
   rows = [
     ("captions a batch, of each host", f"{plan.pictures} pictures x {plan.languages} languages"),
@@ -137,6 +141,19 @@ def text(plan: DecodePlan) -> str:
 
 
 def document(plan: DecodePlan) -> dict[str, Any]:
-  """A plan as JSON's types, in bytes and cycles."""
-  own = {"topology": plan.topology.name, "search": str(plan.search), "allowed": plan.topology.allowed}
-  return {**dataclasses.asdict(plan), **own, "captions_per_second": plan.captions_per_second}
+  """A plan as JSON's types, in bytes, cycles and seconds."""
+  return {
+    "topology": plan.topology.name,
+    "pictures": plan.pictures,
+    "languages": plan.languages,
+    "max_length": plan.max_length,
+    "search": str(plan.search),
+    "memory": {"arguments": plan.arguments, "working": plan.working, "allowed": plan.topology.allowed},
+    "estimate": {
+      "encoding_cycles": plan.start_cycles,
+      "token_cycles": plan.token_cycles,
+      "encoding_seconds": plan.seconds(plan.start_cycles),
+      "token_seconds": plan.seconds(plan.token_cycles),
+      "captions_per_second": plan.captions_per_second,
+    },
+  }
