@@ -90,7 +90,7 @@ def test_data_alone_crosses_nodes(partitioning, sizes, processes):
 def test_parameters_are_cut_over_data_within_a_node_only():
   rules = Partitioning().logical_rules()
   one = Partitioning(data=2, fsdp=4).mesh(gpus(1))
-  assert kernel_place(one, rules) == PartitionSpec(("fsdp", "data"), "model")
+  assert kernel_place(one, rules) == PartitionSpec("fsdp", ("model", "data"))
   assert kernel_place(one, rules) == kernel_place(AbstractMesh((2, 4, 1), MESH_AXES), rules)
   two = BB.mesh(gpus(2))
   assert kernel_place(two, rules) == PartitionSpec("fsdp", "model")

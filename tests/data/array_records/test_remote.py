@@ -81,7 +81,7 @@ def test_records_of_any_file_system_of_fsspec(local, monkeypatch, tmp_path):
 
 
 def test_many_records_are_under_way_at_a_time(store, remote):
-  store.latency = 0.05
+  store.latency = 0.3
   list(RecordSource("s3://bucket/tiny"))
   assert store.most_at_once > 20
 
