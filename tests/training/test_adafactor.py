@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import traverse_util
-from flax.core import unfreeze
 from flax.linen.partitioning import get_axis_names
 
+from xmcap.models import stacking
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import CaptionObjective
@@ -95,12 +95,18 @@ def test_moves_every_parameter_as_t5x_does(run):
   theirs = pytest.importorskip("t5x.adafactor", reason="t5x is not installed: pip install -e '.[t5x]'")
   variables, gradients, ours = run
   rule = theirs.Adafactor(RATE, decay_rate=0.8, step_offset=0, logical_factor_rules=t5x_rules(theirs))
-  rule.set_param_axes(unfreeze(get_axis_names(variables["params_axes"])))
-  params, state = variables["params"], rule.init_state(variables["params"])
+  # t5x would scale a stack of layers as one parameter, so it gets them one by one.
+  params, axes = stacking.unstack(variables["params"]), flat(get_axis_names(variables["params_axes"]))
+  single = {}
+  for name, names in axes.items():
+    depth = flat(variables["params"])[name].shape[0]
+    single |= stacking.one_by_one(name, depth, lambda n, names=names: type(names)(*names[1:])) or {name: names}
+  rule.set_param_axes(traverse_util.unflatten_dict(single, sep="/"))
+  state = rule.init_state(params)
   step = jax.jit(lambda params, state, grads: rule.apply_gradient(rule.hyper_params, params, state, grads))
   for grads in gradients:
-    params, state = step(params, state, traverse_util.unflatten_dict(grads, sep="/"))
-  assert_moved_alike(flat(variables["params"]), ours, flat(params), 3e-5)
+    params, state = step(params, state, stacking.unstack(traverse_util.unflatten_dict(grads, sep="/")))
+  assert_moved_alike(flat(variables["params"]), ours, flat(stacking.stack(params)), 3e-5)
 
 
 # ---- the paper ------------------------------------------------------------------------------------
@@ -133,10 +139,17 @@ def rms(x):
   return np.sqrt(np.mean(np.square(x)))
 
 
+def each_layer(name, param, gradients):
+  """The paper's update of a parameter; the layers of a stack are parameters of their own."""
+  if not stacking.is_stacked(name):
+    return paper(param, gradients)
+  return np.stack([paper(layer, [grads[n] for grads in gradients]) for n, layer in enumerate(param)])
+
+
 def test_moves_every_parameter_as_the_paper_says(run):
   variables, gradients, ours = run
   before = flat(variables["params"])
-  theirs = {name: paper(param, [grads[name] for grads in gradients]) for name, param in before.items()}
+  theirs = {name: each_layer(name, param, [grads[name] for grads in gradients]) for name, param in before.items()}
   assert_moved_alike(before, ours, theirs, 1e-4)
 
 
