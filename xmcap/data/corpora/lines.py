@@ -4,6 +4,7 @@ import bz2
 import gzip
 import os
 import pathlib
+import re
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -55,7 +56,7 @@ def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple
       if rest:
         yield rest, 1.0
   except (OSError, ValueError, EOFError, RuntimeError, zlib.error) as error:
-    said = one_line(error).replace("std::exception", "breaks off")
+    said = re.sub("std::exception|End of file reached!", "breaks off", one_line(error))
     raise XmcapError(f"{path}: damaged, or cannot be read ({said}): download it again") from None
 
 
