@@ -128,6 +128,7 @@ def test_slices_are_joined_by_data_alone():
     assert mesh["data"] % 2 == 0 and mesh["data"] * mesh["fsdp"] * mesh["model"] == 16
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_search_of_a_small_run(tmp_path, capsys):
   pytest.importorskip("libtpu")

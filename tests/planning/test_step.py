@@ -131,6 +131,7 @@ def test_slices_exchange_over_the_network(tmp_path, capsys):
   assert "network between slices" in capsys.readouterr().out
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_planned_step_runs_on_as_many_devices():
   path = os.pathsep.join([str(ROOT), *sys.path])

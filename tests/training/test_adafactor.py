@@ -100,7 +100,9 @@ def test_moves_every_parameter_as_t5x_does(run):
   single = {}
   for name, names in axes.items():
     depth = flat(variables["params"])[name].shape[0]
-    single |= stacking.one_by_one(name, depth, lambda n, names=names: type(names)(*names[1:])) or {name: names}
+    single |= stacking.one_by_one(name, depth, lambda n, names=names: type(names)(*names[1:])) or {
+      name: names
+    }
   rule.set_param_axes(traverse_util.unflatten_dict(single, sep="/"))
   state = rule.init_state(params)
   step = jax.jit(lambda params, state, grads: rule.apply_gradient(rule.hyper_params, params, state, grads))
@@ -149,7 +151,9 @@ def each_layer(name, param, gradients):
 def test_moves_every_parameter_as_the_paper_says(run):
   variables, gradients, ours = run
   before = flat(variables["params"])
-  theirs = {name: each_layer(name, param, [grads[name] for grads in gradients]) for name, param in before.items()}
+  theirs = {
+    name: each_layer(name, param, [grads[name] for grads in gradients]) for name, param in before.items()
+  }
   assert_moved_alike(before, ours, theirs, 1e-4)
 
 

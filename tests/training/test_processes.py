@@ -120,7 +120,7 @@ def measured(folder, start):
   return found
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_the_loss_of_one_process(runs, count):
   (found,), (one,) = (measured(runs(number), "train/loss").values() for number in (count, 1))
   assert len(found) == STEPS

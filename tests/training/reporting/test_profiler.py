@@ -84,6 +84,7 @@ def test_steps_that_are_no_range_are_one_line(steps):
     Profiler(steps=steps)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_all_processes_trace_the_same_steps(tmp_path):
   corpus = small_corpus.write(tmp_path / "corpus")
