@@ -12,7 +12,7 @@ from tests.fuzz import commands
 
 pytestmark = pytest.mark.slow
 
-_CASES = 60
+_CASES = 240
 
 
 def test_no_command_falls_over_damaged_inputs(tmp_path):
