@@ -68,7 +68,3 @@ def test_errors_keep_their_kind_and_words(function, said):
 def test_a_process_with_threads_of_jax_is_not_forked(monkeypatch):
   monkeypatch.setitem(sys.modules, "jax", sys)
   assert workers.share(_square, [2, 3], 2) == [(4, os.getpid()), (9, os.getpid())]
-
-
-def test_there_is_a_core():
-  assert workers.available() >= 1

@@ -87,7 +87,8 @@ def _add_pictures(command) -> None:
 
 def _score(arguments) -> None:
   from xmcap import languages, processes
-  from xmcap.scoring import metrics, options, output, workers
+  from xmcap.scoring import metrics, options, output
+  from xmcap.storage import files
 
   options.check_count("processes", arguments.processes, processes.MAX)
   outputs.keep_apart(
@@ -116,7 +117,7 @@ def _score(arguments) -> None:
       only_tables=arguments.only_tables,
       images_dir=arguments.images or None,
       pictures=arguments.pictures,
-      processes=arguments.processes or workers.available(),
+      processes=arguments.processes or files.available_cores(),
       title=arguments.title,
       metrics=metrics.parse(arguments.metrics),
       tokenizer=arguments.tokenizer,

@@ -1,7 +1,6 @@
 """Processes that share the work on many languages."""
 
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -52,11 +51,3 @@ def _call(item):
 def _can_fork() -> bool:
   threaded = any(name in sys.modules for name in ("jax", "tensorflow"))
   return not threaded and "fork" in multiprocessing.get_all_start_methods()
-
-
-def available() -> int:
-  """Returns the number of cores that this process may use."""
-  try:
-    return len(os.sched_getaffinity(0))
-  except AttributeError:
-    return os.cpu_count() or 1

@@ -1,0 +1,5 @@
+from xmcap.storage import files
+
+
+def test_there_is_a_core():
+  assert files.available_cores() >= 1
