@@ -11,9 +11,7 @@ from xmcap.launch.options import check_fields, option
 
 # The software for JAX on each kind of TPU (cloud.google.com/tpu/docs/runtimes).
 _RUNTIME_VERSIONS = {
-  "v2": "tpu-ubuntu2204-base",
-  "v3": "tpu-ubuntu2204-base",
-  "v4": "tpu-ubuntu2204-base",
+  **dict.fromkeys(("v2", "v3", "v4"), "tpu-ubuntu2204-base"),
   "v5p": "v2-alpha-tpuv5",
   "v5litepod": "v2-alpha-tpuv5-lite",
   "v6e": "v2-alpha-tpuv6e",
@@ -24,21 +22,21 @@ _RUNTIME_VERSIONS = {
 class TpuVm:
   """A TPU VM, or the queued resource that brings it; several slices always come as a queued resource."""
 
-  name: str = option("the name of the TPU VM; a run on one that is there goes on with it", rule="tpu name")
-  project: str = option("the Google Cloud project, never taken from gcloud's", rule="project")
-  zone: str = option("such as us-central2-b", rule="zone")
+  name: str = option("the name of the TPU VM; a run on one that is there goes on with it", rule="name")
+  project: str = option("the Google Cloud project, never taken from gcloud's")
+  zone: str = option("such as us-central2-b")
   accelerator_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
-  runtime_version: str = option("the TPU's software; default: JAX's for its kind", "", rule="runtime_version")
+  runtime_version: str = option("the TPU's software; default: JAX's for its kind", "")
   queued: bool = option("wait in the queue of the zone (queued resource)", False)
   spot: bool = option("cheaper, and taken away at any time", False)
   reserved: bool = option("from the project's reservation", False)
   num_slices: int = option("slices that train together", 1, least=1, metavar="N")
-  service_account: str = option("whom the workers act as", "", rule="service_account")
-  network: str = option("the workers' network", "", rule="network")
-  subnetwork: str = option("the workers' subnetwork", "", rule="network")
+  service_account: str = option("whom the workers act as", "")
+  network: str = option("the workers' network", "")
+  subnetwork: str = option("the workers' subnetwork", "")
   internal_ips: bool = option("no external addresses; ssh from inside", False)
   data_disk: str = option(
-    "attached to every worker, read-only, at /mnt/disks/DISK", "", rule="data_disk", metavar="DISK"
+    "attached to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
   )
 
   def __post_init__(self):
@@ -56,14 +54,11 @@ class TpuVm:
       raise UsageError("xmcap launch tpu-vm needs --accelerator_type, such as v4-128")
     kind = accelerator_type(self.accelerator_type)
     version = self.runtime_version or runtime_version(kind)
-    options = [f"--accelerator-type={kind}"]
-    if not self.queued:
-      options += [f"--version={version}"]
-    elif self.num_slices == 1:
-      options += [f"--runtime-version={version}", f"--node-id={self.name}"]
-    else:
-      nodes = [f"--node-count={self.num_slices}", f"--node-prefix={self.name}"]
-      options += [f"--runtime-version={version}", *nodes]
+    options = [f"--accelerator-type={kind}", f"--{'runtime-' if self.queued else ''}version={version}"]
+    if self.num_slices > 1:
+      options += [f"--node-count={self.num_slices}", f"--node-prefix={self.name}"]
+    elif self.queued:
+      options.append(f"--node-id={self.name}")
     for name in ("spot", "reserved", "internal_ips"):
       options += [f"--{name.replace('_', '-')}"] if getattr(self, name) else []
     for name in ("service_account", "network", "subnetwork"):
@@ -75,18 +70,22 @@ class TpuVm:
         source = f"projects/{self.project}/zones/{self.zone}/disks/{source}"
       # Read-only, a disk may be attached to any number of workers.
       options.append(f"--data-disk=source={source},mode=read-only")
-    return self._gcloud(self._resource(), "create", self.name, *options, "--quiet")
+    return self._gcloud(self._resource(), "create", [self.name], *options, "--quiet")
 
-  def describe(self, queued: bool | None = None) -> list[str]:
-    """Returns the command that prints the state of the queued resource, or of the TPU VM; None: as it was created."""
-    if self.queued if queued is None else queued:
-      return self._gcloud("queued-resources", "describe", self.name, "--format=value(state.state)")
-    return self._gcloud("tpu-vm", "describe", self.name, "--format=value(state)")
+  def describe(self) -> list[str]:
+    """Returns the command that prints the state of the queued resource, or of the TPU VM, as it was created."""
+    if not self.queued:
+      return self.describe_node()
+    return self._gcloud("queued-resources", "describe", [self.name], "--format=value(state.state)")
+
+  def describe_node(self) -> list[str]:
+    """Returns the command that prints the state of the TPU VM."""
+    return self._gcloud("tpu-vm", "describe", [self.name], "--format=value(state)")
 
   def delete(self) -> list[str]:
     """Returns the command that gives the slice back, with all that runs on it."""
     force = ["--force"] if self.queued else []
-    return self._gcloud(self._resource(), "delete", self.name, *force, "--quiet")
+    return self._gcloud(self._resource(), "delete", [self.name], *force, "--quiet")
 
   def copy(self, file: pathlib.Path) -> list[str]:
     """Returns the command that copies a file into the home folder of every worker."""
@@ -108,14 +107,11 @@ class TpuVm:
     nodes = [] if self.num_slices == 1 else [f"--node={'all' if worker == 'all' else '0'}"]
     route = ["--internal-ip"] if self.internal_ips else []
     kind = "tpu-vm" if self.num_slices == 1 else "queued-resources"
-    return self._gcloud(
-      kind, verb, *addressed, *nodes, f"--worker={worker}", *route, "--quiet", *options, named=len(addressed)
-    )
+    return self._gcloud(kind, verb, addressed, *nodes, f"--worker={worker}", *route, "--quiet", *options)
 
-  def _gcloud(self, kind: str, verb: str, *arguments: str, named: int = 1) -> list[str]:
-    """Returns a command of gcloud; project and zone follow the first `named` arguments."""
+  def _gcloud(self, kind: str, verb: str, addressed: Sequence[str], *options: str) -> list[str]:
     where = [f"--project={self.project}", f"--zone={self.zone}"]
-    return ["gcloud", "compute", "tpus", kind, verb, *arguments[:named], *where, *arguments[named:]]
+    return ["gcloud", "compute", "tpus", kind, verb, *addressed, *where, *options]
 
   def _resource(self) -> str:
     return "queued-resources" if self.queued else "tpu-vm"

@@ -39,23 +39,18 @@ def commands(command: Sequence[str], processes: int, port: int) -> list[list[str
 
 def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
   """Returns `given` with the variables that give a process `devices` simulated CPU devices; 0: those that it finds."""
-  variables = {**given, "PYTHONUNBUFFERED": "1"}
-  if devices:
-    variables["XLA_FLAGS"] = f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()
-    variables |= _simulation(devices)
-  return variables
+  flags = {"XLA_FLAGS": f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()} if devices else {}
+  return {**given, **flags, **_simulation(devices)}
 
 
 def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
   """Returns the commands as bash would take them: in the background, then waited for."""
   check_number("processes", processes, most=_MOST_PROCESSES)
   check_number("devices", devices, 0)
-  added = [quoting.words([f"{name}={value}"]) for name, value in env.items()]
-  if devices:
-    # The flag is appended to what bash finds, so this word is double-quoted by hand.
-    added += [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"']
-    added += [f"{name}={value}" for name, value in _simulation(devices).items()]
-  start = " ".join(["env", *added, "PYTHONUNBUFFERED=1"])
+  # The flag is appended to what bash finds, so this word is double-quoted by hand.
+  flags = [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"'] if devices else []
+  added = {**env, **_simulation(devices)}
+  start = " ".join(["env", *flags, quoting.words([f"{name}={value}" for name, value in added.items()])])
   lines = ["# the port is any free one, each time"] if processes > 1 else []
   lines += [f"{start} {quoting.words(argv)} &" for argv in commands(command, processes, 12355)]
   return "\n".join([*lines, "wait"])
@@ -69,7 +64,7 @@ def run(
   grace: float = 60.0,
   env: Mapping[str, str] | None = None,
 ) -> int:
-  """Runs a command as several processes until it is finished; returns its exit code.
+  """Runs a command as several processes until it is finished.
 
   SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; then nothing is started again. A second one kills. On Linux
   the processes die with this one even if it is killed.
@@ -99,9 +94,7 @@ def run(
       if code == 0 or num_signals() or not is_restartable(code):
         break
       if attempt < restart:
-        runner.say(
-          f"{group.first_ended}ended with {exit_code_words(code)}: starting again ({attempt + 1} of {restart})"
-        )
+        runner.say(f"ended with {exit_code_words(code)}: starting again ({attempt + 1} of {restart})")
   return 128 - code if code < 0 else code
 
 
@@ -128,7 +121,6 @@ class _Processes:
   """The processes of one attempt, each in a session of its own, so that its own children can be ended with it."""
 
   def __init__(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]):
-    self.first_ended = ""  # "process N " of the one whose code is returned, if it was the first to end
     self._processes: list[subprocess.Popen] = []
     self._readers: list[threading.Thread] = []
     try:
@@ -144,26 +136,19 @@ class _Processes:
 
   def wait(self, num_signals: Callable[[], int], grace: float) -> int:
     """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N)."""
-    while self._count_running() and not num_signals():
-      if any(process.returncode for process in self._processes):
-        break
+    while None in self._codes() and not any(self._codes()) and not num_signals():
       time.sleep(_POLL_SECONDS)
-    first = [index for index, process in enumerate(self._processes) if process.returncode]
+    first = self._codes()
     if not num_signals():
       self._wait_until(_SETTLE_SECONDS, num_signals)
-    unasked = [process.returncode for process in self._processes if process.returncode is not None]
+    unasked = self._codes()
     self._send(signal.SIGTERM)
     enough = max(num_signals(), 1)
     self._wait_until(grace, lambda: num_signals() > enough)
     self.kill()
-    codes = [process.returncode for process in self._processes]
     # A failure counts before the codes of those that only lost it, and the first to end before the others.
-    failures = [code for code in unasked if not is_restartable(code)]
-    in_order = [*failures, *(codes[index] for index in first), *unasked, *codes]
-    found = next((code for code in in_order if code), 0)
-    named = [index for index in first if codes[index] == found]
-    self.first_ended = f"process {named[0]} " if named and len(codes) > 1 else ""
-    return found
+    failures = [code for code in unasked if code is not None and not is_restartable(code)]
+    return next((code for code in [*failures, *first, *unasked, *self._codes()] if code), 0)
 
   def kill(self) -> None:
     """Ends what is left, the processes' own children too, and waits for the last lines."""
@@ -173,8 +158,9 @@ class _Processes:
     for reader in self._readers:
       reader.join(timeout=5.0)
 
-  def _count_running(self) -> int:
-    return [process.poll() for process in self._processes].count(None)
+  def _codes(self) -> list[int | None]:
+    """Returns the exit code of each; None while it runs."""
+    return [process.poll() for process in self._processes]
 
   def _send(self, number: int, ended_too: bool = False) -> None:
     for process in self._processes:
@@ -185,7 +171,7 @@ class _Processes:
   def _wait_until(self, seconds: float, hurried: Callable[[], int]) -> None:
     """Waits until all have ended, at most so many seconds, and no longer once the user is in a hurry."""
     end = time.monotonic() + seconds
-    while self._count_running() and time.monotonic() < end and not hurried():
+    while None in self._codes() and time.monotonic() < end and not hurried():
       time.sleep(_POLL_SECONDS)
 
 
@@ -231,12 +217,13 @@ def _copy_lines(pipe, index: int) -> None:
 
 
 def _simulation(devices: int) -> dict[str, str]:
-  """Returns the variables that simulated devices need besides their flag.
+  """Returns the variables of a process besides XLA_FLAGS.
 
   XLA's CPU threads wait in an exchange for those of the other devices. It takes as many threads as devices; with two
   exchanges at a time, all may wait for one that has no thread left to run. NPROC asks for more.
   """
-  return {"JAX_PLATFORMS": "cpu", "NPROC": str(8 * devices)}
+  simulated = {"JAX_PLATFORMS": "cpu", "NPROC": str(8 * devices)} if devices else {}
+  return {**simulated, "PYTHONUNBUFFERED": "1"}
 
 
 def _device_flag(devices: int) -> str:

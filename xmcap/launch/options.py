@@ -7,52 +7,26 @@ from typing import Any
 
 from xmcap.errors import UsageError
 
-_LABEL = r"[a-z]([-a-z0-9]*[a-z0-9])?"
-_ZONE = r"[a-z]+(-[a-z]+)+[0-9]+-[a-z0-9]+"
 _LARGEST = 10**6
 
-# Rule -> (pattern of the whole value, longest, what the value must be).
+# Rule -> (pattern of the whole value, what the value must be). What a project or an image may be called, its provider
+# knows; here a value must be one plain word that no shell, script or option list reads in another way.
 _RULES = {
-  "project": (
-    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9-]+)+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]",
-    128,
-    "a project ID: 6 to 30 of a-z, 0-9 and -, beginning with a letter",
+  "name": (
+    r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
+    "at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -",
   ),
-  "zone": (_ZONE, 63, "a zone such as us-central2-b"),
-  "tpu name": (_LABEL, 63, "at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"),
-  "xpk name": (_LABEL, 40, "at most 40 of a-z, 0-9 and -, beginning with a letter and not ending with -"),
-  "job name": (r"[A-Za-z0-9][A-Za-z0-9._-]*", 64, "at most 64 of letters, digits, ., _ and -"),
-  "slice": (r"v[0-9]+[a-z]*-[0-9]+", 30, "a TPU slice such as v4-128, v5p-256 or v6e-64"),
-  "device_type": (r"[a-z0-9]+(-[a-z0-9]+)+", 63, "a device type of XPK, such as h100-80gb-8"),
-  "runtime_version": (r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", 63, "a TPU software version"),
-  "network": (r"[a-z0-9][a-zA-Z0-9/._:-]*", 200, "the name or path of a network or subnetwork"),
-  "data_disk": (
-    rf"(projects/[a-z0-9.:-]+/zones/{_ZONE}/disks/)?{_LABEL}",
-    200,
+  "word": (r"[A-Za-z0-9/%][A-Za-z0-9._/:@%+=&|*,-]*", "a word of letters, digits and ._/:@%+=&|*,-"),
+  "slice": (r"v[0-9]+[a-z]*-[0-9]+", "a TPU slice such as v4-128, v5p-256 or v6e-64"),
+  "disk": (
+    r"(projects/[a-z0-9.:-]+/zones/[a-z0-9-]+/disks/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
     "the name of a disk in the zone, or projects/PROJECT/zones/ZONE/disks/NAME",
-  ),
-  "service_account": (r"[a-z0-9][a-z0-9._-]*@[a-z0-9][a-z0-9.-]*", 200, "the address of a service account"),
-  "image": (
-    r"[A-Za-z0-9][A-Za-z0-9._/:@-]*",
-    400,
-    "an image such as gcr.io/PROJECT/xmcap:latest or python:3.12",
   ),
   "files": (
     r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^\x00-\x1f\x7f*?\[\]#]*)?",
-    1000,
     "a folder of a bucket, such as gs://my-bucket/inputs, without * ? [ ] #",
   ),
-  "python": (r"3\.[0-9]+(\.[0-9]+)?", 10, "a version such as 3.12"),
-  "slurm names": (r"[A-Za-z0-9._&|*,-]+", 200, "names of letters, digits and ._&|*,-"),
-  "time": (
-    r"[0-9]+(-[0-9]+)?(:[0-9]{1,2}){0,2}",
-    20,
-    "minutes, HOURS:MINUTES:SECONDS or DAYS-HOURS:MINUTES:SECONDS",
-  ),
-  "mem": (r"[0-9]+[KMGT]?", 20, "a number with K, M, G or T"),
-  "chdir": (r"/[A-Za-z0-9._/+=-]*", 1000, "an absolute path of letters, digits and ._/+=-"),
-  "log": (r"[A-Za-z0-9._/%+=-]+", 1000, "a path of letters, digits and ._/%+=-"),
-  "env": (r"(?s)[A-Za-z_][A-Za-z0-9_]*=.*", 100_000, "NAME=VALUE"),
+  "env": (r"(?s)[A-Za-z_][A-Za-z0-9_]*=.*", "NAME=VALUE"),
 }
 
 
@@ -60,47 +34,33 @@ def option(
   help: str,
   default: Any = dataclasses.MISSING,
   *,
-  rule: str = "",
+  rule: str = "word",
   least: int = 0,
   metavar: str | None = None,
   choices: Sequence[str] | None = None,
 ) -> Any:
-  """Declares a dataclass field that is an option of the command line too.
+  """Declares a dataclass field that is an option of the command line too; without a default it is required.
 
-  Args:
-    help: for the user.
-    default: its type is that of the option; an option without a default is required.
-    rule: what a text must be, a name of the table above; without one, any text is taken.
-    least: the smallest value of a number.
-    metavar: the value's name in the help.
-    choices: the allowed values.
+  `rule` says what a text must be: a row of the table above, or `any`. `least` is the smallest value of a number.
   """
   metadata = {"help": help, "rule": rule, "least": least, "metavar": metavar, "choices": choices}
   return dataclasses.field(default=default, metadata=metadata)
 
 
 def check_fields(options: Any) -> None:
-  """Checks every option of a dataclass that has a value.
-
-  Raises:
-    UsageError: names the first option that is wrong, and says what it must be.
-  """
+  """Checks every option of a dataclass that has a value; UsageError names the first that is wrong."""
   for field in dataclasses.fields(options):
     value = getattr(options, field.name)
-    if field.metadata.get("rule") and value:
+    if type(value) is str and value and field.metadata["rule"] != "any":
       check_text(field.metadata["rule"], value, field.name)
-    elif type(value) is int and "least" in field.metadata:
+    elif type(value) is int:
       check_number(field.name, value, field.metadata["least"])
 
 
 def check_text(rule: str, value: str, name: str) -> str:
-  """Returns the value of the option `name` if the rule allows it.
-
-  Raises:
-    UsageError: names the option and says what it must be.
-  """
-  pattern, longest, meaning = _RULES[rule]
-  if len(value) > longest or not re.fullmatch(pattern, value):
+  """Returns the value of the option `name`; UsageError says what it must be if the rule does not allow it."""
+  pattern, meaning = _RULES[rule]
+  if not re.fullmatch(pattern, value):
     raise UsageError(f"--{name}={ascii(value[:80])[1:-1]}: must be {meaning}")
   return value
 
@@ -119,7 +79,7 @@ def add_to(command: Any, kind: type) -> None:
     metadata = field.metadata
     if field.default is False:
       command.add_argument(f"--{field.name}", action="store_true", help=metadata["help"])
-    elif metadata:
+    else:
       required = field.default is dataclasses.MISSING
       command.add_argument(
         f"--{field.name}",
@@ -134,5 +94,4 @@ def add_to(command: Any, kind: type) -> None:
 
 def parsed(arguments: Any, kind: type) -> Any:
   """Returns a dataclass made of its options on the command line."""
-  names = [field.name for field in dataclasses.fields(kind) if field.metadata]
-  return kind(**{name: getattr(arguments, name) for name in names})
+  return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})

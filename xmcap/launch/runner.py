@@ -38,15 +38,18 @@ def say(text: str) -> None:
   print(f"xmcap launch: {terminal.shown(text, limit=None)}", file=sys.stderr, flush=True)
 
 
-def run(argv: Sequence[str], given: str | None = None) -> None:
-  """Runs a command with this terminal; `given` is its standard input.
+def run(argv: Sequence[str], given: str = "", dry_run: bool = False) -> None:
+  """Runs a command with this terminal, or prints it; `given` is its standard input.
 
   Raises:
     XmcapError: it failed.
     UsageError: there is no such program.
   """
+  if dry_run:
+    print(quoting.shown(argv))
+    return
   # Without an input of its own a command that asks something would wait for ever.
-  encoded = b"" if given is None else given.encode("utf-8", "surrogateescape")
+  encoded = given.encode("utf-8", "surrogateescape")
   try:
     code = subprocess.run(argv, check=False, input=encoded).returncode
   except OSError as error:

@@ -18,18 +18,18 @@ class BatchJob:
   JAX takes one GPU for each task, so there are as many tasks on a node as GPUs, and one on a node without.
   """
 
-  name: str = option("the name of the job", rule="job name")
+  name: str = option("the name of the job")
   nodes: int = option("how many nodes", 1, least=1, metavar="N")
   gpus_per_node: int = option("GPUs of each node, one process for each; 0: CPUs", 0, metavar="N")
   cpus_per_task: int = option("for each process", 0, metavar="N")
-  mem: str = option("memory of each node, such as 200G", "", rule="mem")
-  time: str = option("the time limit, such as 24:00:00", "", rule="time")
-  partition: str = option("where to queue", "", rule="slurm names")
-  account: str = option("who is charged", "", rule="slurm names")
-  qos: str = option("the quality of service", "", rule="slurm names")
-  constraint: str = option("features of the nodes", "", rule="slurm names")
-  chdir: str = option("the folder that the job runs in", "", rule="chdir")
-  log: str = option("the file of the output; %%x is the name, %%j the number", "%x-%j.log", rule="log")
+  mem: str = option("memory of each node, such as 200G", "")
+  time: str = option("the time limit, such as 24:00:00", "")
+  partition: str = option("where to queue", "")
+  account: str = option("who is charged", "")
+  qos: str = option("the quality of service", "")
+  constraint: str = option("features of the nodes", "")
+  chdir: str = option("the folder that the job runs in", "")
+  log: str = option("the file of the output; %%x is the name, %%j the number", "%x-%j.log")
   grace: int = option("between the warning and the end, to save in", 120, least=1, metavar="SECONDS")
   restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
 
@@ -39,6 +39,7 @@ class BatchJob:
 
 def script(job: BatchJob, command: Sequence[str]) -> str:
   """Returns the batch script that runs `command` in every task."""
+  asked = ("partition", "account", "qos", "constraint", "chdir")
   directives = {
     "job-name": job.name,
     "nodes": job.nodes,
@@ -47,11 +48,7 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
     "cpus-per-task": job.cpus_per_task,
     "mem": job.mem,
     "time": job.time,
-    "partition": job.partition,
-    "account": job.account,
-    "qos": job.qos,
-    "constraint": job.constraint,
-    "chdir": job.chdir,
+    **{name: getattr(job, name) for name in asked},
     "output": job.log,
     # A requeued job goes on in the same file.
     "open-mode": "append",
@@ -85,10 +82,6 @@ def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None
 
 def control(action: str, name: str, dry_run: bool = False) -> None:
   """Shows (`status`) or ends (`stop`) this user's jobs of that name."""
-  check_text("job name", name, "name")
+  check_text("word", name, "name")
   program = {"status": "squeue", "stop": "scancel"}[action]
-  argv = [program, f"--user={getpass.getuser()}", f"--name={name}"]
-  if dry_run:
-    print(quoting.shown(argv))
-  else:
-    runner.run(argv)
+  runner.run([program, f"--user={getpass.getuser()}", f"--name={name}"], dry_run=dry_run)

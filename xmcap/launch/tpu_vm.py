@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, runner
@@ -27,8 +28,10 @@ _MOST_SILENT = 10  # looks in a row at which a slice that is ready may not answe
 class Package:
   """What is installed on the workers: a wheel of this machine, or whatever pip accepts."""
 
-  install: str = option("xmcap for the workers: a wheel, or what pip installs", "", metavar="PACKAGE")
-  python: str = option("the workers' Python", "3.12", rule="python")
+  install: str = option(
+    "xmcap for the workers: a wheel, or what pip installs", "", rule="any", metavar="PACKAGE"
+  )
+  python: str = option("the workers' Python", "3.12")
 
   def __post_init__(self):
     check_fields(self)
@@ -52,13 +55,13 @@ class Package:
     is_local = self.install.endswith(".whl") and "://" not in self.install
     return pathlib.Path(self.install).absolute() if is_local else None
 
-  def script_arguments(self, name: str) -> list[str]:
-    """Returns the arguments of `tpu_vm_install.sh`."""
+  def script_arguments(self) -> list[str]:
+    """Returns the arguments of `tpu_vm_install.sh`; the second one changes if another package is to be installed."""
     wheel = self.wheel()
     if wheel is None:
-      return [name, self.python, f"{self.python} {self.install}", self.install]
+      return [self.python, f"{self.python} {self.install}", self.install]
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return [name, self.python, f"{self.python} {digest}", wheel.name]
+    return [self.python, f"{self.python} {digest}", wheel.name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Following:
   """How a run is followed and started again."""
 
   files: str = option(
-    "copied to every worker; the command runs in the copy", "", rule="files", metavar="gs://..."
+    "copied to every worker, and the command runs there", "", rule="files", metavar="gs://..."
   )
   poll: float = option("between two looks at the run", 30.0, metavar="SECONDS")
   wait: float = option("for the TPU to be ready", 24.0, metavar="HOURS")
@@ -80,8 +83,7 @@ class Following:
       )
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
   """How the command ended on all workers: `finished`, `again` or `failed`, and why in words."""
 
   kind: str
@@ -99,12 +101,8 @@ class TpuVmRun:
     command: Sequence[str],
     sleep: Callable[[float], None] = time.sleep,
   ):
-    """`command` is the program and its arguments; `sleep` waits so many seconds."""
-    self._vm = vm
-    self._package = package
-    self._following = following
-    self._command = list(command)
-    self._sleep = sleep
+    self._vm, self._package, self._following = vm, package, following
+    self._command, self._sleep = list(command), sleep
     self._printed = 0  # bytes of the log of worker 0
 
   def dry_run(self) -> str:
@@ -116,10 +114,9 @@ class TpuVmRun:
       (f"{look}, until it says {'ACTIVE' if vm.queued else 'READY'}", vm.describe()),
     ]
     if vm.queued and vm.num_slices == 1:
-      parts.append((f"{look}, until it says READY", vm.describe(queued=False)))
+      parts.append((f"{look}, until it says READY", vm.describe_node()))
     parts += [
       *self.preparation(),
-      ("start the command on all workers", self.start()),
       (f"{look}, how it is on all workers", self._ssh("status")),
       (f"{look}, the log of worker 0 from the byte not yet printed on", self._ssh("logs", ["1"], "0")),
     ]
@@ -129,11 +126,7 @@ class TpuVmRun:
     return "\n".join([runner.listing(parts), stop, delete])
 
   def run(self) -> None:
-    """Runs the command to its end.
-
-    Raises:
-      XmcapError: it failed, or asked to be started again too often.
-    """
+    """Runs the command to its end; XmcapError if it failed, or asked to be started again too often."""
     name, restart = self._vm.name, self._following.restart
     self._vm.create()  # what it lacks is said before anything is sent
     try:
@@ -155,22 +148,17 @@ class TpuVmRun:
       raise
 
   def preparation(self) -> list[tuple[str, list[str]]]:
-    """Returns (what it does, command) of all that comes before the start."""
+    """Returns (what it does, command) of all that is done once the slice is ready; the last one starts the run."""
     parts = []
     wheel = self._package.wheel()
     if wheel is not None:
       parts.append(("copy the wheel to all workers", self._vm.copy(wheel)))
-    arguments = self._package.script_arguments(self._vm.name)
-    parts.append(("install xmcap on all workers", self._vm.ssh("tpu_vm_install.sh", arguments)))
+    parts.append(("install xmcap on all workers", self._ssh("install", self._package.script_arguments())))
     if self._vm.data_disk:
       parts.append(("mount the disk on all workers", self._vm.mount()))
     if self._following.files:
       parts.append(("copy the files to all workers", self._ssh("files", [self._following.files])))
-    return parts
-
-  def start(self) -> list[str]:
-    """Returns the command that starts the run on all workers."""
-    return self._ssh("start", self._command)
+    return [*parts, ("start the command on all workers", self._ssh("start", self._command))]
 
   def _make_ready(self, first: bool) -> None:
     """Waits for the slice; creates it where there is none, and again where it was taken away."""
@@ -191,8 +179,6 @@ class TpuVmRun:
           runner.run(self._vm.create() if state == _ABSENT else self._vm.delete())
           self._printed = 0
           continue
-        except UsageError:
-          raise
         except XmcapError as error:
           # Later there may be no capacity for a while; the first time it is rather a wrong option.
           if first:
@@ -203,27 +189,19 @@ class TpuVmRun:
 
   def _state(self) -> tuple[str, str]:
     """Returns the state of the slice and, where gcloud could not say it, its complaint."""
-    state, complaint = self._described(None)
+    state, complaint = _described(self._vm.describe())
     if state == "ACTIVE" and self._vm.num_slices == 1:
       # A queued resource may still be active when its node has been preempted or deleted.
-      state, complaint = self._described(False)
+      state, complaint = _described(self._vm.describe_node())
       return ("SUSPENDED" if state == _ABSENT else state), complaint
     return state, complaint
-
-  def _described(self, queued: bool | None) -> tuple[str, str]:
-    answer = runner.capture(self._vm.describe(queued))
-    if answer.code == 0:
-      return answer.text().strip() or _UNKNOWN, ""
-    return (_ABSENT if "NOT_FOUND" in answer.error else _UNKNOWN), answer.complaint()
 
   def _attempt(self, first: bool) -> Outcome:
     """Installs, starts and follows; a slice that goes away at any point is a reason to start again."""
     try:
-      for what, argv in [*self.preparation(), ("start the command on all workers", self.start())]:
+      for what, argv in self.preparation():
         runner.say(what)
         runner.run(argv)
-    except UsageError:
-      raise
     except XmcapError:
       if first and self._state()[0] in _READY:
         raise
@@ -280,6 +258,13 @@ class TpuVmRun:
     return self._vm.ssh(f"tpu_vm_{script}.sh", [self._vm.name, *arguments], worker)
 
 
+def _described(argv: Sequence[str]) -> tuple[str, str]:
+  answer = runner.capture(argv)
+  if answer.code == 0:
+    return answer.text().strip() or _UNKNOWN, ""
+  return (_ABSENT if "NOT_FOUND" in answer.error else _UNKNOWN), answer.complaint()
+
+
 def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
   """Returns the outcome of the workers' states, (host, state, exit code) each; None: the run goes on.
 
@@ -306,8 +291,8 @@ def control(action: str, vm: TpuVm, worker: str = "0", dry_run: bool = False) ->
     "stop": [vm.ssh("tpu_vm_stop.sh", [vm.name, _SECONDS_TO_SAVE])],
     "delete": [vm.delete()],
   }[action]
-  if dry_run:
-    print(runner.listing([(action, argv) for argv in argvs]))
-    return
   for argv in argvs:
-    runner.run(argv)
+    if dry_run:
+      print(runner.listing([(action, argv)]))
+    else:
+      runner.run(argv)

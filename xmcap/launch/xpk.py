@@ -15,17 +15,17 @@ _PRIORITIES = ("very-low", "low", "medium", "high", "very-high")
 class Workload:
   """The options of `xpk workload`: one of `tpu_type` and `device_type`, one of the two images."""
 
-  name: str = option("the name of the workload", rule="xpk name")
-  cluster: str = option("a cluster that xpk made", rule="xpk name")
-  project: str = option("the Google Cloud project, never taken from gcloud's", rule="project")
-  zone: str = option("such as us-central2-b", rule="zone")
+  name: str = option("the name of the workload", rule="name")
+  cluster: str = option("a cluster that xpk made", rule="name")
+  project: str = option("the Google Cloud project, never taken from gcloud's")
+  zone: str = option("such as us-central2-b")
   tpu_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
-  device_type: str = option("for GPUs, such as h100-80gb-8", "", rule="device_type", metavar="TYPE")
+  device_type: str = option("for GPUs, such as h100-80gb-8", "", metavar="TYPE")
   num_slices: int = option("TPU slices that train together", 1, least=1, metavar="N")
   num_nodes: int = option("nodes of --device_type", 1, least=1, metavar="N")
-  docker_image: str = option("an image with xmcap in it", "", rule="image", metavar="IMAGE")
-  base_docker_image: str = option("an image that XPK adds to", "", rule="image", metavar="IMAGE")
-  script_dir: str = option("what XPK adds to it; default: this folder", "", metavar="DIR")
+  docker_image: str = option("an image with xmcap in it", "", metavar="IMAGE")
+  base_docker_image: str = option("an image that XPK adds to", "", metavar="IMAGE")
+  script_dir: str = option("what XPK adds to it; default: this folder", "", rule="any", metavar="DIR")
   priority: str = option("in the queue", "medium", choices=_PRIORITIES)
   grace: int = option("between the warning and the end, to save in", 120, least=1, metavar="SECONDS")
   restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
@@ -38,11 +38,28 @@ class Workload:
 
     XPK restarts by itself where the exit code is 42 or 127 to 255; 75 is added to these.
     """
+    if bool(self.tpu_type) == bool(self.device_type):
+      raise UsageError(
+        "xmcap launch xpk needs --tpu_type, such as v4-128, or --device_type, such as h100-80gb-8"
+      )
+    if bool(self.docker_image) == bool(self.base_docker_image):
+      raise UsageError(
+        "xmcap launch xpk needs --docker_image, with xmcap installed in it, or --base_docker_image, to which XPK"
+        " adds the files of --script_dir"
+      )
+    if self.script_dir and not (self.base_docker_image and pathlib.Path(self.script_dir).is_dir()):
+      raise UsageError(f"--script_dir={self.script_dir}: must be a folder, and goes with --base_docker_image")
+    if self.tpu_type:
+      devices = [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
+    else:
+      devices = [f"--device-type={self.device_type}", f"--num-nodes={self.num_nodes}"]
+    images = {"docker-image": self.docker_image, "base-docker-image": self.base_docker_image}
+    images["script-dir"] = self.script_dir
     return [
       *self._xpk("create"),
       f"--workload={self.name}",
-      *self._devices(),
-      *self._image(),
+      *devices,
+      *(f"--{name}={value}" for name, value in images.items() if value),
       f"--priority={self.priority}",
       f"--max-restarts={self.restart}",
       "--restart-on-exit-codes=75",
@@ -63,35 +80,8 @@ class Workload:
     where = [f"--cluster={self.cluster}", f"--project={self.project}", f"--zone={self.zone}"]
     return ["xpk", "workload", verb, *where]
 
-  def _devices(self) -> list[str]:
-    if bool(self.tpu_type) == bool(self.device_type):
-      raise UsageError(
-        "xmcap launch xpk needs --tpu_type, such as v4-128, or --device_type, such as h100-80gb-8"
-      )
-    if self.tpu_type:
-      return [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
-    return [f"--device-type={self.device_type}", f"--num-nodes={self.num_nodes}"]
-
-  def _image(self) -> list[str]:
-    if bool(self.docker_image) == bool(self.base_docker_image):
-      raise UsageError(
-        "xmcap launch xpk needs --docker_image, with xmcap installed in it, or --base_docker_image, to which XPK"
-        " adds the files of --script_dir"
-      )
-    if self.script_dir and not self.base_docker_image:
-      raise UsageError("--script_dir: goes with --base_docker_image")
-    if self.script_dir and not pathlib.Path(self.script_dir).is_dir():
-      raise UsageError(f"--script_dir={self.script_dir}: no such folder")
-    if self.docker_image:
-      return [f"--docker-image={self.docker_image}"]
-    script_dir = [f"--script-dir={self.script_dir}"] if self.script_dir else []
-    return [f"--base-docker-image={self.base_docker_image}", *script_dir]
-
 
 def run(action: str, workload: Workload, command: Sequence[str] = (), dry_run: bool = False) -> None:
   """Creates (`run`), lists (`status`) or deletes (`delete`) the workload; a dry run prints the command."""
   argv = workload.create(command) if action == "run" else getattr(workload, action)()
-  if dry_run:
-    print(quoting.shown(argv))
-  else:
-    runner.run(argv)
+  runner.run(argv, dry_run=dry_run)
