@@ -156,12 +156,12 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
     "data", "data of evaluator 1 (LossEvaluator)", "vocabulary", "mesh", "model", "steps", "model folder", "weights",
     "step", "evaluator 1 (LossEvaluator)", "evaluator 2 (CaptionEvaluator)", "best checkpoint",
   ]  # fmt: skip
-  said = "\n".join(lines[""])
-  assert "model       67,904 parameters, all of them trained" in said
-  assert "batch       4 captions, 1 for each of 4 pictures" in said
-  assert re.search(r"targets     4 pieces in \d+%, 8 pieces in \d+%, 12 pieces in \d+% of the steps", said)
-  assert "steps       210: 1.00 epochs of 840 captions; a picture comes up 70.0 times" in said
-  assert "rate        0.0001 at the first step" in said and "begins      starting from scratch" in said
+  said = "\n".join(lines["ok"])
+  assert "model: 67,904 parameters, all of them trained" in said
+  assert "batches of 4 captions, 1 for each of 4 pictures" in said
+  assert re.search(r"targets of 4 pieces in \d+%, 8 pieces in \d+%, 12 pieces in \d+% of the steps", said)
+  assert "1.00 epochs of 840 captions; a picture comes up 70.0 times" in said
+  assert "rate 0.0001 at the first step" in said and "weights: starting from scratch" in said
   assert lines[""][-1].startswith("dry run: all 12 checks are ok")
   assert list(tmp_path.iterdir()) == []
 
@@ -392,7 +392,7 @@ def test_a_loss_that_is_not_finite():
 
 
 def test_a_gradient_that_is_not_finite():
-  with pytest.raises(XmcapError, match="the gradient of wi is nan in the first step: check the weights"):
+  with pytest.raises(XmcapError, match="the gradient of wi of the first step is nan: check the weights"):
     toy_step(ToyObjective(), Optimizer(adam), ToyStream(bad_steps=[0]))
 
 

@@ -52,13 +52,7 @@ def take_step(
   seed: int,
   rng_impl: str | None,
 ) -> tuple[str, TrainState]:
-  """Compiles the run's step for a small batch and takes it.
-
-  Args:
-    objective, optimizer, total_steps, seed, rng_impl: of the run.
-    plan: of its state.
-    state: to begin with, and given away; None: a fresh one.
-    arrays: of `batch`.
+  """Compiles the run's step for a small batch and takes it, from `state` (given away) or a fresh one.
 
   Raises:
     XmcapError: loss or gradient is not finite, or a part that is trained gets no gradient.
@@ -72,14 +66,11 @@ def take_step(
     state, metrics = plan.jit(step)(state, sharding.put_batch(arrays, plan.mesh))
   metrics = jax.device_get(metrics)
   loss = float(metrics["loss"])
-  if not np.isfinite(loss):
-    raise XmcapError(f"the loss of the first step is {loss}: check the weights, and train in float32")
   norms = {name.removeprefix(_GRADIENT): norm for name, norm in metrics.items() if name.startswith(_GRADIENT)}
+  for what, value in {"loss": loss, **{f"gradient of {part}": norm for part, norm in norms.items()}}.items():
+    if not np.isfinite(value):
+      raise XmcapError(f"the {what} of the first step is {value}: check the weights, and train in float32")
   for part, norm in norms.items():
-    if not np.isfinite(norm):
-      raise XmcapError(
-        f"the gradient of {part} is {norm} in the first step: check the weights, and train in float32"
-      )
     if norm == 0:
       raise XmcapError(f"the gradient of {part} is {norm} in the first step, so {part} would not learn")
   pictures = len(next(iter(arrays.values())))

@@ -9,7 +9,7 @@ from xmcap.errors import UsageError, XmcapError
 
 
 class Report:
-  """Says a line for each question; `said` keeps the answers."""
+  """Says a line for each question."""
 
   def __init__(self, say: Callable[[str], None]):
     self._say = say
@@ -17,7 +17,6 @@ class Report:
     self._count = 0
     self._failed: list[str] = []
     self._usage = False
-    self.said: dict[str, str] = {}
 
   def ask(self, name: str, answer: Callable[[], tuple[str, Any]], **needs: Any) -> Any:
     """Calls `answer`, which returns a text and a value or raises; returns the value, None if it failed.
@@ -30,7 +29,7 @@ class Report:
       return None
     self._count += 1
     try:
-      self.said[name], value = answer()
+      text, value = answer()
     # jax, Orbax and plug-ins raise errors of their own, and no failure may stop the other questions.
     except Exception as error:
       logging.debug("%s", name, exc_info=True)
@@ -43,7 +42,7 @@ class Report:
       self._usage = self._usage or isinstance(error, UsageError)
       self._line("FAILED", name, reason)
       return None
-    self._line("ok", name, self.said[name])
+    self._line("ok", name, text)
     return value
 
   def end(self) -> None:

@@ -6,12 +6,12 @@ folder.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gin
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from xmcap import configuration
@@ -32,11 +32,7 @@ _STEPS = 128  # whose lengths of targets are looked up
 
 
 def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, other_data: bool = False) -> None:
-  """Tries the run that gin is configured for; the last lines say what the run comes to.
-
-  Args:
-    say: prints a line.
-    from_scratch, other_data: see `start.starting_state`.
+  """Tries the run that gin is configured for; see `start.starting_state` for `from_scratch` and `other_data`.
 
   Raises:
     UsageError: something failed because of the command, its gin files or its data.
@@ -56,7 +52,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
     "mesh", lambda: make_mesh(run["partitioning"](), run["stream"].peek(), run["microbatches"]())
   )
   model = report.ask("model", lambda: _model(run, mesh), mesh=mesh)
-  total_steps = report.ask("steps", lambda: _steps(run))
+  total_steps = report.ask("steps", lambda: _steps(run, stream))
 
   def folder() -> tuple[str, bool]:
     size = 0 if model is None else run["checkpoint"]().copies(run["total_steps"]()) * model.num_bytes
@@ -92,9 +88,6 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   best = getattr(run["checkpoint"].peek(), "best_metric", None)
   if best is not None and after is not None and None not in evaluators.values():
     report.ask("best checkpoint", lambda: _best(best, measured))
-
-  for line in _summary(run, report.said, stream, total_steps):
-    say(line)
   report.end()
 
 
@@ -108,25 +101,22 @@ def make_mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: in
   """
   partitioning.logical_rules()
   sizes = {axis: getattr(partitioning, axis) for axis in sharding.MESH_AXES}
-  fixed = {axis: count for axis, count in sizes.items() if count != -1}
-  needed = int(np.prod(list(fixed.values())))
+  needed = math.prod(count for count in sizes.values() if count != -1)
   devices = len(jax.devices())
   here = f"{devices} device{'' if devices == 1 else 's'} here"
-  pictures = getattr(stream, "pictures", None)
   try:
     mesh = partitioning.mesh()
+    sizes, text = mesh.shape, f"{here}: {_shape(mesh.shape)}"
   except UsageError:
     if needed <= devices:
       raise
     mesh = dataclasses.replace(partitioning, data=-1, fsdp=1, model=1).mesh()
-    groups = int(np.prod([fixed.get(axis, 1) for axis in sharding.BATCH_AXES]))
-    amount = str(needed) if len(fixed) == len(sizes) else f"a multiple of {needed}"
+    amount = f"a multiple of {needed}" if -1 in sizes.values() else str(needed)
     text = f"{_shape(sizes)} needs {amount} devices, which the pod must have; {here}, and one step is tried on that"
-  else:
-    groups = sharding.axis_size(mesh, sharding.BATCH_AXES)
-    text = f"{here}: {_shape(mesh.shape)}"
-  if pictures is not None:
-    check_batch(pictures, groups, microbatches)
+  if hasattr(stream, "pictures"):
+    # An axis that takes all that are left counts as 1.
+    groups = math.prod(max(1, sizes[axis]) for axis in sharding.BATCH_AXES)
+    check_batch(stream.pictures, groups, microbatches)
   return text, mesh
 
 
@@ -148,10 +138,10 @@ def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[
     )
   text = f"{source.directory}: {looked} read, the first and the last too"
   if hasattr(stream, "languages"):
-    text += f"; captions in {len(stream.languages) - len(split.missing)} languages"
-    text += f", none in {' '.join(split.missing)}" if split.missing else ""
     longest = stream.target_lengths[-1]
     cut = preflight.cut_share(stream.vocabulary, split.captions, longest)
+    none = f", none in {' '.join(split.missing)}" if split.missing else ""
+    text += f"; captions in {len(stream.languages) - len(split.missing)} languages{none}"
     text += f"; {cut:.1%} are cut at {longest} pieces"
   return text, stream
 
@@ -207,7 +197,7 @@ def _model(run: Arguments, mesh: Mesh) -> tuple[str, StatePlan]:
   return f"{plan.num_parameters:,} parameters, {learn} of them trained", plan
 
 
-def _steps(run: Arguments) -> tuple[str, int]:
+def _steps(run: Arguments, stream: Any) -> tuple[str, int]:
   total, log_every, eval_every = run["total_steps"](), run["log_every"](), run["eval_every"]()
   if total < 1 or log_every < 1 or eval_every < 0:
     raise UsageError("total_steps and log_every must be at least 1, and eval_every at least 0")
@@ -216,7 +206,32 @@ def _steps(run: Arguments) -> tuple[str, int]:
   said = [f"{name} every {every:,}" if every else f"{name} at the end" for name, every in often.items()]
   if policy.minutes:
     said[0] += f", or {policy.minutes:g} minutes"
-  return f"{total:,}; {', '.join(said)}", total
+  optimizer = run["optimizer"].peek()
+  if optimizer is not None:
+    first, last = (float(optimizer.schedule(step, total)) for step in (0, total - 1))
+    said.append(f"rate {first:.3g} at the first step, {last:.3g} at the last")
+  if hasattr(stream, "source"):
+    said += _data_of_steps(stream, total, run["microbatches"]())
+  return "; ".join([f"{total:,}", *said]), total
+
+
+def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
+  """What so many steps see of the data."""
+  captions, examples = epochs.batch_size(stream), epochs.examples(stream)
+  each = getattr(stream, "captions_per_image", 0)
+  kind = "captions" if each else "pictures"
+  batch = f"batches of {captions:,} {kind}" + (
+    f", {each} for each of {stream.pictures:,} pictures" if each else ""
+  )
+  said = [batch + (f", in {parts} parts" if parts > 1 else "")]
+  if len(getattr(stream, "target_lengths", ())) > 1:
+    shares = [f"{length} pieces in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
+    said.append(f"targets of {', '.join(shares)} of the steps")
+  often = total * stream.pictures / len(stream.source)
+  said.append(
+    f"{total * captions / examples:.2f} epochs of {examples:,} {kind}; a picture comes up {often:.1f} times"
+  )
+  return said
 
 
 def _best(name: str, measured: Mapping[str, float]) -> tuple[str, bool]:
@@ -224,40 +239,3 @@ def _best(name: str, measured: Mapping[str, float]) -> tuple[str, bool]:
     known = ", ".join(sorted(measured)) or "nothing"
     raise UsageError(f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {known}")
   return f"by {name}", True
-
-
-def _summary(run: Arguments, said: Mapping[str, str], stream: Any, total_steps: int | None) -> list[str]:
-  """Lines about the run, as far as it is known."""
-  lines = [f"model       {said['model']}"] if "model" in said else []
-  if hasattr(stream, "source"):
-    lines += _summary_of_data(run, stream, total_steps)
-  optimizer = run["optimizer"].peek()
-  if optimizer is not None and total_steps:
-    first, last = (float(optimizer.schedule(step, total_steps)) for step in (0, total_steps - 1))
-    lines.append(f"rate        {first:.3g} at the first step, {last:.3g} at the last")
-  if "weights" in said:
-    lines.append(f"begins      {said['weights']}")
-  return lines
-
-
-def _summary_of_data(run: Arguments, stream: Any, total_steps: int | None) -> list[str]:
-  captions = epochs.batch_size(stream)
-  each = getattr(stream, "captions_per_image", 0)
-  batch = (
-    f"{captions:,} captions, {each} for each of {stream.pictures:,} pictures"
-    if each
-    else f"{captions:,} pictures"
-  )
-  parts = run["microbatches"]()
-  lines = [f"batch       {batch}" + (f"; in {parts} parts" if parts > 1 else "")]
-  if len(getattr(stream, "target_lengths", ())) > 1:
-    shares = [f"{length} pieces in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
-    lines.append(f"targets     {', '.join(shares)} of the steps")
-  if total_steps:
-    examples = epochs.examples(stream)
-    lines.append(
-      f"steps       {total_steps:,}: {total_steps * captions / examples:.2f} epochs of {examples:,} "
-      f"{'captions' if each else 'pictures'}; a picture comes up "
-      f"{total_steps * stream.pictures / len(stream.source):.1f} times"
-    )
-  return lines

@@ -7,14 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from etils import epath
 
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.vocabulary import ROW_MULTIPLE
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
-from xmcap.training.checkpoints import start
-from xmcap.training.checkpoints.read import CheckpointDamaged, checkpoints_dir, first_readable, flat, restore
+from xmcap.training.checkpoints import read, start
 from xmcap.training.checkpoints.settings import Settings
 from xmcap.training.checkpoints.weights import open_weights
 from xmcap.training.state import StatePlan
@@ -26,32 +24,23 @@ _TEXT_PARTS = ("token_embedder", "encoder", "decoder")
 class ReadOnlyCheckpoints:
   """The checkpoints of a run as `start.starting_state` asks for them; a damaged one is not moved aside.
 
-  Args:
-    run_dir: of the run; need not exist.
-    settings: of the run; None if its data are not there.
-    from_scratch: whether damaged ones may be given up.
+  `settings` are None if the run's data are not there; `from_scratch` says that damaged ones may be given up.
   """
 
   def __init__(self, run_dir: str, settings: Settings | None, from_scratch: bool):
-    self.directory = checkpoints_dir(run_dir)
-    self.settings = settings
-    self._from_scratch = from_scratch
-
-  def begun(self) -> bool:
-    return self.directory.exists() and any(folder.name.isdigit() for folder in self.directory.iterdir())
+    self.directory = read.checkpoints_dir(run_dir)
+    self._settings, self._from_scratch = settings, from_scratch
 
   def restore_latest(
     self, target: TrainState, other_data: bool, say: Callable[[str], None]
   ) -> TrainState | None:
-    if not self.begun():
+    if not read.steps_in(self.directory):
       return None
-
-    def read(path: epath.Path) -> TrainState:
-      return restore(path, target, self.settings, other_data, say)
-
     try:
-      return first_readable(self.directory, read)[1]
-    except CheckpointDamaged:
+      return read.first_readable(
+        self.directory, lambda path: read.restore(path, target, self._settings, other_data, say)
+      )[1]
+    except read.CheckpointDamaged:
       if not self._from_scratch:
         raise
       return None
@@ -70,14 +59,12 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
     UsageError: a checkpoint is not there, or is of a model with another vocabulary.
     XmcapError: a name or a shape does not fit, or a parameter holds NaN or infinity.
   """
-  if vocabulary is not None and not own.begun():
+  if vocabulary is not None and not read.steps_in(own.directory):
     pretrained = begins["pretrained"] or begins["initial_checkpoint"] or ()
     _check_same_vocabulary([pretrained] if isinstance(pretrained, str) else pretrained, vocabulary)
   state, origin = start.starting_state(own, plan.create, plan.target, **begins)
-  finite = jax.jit(lambda params: jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), params))(
-    state.params
-  )
-  bad = [path for path, good in flat(jax.device_get(finite)).items() if not good]
+  finite = jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), state.params)
+  bad = [path for path, good in read.flat(finite).items() if not good]
   if bad:
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     raise XmcapError(f"{origin}: {bad[0]}{more} holds NaN or infinity: take weights from before that")
@@ -92,19 +79,20 @@ def _check_same_vocabulary(pretrained: Sequence[Any], vocabulary: Any) -> None:
       continue
     folder = pathlib.Path(given)
     # A run's folder, its `checkpoints`, or one of these.
-    above = (folder, *folder.absolute().parents[:2])
-    other = next(
-      (path / model_dir.VOCABULARY for path in above if (path / model_dir.VOCABULARY).is_file()), None
-    )
-    if other is not None:
-      if other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
-        raise UsageError(
-          f"{given}: was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={other}"
-        )
-      continue
-    embedding = open_weights(given).tensors.get("token_embedder/embedding")
-    if embedding is not None and embedding.shape[0] - vocabulary.size >= ROW_MULTIPLE:
+    files = [above / model_dir.VOCABULARY for above in (folder, *folder.absolute().parents[:2])]
+    other = next((file for file in files if file.is_file()), None)
+    if other is None:
+      _check_rows(given, vocabulary)
+    elif other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
       raise UsageError(
-        f"{given}: its embedding has {embedding.shape[0]:,} rows, and {vocabulary.path} {vocabulary.size:,} pieces: "
-        "give the vocabulary of these weights, --gin.VOCABULARY=PATH"
+        f"{given}: was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={other}"
       )
+
+
+def _check_rows(given: Any, vocabulary: Any) -> None:
+  embedding = open_weights(given).tensors.get("token_embedder/embedding")
+  if embedding is not None and embedding.shape[0] - vocabulary.size >= ROW_MULTIPLE:
+    raise UsageError(
+      f"{given}: its embedding has {embedding.shape[0]:,} rows, and {vocabulary.path} {vocabulary.size:,} pieces: "
+      "give the vocabulary of these weights, --gin.VOCABULARY=PATH"
+    )

@@ -1,9 +1,9 @@
 """A small checkpoint, written below the model folder, read and removed: whether a run can keep its own there."""
 
+import contextlib
 import os
 import shutil
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
@@ -31,53 +31,41 @@ def write_and_read(run_dir: str, num_bytes: int) -> str:
   root = checkpoints_dir(run_dir).parent
   made = [folder for folder in (root, *root.parents) if not folder.exists()]
   scratch = root / f".dry-run-{os.getpid()}"
+  taken = f"the run's checkpoints take {_size(num_bytes)}"
   try:
     try:
       scratch.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-      raise XmcapError(
-        f"{run_dir}: cannot be written ({error.strerror or error}): give a folder that can"
-      ) from None
-    free = None if "://" in str(root) else shutil.disk_usage(root).free
-    if free is not None and free < num_bytes:
-      raise XmcapError(
-        f"{run_dir}: {_size(free)} are free, and the run's checkpoints take {_size(num_bytes)}: free or "
-        "change the place, or lower CheckpointPolicy.keep"
-      )
+      reason = error.strerror or error
+      raise XmcapError(f"{run_dir}: cannot be written ({reason}): give a folder that can") from None
+    if "://" not in str(root):
+      free = shutil.disk_usage(root).free
+      if free < num_bytes:
+        raise XmcapError(
+          f"{run_dir}: {_size(free)} are free, and {taken}: free or change the place, or lower CheckpointPolicy.keep"
+        )
+      taken += f"; {_size(free)} are free"
     _there_and_back(scratch)
   finally:
-    _remove(scratch, made)
-  room = "" if free is None else f"; {_size(free)} free"
-  return f"{run_dir}: a small checkpoint was written and read; the run's take {_size(num_bytes)}{room}"
+    # An error here would hide what is wrong with the folder, which is being raised.
+    with contextlib.suppress(OSError):
+      if scratch.exists():
+        scratch.rmtree()
+      for folder in made:
+        folder.rmdir()
+  return f"{run_dir}: a small checkpoint was written and read; {taken}"
 
 
 def _there_and_back(scratch: epath.Path) -> None:
   count = jnp.zeros((), jnp.int32)
   numbers = {"kernel": jnp.arange(64, dtype=jnp.float32)}
   state = TrainState(count, numbers, dict(numbers), count, count)
-  checkpoints = Checkpoints(scratch, CheckpointPolicy(asynchronous=False))
-  try:
+  with contextlib.closing(Checkpoints(scratch, CheckpointPolicy(asynchronous=False))) as checkpoints:
     checkpoints.save(0, state)
     checkpoints.wait()
-    target = jax.tree.map(
-      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state
-    )
-    restored = restore(checkpoints.directory / "0", target)
-  finally:
-    checkpoints.close()
+    restored = restore(checkpoints.directory / "0", state)
   if not np.array_equal(restored.params["kernel"], numbers["kernel"]):
     raise XmcapError(f"{scratch}: what was read is not what was written: check the disk")
-
-
-def _remove(scratch: epath.Path, made: list[epath.Path]) -> None:
-  try:
-    if scratch.exists():
-      scratch.rmtree()
-    for folder in made:
-      folder.rmdir()
-  # An error would hide what is wrong with the folder, which is being raised.
-  except OSError:
-    pass
 
 
 def _size(count: int) -> str:
