@@ -4,26 +4,21 @@ Gin passes on whatever a file says; a text in the place of a number would fail s
 name the binding.
 """
 
-import collections.abc
 import inspect
-import types
 import typing
 from typing import Any
 
+import msgspec
 from gin import config as gin_config
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 _MACRO = "gin.macro"
-_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
 
 
 def check() -> None:
-  """Checks all numbers, texts, truth values, None and sequences of them that gin binds.
-
-  A UsageError names the parameter, and the macro that the value comes from.
-  """
+  """Checks all that gin binds but references; UsageError names the parameter, and the macro of the value."""
   for (_, selector), bindings in gin_config._CONFIG.items():
     if selector == _MACRO or not gin_config._REGISTRY.matching_selectors(selector):
       continue
@@ -33,7 +28,9 @@ def check() -> None:
       if name in hints and not _fits(value, hints[name]):
         short = f"{selector.rsplit('.', 1)[-1]}.{name}"
         by = f" (from {macro})" if macro else ""
-        raise UsageError(f"{short} = {shown(repr(value), 60)}{by}: takes {_words(hints[name])}")
+        raise UsageError(
+          f"{short} = {shown(repr(value), 60)}{by}: takes {inspect.formatannotation(hints[name])}"
+        )
 
 
 def _hints(configurable: Any) -> dict[str, Any]:
@@ -61,25 +58,13 @@ def _resolved(value: Any) -> tuple[Any, str]:
 
 def _fits(value: Any, hint: Any) -> bool:
   """Whether a value may be passed where an annotation stands; True if that cannot be told."""
-  if isinstance(value, gin_config.ConfigurableReference):
+  parts = gin_config._iterate_flattened_values(value)
+  if any(isinstance(part, gin_config.ConfigurableReference) for part in parts):
     return True
-  origin = typing.get_origin(hint)
-  if origin in (typing.Union, types.UnionType):
-    return any(_fits(value, choice) for choice in typing.get_args(hint))
-  if hint in (int, float):
-    return isinstance(value, int | hint) and not isinstance(value, bool)
-  if hint in (str, bool, type(None)):
-    return isinstance(value, hint)
-  if origin in (collections.abc.Sequence, list, tuple):
-    inner = [choice for choice in typing.get_args(hint) if choice is not Ellipsis]
-    item = inner[0] if len(inner) == 1 else Any
-    return isinstance(value, list | tuple) and all(_fits(one, item) for one in value)
+  try:
+    msgspec.convert(value, hint)
+  except msgspec.ValidationError:
+    return False
+  except TypeError:
+    pass  # an annotation that msgspec does not know
   return True
-
-
-def _words(hint: Any) -> str:
-  if hint in _WORDS:
-    return _WORDS[hint]
-  if typing.get_origin(hint) in (typing.Union, types.UnionType):
-    return " or ".join(_words(choice) for choice in typing.get_args(hint))
-  return str(hint).removeprefix("collections.abc.").removeprefix("typing.")
