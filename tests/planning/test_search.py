@@ -24,19 +24,14 @@ def clean():
   gin.clear_config()
 
 
-@dataclasses.dataclass
-class _Plan:
-  """As much of a `StepPlan` as a search looks at."""
-
-  run: object
-  topology: object
-  memory: object = None
-  cycles: int = 0
-  compile_seconds: float = 0.0
-  seconds: float = 1.0
-
-  def __post_init__(self):
-    self.memory = type("Memory", (), {"total": 2**30})
+def _plan(variant: Variant, seconds: float) -> dict:
+  """As much of a plan as a search looks at."""
+  return {
+    "variant": dataclasses.asdict(variant),
+    "memory": {"total": 2**30},
+    "compile_seconds": 0.0,
+    "estimate": {"step_seconds": seconds},
+  }
 
 
 def _compiler(monkeypatch, fits, seconds=lambda variant: 1.0):
@@ -47,7 +42,7 @@ def _compiler(monkeypatch, fits, seconds=lambda variant: 1.0):
     seen.append(run.variant)
     if not fits(run.variant):
       raise step_lib.DoesNotFit(run.variant, 40 * 2**30, topology.chip.hbm)
-    return _Plan(run, topology, seconds=seconds(run.variant))
+    return _plan(run.variant, seconds(run.variant))
 
   monkeypatch.setattr(search, "plan_step", plan_step)
   return seen
@@ -57,8 +52,9 @@ def test_the_fastest_comes_first_and_other_recipes_are_tried_on_its_mesh(monkeyp
   seconds = lambda v: (4.0 / v.fsdp + v.model) / v.captions_per_image  # noqa: E731
   _compiler(monkeypatch, lambda variant: True, seconds)
   plans, refused = search.search(_V4_8, (4,))
-  assert not refused and [plan.seconds for plan in plans] == sorted(plan.seconds for plan in plans)
-  best, then = plans[0].run.variant, plans[1].run.variant
+  times = [plan["estimate"]["step_seconds"] for plan in plans]
+  assert not refused and times == sorted(times)
+  best, then = (Variant(**plan["variant"]) for plan in plans[:2])
   assert (best.data, best.fsdp, best.model, best.captions_per_image) == (1, 4, 1, 4)
   assert dataclasses.replace(best, captions_per_image=1) == then
 
@@ -66,9 +62,8 @@ def test_the_fastest_comes_first_and_other_recipes_are_tried_on_its_mesh(monkeyp
 def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monkeypatch):
   seen = _compiler(monkeypatch, lambda variant: variant.microbatches >= 4 and variant.fsdp == 4)
   plans, refused = search.search(_V4_8)
-  assert [
-    (plan.run.variant.fsdp, plan.run.variant.remat, plan.run.variant.microbatches) for plan in plans
-  ] == [(4, "all", 4)]
+  variants = [Variant(**plan["variant"]) for plan in plans]
+  assert [(variant.fsdp, variant.remat, variant.microbatches) for variant in variants] == [(4, "all", 4)]
   tried = [(variant.remat, variant.microbatches) for variant in seen if variant.fsdp == 4]
   assert tried == [("no", 1), ("vit", 1), ("all", 1), ("all", 2), ("all", 4)]
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}

@@ -180,7 +180,7 @@ def main():
       with sharding.use(plan.mesh, plan.rules):
         state, metrics = compiled(state, sharding.put_batch(batch, plan.mesh))
       losses[name].append(float(metrics["loss"]))
-  print(json.dumps({"same_program": lowered[0] == lowered[1], "losses": losses, "flops": planned.flops}))
+  print(json.dumps({"same_program": lowered[0] == lowered[1], "losses": losses, "flops": planned["flops"]}))
 
 
 if __name__ == "__main__":

@@ -114,24 +114,25 @@ def _step(arguments, topology) -> dict:
   except step.DoesNotFit as error:
     # The settings that fit are worth the time that they take to compile: the refusal alone helps nobody.
     raise search.with_way_out(error, topology, print) from None
-  print(report.text(plan, arguments.price), end="")
-  mixed = mix.plan_mix(plan, shares, base.say) if plan.bounds else None
+  print(report.text(plan, topology, arguments.price), end="")
+  mixed = mix.plan_mix(planned, topology, plan, shares, base.say) if "estimate" in plan else None
   if mixed is None:
-    return report.document(plan)
+    return plan
   print("\nThis is a step with the longest targets. With all lengths of CaptionStream.target_lengths:\n")
-  print(report.mix_text(mixed, arguments.price), end="")
-  return {**report.document(plan), "lengths": report.mix_document(mixed)}
+  print(report.mix_text(mixed, plan, arguments.price), end="")
+  return {**plan, "lengths": mixed}
 
 
 def _decode(arguments, topology) -> dict:
   from xmcap.planning import decode
 
   plan = decode.plan_decoding(topology)
-  print(decode.text(plan), end="")
-  return decode.document(plan)
+  print(decode.text(plan, topology), end="")
+  return plan
 
 
 def _search(arguments, topology) -> list[dict]:
+  from xmcap.data.stream import CaptionStream
   from xmcap.planning import report, run, search
 
   try:
@@ -142,12 +143,12 @@ def _search(arguments, topology) -> list[dict]:
     raise UsageError(
       f"--captions_per_image={arguments.captions_per_image}: give numbers, such as 2,4,8"
     ) from None
+  recipe = run.option(CaptionStream, "captions_per_image")
   plans, refused = search.search(topology, captions, print)
-  recipe = run.of_gin(topology).variant.captions_per_image
   print("\n" + report.ranking(plans, refused, recipe), end="")
   if not plans:
     raise UsageError(f"nothing fits on {topology.name}: take more chips, a larger kind, or a smaller batch")
-  best = next(plan for plan in plans if plan.run.variant.captions_per_image == recipe)
+  best = next(plan for plan in plans if plan["variant"]["captions_per_image"] == recipe)
   print("\nThe fastest that fits, at the recipe's captions a picture:\n")
-  print(report.text(best, arguments.price), end="")
-  return [report.document(plan) for plan in plans]
+  print(report.text(best, topology, arguments.price), end="")
+  return plans

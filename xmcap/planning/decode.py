@@ -1,6 +1,6 @@
 """The decoding of an evaluation, compiled for one host of a slice: captions of a batch of pictures in all languages."""
 
-import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -25,45 +25,13 @@ _CAVEAT = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class DecodePlan:
-  """A batch of an evaluation, which the chips of one host share; bytes and cycles are those of one chip.
-
-  Attributes:
-    topology: the chips.
-    pictures, languages: a batch, of one host.
-    max_length: the most tokens of a caption.
-    search: how captions are found.
-    arguments: bytes of parameters and pictures.
-    working: bytes of all else: caches, logits, scratch.
-    start_cycles: of all that is computed once a batch.
-    token_cycles: of one token of all captions.
-  """
-
-  topology: Topology
-  pictures: int
-  languages: int
-  max_length: int
-  search: Any
-  arguments: int
-  working: int
-  start_cycles: int
-  token_cycles: int
-
-  def seconds(self, cycles: int) -> float | None:
-    """The time of so many cycles; None where the clock of the chip is not published."""
-    clock = self.topology.chip.clock
-    return cycles / clock if clock else None
-
-  @property
-  def captions_per_second(self) -> float | None:
-    """Of all hosts, if no caption ends early; None as above."""
-    seconds = self.seconds(self.start_cycles + self.max_length * self.token_cycles)
-    return self.topology.hosts * self.pictures * self.languages / seconds if seconds else None
-
-
-def plan_decoding(topology: Topology) -> DecodePlan:
+def plan_decoding(topology: Topology) -> dict[str, Any]:
   """Compiles what `xmcap eval` would run on each host, with the search and the batch that gin is configured for.
+
+  Returns:
+    JSON's types. `pictures` and `languages` are a batch of one host; bytes, cycles and seconds are those of one of its
+    chips, `captions_per_second` of all hosts together if no caption ends early. Times are None where the clock of the
+    chip is not published.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -104,56 +72,44 @@ def plan_decoding(topology: Topology) -> DecodePlan:
   # Of all loops only the search, which may end early, does not say how often it runs; the loop over keys costs nothing.
   start = module.cycles(unknown_trips=0)
   token = module.cycles(unknown_trips=1) - start
-  return DecodePlan(
-    topology,
-    pictures,
-    len(LANGUAGES),
-    max_length,
-    search,
-    needed.argument_size_in_bytes,
-    working,
-    start,
-    token,
-  )
-
-
-def text(plan: DecodePlan) -> str:
-  """A plan as a table."""
-  speed = plan.captions_per_second
-
-  def time(cycles: int) -> str:
-    seconds = plan.seconds(cycles)
-    return f"{cycles / 1e6:.2f} million cycles" + (f", {seconds * 1e3:.2f} ms" if seconds else "")
-
-  rows = [
-    ("captions a batch, of each host", f"{plan.pictures} pictures x {plan.languages} languages"),
-    ("search", f"{plan.search}, {plan.max_length} tokens at most"),
-    ("memory: parameters and pictures", f"{plan.arguments / 2**30:.3f} GiB"),
-    ("memory: caches and all else", f"{plan.working / 2**30:.3f} GiB"),
-    (plan.topology.allowance, f"{plan.topology.allowed / 2**30:.2f} GiB"),
-    ("pictures and prompts, once a batch", time(plan.start_cycles)),
-    ("a token of all captions", time(plan.token_cycles)),
-  ]
-  if speed is not None:
-    rows.append(("captions a second, of all hosts", f"{speed:,.0f}"))
-    rows.append((f"{_XM3600:,} captions (XM3600)", f"{_XM3600 / speed:,.1f} s"))
-  return Grid((f"decoding on {plan.topology.description}", "a chip"), tuple(rows)).text() + _CAVEAT
-
-
-def document(plan: DecodePlan) -> dict[str, Any]:
-  """A plan as JSON's types, in bytes, cycles and seconds."""
+  clock = topology.chip.clock
+  seconds = (start + max_length * token) / clock if clock else None
   return {
-    "topology": plan.topology.name,
-    "pictures": plan.pictures,
-    "languages": plan.languages,
-    "max_length": plan.max_length,
-    "search": str(plan.search),
-    "memory": {"arguments": plan.arguments, "working": plan.working, "allowed": plan.topology.allowed},
+    "topology": topology.name,
+    "pictures": pictures,
+    "languages": len(LANGUAGES),
+    "max_length": max_length,
+    "search": str(search),
+    "memory": {"arguments": needed.argument_size_in_bytes, "working": working, "allowed": topology.allowed},
     "estimate": {
-      "encoding_cycles": plan.start_cycles,
-      "token_cycles": plan.token_cycles,
-      "encoding_seconds": plan.seconds(plan.start_cycles),
-      "token_seconds": plan.seconds(plan.token_cycles),
-      "captions_per_second": plan.captions_per_second,
+      "encoding_cycles": start,
+      "token_cycles": token,
+      "encoding_seconds": start / clock if clock else None,
+      "token_seconds": token / clock if clock else None,
+      "captions_per_second": topology.hosts * pictures * len(LANGUAGES) / seconds if seconds else None,
     },
   }
+
+
+def text(plan: Mapping[str, Any], topology: Topology) -> str:
+  """A plan as a table."""
+  memory, estimate = plan["memory"], plan["estimate"]
+
+  def time(part: str) -> str:
+    seconds = estimate[f"{part}_seconds"]
+    said = f"{estimate[f'{part}_cycles'] / 1e6:.2f} million cycles"
+    return said if seconds is None else f"{said}, {seconds * 1e3:.2f} ms"
+
+  rows = [
+    ("captions a batch, of each host", f"{plan['pictures']} pictures x {plan['languages']} languages"),
+    ("search", f"{plan['search']}, {plan['max_length']} tokens at most"),
+    ("memory: parameters and pictures", f"{memory['arguments'] / 2**30:.3f} GiB"),
+    ("memory: caches and all else", f"{memory['working'] / 2**30:.3f} GiB"),
+    (topology.allowance, f"{memory['allowed'] / 2**30:.2f} GiB"),
+    ("pictures and prompts, once a batch", time("encoding")),
+    ("a token of all captions", time("token")),
+  ]
+  if (speed := estimate["captions_per_second"]) is not None:
+    rows.append(("captions a second, of all hosts", f"{speed:,.0f}"))
+    rows.append((f"{_XM3600:,} captions (XM3600)", f"{_XM3600 / speed:,.1f} s"))
+  return Grid((f"decoding on {topology.description}", "a chip"), tuple(rows)).text() + _CAVEAT

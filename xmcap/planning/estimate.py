@@ -6,11 +6,10 @@ all-gather of V bytes sends V through a chip, a reduce-scatter too, an all-reduc
 (jax-ml.github.io/scaling-book/sharding).
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
-from xmcap.planning.hlo import BETWEEN_SLICES, Exchanges
+from xmcap.planning.hlo import BETWEEN_SLICES
 from xmcap.planning.topologies import CHIPS_PER_HOST, DCN_BANDWIDTH_OF_HOST, Topology
 
 _PASSES = {"all-reduce": 2.0, "all-to-all": 0.25}
@@ -27,40 +26,29 @@ CAVEATS = {
   "estimate": "too low: the largest of these times, as if the others were hidden behind it",
 }
 """How each number of a plan can be wrong."""
+GPU_CAVEATS = {
+  "memory": "the program that trains is autotuned, and may need more or less; CUDA and NCCL take memory of their own"
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class Bounds:
-  """Seconds of a step by each of its bounds; `schedule` is 0 where the chip's clock is not published."""
+def bounds(
+  flops: float, cycles: float, exchanges: Mapping[str, Mapping[str, int]], topology: Topology
+) -> dict[str, float]:
+  """Seconds of one run of a program by each bound; `schedule` is 0 where the chip's clock is not published.
 
-  arithmetic: float
-  links: float
-  network: float
-  schedule: float
-
-  @property
-  def seconds(self) -> float:
-    """The estimate of a step."""
-    return max(dataclasses.astuple(self))
-
-  @property
-  def name(self) -> str:
-    """The name of the largest bound."""
-    found = dataclasses.asdict(self)
-    return max(found, key=found.get)
-
-
-def bounds(flops: float, cycles: float, exchanges: Mapping[str, Exchanges], topology: Topology) -> Bounds:
-  """The bounds of one run of a program; `flops`, `cycles` and `exchanges` are those of one chip."""
+  `flops`, `cycles` and `exchanges` are those of one chip.
+  """
   chip = topology.chip
   axes = sum(size > 1 for size in topology.shape)
-  sent = sum(_PASSES.get(kind, 1.0) * one.size for kind, one in exchanges.items() if kind != BETWEEN_SLICES)
-  between = exchanges[BETWEEN_SLICES].size if BETWEEN_SLICES in exchanges else 0
+  sent = sum(
+    _PASSES.get(kind, 1.0) * one["bytes"] for kind, one in exchanges.items() if kind != BETWEEN_SLICES
+  )
+  between = exchanges[BETWEEN_SLICES]["bytes"] if BETWEEN_SLICES in exchanges else 0
   # The chips of a host share its network.
   of_host = between * min(CHIPS_PER_HOST, math.prod(topology.shape))
-  return Bounds(
-    flops / chip.flops,
-    sent / (2 * axes * chip.link_bandwidth) if axes else 0.0,
-    of_host / DCN_BANDWIDTH_OF_HOST,
-    cycles / chip.clock if chip.clock else 0.0,
-  )
+  return {
+    "arithmetic": flops / chip.flops,
+    "links": sent / (2 * axes * chip.link_bandwidth) if axes else 0.0,
+    "network": of_host / DCN_BANDWIDTH_OF_HOST,
+    "schedule": cycles / chip.clock if chip.clock else 0.0,
+  }

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from typing import Any
 
 from xmcap import platforms
 from xmcap.errors import UsageError, XmcapError
@@ -26,31 +27,18 @@ _NOTHING_IS_RUN = "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false
 
 @dataclasses.dataclass(frozen=True)
 class GpuKind:
-  """Published numbers of one GPU.
-
-  Attributes:
-    name: such as `h100`.
-    device_kind: jax's name of it.
-    memory: bytes that CUDA finds on it.
-    bandwidth: bytes a second between GPU and memory.
-    capability: compute capability, such as 9.0.
-    cores: streaming multiprocessors.
-    lanes: float32 units of a multiprocessor.
-    cache: bytes of the second level.
-    shared: bytes of shared memory of a multiprocessor; a block may have 1,024 less.
-    clock: GHz at most.
-  """
+  """Published numbers of one GPU."""
 
   name: str
-  device_kind: str
-  memory: int
-  bandwidth: float
-  capability: str
-  cores: int
-  lanes: int
-  cache: int
-  shared: int
-  clock: float
+  device_kind: str  # jax's name of it
+  memory: int  # bytes that CUDA finds on it
+  bandwidth: float  # bytes a second between GPU and memory
+  capability: str  # compute capability, such as 9.0
+  cores: int  # streaming multiprocessors
+  lanes: int  # float32 units of a multiprocessor
+  cache: int  # bytes of the second level
+  shared: int  # bytes of shared memory of a multiprocessor; a block may have 1,024 less
+  clock: float  # GHz at most
 
   @property
   def description(self) -> str:
@@ -82,7 +70,7 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class GpuNode:
-  """GPUs of one machine, all of one kind; `chips` is their number."""
+  """GPUs of one machine, all of one kind; `chips` is their number. Has what a `Topology` has."""
 
   kind: GpuKind
   chips: int
@@ -90,17 +78,14 @@ class GpuNode:
 
   @property
   def name(self) -> str:
-    """Such as `h100-8`."""
     return f"{self.kind.name}-{self.chips}"
 
   @property
   def description(self) -> str:
-    """For people."""
     return f"{self.name}: {self.chips} of {self.kind.device_kind}"
 
   @property
   def allowance(self) -> str:
-    """For people: the reason for `allowed`."""
     return f"jax takes of {self.kind.memory / 2**30:.1f} (XLA_CLIENT_MEM_FRACTION)"
 
   @property
@@ -113,38 +98,45 @@ class GpuNode:
       raise UsageError(f"XLA_CLIENT_MEM_FRACTION={given}: give a number, such as 0.9") from None
 
   def devices(self) -> list:
-    """The devices, to compile for; none of them is here.
-
-    Raises:
-      XmcapError: XLA for CUDA is not installed, or does not know such a GPU.
-    """
-    from jax.experimental import topologies
-
+    """The devices, to compile for; none of them is here. See `absent_devices`."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_NOTHING_IS_RUN}".strip()
-    try:
-      return topologies.get_topology_desc(
-        "", "cuda", target_config=self.kind.description, topology=f"1x1x{self.chips}"
-      ).devices
-    # jax, PJRT and XLA each raise errors of their own.
-    except Exception as error:
-      if not platforms.cuda_installed():
-        raise XmcapError(
-          "xmcap plan compiles for GPUs with XLA for CUDA, which is not installed: pip install 'xmcap[cuda]'"
-        ) from None
-      raise XmcapError(f"XLA cannot plan for {self.name}: {' '.join(str(error).split())[:200]}") from None
+    options = {"target_config": self.kind.description, "topology": f"1x1x{self.chips}"}
+    return absent_devices("cuda", self.name, platforms.cuda_installed(), "cuda", **options)
+
+
+def absent_devices(
+  platform: str, name: str, installed: bool, extra: str, topology_name: str = "", **options: Any
+) -> list:
+  """The devices of chips that are not here.
+
+  Args:
+    platform: jax's name of it.
+    name: of the chips, for people.
+    installed: whether their compiler is.
+    extra: of xmcap, which brings the compiler.
+    topology_name, options: what the compiler is told about the chips.
+
+  Raises:
+    XmcapError: the compiler is not installed, or knows no such chips.
+  """
+  from jax.experimental import topologies
+
+  try:
+    return topologies.get_topology_desc(topology_name, platform, **options).devices
+  # jax, PJRT and the compilers each raise errors of their own.
+  except Exception as error:
+    if not installed:
+      raise XmcapError(
+        f"xmcap plan compiles for {name} with a compiler that is not installed: pip install 'xmcap[{extra}]'"
+      ) from None
+    raise XmcapError(f"the compiler cannot plan for {name}: {' '.join(str(error).split())[:200]}") from None
 
 
 def parse(name: str) -> GpuNode | None:
-  """Reads `h100`, `h100-8`, `a100-80gb-4`; None if the name is not that of a GPU.
-
-  Raises:
-    UsageError: no node has so many.
-  """
-  match = re.fullmatch(r"(a100|[a-z]+\d+(?:-\d+gb)?)(?:-(\d+))?", name)
-  if match is None or match[1] not in (*KINDS, "a100"):
+  """Reads `h100`, `h100-8`, `a100-80gb-4`; None if the name is not that of a GPU."""
+  match = re.fullmatch(r"([a-z]+\d+(?:-\d+gb)?)(?:-(\d+))?", name)
+  if match is None or match[1] not in KINDS:
     return None
-  if match[1] == "a100":
-    raise UsageError(f"--topology={name}: say which A100: a100-40gb or a100-80gb")
   chips = int(match[2] or 1)
   if not 1 <= chips <= _MOST_GPUS:
     raise UsageError(

@@ -45,14 +45,6 @@ class Instruction:
     return names
 
 
-@dataclasses.dataclass(frozen=True)
-class Exchanges:
-  """All exchanges of one kind in one run of a program; `size` is the bytes of their arrays together, for one chip."""
-
-  count: int
-  size: int
-
-
 class Module:
   """A program: `functions` maps names to instructions in the order in which they run, `main` is the entry."""
 
@@ -76,8 +68,7 @@ class Module:
   def cycles(self, unknown_trips: int = 1) -> int:
     """The compiler's estimate for one chip, exchanges left out; 0 where it makes none (CPUs and GPUs).
 
-    Args:
-      unknown_trips: how often a loop runs whose number of runs the program does not say.
+    A loop runs `unknown_trips` times where the program does not say how often.
     """
     return sum(
       times * int(cycles)
@@ -86,52 +77,39 @@ class Module:
       for cycles in _CYCLES.findall(instruction.rest)
     )
 
-  def exchanges(self) -> dict[str, Exchanges]:
-    """The exchanges between chips by their kind, such as `all-gather`, or `BETWEEN_SLICES`."""
-    found: dict[str, Exchanges] = {}
+  def exchanges(self) -> dict[str, dict[str, int]]:
+    """The exchanges of a chip by their kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and `bytes` of all."""
+    found: dict[str, dict[str, int]] = {}
     for name, times in self._runs(1).items():
       for instruction in self.functions.get(name, ()):
         kind = _exchange_kind(instruction, name)
         if kind:
-          before, size = found.get(kind, Exchanges(0, 0)), _exchanged_bytes(instruction)
-          found[kind] = Exchanges(before.count + times, before.size + times * size)
+          all_of_kind = found.setdefault(kind, {"count": 0, "bytes": 0})
+          all_of_kind["count"] += times
+          all_of_kind["bytes"] += times * _exchanged_bytes(instruction)
     return found
 
   def _runs(self, unknown_trips: int) -> dict[str, int]:
     """How often each function runs in one run of the program; functions that do not run are left out."""
-    calls: dict[str, list[tuple[str, int]]] = collections.defaultdict(list)
-    for name, instructions in self.functions.items():
-      for instruction in instructions:
-        trips = 1
-        if instruction.operation == "while":
-          known = self._trips(_CONDITION.search(instruction.rest)[1])
-          trips = unknown_trips if known is None else known
-        calls[name] += [(called, trips) for called in instruction.called]
-    order: list[str] = []
-    seen: set[str] = set()
+    runs = collections.Counter()
 
-    def visit(name: str) -> None:
-      if name not in seen:
-        seen.add(name)
-        for called, _ in calls.get(name, ()):
-          visit(called)
-        order.append(name)
+    def run(name: str, times: int) -> None:
+      runs[name] += times
+      for instruction in self.functions.get(name, ()):
+        trips = self._trips(instruction, unknown_trips) if instruction.operation == "while" else 1
+        for called in instruction.called:
+          run(called, times * trips)
 
-    visit(self.main)
-    times = collections.Counter({self.main: 1})
-    for name in reversed(order):  # callers come before the functions that they call
-      for called, trips in calls.get(name, ()):
-        times[called] += times[name] * trips
-    return times
+    run(self.main, 1)
+    return runs
 
-  def _trips(self, condition: str) -> int | None:
-    """How often a loop runs that counts from 0 up to a constant; None for other loops."""
-    lines = self.functions.get(condition, [])
-    limits = [
-      found[1] for line in lines if (found := _LIMIT.search(f"{line.shape} {line.operation}({line.rest}"))
-    ]
+  def _trips(self, loop: Instruction, unknown: int) -> int:
+    """How often a loop runs that counts from 0 up to a constant; `unknown` for other loops."""
+    lines = self.functions.get(_CONDITION.search(loop.rest)[1], [])
+    texts = [f"{line.shape} {line.operation}({line.rest}" for line in lines]
+    limits = [found[1] for text in texts if (found := _LIMIT.search(text))]
     counts = any(line.root and "direction=LT" in line.rest for line in lines)
-    return int(limits[0]) if counts and len(limits) == 1 else None
+    return int(limits[0]) if counts and len(limits) == 1 else unknown
 
 
 def array_bytes(shape: str) -> list[int]:

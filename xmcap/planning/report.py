@@ -1,74 +1,66 @@
-"""A plan for people (text) and for programs (JSON)."""
+"""Plans for people, as text."""
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from xmcap.planning.estimate import CAVEATS
-from xmcap.planning.mix import Mix
 from xmcap.planning.run import Variant
-from xmcap.planning.step import DoesNotFit, StepPlan
+from xmcap.planning.step import DoesNotFit
+from xmcap.planning.topologies import GpuNode, Topology
 from xmcap.scoring.grid import Grid
 
 _GIB = 2**30
 
+Plan = Mapping[str, Any]
+"""What `step.plan_step` returns."""
 
-def text(plan: StepPlan, price: float | None = None) -> str:
-  """A plan as tables; for GPUs, its memory alone.
 
-  Args:
-    plan: of a step.
-    price: of a chip and hour, if the run's cost is wanted.
-  """
-  variant = plan.run.variant
+def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -> str:
+  """A plan as tables; for GPUs, its memory alone. `price` is that of a chip and hour."""
+  variant = Variant(**plan["variant"])
   parts = f", in {variant.microbatches} parts" if variant.microbatches > 1 else ""
   remat = f", remat of {variant.remat}" if variant.remat != "no" else ""
   lines = [
-    f"{plan.parameters:,} parameters on {plan.topology.description}",
-    f"{variant.mesh}; {plan.run.batch_size:,} captions a step, {variant.captions_per_image} a picture"
+    f"{plan['parameters']:,} parameters on {topology.description}",
+    f"{variant.mesh}; {plan['batch_size']:,} captions a step, {variant.captions_per_image} a picture"
     f"{parts}{', scan' if variant.scan else ''}{remat}",
     "",
-    _memory(plan).text(),
+    _memory(plan, topology).text(),
   ]
-  if plan.bounds:
-    lines += [_step(plan).text(), _run(plan, price).text()]
+  if "estimate" in plan:
+    lines += [_step(plan, topology).text(), _run(plan, price).text()]
   lines.append("Nothing is measured (docs/plan.md). How each number can be wrong:")
-  lines += [f"  {name}: {caveat}" for name, caveat in _caveats(plan).items()]
+  lines += [f"  {name}: {caveat}" for name, caveat in plan["caveats"].items()]
   return "\n".join(lines) + "\n"
 
 
-def ranking(plans: Sequence[StepPlan], refused: Sequence[DoesNotFit], recipe: int) -> str:
+def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -> str:
   """The plans of a search, the fastest first; then the meshes on which nothing fits.
 
-  Args:
-    plans: of one run in variants.
-    refused: variants that do not fit.
-    recipe: captions a picture that the run's files say; other numbers are marked as another recipe.
+  `recipe` is the captions a picture that the run's files say; other numbers are marked as another recipe.
   """
 
-  def choices(variant: Variant) -> tuple[str, ...]:
-    captions = variant.captions_per_image
-    mark = "" if captions == recipe else "*"
-    return variant.mesh, f"{captions}{mark}", variant.remat, str(variant.microbatches)
+  def row(variant: Variant, size: float, step: str, *cells: str) -> tuple[str, ...]:
+    captions = f"{variant.captions_per_image}{'' if variant.captions_per_image == recipe else '*'}"
+    choices = (variant.mesh, captions, variant.remat, str(variant.microbatches))
+    return *choices, f"{size / _GIB:.1f}", step, *cells
 
-  rows = [
-    (
-      *choices(plan.run.variant),
-      f"{plan.memory.total / _GIB:.1f}",
-      _ms(plan.seconds),
-      plan.bounds.name,
-      f"{plan.cycles / 1e6:.1f}",
-      f"{plan.captions_per_second:,.0f}",
-      f"{plan.utilisation:.0%}",
+  rows = []
+  for plan in plans:
+    estimate = plan["estimate"]
+    rows.append(
+      row(
+        Variant(**plan["variant"]),
+        plan["memory"]["total"],
+        _ms(estimate["step_seconds"]),
+        estimate["bound"],
+        f"{plan['estimated_cycles'] / 1e6:.1f}",
+        f"{estimate['captions_per_second']:,.0f}",
+        f"{estimate['model_flops_utilisation']:.0%}",
+      )
     )
-    for plan in plans
-  ]
-  rows += [
-    (*choices(error.variant), f"{error.needed / _GIB:.1f}", "does not fit", "", "", "", "")
-    for error in refused
-  ]
+  rows += [row(error.variant, error.needed, "does not fit", "", "", "", "") for error in refused]
   headings = (
     "mesh", "K", "remat", "parts", "GiB a chip", "step ms", "bound by", "M cycles", "captions/s", "MFU",
   )  # fmt: skip
@@ -77,138 +69,74 @@ def ranking(plans: Sequence[StepPlan], refused: Sequence[DoesNotFit], recipe: in
   return Grid(headings, tuple(rows)).text() + note
 
 
-def mix_text(mix: Mix, price: float | None = None) -> str:
-  """The steps of a run with several lengths of targets, and their mean."""
+def mix_text(mix: Mapping[str, Any], longest: Plan, price: float | None = None) -> str:
+  """The steps of a run with several lengths of targets, and their mean, as `plan_mix` found them."""
+
+  def row(name: str, share: str, seconds: float) -> tuple[str, ...]:
+    return name, share, _ms(seconds), f"{longest['batch_size'] / seconds:,.0f}"
+
+  shares, mean = mix["shares"], mix["mean_step_seconds"]
   rows = tuple(
-    (
-      f"{length}",
-      "unknown" if mix.shares is None else f"{mix.shares.get(length, 0):.0%}",
-      _ms(plan.seconds),
-      f"{plan.captions_per_second:,.0f}",
-    )
-    for length, plan in mix.plans.items()
+    row(length, f"{shares.get(length, 0):.0%}" if shares else "unknown", seconds)
+    for length, seconds in mix["step_seconds"].items()
   )
   heads = ("targets of", "share of steps", "ms a step", "captions a second")
-  if mix.seconds is None:
-    note = f"The mean is not known: {mix.why_unknown}; or give --length_mix=LENGTH:SHARE,...\n"
+  if mean is None:
+    note = f"The mean is not known: {mix['why_unknown']}; or give --length_mix=LENGTH:SHARE,...\n"
     return Grid(heads, rows).text() + note
-  *_, longest = mix.plans.values()
-  mean = ("mean", "", _ms(mix.seconds), f"{longest.run.batch_size / mix.seconds:,.0f}")
-  table = Grid(heads, rows, (mean,)).text()
-  steps = longest.run.total_steps
+  table = Grid(heads, rows, (row("mean", "", mean),)).text()
+  return table + Grid(("the run at the mean", ""), _length_of_run(longest, mean, price)).text()
+
+
+def _memory(plan: Plan, topology: Topology | GpuNode) -> Grid:
+  sizes = dict(plan["memory"])
+  allowed, total = sizes.pop("allowed"), sizes.pop("total")
+  rows = tuple((kind, f"{size / _GIB:.3f}") for kind, size in sizes.items())
+  foot = (("together", f"{total / _GIB:.3f}"), (topology.allowance, f"{allowed / _GIB:.2f}"))
+  return Grid(("memory of a chip", "GiB"), rows, foot)
+
+
+def _step(plan: Plan, topology: Topology) -> Grid:
+  estimate = plan["estimate"]
+  rows = [("arithmetic", f"{plan['flops'] / 1e12:.3f} Tflop", _ms(estimate["arithmetic_seconds"]))]
+  for kind, one in sorted(plan["exchanges"].items()):
+    rows.append((kind, f"{one['count']} of {one['bytes'] / 1e9:.3f} GB together", ""))
+  rows.append(("links of the slice", "", _ms(estimate["links_seconds"])))
+  if topology.slices > 1:
+    rows.append(("network between slices", "", _ms(estimate["network_seconds"])))
+  known = _ms(estimate["schedule_seconds"]) if estimate["schedule_seconds"] else "unknown"
+  rows.append(("schedule of the compiler", f"{plan['estimated_cycles'] / 1e6:.1f} million cycles", known))
+  foot = ("estimate", f"bound by {estimate['bound']}", _ms(estimate["step_seconds"]))
+  return Grid(("a step, for each chip", "amount", "ms"), tuple(rows), (foot,))
+
+
+def _run(plan: Plan, price: float | None) -> Grid:
+  estimate = plan["estimate"]
+  pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
+  rows = (
+    ("captions a second", f"{estimate['captions_per_second']:,.0f}"),
+    ("model-flops utilisation", f"{estimate['model_flops_utilisation']:.1%}"),
+    (f"rows of a batch of {pictures:,} pictures that each host feeds", _feeding(plan["rows_by_host"])),
+    ("pictures a second that each host feeds", f"{estimate['pictures_per_second_and_host']:,.0f}"),
+  )
+  return Grid(("the run, estimated", ""), rows + _length_of_run(plan, estimate["step_seconds"], price))
+
+
+def _length_of_run(plan: Plan, seconds: float, price: float | None) -> tuple[tuple[str, str], ...]:
+  """Rows about a run whose steps take so many seconds; `price` is that of a chip and hour."""
+  steps = plan["total_steps"]
   if steps is None:
-    return table
-  hours = steps * mix.seconds / 3600
-  chip_hours = hours * longest.topology.chips
-  cost = "" if price is None else f", {chip_hours * price:,.0f} at {price:g} a chip and hour"
-  return table + f"{steps:,} steps at the mean: {hours:,.2f} hours, {chip_hours:,.0f} chip-hours{cost}\n"
+    return (("hours", "unknown: the number of steps follows from the data"),)
+  hours = steps * seconds / 3600
+  chip_hours = hours * plan["chips"]
+  rows = (("steps", f"{steps:,}"), ("hours", f"{hours:,.2f}"), ("chip-hours", f"{chip_hours:,.0f}"))
+  cost = () if price is None else ((f"cost at {price:g} a chip and hour", f"{chip_hours * price:,.0f}"),)
+  return rows + cost
 
 
-def document(plan: StepPlan) -> dict[str, Any]:
-  """A plan as JSON's types; sizes in bytes, times in seconds, of one chip where nothing else is said."""
-  topology = plan.topology
-  found = {
-    "topology": topology.name,
-    "chips": topology.chips,
-    "parameters": plan.parameters,
-    "variant": dataclasses.asdict(plan.run.variant),
-    "batch_size": plan.run.batch_size,
-    "total_steps": plan.run.total_steps,
-    "memory": {**dataclasses.asdict(plan.memory), "total": plan.memory.total, "allowed": topology.allowed},
-    "compile_seconds": plan.compile_seconds,
-  }
-  found["caveats"] = _caveats(plan)
-  if plan.bounds is None:
-    return found
-  return {
-    **found,
-    "hosts": topology.hosts,
-    "rows_by_host": [rows.tolist() for rows in plan.fed],
-    "flops": plan.flops,
-    "model_flops": plan.model_flops,
-    "estimated_cycles": plan.cycles,
-    "exchanges": {kind: {"count": one.count, "bytes": one.size} for kind, one in plan.exchanges.items()},
-    "estimate": {
-      **{f"{name}_seconds": value for name, value in dataclasses.asdict(plan.bounds).items()},
-      "step_seconds": plan.seconds,
-      "bound": plan.bounds.name,
-      "captions_per_second": plan.captions_per_second,
-      "model_flops_utilisation": plan.utilisation,
-      "pictures_per_second_and_host": plan.pictures_per_host,
-      "hours": plan.hours,
-      "chip_hours": plan.chip_hours,
-    },
-  }
-
-
-def mix_document(mix: Mix) -> dict[str, Any]:
-  """A mix as JSON's types, times in seconds."""
-  return {
-    "step_seconds": {str(length): plan.seconds for length, plan in mix.plans.items()},
-    "shares": mix.shares and {str(length): share for length, share in mix.shares.items()},
-    "mean_step_seconds": mix.seconds,
-  }
-
-
-def _caveats(plan: StepPlan) -> dict[str, str]:
-  if plan.bounds:
-    return CAVEATS
-  return {
-    "memory": "the program that trains is autotuned, and may need more or less; CUDA and NCCL take memory of their own"
-  }
-
-
-def _memory(plan: StepPlan) -> Grid:
-  kinds = dataclasses.asdict(plan.memory)
-  return Grid(
-    ("memory of a chip", "GiB"),
-    tuple((kind, f"{size / _GIB:.3f}") for kind, size in kinds.items()),
-    (
-      ("together", f"{plan.memory.total / _GIB:.3f}"),
-      (plan.topology.allowance, f"{plan.topology.allowed / _GIB:.2f}"),
-    ),
-  )
-
-
-def _step(plan: StepPlan) -> Grid:
-  rows = [("arithmetic", f"{plan.flops / 1e12:.3f} Tflop", _ms(plan.bounds.arithmetic))]
-  for kind, one in sorted(plan.exchanges.items()):
-    rows.append((kind, f"{one.count} of {one.size / 1e9:.3f} GB together", ""))
-  rows.append(("links of the slice", "", _ms(plan.bounds.links)))
-  if plan.topology.slices > 1:
-    rows.append(("network between slices", "", _ms(plan.bounds.network)))
-  known = _ms(plan.bounds.schedule) if plan.bounds.schedule else "unknown"
-  rows.append(("schedule of the compiler", f"{plan.cycles / 1e6:.1f} million cycles", known))
-  return Grid(
-    ("a step, for each chip", "amount", "ms"),
-    tuple(rows),
-    (("estimate", f"bound by {plan.bounds.name}", _ms(plan.seconds)),),
-  )
-
-
-def _run(plan: StepPlan, price: float | None) -> Grid:
-  rows = [
-    ("captions a second", f"{plan.captions_per_second:,.0f}"),
-    ("model-flops utilisation", f"{plan.utilisation:.1%}"),
-    (f"rows of a batch of {plan.run.pictures:,} pictures that each host feeds", _feeding(plan)),
-    ("pictures a second that each host feeds", f"{plan.pictures_per_host:,.0f}"),
-  ]
-  if plan.hours is None:
-    rows.append(("hours", "unknown: the number of steps follows from the data"))
-    return Grid(("the run, estimated", ""), tuple(rows))
-  rows += [
-    ("steps", f"{plan.run.total_steps:,}"),
-    ("hours", f"{plan.hours:,.2f}"),
-    ("chip-hours", f"{plan.chip_hours:,.0f}"),
-  ]
-  if price is not None:
-    rows.append((f"cost at {price:g} a chip and hour", f"{plan.chip_hours * price:,.0f}"))
-  return Grid(("the run, estimated", ""), tuple(rows))
-
-
-def _feeding(plan: StepPlan) -> str:
-  counts = sorted({len(rows) for rows in plan.fed})
-  blocks = max(1 + int((np.diff(rows) > 1).sum()) for rows in plan.fed)
+def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:
+  counts = sorted({len(rows) for rows in rows_by_host})
+  blocks = max(1 + int((np.diff(rows) > 1).sum()) for rows in rows_by_host)
   few_to_many = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
   return few_to_many + (f", in {blocks} blocks" if blocks > 1 else "")
 

@@ -20,18 +20,22 @@ from xmcap.training.optimizer import Optimizer
 
 _REMAT = {"no": (False, False), "vit": (True, False), "t5": (False, True), "all": (True, True)}
 """Name -> `remat` of ViTConfig and of T5Config."""
+_PARAMETERS = {
+  **{axis: (f"Partitioning.{axis}",) for axis in sharding.MESH_AXES},
+  "captions_per_image": ("CaptionStream.captions_per_image",),
+  "microbatches": ("train.microbatches",),
+  "remat": ("ViTConfig.remat", "T5Config.remat"),
+  "scan": ("ViTConfig.scan", "T5Config.scan"),
+}
+"""Field of a `Variant` -> the parameters that gin binds for it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
   """What a search may change about a run; apart from `captions_per_image`, the run computes the same.
 
-  Attributes:
-    data, fsdp, model: of `Partitioning`.
-    captions_per_image: K; the batch keeps its number of captions.
-    microbatches: of `train`.
-    remat: the configurations that ask for it: `no`, `vit`, `t5` or `all`.
-    scan: whether any configuration asks for it.
+  `remat` says which configurations ask for it: `no`, `vit`, `t5` or `all`; `scan` whether any does. A batch keeps its
+  number of captions, whatever `captions_per_image`.
   """
 
   data: int
@@ -50,14 +54,11 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run that gin is configured for.
+  """A run that gin is configured for: arguments of `train`, with the mesh of the variant.
 
   Attributes:
-    objective, optimizer, seed, rng_impl: of `train`.
-    partitioning: of `train`, with the mesh of the variant.
-    variant: what a search may change.
     batch_size: captions a step, of all hosts.
-    shapes: name -> (shape, dtype) of a batch of all hosts.
+    image_size, prompt_length, target_length: of `CaptionStream`.
     total_steps: None where it follows from data that are not here.
   """
 
@@ -66,7 +67,9 @@ class Run:
   partitioning: sharding.Partitioning
   variant: Variant
   batch_size: int
-  shapes: Mapping[str, tuple[tuple[int, ...], Any]]
+  image_size: int
+  prompt_length: int
+  target_length: int
   total_steps: int | None
   seed: int
   rng_impl: str | None
@@ -76,46 +79,71 @@ class Run:
     """A step, of all hosts."""
     return self.batch_size // self.variant.captions_per_image
 
+  @property
+  def shapes(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Name -> (shape, dtype) of a batch of all hosts."""
+    captions = (self.pictures, self.variant.captions_per_image)
+    return {
+      "image": ((self.pictures, self.image_size, self.image_size, 3), np.uint8),
+      "prompt_tokens": ((*captions, self.prompt_length), np.int32),
+      "target_tokens": ((*captions, self.target_length), np.int32),
+      "target_weights": ((*captions, self.target_length), np.float32),
+    }
+
 
 def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
   """The run that gin is configured for, on some chips.
 
   Args:
     topology: the chips.
-    changes: fields of a `Variant` that differ from what gin says.
+    changes: fields of a `Variant` that differ from what gin says; they are bound for later calls too.
 
   Raises:
     UsageError: the files lack something, or do not go together.
   """
-  sizes = _stream_options()
+  for name, value in bindings(changes).items():
+    gin.bind_parameter(name, value)
+  for kind in (ViTConfig, T5Config):
+    # 'auto' comes to this on the chips; on this host it would be a CPU's float32.
+    if option(kind, "dtype") == "auto":
+      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
+  stream = _stream_options()
+  captions_per_image = stream.pop("captions_per_image")
   arguments = run_arguments.Arguments()
-  mesh = {axis: changes[axis] for axis in sharding.MESH_AXES if axis in changes}
-  partitioning = dataclasses.replace(arguments["partitioning"](), **mesh)
-  bound = {
-    **dict(zip(sharding.MESH_AXES, partitioning.sizes(topology.chips, topology.slices), strict=True)),
-    "captions_per_image": sizes["captions_per_image"],
-    "microbatches": arguments["microbatches"](),
-    "remat": _bound_remat(),
-    "scan": option(ViTConfig, "scan") or option(T5Config, "scan"),
-  }
-  variant = Variant(**{**bound, **changes})
-  partitioning = dataclasses.replace(partitioning, data=variant.data, fsdp=variant.fsdp, model=variant.model)
-  pictures, rest = divmod(sizes["batch_size"], variant.captions_per_image)
+  partitioning = arguments["partitioning"]()
+  mesh = partitioning.sizes(topology.chips, topology.slices)
+  partitioning = dataclasses.replace(partitioning, **dict(zip(sharding.MESH_AXES, mesh, strict=True)))
+  remat = option(ViTConfig, "remat"), option(T5Config, "remat")
+  variant = Variant(
+    *mesh,
+    captions_per_image,
+    arguments["microbatches"](),
+    next(name for name, both in _REMAT.items() if both == remat),
+    option(ViTConfig, "scan") or option(T5Config, "scan"),
+  )
+  pictures, rest = divmod(stream["batch_size"], captions_per_image)
   if rest:
     raise UsageError(
-      f"a batch of {sizes['batch_size']:,} captions does not divide into {variant.captions_per_image} a picture"
+      f"a batch of {stream['batch_size']:,} captions does not divide into {captions_per_image} a picture"
     )
   run_arguments.check_batch(pictures, variant.data * variant.fsdp, variant.microbatches)
-  _bind(changes)
-  arguments = run_arguments.Arguments()
   try:
     total_steps = arguments["total_steps"]()
   except XmcapError:
     total_steps = None
   return Run(
-    arguments["objective"](), arguments["optimizer"](), partitioning, variant, sizes["batch_size"],
-    _shapes(sizes, pictures, variant.captions_per_image), total_steps, arguments["seed"](), arguments["rng_impl"](),
+    arguments["objective"](), arguments["optimizer"](), partitioning, variant, **stream, total_steps=total_steps,
+    seed=arguments["seed"](), rng_impl=arguments["rng_impl"](),
   )  # fmt: skip
+
+
+def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
+  """Fields of a `Variant` as gin binds them: name of the parameter -> value."""
+  found = {}
+  for name, value in changes.items():
+    values = _REMAT[value] if name == "remat" else (value, value)
+    found |= zip(_PARAMETERS[name], values, strict=False)
+  return found
 
 
 def option(kind: type, argument: str) -> Any:
@@ -124,22 +152,6 @@ def option(kind: type, argument: str) -> Any:
   if argument in bound:
     return configuration.resolve(bound[argument])
   return inspect.signature(kind).parameters[argument].default
-
-
-def _bind(changes: Mapping[str, Any]) -> None:
-  for number, kind in enumerate((ViTConfig, T5Config)):
-    if "remat" in changes:
-      gin.bind_parameter(f"{kind.__name__}.remat", _REMAT[changes["remat"]][number])
-    if "scan" in changes:
-      gin.bind_parameter(f"{kind.__name__}.scan", changes["scan"])
-    # 'auto' comes to this on the chips; on this host it would be a CPU's float32.
-    if option(kind, "dtype") == "auto":
-      gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
-
-
-def _bound_remat() -> str:
-  found = option(ViTConfig, "remat"), option(T5Config, "remat")
-  return next(name for name, both in _REMAT.items() if both == found)
 
 
 def _stream_options() -> dict[str, Any]:
@@ -152,13 +164,3 @@ def _stream_options() -> dict[str, Any]:
     )
   wanted = ("batch_size", "captions_per_image", "prompt_length", "target_length", "image_size")
   return {name: option(CaptionStream, name) for name in wanted}
-
-
-def _shapes(sizes: Mapping[str, Any], pictures: int, captions: int) -> dict[str, tuple[tuple[int, ...], Any]]:
-  side, targets = sizes["image_size"], (pictures, captions, sizes["target_length"])
-  return {
-    "image": ((pictures, side, side, 3), np.uint8),
-    "prompt_tokens": ((pictures, captions, sizes["prompt_length"]), np.int32),
-    "target_tokens": (targets, np.int32),
-    "target_weights": (targets, np.float32),
-  }

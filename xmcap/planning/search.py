@@ -1,40 +1,37 @@
 """The fastest mesh that fits, and what makes a run fit: its step compiled in one variant after the other."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.planning import run as run_lib
 from xmcap.planning.gpus import GpuNode
-from xmcap.planning.step import DoesNotFit, StepPlan, plan_step
+from xmcap.planning.step import DoesNotFit, plan_step
 from xmcap.planning.topologies import Topology
+from xmcap.training import sharding
 
 _WAYS_TO_FIT = (
   *({"remat": remat, "microbatches": 1} for remat in ("no", "vit", "all")),
   *({"remat": "all", "microbatches": microbatches} for microbatches in (2, 4, 8)),
 )
 """Each costs more time than the one before, and saves memory."""
+_DEFAULTS = run_lib.bindings(_WAYS_TO_FIT[0])
 _GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 
 
 def search(
   topology: Topology, captions_per_image: tuple[int, ...] = (), say: Callable[[str], None] = lambda line: None
-) -> tuple[list[StepPlan], list[DoesNotFit]]:
+) -> tuple[list[dict[str, Any]], list[DoesNotFit]]:
   """Plans the run that gin is configured for on every mesh that makes sense.
 
   On each mesh the first of the ways to fit that does is taken. Layers are scanned over, which compiles many times
-  faster.
-
-  Args:
-    topology: the chips.
-    captions_per_image: K to try besides that of the files, on the fastest mesh.
-    say: is told of each variant.
+  faster. `captions_per_image` are K to try besides that of the files, on the fastest mesh.
 
   Returns:
     The plans that fit, the fastest first, and the meshes on which nothing fits.
   """
-  plans: list[StepPlan] = []
+  plans: list[dict[str, Any]] = []
   refused: list[DoesNotFit] = []
 
   def attempt(changes: dict[str, Any], first: int = 0) -> int:
@@ -52,7 +49,8 @@ def search(
         last = error
         continue
       plans.append(plan)
-      say(f"{words}: {plan.seconds * 1e3:.1f} ms, compiled in {plan.compile_seconds:.0f} s")
+      seconds = plan["estimate"]["step_seconds"]
+      say(f"{words}: {seconds * 1e3:.1f} ms, compiled in {plan['compile_seconds']:.0f} s")
       return number
     refused.append(last)
     return number
@@ -63,35 +61,28 @@ def search(
   for mesh in meshes(topology):
     easiest[mesh["model"]] = attempt(mesh, easiest.get(mesh["model"], 0))
   if plans:
-    best = min(plans, key=_rank).run.variant
+    best = min(plans, key=_rank)["variant"]
     for captions in captions_per_image:
-      attempt({"data": best.data, "fsdp": best.fsdp, "model": best.model, "captions_per_image": captions})
+      attempt({**{axis: best[axis] for axis in sharding.MESH_AXES}, "captions_per_image": captions})
   return sorted(plans, key=_rank), refused
 
 
 def with_way_out(error: DoesNotFit, topology: Topology | GpuNode, say: Callable[[str], None]) -> UsageError:
-  """The same refusal, with the cheapest settings that would make the run fit.
-
-  Args:
-    error: of the run as gin configures it.
-    topology: the chips.
-    say: is told what is tried.
-  """
+  """The refusal of the run that gin is configured for, with the cheapest settings that would make it fit."""
   say(f"{error}; looking for settings that fit")
   for changes in _ways_out(error, topology):
     try:
       plan = _plan(topology, changes)
     except (DoesNotFit, UsageError):
       continue
-    options = " ".join(f"--gin.{binding}" for binding in _bindings(changes))
-    return UsageError(f"{error}; it fits ({plan.memory.total / 2**30:.1f} GiB) with {options}")
+    bound = run_lib.bindings(changes).items()
+    options = " ".join(f"--gin.{name}={value}" for name, value in bound if _DEFAULTS.get(name) != value)
+    return UsageError(f"{error}; it fits ({plan['memory']['total'] / 2**30:.1f} GiB) with {options}")
   if isinstance(topology, GpuNode):
-    return UsageError(
-      f"{error}, nor in {_GPU_MICROBATCHES[-1]} microbatches: a smaller batch, more GPUs, or --gin.ViTConfig.remat=True"
-    )
-  return UsageError(
-    f"{error}; nor with remat in 8 microbatches, its state cut over all chips: take more chips"
-  )
+    advice = f"nor in {_GPU_MICROBATCHES[-1]} microbatches: a smaller batch, more GPUs, or --gin.ViTConfig.remat=True"
+  else:
+    advice = "nor with remat in 8 microbatches, its state cut over all chips: take more chips"
+  return UsageError(f"{error}; {advice}")
 
 
 def meshes(topology: Topology) -> Iterator[dict[str, int]]:
@@ -120,24 +111,11 @@ def _ways_out(error: DoesNotFit, topology: Topology | GpuNode) -> Iterator[dict[
   yield from ({**finest, **way} for way in _WAYS_TO_FIT)
 
 
-def _bindings(changes: dict[str, Any]) -> Iterator[str]:
-  for axis in ("data", "fsdp", "model"):
-    if axis in changes:
-      yield f"Partitioning.{axis}={changes[axis]}"
-  remat = changes.get("remat", "no")
-  if remat != "no":
-    yield "ViTConfig.remat=True"
-  if remat == "all":
-    yield "T5Config.remat=True"
-  if changes["microbatches"] > 1:
-    yield f"train.microbatches={changes['microbatches']}"
+def _rank(plan: Mapping[str, Any]) -> tuple[float, float]:
+  return plan["estimate"]["step_seconds"], plan["memory"]["total"]
 
 
-def _rank(plan: StepPlan) -> tuple[float, float]:
-  return plan.seconds, plan.memory.total
-
-
-def _plan(topology: Topology | GpuNode, changes: dict[str, Any]) -> StepPlan:
+def _plan(topology: Topology | GpuNode, changes: dict[str, Any]) -> dict[str, Any]:
   run = run_lib.of_gin(topology, scan=True, **changes)
   module, variant = run.objective.module, run.variant
   for name, heads in (("ViT", module.vit.num_heads), ("T5", module.t5.num_heads)):

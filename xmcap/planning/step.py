@@ -1,14 +1,14 @@
 """The training step of a run, compiled for chips that need not be here: its memory, and an estimate of its time."""
 
 import dataclasses
+import functools
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError
@@ -35,84 +35,15 @@ class DoesNotFit(XmcapError):
     self.variant, self.needed, self.allowed = variant, needed, allowed
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
-  """Bytes of one chip when it is fullest; `working` is all that the compiler sets aside, such as activations."""
+def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
+  """Compiles the step that `xmcap train` would run; for GPUs nothing but its memory is planned.
 
-  parameters: int
-  optimizer: int
-  batch: int
-  working: int
-
-  @property
-  def total(self) -> int:
-    """All kinds together."""
-    return sum(dataclasses.astuple(self))
-
-
-@dataclasses.dataclass(frozen=True)
-class StepPlan:
-  """One training step, for one chip except where noted.
-
-  Attributes:
-    run: with its variant.
-    topology: the chips.
-    memory: of one chip.
-    parameters: of the model.
-    compile_seconds: on this host.
-    flops: operations of the program.
-    cycles: the compiler's estimate, exchanges left out.
-    exchanges: between chips, by their kind.
-    bounds: the times that these take; None for GPUs, where nothing but the memory is planned.
-    model_flops: of all chips: matrix products that the model asks for, none computed twice.
-    fed: for each host, the rows of a batch of pictures that it feeds.
-  """
-
-  run: Run
-  topology: Topology | GpuNode
-  memory: Memory
-  parameters: int
-  compile_seconds: float
-  flops: float = 0.0
-  cycles: int = 0
-  exchanges: Mapping[str, hlo.Exchanges] = dataclasses.field(default_factory=dict)
-  bounds: estimate.Bounds | None = None
-  model_flops: float = 0.0
-  fed: tuple[np.ndarray, ...] = ()
-
-  @property
-  def seconds(self) -> float:
-    """The estimate of a step."""
-    return self.bounds.seconds
-
-  @property
-  def captions_per_second(self) -> float:
-    """Of all chips, by the estimate."""
-    return self.run.batch_size / self.seconds
-
-  @property
-  def utilisation(self) -> float:
-    """Model-flops utilisation by the estimate: the model's arithmetic over what the chips could do in that time."""
-    return self.model_flops / (self.seconds * self.topology.chips * self.topology.chip.flops)
-
-  @property
-  def pictures_per_host(self) -> float:
-    """Pictures a second that the busiest host must read, decode and send to its chips, by the estimate."""
-    return max(map(len, self.fed)) / self.seconds
-
-  @property
-  def hours(self) -> float | None:
-    """Of the whole run, by the estimate; None where the number of steps is unknown."""
-    return None if self.run.total_steps is None else self.run.total_steps * self.seconds / 3600
-
-  @property
-  def chip_hours(self) -> float | None:
-    """`hours` of all chips together."""
-    return None if self.hours is None else self.hours * self.topology.chips
-
-
-def plan_step(run: Run, topology: Topology | GpuNode) -> StepPlan:
-  """Compiles the step that `xmcap train` would run.
+  Returns:
+    JSON's types: sizes in bytes, times in seconds, of one chip where nothing else is said. `memory` is that of a chip
+    when it is fullest; `working` is all that the compiler sets aside, such as activations. `model_flops`, of all chips,
+    are the matrix products that the model asks for, none computed twice; over what the chips could do in that time they
+    give `model_flops_utilisation`. `captions_per_second` are those of all chips, `pictures_per_second_and_host` those
+    that the busiest host must read, decode and send. `hours` are None where the number of steps is unknown.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -122,7 +53,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> StepPlan:
   devices = topology.devices()
   mesh = run.partitioning.mesh(devices)
   hosts = sorted({device.process_index for device in devices})
-  fed = tuple(sharding.process_rows(mesh, run.pictures, host) for host in hosts)
+  fed = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
   began = time.monotonic()
   try:
     state, lowered = lower(run, devices)
@@ -130,27 +61,54 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> StepPlan:
   except jax.errors.JaxRuntimeError as error:
     raise explained(error, run.variant, topology) from None
   memory = _memory(state, compiled.memory_analysis())
-  plan = StepPlan(run, topology, memory, state.num_parameters, time.monotonic() - began, fed=fed)
+  plan = {
+    "topology": topology.name,
+    "chips": topology.chips,
+    "parameters": state.num_parameters,
+    "variant": dataclasses.asdict(run.variant),
+    "batch_size": run.batch_size,
+    "total_steps": run.total_steps,
+    "memory": {**memory, "allowed": topology.allowed},
+    "compile_seconds": time.monotonic() - began,
+    "caveats": estimate.CAVEATS,
+  }
   if isinstance(topology, GpuNode):
     # Unlike libtpu, XLA for CUDA compiles a program that is too large.
-    if memory.total > topology.allowed:
-      raise DoesNotFit(run.variant, memory.total, topology.allowed)
-    return plan
+    if memory["total"] > topology.allowed:
+      raise DoesNotFit(run.variant, memory["total"], topology.allowed)
+    return {**plan, "caveats": estimate.GPU_CAVEATS}
   module = hlo.Module(compiled.as_text())
-  params = state.target.params
   flops = compiled.cost_analysis()["flops"]
+  products = functools.partial(
+    flops_lib.step_flops, run.objective, run.optimizer, state.target.params, _batch(run)
+  )
+  model_flops = products(False)
   if module.has_loops:
     # XLA counts a loop as if it ran once.
-    flops = max(flops, _product_flops(run, params, remat=True) / topology.chips)
+    flops = max(flops, products(True) / topology.chips)
   cycles, exchanges = module.cycles(), module.exchanges()
-  return dataclasses.replace(
-    plan,
-    flops=flops,
-    cycles=cycles,
-    exchanges=exchanges,
-    bounds=estimate.bounds(flops, cycles, exchanges, topology),
-    model_flops=_product_flops(run, params, remat=False),
-  )
+  bounds = estimate.bounds(flops, cycles, exchanges, topology)
+  bound, seconds = max(bounds.items(), key=lambda item: item[1])
+  hours = None if run.total_steps is None else run.total_steps * seconds / 3600
+  return {
+    **plan,
+    "hosts": topology.hosts,
+    "rows_by_host": fed,
+    "flops": flops,
+    "model_flops": model_flops,
+    "estimated_cycles": cycles,
+    "exchanges": exchanges,
+    "estimate": {
+      **{f"{name}_seconds": value for name, value in bounds.items()},
+      "step_seconds": seconds,
+      "bound": bound,
+      "captions_per_second": run.batch_size / seconds,
+      "model_flops_utilisation": model_flops / (seconds * topology.chips * topology.chip.flops),
+      "pictures_per_second_and_host": max(map(len, fed)) / seconds,
+      "hours": hours,
+      "chip_hours": hours and hours * topology.chips,
+    },
+  }
 
 
 def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
@@ -176,16 +134,18 @@ def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) 
   return XmcapError(f"the compiler refuses this step on {topology.name}: {text[:300]}")
 
 
-def _memory(state: StatePlan, analysis: Any) -> Memory:
+def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
+  """Bytes of one chip when it is fullest, by kind and in `total`."""
   parameters, whole = _bytes_of_chip(state.target.params), _bytes_of_chip(state.target)
   # Results that do not take the place of an argument need memory of their own.
   results = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
-  return Memory(
-    parameters,
-    whole - parameters,
-    max(0, analysis.argument_size_in_bytes - whole),
-    analysis.temp_size_in_bytes + results + analysis.generated_code_size_in_bytes,
-  )
+  kinds = {
+    "parameters": parameters,
+    "optimizer": whole - parameters,
+    "batch": max(0, analysis.argument_size_in_bytes - whole),
+    "working": analysis.temp_size_in_bytes + results + analysis.generated_code_size_in_bytes,
+  }
+  return {**kinds, "total": sum(kinds.values())}
 
 
 def _bytes_of_chip(tree: Any) -> int:
@@ -193,11 +153,6 @@ def _bytes_of_chip(tree: Any) -> int:
   return sum(
     math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)
   )
-
-
-def _product_flops(run: Run, params: Any, remat: bool) -> int:
-  """Operations of the matrix products of loss and gradients, for the whole batch."""
-  return flops_lib.step_flops(run.objective, run.optimizer, params, _batch(run), remat)
 
 
 def _batch(run: Run, lies: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:

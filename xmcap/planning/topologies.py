@@ -1,12 +1,13 @@
 """TPU slices by their usual names, the published numbers of their chips, and their devices on a host without a TPU."""
 
 import dataclasses
+import importlib.util
 import itertools
 import math
 import os
 import re
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 from xmcap.planning import gpus
 from xmcap.planning.gpus import GpuNode
 from xmcap.training.reporting.chips import PEAK_FLOPS
@@ -14,27 +15,18 @@ from xmcap.training.reporting.chips import PEAK_FLOPS
 
 @dataclasses.dataclass(frozen=True)
 class ChipKind:
-  """Published numbers of one chip, in decimal units.
-
-  Attributes:
-    name: such as `v4`.
-    platform: libtpu's name of it.
-    flops: bfloat16 operations a second at most.
-    hbm: bytes of its memory that a program may use.
-    link_bandwidth: bytes a second of one link in one direction; a chip has two links along each axis of a slice.
-    clock: cycles a second of a TensorCore; None if it is not published.
-    dimensions: of the torus.
-    cores_in_name: `v4-128` counts TensorCores, two a chip; `v6e-64` counts chips.
-  """
+  """Published numbers of one chip."""
 
   name: str
-  platform: str
-  flops: float
-  hbm: float
-  link_bandwidth: float
-  clock: float | None
-  dimensions: int
-  cores_in_name: bool
+  platform: str  # libtpu's name of it
+  flops: float  # bfloat16 operations a second at most
+  hbm: float  # bytes of its memory that a program may use
+  link_bandwidth: (
+    float  # bytes a second of one link in one direction; there are two along each axis of a slice
+  )
+  clock: float | None  # cycles a second of a TensorCore; None if it is not published
+  dimensions: int  # of the torus
+  cores_in_name: bool  # `v4-128` counts TensorCores, two a chip; `v6e-64` counts chips
 
 
 # Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (interconnect: all links of a chip together, in both
@@ -88,17 +80,14 @@ class Topology:
 
   @property
   def chips(self) -> int:
-    """Of all slices."""
     return self.slices * math.prod(self.shape)
 
   @property
   def hosts(self) -> int:
-    """Of all slices."""
     return max(1, self.chips // CHIPS_PER_HOST)
 
   @property
   def description(self) -> str:
-    """For people."""
     return f"{self.name} ({self.usual_name}): {self.chips} chips, {self.hosts} hosts"
 
   @property
@@ -119,31 +108,18 @@ class Topology:
     return tuple(size == 16 for size in self.shape)
 
   def devices(self) -> list:
-    """The devices of the slices, to compile for; none of them is here.
-
-    Raises:
-      XmcapError: libtpu is not installed, or knows no such slice.
-    """
-    from jax.experimental import topologies
-
-    bounds = tuple(min(host, size) for host, size in zip(_HOST, (*self.shape, 1)[:3], strict=True))
-    try:
-      return topologies.get_topology_desc(
-        platform="tpu",
-        topology_name=f"{self.chip.platform}:{'x'.join(map(str, self.shape))}",
-        chip_config_name="megacore" if self.chip.cores_in_name else "default",
-        chips_per_host_bounds=bounds,
-        num_slices=self.slices,
-        wrap=(*self.wrap, False)[:3],
-      ).devices
-    # jax, PJRT and libtpu each raise errors of their own.
-    except Exception as error:
-      reason = " ".join(str(error).split())[:200]
-      if "not installed" in reason:
-        raise XmcapError(
-          "xmcap plan compiles with libtpu, which is not installed: pip install 'xmcap[plan]'"
-        ) from None
-      raise XmcapError(f"libtpu cannot plan for {self.name}: {reason}") from None
+    """The devices of the slices, to compile for; none of them is here. See `gpus.absent_devices`."""
+    return gpus.absent_devices(
+      "tpu",
+      self.name,
+      importlib.util.find_spec("libtpu") is not None,
+      "plan",
+      f"{self.chip.platform}:{'x'.join(map(str, self.shape))}",
+      chip_config_name="megacore" if self.chip.cores_in_name else "default",
+      chips_per_host_bounds=tuple(map(min, _HOST, (*self.shape, 1)[:3])),
+      num_slices=self.slices,
+      wrap=(*self.wrap, False)[:3],
+    )
 
 
 def parse(name: str) -> Topology | GpuNode:
@@ -158,7 +134,7 @@ def parse(name: str) -> Topology | GpuNode:
   node = gpus.parse(name)
   if node is not None:
     return node
-  match = re.fullmatch(r"(?:(\d+)\*)?(v5litepod|v[0-9]+[a-z]*)(?::([0-9x]+)|-(\d+))", name)
+  match = re.fullmatch(r"(?:(\d+)\*)?(v5litepod|v[0-9]+[a-z]*)(?::(\d+(?:x\d+)*)|-(\d+))", name)
   chip = CHIPS.get({"v5litepod": "v5e"}.get(match[2], match[2])) if match else None
   if chip is None:
     raise UsageError(
@@ -167,20 +143,17 @@ def parse(name: str) -> Topology | GpuNode:
     )
   slices = int(match[1] or 1)
   if match[3]:
-    sizes = match[3].split("x")
-    shape = tuple(int(size) for size in sizes if size)
-    if len(sizes) != len(shape) or len(shape) != chip.dimensions or min(shape) < 1 or slices < 1:
+    shape = tuple(map(int, match[3].split("x")))
+    if len(shape) != chip.dimensions or min(*shape, slices) < 1:
       raise UsageError(f"--topology={name}: a {chip.name} slice has {chip.dimensions} sizes of at least 1")
     return Topology(chip, shape, slices)
-  count = int(match[4])
-  shape = (
-    None if chip.cores_in_name and count % 2 else _shape(count // (1 + chip.cores_in_name), chip.dimensions)
-  )
+  count, rest = divmod(int(match[4]), 2 if chip.cores_in_name else 1)
+  shape = None if rest else _shape(count, chip.dimensions)
   if shape is None or slices < 1:
     unit = "TensorCores, two a chip" if chip.cores_in_name else "chips"
+    example = f"{chip.name}:{'x'.join('4' * chip.dimensions)}"
     raise UsageError(
-      f"--topology={name}: no {chip.name} slice has {count} {unit}; give its shape, such as {chip.name}:"
-      + "x".join("4" * chip.dimensions)
+      f"--topology={name}: no {chip.name} slice has {match[4]} {unit}; give its shape, such as {example}"
     )
   return Topology(chip, shape, slices)
 
