@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
@@ -14,23 +13,6 @@ _HOW_TO_INSTALL = {
   "xpk": "https://github.com/AI-Hypercomputer/xpk",
   "sbatch": "a login node of a SLURM cluster",
 }
-
-
-class Answer(NamedTuple):
-  """What a command wrote, and its exit code."""
-
-  code: int
-  out: bytes
-  error: str
-
-  def text(self) -> str:
-    """Returns the standard output as text."""
-    return self.out.decode("utf-8", "replace")
-
-  def complaint(self) -> str:
-    """Returns the first line of the error, which is where gcloud says what is wrong."""
-    lines = [line for line in self.error.splitlines() if line.startswith("ERROR")] or self.error.splitlines()
-    return terminal.shown(lines[0]) if lines else f"exit code {self.code}"
 
 
 def say(text: str) -> None:
@@ -60,13 +42,19 @@ def run(argv: Sequence[str], given: str = "", dry_run: bool = False) -> None:
     raise XmcapError(f"{name} ended with exit code {code}: see its message above")
 
 
-def capture(argv: Sequence[str]) -> Answer:
-  """Runs a command and returns its answer, also where it failed."""
+def capture(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+  """Runs a command and returns what it wrote and its exit code, also where it failed."""
   try:
-    done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    return subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
   except OSError as error:
     raise no_program(argv[0], error) from None
-  return Answer(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+
+def complaint(answer: subprocess.CompletedProcess[bytes]) -> str:
+  """Returns the first line of an error, which is where gcloud says what is wrong."""
+  every = answer.stderr.decode("utf-8", "replace").splitlines()
+  lines = [line for line in every if line.startswith("ERROR")] or every
+  return terminal.shown(lines[0]) if lines else f"exit code {answer.returncode}"
 
 
 def listing(parts: Sequence[tuple[str, Sequence[str]]]) -> str:

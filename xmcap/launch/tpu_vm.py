@@ -236,16 +236,16 @@ class TpuVmRun:
   def _workers(self) -> list[tuple[str, str, str]] | None:
     """Returns (host, state, exit code) of each worker, or None where not all of them answer."""
     answer = runner.capture(self._ssh("status"))
-    lines = [line.split() for line in answer.text().splitlines()]
+    lines = [line.split() for line in answer.stdout.decode("utf-8", "replace").splitlines()]
     found = [(line[1], line[2], line[3]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
-    return found if answer.code == 0 and found else None
+    return found if answer.returncode == 0 and found else None
 
   def _print_log(self) -> None:
     """Prints what is new in the log of worker 0, whole lines of it."""
     while True:
       answer = runner.capture(self._ssh("logs", [str(self._printed + 1)], "0"))
-      new = answer.out[: answer.out.rfind(b"\n") + 1] if answer.code == 0 else b""
-      if not new:
+      new = answer.stdout[: answer.stdout.rfind(b"\n") + 1]
+      if answer.returncode or not new:
         return
       self._printed += len(new)
       sys.stdout.write(new.decode("utf-8", "replace"))
@@ -260,9 +260,9 @@ class TpuVmRun:
 
 def _described(argv: Sequence[str]) -> tuple[str, str]:
   answer = runner.capture(argv)
-  if answer.code == 0:
-    return answer.text().strip() or _UNKNOWN, ""
-  return (_ABSENT if "NOT_FOUND" in answer.error else _UNKNOWN), answer.complaint()
+  if answer.returncode == 0:
+    return answer.stdout.decode("utf-8", "replace").strip() or _UNKNOWN, ""
+  return (_ABSENT if b"NOT_FOUND" in answer.stderr else _UNKNOWN), runner.complaint(answer)
 
 
 def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
