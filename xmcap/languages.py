@@ -12,26 +12,16 @@ from xmcap.errors import UsageError
 
 @dataclasses.dataclass(frozen=True)
 class Language:
-  """One language.
+  """One language."""
 
-  Attributes:
-    code: of the XM3600 release (ISO 639-1 where there is one).
-    english_name, native_name: in English, and in the language itself.
-    script: ISO 15924 code.
-    group: `english`, `web` (the 30) or `low_resource` (the five).
-    direction: `ltr` or `rtl`.
-    spaces: whether spaces separate words; otherwise a segmenter finds them.
-    trained: whether COCO-35L and CC3M-35L hold captions in it.
-  """
-
-  code: str
+  code: str  # of the XM3600 release (ISO 639-1 where there is one)
   english_name: str
   native_name: str
-  script: str = "Latn"
-  group: str = "web"
-  direction: str = "ltr"
-  spaces: bool = True
-  trained: bool = True
+  script: str = "Latn"  # ISO 15924 code
+  group: str = "web"  # or "english", or "low_resource"
+  direction: str = "ltr"  # or "rtl"
+  spaces: bool = True  # separate words; otherwise a segmenter finds them
+  trained: bool = True  # COCO-35L and CC3M-35L hold captions in it
 
 
 _TABLE = (

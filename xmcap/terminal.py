@@ -21,15 +21,11 @@ _SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shown(text: object, limit: int | None = _LIMIT) -> str:
-  """Returns a text as one line of plain characters.
+  """Returns `str(text)` as one line of plain characters, at most `limit` of them (None: any number).
 
   Letters, marks, signs, emoji and spaces of every script stay. Control characters (line ends and tabs too), format
   characters such as bidirectional overrides and zero-width spaces, lone surrogates, and private and unassigned
-  characters are escaped. Escaping twice changes nothing.
-
-  Args:
-    text: anything; `str` is applied first.
-    limit: the most characters of the result; a longer one ends in three dots. None: no limit.
+  characters are escaped. Escaping twice changes nothing. A text that is too long ends in three dots.
   """
   text = str(text)
   if limit is None:
@@ -60,7 +56,7 @@ def guard() -> None:
     stream = getattr(sys, name)
     if stream is not None and not isinstance(stream, _Guarded):
       setattr(sys, name, _Guarded(stream, words))
-  logging.setLogRecordFactory(_record_class(logging.LogRecord))
+  logging.setLogRecordFactory(_Record)
 
 
 def _escaped(text: str) -> str:
@@ -113,11 +109,8 @@ class _Guarded:
       raise
 
 
-def _record_class(base: type) -> type:
-  class Record(base):
-    """A message of `logging` on one line."""
+class _Record(logging.LogRecord):
+  """A message of `logging` on one line."""
 
-    def getMessage(self) -> str:
-      return shown(super().getMessage(), limit=None)
-
-  return Record
+  def getMessage(self) -> str:
+    return shown(super().getMessage(), limit=None)
