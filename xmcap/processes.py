@@ -32,13 +32,8 @@ class Killed(XmcapError):
 class Worker:
   """A process that makes one call at a time.
 
-  Args:
-    context: of `multiprocessing`, `fork` or `spawn`.
-    initializer, arguments: called in the process before anything else.
-    others: the workers that were started before.
-
-  Attributes:
-    connection: ready to be read when a result has come, or the process has ended.
+  It calls `initializer` before anything else. `others` are the workers that were started before. `connection` is ready
+  to be read when a result has come, or the process has ended.
   """
 
   def __init__(
