@@ -49,8 +49,10 @@ def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[s
   check_number("devices", devices, 0)
   # The flag is appended to what bash finds, so this word is double-quoted by hand.
   flags = [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"'] if devices else []
-  added = {**env, **_simulation(devices)}
-  start = " ".join(["env", *flags, quoting.words([f"{name}={value}" for name, value in added.items()])])
+  given, simulated = (
+    [quoting.word(f"{name}={value}") for name, value in some.items()] for some in (env, _simulation(devices))
+  )
+  start = " ".join(["env", *given, *flags, *simulated])
   lines = ["# the port is any free one, each time"] if processes > 1 else []
   lines += [f"{start} {quoting.words(argv)} &" for argv in commands(command, processes, 12355)]
   return "\n".join([*lines, "wait"])
