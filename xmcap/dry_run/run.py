@@ -7,7 +7,7 @@ folder.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gin
@@ -172,7 +172,7 @@ def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: A
   return evaluators
 
 
-def _vocabulary(vocabulary: Any, run: Arguments, splits: Sequence[preflight.SplitSample]) -> tuple[str, bool]:
+def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.SplitSample]) -> tuple[str, bool]:
   rows = model_dir.text_rows(run["objective"].peek())
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} pieces; the model has no text", True

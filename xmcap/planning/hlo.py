@@ -57,8 +57,8 @@ class Module:
         instructions = self.functions.setdefault(header[2], [])
         self.main = header[2] if header[1] else self.main
       elif found := _INSTRUCTION.match(line):
-        root, *parts = found.groups()
-        instructions.append(Instruction(*parts, root is not None))
+        root, name, shape, operation, rest = found.groups()
+        instructions.append(Instruction(name, shape, operation, rest, root is not None))
 
   @property
   def has_loops(self) -> bool:

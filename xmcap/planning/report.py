@@ -96,7 +96,7 @@ def _memory(plan: Plan, topology: Topology | GpuNode) -> Grid:
   return Grid(("memory of a chip", "GiB"), rows, foot)
 
 
-def _step(plan: Plan, topology: Topology) -> Grid:
+def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
   estimate = plan["estimate"]
   rows = [("arithmetic", f"{plan['flops'] / 1e12:.3f} Tflop", _ms(estimate["arithmetic_seconds"]))]
   for kind, one in sorted(plan["exchanges"].items()):

@@ -111,15 +111,16 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
   captions_per_image = stream.pop("captions_per_image")
   arguments = run_arguments.Arguments()
   partitioning = arguments["partitioning"]()
-  mesh = partitioning.sizes(topology.chips, topology.slices)
-  partitioning = dataclasses.replace(partitioning, **dict(zip(sharding.MESH_AXES, mesh, strict=True)))
+  sizes = partitioning.sizes(topology.chips, topology.slices)
+  mesh = dict(zip(sharding.MESH_AXES, sizes, strict=True))
+  partitioning = dataclasses.replace(partitioning, **mesh)
   remat = option(ViTConfig, "remat"), option(T5Config, "remat")
   variant = Variant(
-    *mesh,
-    captions_per_image,
-    arguments["microbatches"](),
-    next(name for name, both in _REMAT.items() if both == remat),
-    option(ViTConfig, "scan") or option(T5Config, "scan"),
+    **mesh,
+    captions_per_image=captions_per_image,
+    microbatches=arguments["microbatches"](),
+    remat=next(name for name, both in _REMAT.items() if both == remat),
+    scan=option(ViTConfig, "scan") or option(T5Config, "scan"),
   )
   pictures, rest = divmod(stream["batch_size"], captions_per_image)
   if rest:

@@ -136,7 +136,7 @@ def parse(name: str) -> Topology | GpuNode:
     return node
   match = re.fullmatch(r"(?:(\d+)\*)?(v5litepod|v[0-9]+[a-z]*)(?::(\d+(?:x\d+)*)|-(\d+))", name)
   chip = CHIPS.get({"v5litepod": "v5e"}.get(match[2], match[2])) if match else None
-  if chip is None:
+  if match is None or chip is None:
     raise UsageError(
       f"--topology={name}: give a chip ({', '.join(CHIPS)}) and its slice, such as v4:4x4x4, v4-128 or 2*v4-128; or "
       f"GPUs of one node ({', '.join(gpus.KINDS)}), such as h100-8"
