@@ -10,7 +10,7 @@ import difflib
 import inspect
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import gin
@@ -32,8 +32,6 @@ def parse(
   files: Sequence[str | Callable[[], None]],
   overrides: Sequence[str] = (),
   search_paths: Sequence[str] = (),
-  macros: Mapping[str, str] | None = None,
-  bind: Callable[[], None] | None = None,
 ) -> None:
   """Parses gin files, then the overrides, into gin's global configuration, and checks it.
 
@@ -44,24 +42,18 @@ def parse(
     overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is no gin
       expression is taken as a string, so a path needs no second quotes.
     search_paths: folders to look files up in, after the working folder.
-    macros: set after the files and before the overrides.
-    bind: called before the files.
 
   Raises:
     UsageError: a file is missing or cannot be parsed, a name is unknown (with the nearest one), or a value has another
       type than its parameter.
   """
   gin.clear_config()
-  if bind is not None:
-    bind()
   folders = ["", *search_paths, str(gin_folder())]
   for file in files:
     if callable(file):
       file()
     else:
       _parse_file(file, folders)
-  for name, value in (macros or {}).items():
-    gin.bind_parameter((name, "gin.macro", "value"), value)
   defined = _macros()
   for override in overrides:
     name, equals, value = override.partition("=")

@@ -100,8 +100,12 @@ def parse(
     model = model_json.read(folder / model_json.NAME)
   elif not any(_is_same_file(file, folder / CONFIG) for file in files if not callable(file)):
     raise _no_model_json(model_dir)
-  own = {"MODEL_DIR": model_dir, "VOCABULARY": os.fspath(folder / VOCABULARY)}
-  configuration.parse(files, overrides, search_paths, macros=own, bind=functools.partial(_bind_folder, model))
+
+  def bind_own() -> None:
+    for name, value in {"MODEL_DIR": model_dir, "VOCABULARY": os.fspath(folder / VOCABULARY)}.items():
+      gin.bind_parameter((name, "gin.macro", "value"), value)
+
+  configuration.parse([functools.partial(_bind_folder, model), *files, bind_own], overrides, search_paths)
 
 
 def bind(model: model_json.Model) -> None:
