@@ -7,7 +7,6 @@ is passed over, but for the .json that img2dataset writes beside a picture, whic
 
 import dataclasses
 import json
-import lzma
 import os
 import re
 import stat
@@ -39,10 +38,7 @@ _NOT_PICTURES = (
 _ZIP_TAIL = 22 + 0xFFFF + 76 + 1024  # the records at the end, with the longest comment
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _DRIVE = re.compile(r"[A-Za-z]:")
-_DAMAGE = (
-  *(OSError, EOFError, ValueError, OverflowError),
-  *(zlib.error, lzma.LZMAError, struct.error, zipfile.BadZipFile),
-)
+_DAMAGE = (OSError, EOFError, ValueError, OverflowError, zlib.error, struct.error, zipfile.BadZipFile)
 
 
 class Found(NamedTuple):
@@ -63,7 +59,7 @@ class Address(NamedTuple):
 
 
 class Trouble(NamedTuple):
-  """A problem; see `Problems.add`."""
+  """A problem, as `Problems.add` takes it."""
 
   kind: str
   where: str
@@ -152,9 +148,9 @@ def addresses_in(data: bytes, path: str) -> Iterator[Address]:
       yield Address(split_suffix(path)[0], url)
 
 
-def unsafe(archive: str, name: str) -> Trouble:
+def unsafe(name: str, archive: str = "") -> Trouble:
   """The problem of an entry that is refused."""
-  where = f"{os.path.basename(archive)}: {shown(name)}"
+  where = f"{os.path.basename(archive)}: {shown(name)}" if archive else shown(name)
   return Trouble("unsafe_path", where, "a link or device, or a path out of the folder")
 
 
@@ -176,22 +172,18 @@ def search_folder(path: str) -> Iterator[Entry]:
             if not entry.name.startswith(".") and entry.name != "__MACOSX":
               waiting.append(name)
           elif role := role_of(name):
-            yield from _file_entry(entry, name, role)
+            if not entry.is_file():
+              if os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
+                yield unsafe(name)
+            elif role == "picture":
+              yield Found(name)
+            else:
+              with open(entry.path, "rb") as file:
+                yield from addresses_in(file.read(MAX_ABOUT), name)
     except OSError as error:
       raise XmcapError(
         f"cannot read the folder {folder}: {error.strerror}: mend it or name another"
       ) from None
-
-
-def _file_entry(entry: os.DirEntry, name: str, role: str) -> Iterator[Entry]:
-  if not entry.is_file():
-    if os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
-      yield Trouble("unsafe_path", shown(name), "a device or pipe, no file")
-  elif role == "picture":
-    yield Found(name)
-  else:
-    with open(entry.path, "rb") as file:
-      yield from addresses_in(file.read(MAX_ABOUT), name)
 
 
 def search_zip(path: str) -> Iterator[Entry]:
@@ -214,7 +206,7 @@ def search_zip(path: str) -> Iterator[Entry]:
 def _zip_entry(path: str, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[Entry]:
   inside = safe_path(info.filename)
   if inside is None or stat.S_ISLNK(info.external_attr >> 16):
-    yield unsafe(path, info.filename)
+    yield unsafe(info.filename, path)
     return
   role = "" if info.filename.endswith("/") else role_of(inside)
   if role == "about" and info.file_size <= MAX_ABOUT:
@@ -262,25 +254,21 @@ def read(file: File, found: Found) -> bytes:
     if file.kind == FOLDER:
       with open(os.path.join(file.path, found.path), "rb") as opened:
         return opened.read(MAX_BYTES)
-    wanted = min(found.packed or found.size, MAX_BYTES)
+    size = found.packed or found.size
     with open(file.unpacked or file.path, "rb", buffering=0) as opened:
-      data = os.pread(opened.fileno(), wanted, found.offset)
-    if len(data) < wanted:
+      data = os.pread(opened.fileno(), min(size, MAX_BYTES), found.offset)
+    if len(data) < min(size, MAX_BYTES):
       raise OSError("it ends before")
-    return _unpacked(data, found) if file.kind == ZIP else data
+    if found.packed:
+      data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(found.size + 1, MAX_BYTES))
+    if file.kind == ZIP and max(size, found.size) < MAX_BYTES and zlib.crc32(data) != found.crc:
+      raise OSError("its check sum is wrong")
+    return data
   except (OSError, OverflowError, zlib.error) as error:
     raise XmcapError(
       f"{file.describe(found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
       "download it again"
     ) from None
-
-
-def _unpacked(data: bytes, found: Found) -> bytes:
-  if found.packed:
-    data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(found.size + 1, MAX_BYTES))
-  if max(found.packed, found.size) < MAX_BYTES and zlib.crc32(data) != found.crc:
-    raise zlib.error("its check sum is wrong")
-  return data
 
 
 def reason_of(error: BaseException) -> str:

@@ -2,23 +2,14 @@
 
 import bz2
 import gzip
+import io
 import os
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
 
-from xmcap.data.corpora.archives import (
-  MAX_ABOUT,
-  Entry,
-  Found,
-  Trouble,
-  addresses_in,
-  reason_of,
-  role_of,
-  safe_path,
-  unsafe,
-)
+from xmcap.data.corpora import archives
+from xmcap.data.corpora.archives import Entry, Found, Trouble, reason_of
 from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
 from xmcap.storage import files
@@ -52,19 +43,15 @@ def unpack(path: str, unpacked: str) -> None:
 def search_tar(path: str, alone: bool, known_as: str = "") -> Iterator[Entry]:
   """Yields what is in a tar file that is not packed, in its order.
 
-  Args:
-    path: of the file.
-    alone: whether it is all there is: then one that breaks off is an error. Else it is counted as `truncated`, and
-      what stands before the break is used, since a fetch that was killed leaves one of its thousand shards like that.
-    known_as: the name for messages; the path if empty.
+  One that breaks off is an error if it is all there is (`alone`). Else it is counted as `truncated`, and what stands
+  before the break is used, since a fetch that was killed leaves one of its thousand shards like that.
 
-  Raises:
-    XmcapError: it breaks off or is damaged, and is `alone`.
+  `known_as` is the name for messages; the path if empty.
   """
   name = known_as or path
   try:
-    with open(path, "rb") as file:
-      yield from _members(name, file, os.path.getsize(path))
+    with _Bounded(path) as file:
+      yield from _members(name, file)
   except _DAMAGE as error:
     if alone:
       raise _not_whole(name, error) from None
@@ -77,43 +64,40 @@ def _not_whole(path: str, error: Exception) -> XmcapError:
   return XmcapError(f"{path}: no whole tar file ({reason_of(error)}): download it again")
 
 
-class _Bounded:
+class _Bounded(io.FileIO):
   """A file for tarfile, which would read a header at once however large that says it is."""
 
-  def __init__(self, file: BinaryIO):
-    self._file = file
-    self.tell, self.seek = file.tell, file.seek
-
-  def read(self, size: int) -> bytes:
-    if not 0 <= size <= _MAX_HEADER:
+  def read(self, size: int | None = -1) -> bytes:
+    if size is None or not 0 <= size <= _MAX_HEADER:
       raise tarfile.ReadError(f"a header of {size:,} bytes")
-    return self._file.read(size)
+    return super().read(size)
 
 
-def _members(name: str, file: BinaryIO, length: int) -> Iterator[Entry]:
-  with tarfile.open(fileobj=_Bounded(file), mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
+def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
+  length = os.fstat(file.fileno()).st_size
+  with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
     last = -1
     while (member := archive.next()) is not None:
       archive.members.clear()  # or all of them would be kept
       if member.offset <= last:
         raise tarfile.ReadError("its entries run in a circle")
       last = member.offset
-      inside = safe_path(member.name)
+      inside = archives.safe_path(member.name)
       if inside is None or not (member.isreg() or member.isdir()) or member.issparse():
-        yield unsafe(name, member.name)
+        yield archives.unsafe(member.name, name)
         continue
-      role = role_of(inside) if member.isreg() else ""
+      role = archives.role_of(inside) if member.isreg() else ""
       if role and member.offset_data + member.size > length:
         raise tarfile.ReadError(f"{shown(member.name)} is cut off")
       if role == "picture":
         yield Found(inside, member.offset_data, member.size)
-      elif role == "about" and member.size <= MAX_ABOUT:
+      elif role == "about" and member.size <= archives.MAX_ABOUT:
         file.seek(member.offset_data)
-        yield from addresses_in(file.read(member.size), inside)
+        yield from archives.addresses_in(file.read(member.size), inside)
     _check_end(file, archive.offset)
 
 
-def _check_end(file: BinaryIO, offset: int) -> None:
+def _check_end(file: io.FileIO, offset: int) -> None:
   """Raises ReadError where a tar does not end as one does: tarfile takes a damaged header for the end."""
   file.seek(offset)
   block = file.read(tarfile.BLOCKSIZE)

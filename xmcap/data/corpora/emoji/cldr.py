@@ -15,6 +15,7 @@ import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from typing import Any
 
 from xmcap import languages
 from xmcap.errors import XmcapError, one_line
@@ -56,8 +57,7 @@ class Cldr:
   """What emoji36 takes from CLDR.
 
   Attributes:
-    names: language -> emoji -> name. Emoji are written without U+FE0F, as in CLDR; direction marks such as
-      U+200F are taken out of names.
+    names: language -> emoji (without U+FE0F, as in CLDR) -> name, without direction marks.
     standard: language -> the usual pattern ("{0} and {1}").
     plain: language -> the other way to write a list, which joins a pair without "and" ("{0}, {1}"; Thai
       keeps the word and sets it apart), for the languages where one differs from `standard`.
@@ -79,7 +79,7 @@ def read_xml(common: pathlib.Path) -> Cldr:
   names, patterns = {}, {}
   for language in languages.LANGUAGES:
     code = _CODES.get(language, language)
-    annotations = _parse_xml(common / "annotations" / f"{code}.xml").iter("annotation")
+    annotations = _parsed(common / "annotations" / f"{code}.xml").iter("annotation")
     names[language] = {
       element.get("cp", ""): clean(element.text)
       for element in annotations
@@ -96,14 +96,14 @@ def read_json(folder: pathlib.Path) -> Cldr:
   for language in languages.LANGUAGES:
     code = _CODES.get(language, language)
     path = folder / "cldr-annotations-full" / "annotations" / code / "annotations.json"
-    annotations = _parse_json(path)["annotations"]["annotations"]
+    annotations = _parsed(path)["annotations"]["annotations"]
     # Quotes are escaped once too often in this release.
     names[language] = {
       cp: clean(entry["tts"][0].replace('\\"', '"')) for cp, entry in annotations.items() if entry.get("tts")
     }
     path = folder / "cldr-misc-full" / "main" / code / "listPatterns.json"
     # Aliases and inheritance are already resolved in the JSON release.
-    lists = _parse_json(path)["main"][code]["listPatterns"]
+    lists = _parsed(path)["main"][code]["listPatterns"]
     patterns[language] = lambda kind, lists=lists: _pattern(lists[f"listPattern-type-{kind}"])
   return _cldr(names, patterns)
 
@@ -133,7 +133,7 @@ def _pattern(parts: dict[str, str]) -> ListPattern:
 def _xml_patterns(path: pathlib.Path) -> dict[str, dict[str, str]]:
   """List type -> part -> pattern, with the part "alias" -> list type where the file has one."""
   found: dict[str, dict[str, str]] = {}
-  for element in _parse_xml(path).iter("listPattern"):
+  for element in _parsed(path).iter("listPattern"):
     parts = found.setdefault(element.get("type", "standard"), {})
     for part in element:
       if part.tag == "alias":
@@ -159,15 +159,10 @@ def _resolve(kind: str, own: dict, root: dict) -> ListPattern:
   return _pattern({name: part(name) for name in ("2", "start", "middle", "end")})
 
 
-def _parse_xml(path: pathlib.Path) -> ElementTree.Element:
+def _parsed(path: pathlib.Path) -> Any:
+  """The root of an XML file, or what a JSON file holds."""
   try:
-    return ElementTree.parse(path).getroot()
-  except (OSError, ElementTree.ParseError) as error:
-    raise XmcapError(f"cannot read CLDR's {path}: {one_line(error)}; fetch it again") from None
-
-
-def _parse_json(path: pathlib.Path) -> dict:
-  try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError) as error:
+    data = path.read_bytes()
+    return ElementTree.fromstring(data) if path.suffix == ".xml" else json.loads(data)
+  except (OSError, ValueError, ElementTree.ParseError) as error:
     raise XmcapError(f"cannot read CLDR's {path}: {one_line(error)}; fetch it again") from None
