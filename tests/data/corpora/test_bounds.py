@@ -169,15 +169,17 @@ def test_a_zip_entry_beyond_all_files(tmp_path):
     list(archives.search_zip(str(path)))
 
 
-def test_the_directory_of_an_honest_zip_is_measured(tmp_path):
+def test_the_directory_of_an_honest_zip_is_read(tmp_path, monkeypatch):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.comment = b"a comment"
     for number in range(10):
       archive.writestr(f"{number}.jpg", b"x")
-  with open(path, "rb") as file:
-    assert archives._directory_size(file) == 10 * (46 + 5)
+  monkeypatch.setattr(archives, "MAX_DIRECTORY", 1_000)
   assert len(list(archives.search_zip(str(path)))) == 10
+  monkeypatch.setattr(archives, "MAX_DIRECTORY", 10 * (46 + 5) - 1)
+  with pytest.raises(XmcapError, match="a.zip: its directory has over"):
+    list(archives.search_zip(str(path)))
 
 
 def test_a_listing_of_too_many_pictures(tmp_path, monkeypatch):

@@ -235,6 +235,9 @@ def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   with pytest.raises(UsageError, match="has begun coco_35l with another quality .90, not 80.: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, quality=80)
+  (plain.paths["train_images"] / "more.jpg").touch()
+  with pytest.raises(UsageError, match="has begun coco_35l with another train_images"):
+    coco(plain, tmp_path / "out", chunk_bytes=1_000)
   with plain.paths["train_captions"].open("ab") as file:
     file.write(b"\n")
   with pytest.raises(UsageError, match="has begun coco_35l with another train_captions"):

@@ -26,7 +26,7 @@ from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.data.progress import Progress, Say
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import XmcapError
+from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
 
 _COUNTS = ("captions", "listed", "found", "missing", "broken")
@@ -48,9 +48,22 @@ class Corpus(abc.ABC):
 
   def plan(self, options: Options) -> plans.Plan:
     """What a build of this corpus is of; UsageError if a part is absent."""
-    parts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-    given = {role: pathlib.Path(path) for role, path in parts.items() if path is not None}
-    return plans.plan(self.NAME, self.VERSION, given, options)
+    inputs = {}
+    for field in dataclasses.fields(self):
+      path: pathlib.Path | None = getattr(self, field.name)
+      if path is None:
+        continue
+      try:
+        status = path.stat()
+      except OSError as error:
+        raise UsageError(
+          f"{path} ({field.name}): {error.strerror}; see docs/corpora.md for what is needed"
+        ) from None
+      inputs[field.name] = {"name": path.name, "modified": status.st_mtime_ns}
+      if not path.is_dir():
+        inputs[field.name]["bytes"] = status.st_size
+    about = {"corpus": self.NAME, "version": self.VERSION}
+    return {**about, "options": dataclasses.asdict(options), "inputs": inputs}
 
 
 @dataclasses.dataclass(frozen=True)

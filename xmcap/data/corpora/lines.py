@@ -6,7 +6,7 @@ import gzip
 import pathlib
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import BinaryIO
 
 import rapidgzip
@@ -21,7 +21,7 @@ MAX_RATIO, MAX_SMALL = 100, 1 << 30
 """A packed file may hold this many times its bytes, and a GiB more; JSON packs to a tenth, pictures not at all."""
 
 
-def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[bytes, float]]:
+def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Generator[tuple[bytes, float], None, None]:
   """Yields pieces of about `chunk_bytes` that end with a line, each with the share of the file that is read by then.
 
   The last line of the file may have no end. bzip2 is decompressed on all cores.

@@ -54,12 +54,12 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
       kind, (width, height) = image.format, image.size
       size = f"{width} x {height} pixels"
-      scaled = image_size is not None and min(width, height) > image_size
+      scaled = image_size if image_size is not None and min(width, height) > image_size else None
       if width * height > images.MAX_PIXELS:
         return _refused("too_many_pixels", size)
       if min(width, height) < MIN_SIDE:
         return _refused("too_small", size)
-      if scaled and max(width, height) * image_size > _JPEG_SIDE * min(width, height):
+      if scaled and max(width, height) * scaled > _JPEG_SIDE * min(width, height):
         return _refused("too_many_pixels", f"{size}: too long for a JPEG")
       if images.has_too_many_scans(data):
         return _refused("too_many_pixels", f"{size} in over {images.MAX_SCANS} scans")
@@ -67,7 +67,7 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
         image.draft(None, (1, 1))  # a JPEG at an eighth: the whole file is read, at a third of the time
         image.load()
         return Picture(data)
-    pixels = images.decode(data, key, at_least=image_size if scaled else None)
+    pixels = images.decode(data, key, at_least=scaled)
   except Image.DecompressionBombError as error:  # what Pillow refuses before we can
     return _refused("too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
@@ -82,9 +82,9 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   stored = Image.fromarray(pixels)
   buffer = io.BytesIO()
   if scaled:
-    scale = image_size / min(stored.size)
-    size = tuple(max(image_size, math.floor(side * scale + 0.5)) for side in stored.size)
-    stored = stored.resize(size, Image.Resampling.BICUBIC)
+    scale = scaled / min(stored.size)
+    width, height = (max(scaled, math.floor(side * scale + 0.5)) for side in stored.size)
+    stored = stored.resize((width, height), Image.Resampling.BICUBIC)
     stored.save(buffer, "JPEG", quality=quality, optimize=True)
   else:
     stored.save(buffer, "PNG")

@@ -88,8 +88,8 @@ class Pictures:
 
   @property
   def searched(self) -> str:
-    """The first few places, for messages."""
-    return _searched(self._files)
+    """The first few archives and folders, for messages."""
+    return ", ".join(file.path for file in self._files[:3])
 
   def names(self) -> Iterator[str]:
     """The names of all pictures, without folder and suffix, in the order they were found; a name may come again."""
@@ -193,7 +193,7 @@ def open_pictures(
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
   """The files of places; a folder with .tar files at its top is those files."""
   found: list[File] = []
-  for place in map(os.path.abspath, places):
+  for place in [os.path.abspath(os.fspath(place)) for place in places]:
     kind = archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []
@@ -204,10 +204,6 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
     unpacked = str(folder / f"unpacked-{len(found):05d}.tar") if kind == PACKED_TAR else ""
     found += tars or [File(kind, place, unpacked)]
   return found
-
-
-def _searched(listed: Sequence[File]) -> str:
-  return ", ".join(file.path for file in listed[:3])
 
 
 def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work) -> None:
@@ -225,7 +221,7 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work) -> N
         database.execute("INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     shown(number + 1)
   if not database.execute("SELECT EXISTS (SELECT * FROM pictures)").fetchone()[0]:
-    raise UsageError(f"{_searched(listed)}: no picture in it: name where the pictures are")
+    raise UsageError(f"{listed[0].path}: no picture in it: name where the pictures are")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
   for number, path in database.execute(_DUPLICATES):

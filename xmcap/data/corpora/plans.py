@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping
@@ -56,20 +55,6 @@ class Work:
   say: Say = lambda line: None
 
 
-def plan(name: str, version: str, inputs: Mapping[str, pathlib.Path], options: Options) -> Plan:
-  """The plan of a build from files; UsageError if one is absent."""
-  given = {}
-  for role, path in inputs.items():
-    try:
-      status = os.stat(path)
-    except OSError as error:
-      raise UsageError(f"{path} ({role}): {error.strerror}; see docs/corpora.md for what is needed") from None
-    given[role] = {"name": path.name, "modified": status.st_mtime_ns}
-    if not path.is_dir():
-      given[role]["bytes"] = status.st_size
-  return {"corpus": name, "version": version, "options": dataclasses.asdict(options), "inputs": given}
-
-
 def carry_out(
   out: pathlib.Path, plan: Plan, make: Callable[[pathlib.Path], Mapping[str, Any]]
 ) -> tuple[dict[str, Any], bool]:
@@ -98,7 +83,7 @@ def carry_out(
     _compare(about, lasting, out, "holds")
   else:
     begin(out, work_dir, plan)
-    about = lasting | make(work_dir)
+    about = {**lasting, **make(work_dir)}
     # A worker of a killed build may have begun a file after `begin`, before it noticed.
     files.remove_incomplete(out)
     files.write_text(path, json.dumps(about, ensure_ascii=False, indent=1) + "\n")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import BinaryIO, NamedTuple
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 from xmcap.terminal import shown
 
 ON_BAD = ("skip", "stop")
@@ -58,14 +58,9 @@ class Problems:
     on_bad: `skip` or `stop`: whether a problem whose rule is `skip` ends the work.
     file: takes the list as JSON lines (`kind`, `where`, `what`); None: it is kept in `listed`.
     most: problems that `listed` may hold; more end the work.
-
-  Raises:
-    UsageError: `on_bad` is something else.
   """
 
   def __init__(self, on_bad: str = "skip", file: BinaryIO | None = None, most: int = MAX_LISTED):
-    if on_bad not in ON_BAD:
-      raise UsageError(f"on_bad={on_bad}: choose {' or '.join(ON_BAD)}")
     self.on_bad, self._file, self._most = on_bad, file, most
     self.counts: dict[str, int] = {}
     self.examples: dict[str, list[tuple[str, str]]] = {}

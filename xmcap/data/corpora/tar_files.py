@@ -50,7 +50,7 @@ def search_tar(path: str, alone: bool, known_as: str = "") -> Iterator[Entry]:
   """
   name = known_as or path
   try:
-    with _Bounded(path) as file:
+    with archives.Bounded(path, _MAX_HEADER) as file:
       yield from _members(name, file)
   except _DAMAGE as error:
     if alone:
@@ -62,15 +62,6 @@ def search_tar(path: str, alone: bool, known_as: str = "") -> Iterator[Entry]:
 
 def _not_whole(path: str, error: Exception) -> XmcapError:
   return XmcapError(f"{path}: no whole tar file ({reason_of(error)}): download it again")
-
-
-class _Bounded(io.FileIO):
-  """A file for tarfile, which would read a header at once however large that says it is."""
-
-  def read(self, size: int | None = -1) -> bytes:
-    if size is None or not 0 <= size <= _MAX_HEADER:
-      raise tarfile.ReadError(f"a header of {size:,} bytes")
-    return super().read(size)
 
 
 def _members(name: str, file: io.FileIO) -> Iterator[Entry]:

@@ -14,7 +14,7 @@ import json
 import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xmcap import languages
@@ -85,9 +85,8 @@ def read_xml(common: pathlib.Path) -> Cldr:
       for element in annotations
       if element.get("type") == "tts" and element.text not in (None, _INHERIT)
     }
-    own = _xml_patterns(common / "main" / f"{code}.xml")
-    patterns[language] = lambda kind, own=own: _resolve(kind, own, root)
-  return _cldr(names, patterns)
+    patterns[language] = _xml_patterns(common / "main" / f"{code}.xml")
+  return _cldr(names, lambda language, kind: _resolve(kind, patterns[language], root))
 
 
 def read_json(folder: pathlib.Path) -> Cldr:
@@ -102,19 +101,19 @@ def read_json(folder: pathlib.Path) -> Cldr:
       cp: clean(entry["tts"][0].replace('\\"', '"')) for cp, entry in annotations.items() if entry.get("tts")
     }
     path = folder / "cldr-misc-full" / "main" / code / "listPatterns.json"
-    # Aliases and inheritance are already resolved in the JSON release.
-    lists = _parsed(path)["main"][code]["listPatterns"]
-    patterns[language] = lambda kind, lists=lists: _pattern(lists[f"listPattern-type-{kind}"])
-  return _cldr(names, patterns)
+    patterns[language] = _parsed(path)["main"][code]["listPatterns"]
+  # Aliases and inheritance are already resolved in the JSON release.
+  return _cldr(names, lambda language, kind: _pattern(patterns[language][f"listPattern-type-{kind}"]))
 
 
-def _cldr(names: dict, patterns: dict) -> Cldr:
-  standard = {language: find("standard") for language, find in patterns.items()}
+def _cldr(names: dict[str, dict[str, str]], find: Callable[[str, str], ListPattern]) -> Cldr:
+  """`find` gives the pattern of a language and a type of list."""
+  standard = {language: find(language, "standard") for language in names}
   plain = {}
-  for language, find in patterns.items():
-    others = [find(kind) for kind in _PLAIN_TYPES]
+  for language, usual in standard.items():
+    others = [find(language, kind) for kind in _PLAIN_TYPES]
     # "{0}{1}" (Chinese units) would run two names into one word.
-    different = [other for other in others if other.pair not in (standard[language].pair, "{0}{1}")]
+    different = [other for other in others if other.pair not in (usual.pair, "{0}{1}")]
     if different:
       plain[language] = different[0]
   return Cldr(names, standard, plain)

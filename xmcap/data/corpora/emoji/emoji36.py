@@ -201,7 +201,15 @@ def build(
       for name, count in pictures.items()
     ]
     _write(out, splits, work_dir, processes, say)
-    return {"way": found.way, "emoji": [_about(emoji) for emoji in chosen]}
+    about = [
+      {
+        "character": emoji.character,
+        "tag": emoji.tag,
+        "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
+      }
+      for emoji in chosen
+    ]
+    return {"way": found.way, "emoji": about}
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
@@ -232,8 +240,3 @@ def _write(
   record_writer.write_tags(out, train.tags)
   files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
   record_writer.write_metadata(out, written, dataset=NAME, version=VERSION, description=_DESCRIPTION)
-
-
-def _about(emoji: emoji_choice.Emoji) -> dict[str, Any]:
-  lacks = [code for code in languages.LANGUAGES if code not in emoji.names]
-  return {"character": emoji.character, "tag": emoji.tag, "lacks": lacks}

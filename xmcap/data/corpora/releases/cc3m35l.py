@@ -29,14 +29,7 @@ _MAX_LINE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Cc3m35l(build.Corpus):
-  """CC3M-35L.
-
-  Attributes:
-    train_captions, dev_captions: cc3m_mt_train.jsonl and cc3m_mt_dev.jsonl, or .bz2 or .gz.
-    train_tsv, dev_tsv: the published lists, `caption<TAB>url`.
-    train_images, dev_images: what img2dataset left (tars or files), or folders or archives of pictures.
-    train_keys, dev_keys: for pictures under other names: `rec_num<TAB>file` or `url<TAB>file`.
-  """
+  """CC3M-35L; `file_names.CC3M35L` says what its fields are."""
 
   NAME = "cc3m_35l"
   DESCRIPTION = (
@@ -61,7 +54,7 @@ class Cc3m35l(build.Corpus):
       listed = listing.write(work, name, read_tsv(tsv))
       pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
       spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(listed.count)))
-      yield Split(name, work.folder, work.options, listed, pictures, spilled.lines, spilled)
+      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
 
 
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:

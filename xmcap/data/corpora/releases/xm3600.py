@@ -33,12 +33,7 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 @dataclasses.dataclass(frozen=True)
 class Xm3600(build.Corpus):
-  """XM3600.
-
-  Attributes:
-    captions: captions.zip or captions.jsonl.
-    images: images.tgz, or a folder of pictures; any place that `pictures.open_pictures` knows.
-  """
+  """XM3600; `file_names.XM3600` says what its fields are."""
 
   NAME = "xm3600"
   DESCRIPTION = "XM3600: 3,600 pictures with captions by people in 36 languages."
@@ -58,7 +53,7 @@ class Xm3600(build.Corpus):
     for name in dict.fromkeys(pictures.names()):  # a folder may hold all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of the captions is about it")
-    yield Split(SPLIT, work.folder, work.options, listed, pictures, source.num_lines)
+    yield Split(SPLIT, work.folder, work.options, listed, pictures, lines=source.num_lines)
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
