@@ -54,18 +54,18 @@ class _Captioner:
   standard: dict[str, ListPattern]
   plain: dict[str, ListPattern]
 
-  def captions(self, scene: list[int]) -> dict[str, str]:
-    """Language -> the usual caption, for the languages that name everything in the scene."""
-    return self._join(scene, self.standard)
+  def captions(self, scene: list[int]) -> list[Caption]:
+    """The usual caption in each language that names everything in the scene."""
+    return [Caption(language, text) for language, text in self._join(scene, self.standard).items()]
 
   def references(self, scene: list[int]) -> list[Caption]:
     """One or two captions a language; the usual one comes first."""
     plain = self._join(scene, self.plain)
     found = []
-    for language, text in self.captions(scene).items():
-      found.append(Caption(language, text))
-      if plain.get(language, text) != text:
-        found.append(Caption(language, plain[language]))
+    for caption in self.captions(scene):
+      found.append(caption)
+      if plain.get(caption.language, caption.text) != caption.text:
+        found.append(Caption(caption.language, plain[caption.language]))
     return found
 
   def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
@@ -94,21 +94,18 @@ class _Split:
   def shards(self) -> range:
     return range(-(-self.count // self.shard_records))
 
-  def scenes(self, shard: int) -> Iterator[tuple[list[int], Record]]:
-    """The scenes of a shard, each with its record."""
+  def records(self, shard: int, references: bool = False) -> Iterator[Record]:
+    """The records of a shard, with one caption a language, or with all `references`."""
     drawn, start, rng = self._draw(shard)
+    describe = self.captioner.references if references else self.captioner.captions
     pictures = self.renderer.render(drawn, rng)
     for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
       name = f"{NAME}/{self.seed}/{self.name}/{index}"
-      captions = [Caption(language, text) for language, text in self.captioner.captions(scene).items()]
-      yield (
-        scene,
-        Record(
-          key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
-          image=scenes.encode_png(picture),
-          captions=captions,
-          tags=[self.tags[emoji] for emoji in scene],
-        ),
+      yield Record(
+        key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+        image=scenes.encode_png(picture),
+        captions=describe(scene),
+        tags=[self.tags[emoji] for emoji in scene],
       )
 
   def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
@@ -116,22 +113,13 @@ class _Split:
     drawn, rng = self.combinations.draw(self.name, shard, start, min(self.shard_records, self.count - start))
     return drawn, start, rng
 
-  def records(self, shard: int) -> Iterator[Record]:
-    return (record for _, record in self.scenes(shard))
-
-  def references(self) -> Iterator[Record]:
-    """All records, with every caption that their scenes can have."""
-    for shard in self.shards:
-      for scene, record in self.scenes(shard):
-        yield dataclasses.replace(record, captions=self.captioner.references(scene))
-
   def vocabulary_text(self) -> str:
     """Names, and captions of this split's first scenes, in every language."""
     lines = []
     for names in self.captioner.names.values():
       lines += [name for name in names if name is not None] * _NAME_REPEATS
     for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
-      lines += self.captioner.captions(scene).values()
+      lines += [caption.text for caption in self.captioner.captions(scene)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -235,7 +223,8 @@ def _write(
     for split in (train, validation)
   ]
   for split in (validation, test):
-    release.write_release(out / split.name, split.references())
+    records = (record for shard in split.shards for record in split.records(shard, references=True))
+    release.write_release(out / split.name, records)
     say(f"{split.name}: {split.count:,} pictures in the release layout")
   record_writer.write_tags(out, train.tags)
   files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
