@@ -14,6 +14,7 @@ from PIL import Image
 
 from xmcap.data import images
 from xmcap.data.corpora import archives, lines, picture_check, tar_files
+from xmcap.data.corpora.archives import File
 from xmcap.data.corpora.problems import MAX_LISTED, Problems
 from xmcap.data.corpora.releases import cc3m35l, xm3600
 from xmcap.data.corpora.releases.translations import CocoIds, Parser
@@ -219,7 +220,7 @@ def test_names_that_lead_out_are_refused(name, tmp_path):
     member = tarfile.TarInfo(name)
     member.size = 1
     tar.addfile(member, io.BytesIO(b"x"))
-  found = list(tar_files.search_tar(str(path), True))
+  found = list(tar_files.search_tar(File(archives.TAR, str(path))))
   assert [trouble.kind for trouble in found] == ["unsafe_path"]
 
 
@@ -229,6 +230,6 @@ def test_names_of_a_tar_can_be_anything(tmp_path):
   with tarfile.open(path, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
     for name in names:
       tar.addfile(tarfile.TarInfo(os.fsdecode(name)), io.BytesIO(b""))
-  assert [found.path for found in tar_files.search_tar(str(path), True)] == [
+  assert [found.path for found in tar_files.search_tar(File(archives.TAR, str(path)))] == [
     os.fsdecode(name) for name in names
   ]

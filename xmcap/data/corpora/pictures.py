@@ -232,11 +232,7 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work) -> N
 def _entries(file: File) -> Iterator[Entry]:
   if file.kind == FOLDER:
     return archives.search_folder(file.path)
-  if file.kind == ZIP:
-    return archives.search_zip(file.path)
-  if file.kind == PACKED_TAR:
-    tar_files.unpack(file.path, file.unpacked)
-  return tar_files.search_tar(file.unpacked or file.path, file.kind != SHARD, known_as=file.path)
+  return archives.search_zip(file.path) if file.kind == ZIP else tar_files.search_tar(file)
 
 
 def _row(number: int, file: File, found: Found) -> tuple[int | bytes, ...]:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.archives import Entry, Found, Trouble, reason_of
+from xmcap.data.corpora.archives import PACKED_TAR, SHARD, Entry, File, Found, Trouble, reason_of
 from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
 from xmcap.storage import files
@@ -40,24 +40,22 @@ def unpack(path: str, unpacked: str) -> None:
     raise _not_whole(path, error) from None
 
 
-def search_tar(path: str, alone: bool, known_as: str = "") -> Iterator[Entry]:
-  """Yields what is in a tar file that is not packed, in its order.
+def search_tar(file: File) -> Iterator[Entry]:
+  """Yields what is in a tar file, in its order; a packed one is unpacked first.
 
-  One that breaks off is an error if it is all there is (`alone`). Else it is counted as `truncated`, and what stands
-  before the break is used, since a fetch that was killed leaves one of its thousand shards like that.
-
-  `known_as` is the name for messages; the path if empty.
+  One that breaks off is an error, but for a `SHARD`: that is counted as `truncated`, and what stands before the break
+  is used, since a fetch that was killed leaves one of its thousand shards like that.
   """
-  name = known_as or path
+  if file.kind == PACKED_TAR:
+    unpack(file.path, file.unpacked)
   try:
-    with archives.Bounded(path, _MAX_HEADER) as file:
-      yield from _members(name, file)
+    with archives.Bounded(file.unpacked or file.path, _MAX_HEADER) as opened:
+      yield from _members(file.path, opened)
   except _DAMAGE as error:
-    if alone:
-      raise _not_whole(name, error) from None
-    yield Trouble(
-      "truncated", os.path.basename(name), f"what follows in the tar file is lost ({reason_of(error)})"
-    )
+    if file.kind != SHARD:
+      raise _not_whole(file.path, error) from None
+    what = f"what follows in the tar file is lost ({reason_of(error)})"
+    yield Trouble("truncated", os.path.basename(file.path), what)
 
 
 def _not_whole(path: str, error: Exception) -> XmcapError:
