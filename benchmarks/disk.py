@@ -55,7 +55,7 @@ def main() -> None:
       pictures="folder",
       photographs=large_release.Photographs(distinct=min(pictures, 64)),
     )
-    corpus = coco35l.corpus(
+    corpus = coco35l.Coco35l(
       train_captions=release / "coco_mt_train.jsonl.bz2",
       dev_captions=release / "coco_mt_dev.jsonl.bz2",
       karpathy=release / "dataset_coco.json",

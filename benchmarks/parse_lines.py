@@ -52,7 +52,7 @@ def ours(path: pathlib.Path) -> int:
 
   parser, problems, count = _parser(path), Problems(), 0
   for text, _ in lines.chunks(path):
-    _, read = parser.parse(text, count + 1, problems)
+    _, read = parser(text, count + 1, problems)
     count += read
   assert not problems.counts, problems.counts
   return count
@@ -69,20 +69,10 @@ def decompressed(path: pathlib.Path) -> int:
 
 def spilled(path: pathlib.Path) -> int:
   """The first phase of a build, in this process alone; returns the lines."""
-  from xmcap.data.corpora import lines, spill
-  from xmcap.data.corpora.problems import Problems
+  from xmcap.data.corpora import plans, spill
 
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    return spill.spill(
-      path,
-      _parser(path),
-      pathlib.Path(folder),
-      "train",
-      chunk_bytes=lines.CHUNK_BYTES,
-      processes=1,
-      problems=Problems(),
-      say=lambda line: None,
-    ).lines
+    return spill.spill(plans.Work(pathlib.Path(folder)), "train", path, _parser(path)).lines
 
 
 def _parser(path: pathlib.Path):

@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import importlib
 import pathlib
 from collections.abc import Mapping
 
@@ -118,12 +117,13 @@ def _paths(
 def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argparse.Namespace) -> None:
   from xmcap.data.corpora import build
   from xmcap.data.corpora.plans import Options
+  from xmcap.data.corpora.releases import cc3m35l, coco35l, xm3600
   from xmcap.data.vocabulary import Vocabulary
 
-  release = importlib.import_module(f"xmcap.data.corpora.releases.{name}")
+  corpora = {"coco35l": coco35l.Coco35l, "cc3m35l": cc3m35l.Cc3m35l, "xm3600": xm3600.Xm3600}
   model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
   report = build.build(
-    release.corpus(**paths),
+    corpora[name](**paths),
     arguments.out,
     Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality),
     processes=arguments.processes,

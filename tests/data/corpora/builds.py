@@ -20,15 +20,15 @@ SMALL = {"shard_pictures": 7, "chunk_bytes": 30_000}
 
 
 def coco(release: Release, out: pathlib.Path, **options) -> build.Report:
-  return run(coco35l.corpus(**release.paths), out, **options)
+  return run(coco35l.Coco35l(**release.paths), out, **options)
 
 
 def cc3m(release: Release, out: pathlib.Path, **options) -> build.Report:
-  return run(cc3m35l.corpus(**release.paths), out, **options)
+  return run(cc3m35l.Cc3m35l(**release.paths), out, **options)
 
 
 def xm3600(release: Release, out: pathlib.Path, **options) -> build.Report:
-  return run(xm3600_lib.corpus(**release.paths), out, **options)
+  return run(xm3600_lib.Xm3600(**release.paths), out, **options)
 
 
 def run(

@@ -55,7 +55,7 @@ PICTURES = {"a/1.jpg": b"one", "a/2.JPG": b"two" * 700, "a/0.jpg": b""}
 def test_tar_is_read_in_place(tmp_path):
   path = write_tar(tmp_path / "a.tar", ENTRIES)
   assert archives.kind_of(path) == archives.TAR
-  assert read_all(archives.TAR, path, tar_files.search_tar(path, True)) == PICTURES
+  assert read_all(archives.TAR, path, tar_files.search_tar(File(archives.TAR, path))) == PICTURES
 
 
 @pytest.mark.parametrize("opener", [gzip.open, bz2.open])
@@ -63,8 +63,7 @@ def test_packed_tar_is_unpacked_once(tmp_path, opener):
   path = write_tar(tmp_path / "a.tgz", ENTRIES, opener)
   unpacked = str(tmp_path / "copy")
   assert archives.kind_of(path) == archives.PACKED_TAR
-  tar_files.unpack(path, unpacked)
-  found = list(tar_files.search_tar(unpacked, True, path))
+  found = list(tar_files.search_tar(File(archives.PACKED_TAR, path, unpacked)))
   assert read_all(archives.PACKED_TAR, path, found, unpacked) == PICTURES
   assert sorted(os.listdir(tmp_path)) == ["a.tgz", "copy"]
 
@@ -102,7 +101,7 @@ def test_names_that_climb_out_are_refused(tmp_path, name):
   with zipfile.ZipFile(zipped, "w") as archive:
     archive.writestr(zipfile.ZipInfo(name), b"bad")
     archive.writestr("good.jpg", b"good")
-  for found in (list(tar_files.search_tar(path, True)), list(archives.search_zip(zipped))):
+  for found in (list(tar_files.search_tar(File(archives.TAR, path))), list(archives.search_zip(zipped))):
     assert [(type(entry), getattr(entry, "kind", "")) for entry in found] == [
       (Trouble, "unsafe_path"),
       (Found, ""),
@@ -112,7 +111,7 @@ def test_names_that_climb_out_are_refused(tmp_path, name):
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
 def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
   path = write_tar(tmp_path / "a.tar", [link("x.jpg", "/etc/passwd", kind), ("good.jpg", b"good")])
-  found = list(tar_files.search_tar(path, True))
+  found = list(tar_files.search_tar(File(archives.TAR, path)))
   assert [type(entry) for entry in found] == [Trouble, Found]
 
 
@@ -133,7 +132,7 @@ def test_addresses_of_img2dataset(tmp_path):
     ("00/4.json", b"[" * 100_000),
   ]
   path = write_tar(tmp_path / "a.tar", entries)
-  found = list(tar_files.search_tar(path, False))
+  found = list(tar_files.search_tar(File(archives.SHARD, path)))
   assert [entry for entry in found if isinstance(entry, Address)] == [Address("00/1", "http://a/1")]
   assert len(found) == 2
 
@@ -143,11 +142,11 @@ def test_tar_that_breaks_off(tmp_path):
   whole = pathlib.Path(path).read_bytes()
   for length in (512, 700, 1536, 1700, 2100, 3072):  # in data, at a header, in a header, before the end mark
     pathlib.Path(path).write_bytes(whole[:length])
-    found = list(tar_files.search_tar(path, False))
+    found = list(tar_files.search_tar(File(archives.SHARD, path)))
     assert isinstance(found[-1], Trouble) and found[-1].kind == "truncated", length
     assert len(found) == 1 + (length >= 1536) + (length >= 3072), length
     with pytest.raises(XmcapError, match="download it again"):
-      list(tar_files.search_tar(path, True))
+      list(tar_files.search_tar(File(archives.TAR, path)))
 
 
 def test_damaged_header_is_not_taken_for_the_end(tmp_path):
@@ -155,7 +154,7 @@ def test_damaged_header_is_not_taken_for_the_end(tmp_path):
   whole = bytearray(pathlib.Path(path).read_bytes())
   whole[1024:1100] = b"\xff" * 76
   pathlib.Path(path).write_bytes(whole)
-  found = list(tar_files.search_tar(path, False))
+  found = list(tar_files.search_tar(File(archives.SHARD, path)))
   assert [getattr(entry, "kind", entry.path if isinstance(entry, Found) else "") for entry in found] == [
     "1.jpg",
     "truncated",
@@ -176,7 +175,7 @@ def test_header_of_a_size_that_cannot_be_is_not_read(tmp_path, size):
   info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
   (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
   with pytest.raises(XmcapError, match=f"a header of {size:,} bytes|bad checksum|invalid header"):
-    list(tar_files.search_tar(str(tmp_path / "a.tar"), True))
+    list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
 
 
 def test_headers_that_speak_of_headers_without_end(tmp_path):
@@ -184,7 +183,7 @@ def test_headers_that_speak_of_headers_without_end(tmp_path):
   info.type, info.size = tarfile.GNUTYPE_LONGNAME, 5
   (tmp_path / "a.tar").write_bytes((info.tobuf(tarfile.GNU_FORMAT) + b"name\0".ljust(512, b"\0")) * 5_000)
   with pytest.raises(XmcapError, match="no whole tar file"):
-    list(tar_files.search_tar(str(tmp_path / "a.tar"), True))
+    list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
 
 
 def test_damaged_archives_are_read_or_refused_in_one_line(tmp_path):
@@ -200,7 +199,7 @@ def test_damaged_archives_are_read_or_refused_in_one_line(tmp_path):
   for turn in range(600):
     pathlib.Path(path).write_bytes(mutate(tar if turn % 2 else rng.choice(zips), [tar, *zips], rng))
     try:
-      found = list(tar_files.search_tar(path, True) if turn % 2 else archives.search_zip(path))
+      found = list(tar_files.search_tar(File(archives.TAR, path)) if turn % 2 else archives.search_zip(path))
       read_all(archives.TAR if turn % 2 else archives.ZIP, path, found)
       outcomes["read"] += 1
     except XmcapError as error:

@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 from xmcap.data import images
-from xmcap.data.corpora import archives, lines, listing, picture_check, tar_files
+from xmcap.data.corpora import archives, lines, picture_check, tar_files
+from xmcap.data.corpora.archives import File
 from xmcap.data.corpora.problems import MAX_LISTED, Problems
-from xmcap.data.corpora.releases import xm3600_lines
+from xmcap.data.corpora.releases import cc3m35l, xm3600
 from xmcap.data.corpora.releases.translations import CocoIds, Parser
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import inputs
@@ -46,7 +47,7 @@ def test_empty_lines_of_translations_cost_little(suffix, opener, line, tmp_path,
   path = packed(tmp_path / f"a.jsonl{suffix}", opener, piece, 4)
   parser, count, problems = Parser("a", CocoIds({1: 0})), 0, Problems()
   for text, _ in lines.chunks(path):
-    captions, read = parser.parse(text, count + 1, problems)
+    captions, read = parser(text, count + 1, problems)
     assert not captions
     count += read
   assert count == 4 * piece.count(b"\n") and not problems.counts
@@ -76,7 +77,7 @@ def test_empty_lines_of_predictions_cost_nothing(tmp_path, soon):
 def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 8)
   with inputs.Input(path) as source:
-    assert not list(xm3600_lines.read_images(source, "captions.jsonl", Problems()))
+    assert not list(xm3600.read_pictures(source, "captions.jsonl", Problems()))
   assert source.num_lines == 8 << 20
 
 
@@ -169,23 +170,25 @@ def test_a_zip_entry_beyond_all_files(tmp_path):
     list(archives.search_zip(str(path)))
 
 
-def test_the_directory_of_an_honest_zip_is_measured(tmp_path):
+def test_the_directory_of_an_honest_zip_is_read(tmp_path, monkeypatch):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.comment = b"a comment"
     for number in range(10):
       archive.writestr(f"{number}.jpg", b"x")
-  with open(path, "rb") as file:
-    assert archives._directory_size(file) == 10 * (46 + 5)
+  monkeypatch.setattr(archives, "MAX_DIRECTORY", 1_000)
   assert len(list(archives.search_zip(str(path)))) == 10
+  monkeypatch.setattr(archives, "MAX_DIRECTORY", 10 * (46 + 5) - 1)
+  with pytest.raises(XmcapError, match="a.zip: its directory has over"):
+    list(archives.search_zip(str(path)))
 
 
 def test_a_listing_of_too_many_pictures(tmp_path, monkeypatch):
   path = tmp_path / "a.tsv"
   path.write_text("a dog\thttp://a\n" + "\n" * 100)
-  monkeypatch.setattr(listing, "MAX_PICTURES", 100)
+  monkeypatch.setattr(cc3m35l, "MAX_PICTURES", 100)
   with pytest.raises(UsageError, match="a.tsv: over 100 lines: give the TSV"):
-    list(listing.read_tsv(path))
+    list(cc3m35l.read_tsv(path))
 
 
 def progressive(side, extra):
@@ -217,7 +220,7 @@ def test_names_that_lead_out_are_refused(name, tmp_path):
     member = tarfile.TarInfo(name)
     member.size = 1
     tar.addfile(member, io.BytesIO(b"x"))
-  found = list(tar_files.search_tar(str(path), True))
+  found = list(tar_files.search_tar(File(archives.TAR, str(path))))
   assert [trouble.kind for trouble in found] == ["unsafe_path"]
 
 
@@ -227,6 +230,6 @@ def test_names_of_a_tar_can_be_anything(tmp_path):
   with tarfile.open(path, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
     for name in names:
       tar.addfile(tarfile.TarInfo(os.fsdecode(name)), io.BytesIO(b""))
-  assert [found.path for found in tar_files.search_tar(str(path), True)] == [
+  assert [found.path for found in tar_files.search_tar(File(archives.TAR, str(path)))] == [
     os.fsdecode(name) for name in names
   ]

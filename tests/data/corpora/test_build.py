@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.data import releases
 from tests.data.corpora import builds
 from tests.data.corpora.builds import cc3m, coco, differing
 from xmcap.data.corpora import spill
+from xmcap.data.corpora.releases import coco35l
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
 
@@ -233,6 +235,9 @@ def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   with pytest.raises(UsageError, match="has begun coco_35l with another quality .90, not 80.: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, quality=80)
+  (plain.paths["train_images"] / "more.jpg").touch()
+  with pytest.raises(UsageError, match="has begun coco_35l with another train_images"):
+    coco(plain, tmp_path / "out", chunk_bytes=1_000)
   with plain.paths["train_captions"].open("ab") as file:
     file.write(b"\n")
   with pytest.raises(UsageError, match="has begun coco_35l with another train_captions"):
@@ -262,6 +267,17 @@ def test_absent_input(tmp_path, small):
   with pytest.raises(UsageError, match="none.json .karpathy.: No such file"):
     coco(releases.Release(small.folder, paths, {}, {}), tmp_path / "out")
   assert not (tmp_path / "out").exists()
+
+
+def test_karpathy_file_in_the_zip_of_his_page(tmp_path, small):
+  with zipfile.ZipFile(tmp_path / "caption_datasets.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.write(small.paths["karpathy"], "dataset_coco.json")
+    archive.writestr("dataset_flickr8k.json", "{}")
+  path = tmp_path / "caption_datasets.zip"
+  assert coco35l.read_karpathy(path) == coco35l.read_karpathy(small.paths["karpathy"])
+  path.write_bytes(path.read_bytes().replace(b"dataset_coco", b"dataset_cook"))
+  with pytest.raises(UsageError, match="caption_datasets.zip is not Karpathy's dataset_coco.json"):
+    coco35l.read_karpathy(path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"images": [{"cocoid": "x"}]}', '{"images": []}', "\xff"])

@@ -3,10 +3,8 @@
 import contextlib
 import hashlib
 import http.server
-import io
 import re
 import threading
-import zipfile
 
 import pytest
 
@@ -108,13 +106,8 @@ def test_wrong_address(server, tmp_path):
     downloads.fetch("file:///etc/passwd", tmp_path / "data.bin", lambda line: None)
 
 
-def test_member_of_a_zip(server, tmp_path):
-  held = io.BytesIO()
-  with zipfile.ZipFile(held, "w") as archive:
-    archive.writestr("dataset_coco.json", "{}")
-    archive.writestr("other.json", "[]")
-  Handler.files["/all.zip"] = held.getvalue()
-  part = Part(["dataset_coco.json"], "", url=f"{server}/all.zip", member="dataset_coco.json")
+def test_a_part_keeps_the_name_of_its_address(server, tmp_path):
+  part = Part(["first.json", "data.bin"], "", url=f"{server}/data.bin")
   downloads.fetch_part(part, tmp_path / "new", lambda line: None)
-  assert [path.name for path in (tmp_path / "new").iterdir()] == ["dataset_coco.json"]
-  assert (tmp_path / "new" / "dataset_coco.json").read_text() == "{}"
+  assert [path.name for path in (tmp_path / "new").iterdir()] == ["data.bin"]
+  assert part.find(tmp_path / "new") == tmp_path / "new" / "data.bin"

@@ -5,6 +5,8 @@ import pickle
 import pytest
 
 from xmcap.data.corpora import listing
+from xmcap.data.corpora.plans import Options, Work
+from xmcap.data.corpora.releases.cc3m35l import read_tsv
 from xmcap.errors import UsageError
 
 
@@ -18,7 +20,7 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
   )
   path = tmp_path / "train.tsv"
   path.write_bytes((text if last else text.removesuffix(end)).encode())
-  listed = listing.write(tmp_path / "train.listing", listing.read_tsv(path), 3)
+  listed = listing.write(Work(tmp_path, Options(shard_pictures=3)), "train", read_tsv(path))
   listed = pickle.loads(pickle.dumps(listed))
   assert listed.count == count
   assert [place for shard in range(listed.shards) for place in listed.places(shard)] == list(range(count))
@@ -31,7 +33,7 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
 
 def test_names_shard_by_shard(tmp_path):
   pictures = [listing.Wanted(f"{number:012d}", "where", f"train2014/{number}.jpg") for number in range(5)]
-  listed = listing.write(tmp_path / "train.listing", pictures, 2)
+  listed = listing.write(Work(tmp_path, Options(shard_pictures=2)), "train", pictures)
   assert [listed.wanted(shard) for shard in range(listed.shards)] == [
     pictures[:2],
     pictures[2:4],
@@ -43,9 +45,9 @@ def test_names_shard_by_shard(tmp_path):
 def test_no_list_of_addresses(tmp_path, text):
   (tmp_path / "train.tsv").write_text(text)
   with pytest.raises(UsageError, match="train.tsv, line 1: no `caption<TAB>address`"):
-    list(listing.read_tsv(tmp_path / "train.tsv"))
+    list(read_tsv(tmp_path / "train.tsv"))
 
 
 def test_absent_list(tmp_path):
   with pytest.raises(UsageError, match="cannot read .*train.tsv: No such file"):
-    list(listing.read_tsv(tmp_path / "train.tsv"))
+    list(read_tsv(tmp_path / "train.tsv"))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.errors import UsageError, XmcapError
 
@@ -62,5 +63,5 @@ def test_summary_has_a_line_a_kind():
 
 
 def test_unknown_rule():
-  with pytest.raises(UsageError, match="on_bad=mend: choose skip or stop"):
-    Problems("mend")
+  with pytest.raises(UsageError, match="--on_bad=mend: choose skip or stop"):
+    Options(on_bad="mend")

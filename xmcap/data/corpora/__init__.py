@@ -1,1 +1,1 @@
-"""The corpora: one file each, with a function that builds it as records and releases."""
+"""The corpora: a class each, which lists pictures and captions, and the engine that makes records of them."""

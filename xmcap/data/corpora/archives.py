@@ -6,8 +6,8 @@ is passed over, but for the .json that img2dataset writes beside a picture, whic
 """
 
 import dataclasses
+import io
 import json
-import lzma
 import os
 import re
 import stat
@@ -15,7 +15,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.terminal import shown
@@ -36,13 +36,9 @@ _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
   *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log"),
 )
-_ZIP_TAIL = 22 + 0xFFFF + 76 + 1024  # the records at the end, with the longest comment
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _DRIVE = re.compile(r"[A-Za-z]:")
-_DAMAGE = (
-  *(OSError, EOFError, ValueError, OverflowError),
-  *(zlib.error, lzma.LZMAError, struct.error, zipfile.BadZipFile),
-)
+_DAMAGE = (OSError, EOFError, ValueError, OverflowError, zlib.error, struct.error, zipfile.BadZipFile)
 
 
 class Found(NamedTuple):
@@ -63,7 +59,7 @@ class Address(NamedTuple):
 
 
 class Trouble(NamedTuple):
-  """A problem; see `Problems.add`."""
+  """A problem, as `Problems.add` takes it."""
 
   kind: str
   where: str
@@ -152,9 +148,28 @@ def addresses_in(data: bytes, path: str) -> Iterator[Address]:
       yield Address(split_suffix(path)[0], url)
 
 
-def unsafe(archive: str, name: str) -> Trouble:
+class TooLarge(ValueError):
+  """More than may be read at once."""
+
+
+class Bounded(io.FileIO):
+  """A file for zipfile and tarfile, which would read a directory or header at once however large that says it is."""
+
+  def __init__(self, path: str, most: int):
+    super().__init__(path)
+    self._most = most
+
+  def read(self, size: int | None = -1) -> bytes:
+    if size == -1:
+      size = os.fstat(self.fileno()).st_size - self.tell()
+    if size is None or not 0 <= size <= self._most:
+      raise TooLarge(f"a header of {size:,} bytes")
+    return super().read(size)
+
+
+def unsafe(name: str, archive: str = "") -> Trouble:
   """The problem of an entry that is refused."""
-  where = f"{os.path.basename(archive)}: {shown(name)}"
+  where = f"{os.path.basename(archive)}: {shown(name)}" if archive else shown(name)
   return Trouble("unsafe_path", where, "a link or device, or a path out of the folder")
 
 
@@ -176,45 +191,42 @@ def search_folder(path: str) -> Iterator[Entry]:
             if not entry.name.startswith(".") and entry.name != "__MACOSX":
               waiting.append(name)
           elif role := role_of(name):
-            yield from _file_entry(entry, name, role)
+            if not entry.is_file():
+              if os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
+                yield unsafe(name)
+            elif role == "picture":
+              yield Found(name)
+            else:
+              with open(entry.path, "rb") as file:
+                yield from addresses_in(file.read(MAX_ABOUT), name)
     except OSError as error:
       raise XmcapError(
         f"cannot read the folder {folder}: {error.strerror}: mend it or name another"
       ) from None
 
 
-def _file_entry(entry: os.DirEntry, name: str, role: str) -> Iterator[Entry]:
-  if not entry.is_file():
-    if os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
-      yield Trouble("unsafe_path", shown(name), "a device or pipe, no file")
-  elif role == "picture":
-    yield Found(name)
-  else:
-    with open(entry.path, "rb") as file:
-      yield from addresses_in(file.read(MAX_ABOUT), name)
-
-
 def search_zip(path: str) -> Iterator[Entry]:
   """Yields what is in a zip file; XmcapError if it is damaged, encrypted, or not to be read in place."""
   try:
-    with open(path, "rb") as file:
-      if _directory_size(file) > MAX_DIRECTORY:
-        raise XmcapError(
-          f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and name those"
-        )
-      with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-          yield from _zip_entry(path, file, archive, info)
+    with Bounded(path, MAX_DIRECTORY) as file, zipfile.ZipFile(file) as archive:
+      for info in archive.infolist():
+        yield from _zip_entry(path, file, archive, info)
+  except TooLarge:
+    raise XmcapError(
+      f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and name those"
+    ) from None
   except _DAMAGE as error:
     raise XmcapError(f"{path}: no whole zip file ({reason_of(error)}): download it again") from None
   except (NotImplementedError, RuntimeError) as error:
     raise XmcapError(f"{path}: {reason_of(error)}: unpack it into a folder, and name that") from None
 
 
-def _zip_entry(path: str, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[Entry]:
+def _zip_entry(
+  path: str, file: io.FileIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> Iterator[Entry]:
   inside = safe_path(info.filename)
   if inside is None or stat.S_ISLNK(info.external_attr >> 16):
-    yield unsafe(path, info.filename)
+    yield unsafe(info.filename, path)
     return
   role = "" if info.filename.endswith("/") else role_of(inside)
   if role == "about" and info.file_size <= MAX_ABOUT:
@@ -224,23 +236,7 @@ def _zip_entry(path: str, file: BinaryIO, archive: zipfile.ZipFile, info: zipfil
     yield Found(inside, *_place_in_zip(file, info))
 
 
-def _directory_size(file: BinaryIO) -> int:
-  """Bytes of the directory that a zip file says it has, which zipfile would read into memory; 0 where none is found."""
-  size = file.seek(0, os.SEEK_END)
-  file.seek(max(0, size - _ZIP_TAIL))
-  tail = file.read()
-  place = tail.rfind(b"PK\x05\x06")
-  if place < 0 or place + 22 > len(tail):
-    return 0
-  held = int.from_bytes(tail[place + 12 : place + 16], "little")
-  # A large archive says so in a record of its own; the one at the end then holds a mark alone.
-  large = tail.rfind(b"PK\x06\x06", 0, place)
-  if large >= 0:
-    return max(held % 0xFFFFFFFF, int.from_bytes(tail[large + 40 : large + 48], "little"))
-  return min(held, size)
-
-
-def _place_in_zip(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[int, int, int, int]:
+def _place_in_zip(file: io.FileIO, info: zipfile.ZipInfo) -> tuple[int, int, int, int]:
   """Offset, size, packed size and CRC of an entry."""
   if info.flag_bits & 1:
     raise RuntimeError("its entries are encrypted")
@@ -262,25 +258,21 @@ def read(file: File, found: Found) -> bytes:
     if file.kind == FOLDER:
       with open(os.path.join(file.path, found.path), "rb") as opened:
         return opened.read(MAX_BYTES)
-    wanted = min(found.packed or found.size, MAX_BYTES)
+    size = found.packed or found.size
     with open(file.unpacked or file.path, "rb", buffering=0) as opened:
-      data = os.pread(opened.fileno(), wanted, found.offset)
-    if len(data) < wanted:
+      data = os.pread(opened.fileno(), min(size, MAX_BYTES), found.offset)
+    if len(data) < min(size, MAX_BYTES):
       raise OSError("it ends before")
-    return _unpacked(data, found) if file.kind == ZIP else data
+    if found.packed:
+      data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(found.size + 1, MAX_BYTES))
+    if file.kind == ZIP and max(size, found.size) < MAX_BYTES and zlib.crc32(data) != found.crc:
+      raise OSError("its check sum is wrong")
+    return data
   except (OSError, OverflowError, zlib.error) as error:
     raise XmcapError(
       f"{file.describe(found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
       "download it again"
     ) from None
-
-
-def _unpacked(data: bytes, found: Found) -> bytes:
-  if found.packed:
-    data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(found.size + 1, MAX_BYTES))
-  if max(found.packed, found.size) < MAX_BYTES and zlib.crc32(data) != found.crc:
-    raise zlib.error("its check sum is wrong")
-  return data
 
 
 def reason_of(error: BaseException) -> str:

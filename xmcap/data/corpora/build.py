@@ -1,6 +1,6 @@
 """Building a corpus from a release, on all cores, in constant memory, so that a killed build goes on where it was.
 
-  1. The corpus says which splits it has: it finds the pictures, and sorts the captions by shard (`Corpus.splits`).
+  1. The corpus says which splits it has: it lists their pictures and finds them, and sorts the captions by shard.
   2. Each shard becomes one file of records (`Split.make`).
 
 What is whole is not made again. OUT/.build holds everything between; it goes when the corpus is whole. The bytes of
@@ -11,69 +11,59 @@ OUT holds the records with TFDS's metadata, and
   NAME.json       options, inputs, counts of lines, captions and pictures; written last, so its presence says "whole"
 """
 
-import collections
+import abc
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from xmcap.data import lengths, record_writer
 from xmcap.data.corpora import plans
-from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.plans import Options, Work
 from xmcap.data.corpora.problems import KINDS, Problems
-from xmcap.data.corpora.shards import ShardMaker
+from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.splits import Split
 from xmcap.data.progress import Progress, Say
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import XmcapError
+from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
 
 _COUNTS = ("captions", "listed", "found", "missing", "broken")
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
-  """A build under way; `folder` is for what lies between the release and the records, `say` takes lines of text."""
+class Corpus(abc.ABC):
+  """A corpus to build: a dataclass, whose fields are the paths of the release's parts; None for one that is absent."""
 
-  folder: pathlib.Path
-  options: Options
-  processes: int
-  problems: Problems
-  say: Say
+  NAME: ClassVar[str]
+  DESCRIPTION: ClassVar[str]
+  VERSION: ClassVar[str] = "1.0.0"
+  PARTS: ClassVar[Mapping[str, file_names.Part]]
+  """Field -> the file as it was published."""
 
+  @abc.abstractmethod
+  def splits(self, work: Work) -> Iterator[Split]:
+    """Yields the splits, once the release is read as far as is needed to make their shards."""
 
-@dataclasses.dataclass(frozen=True)
-class Split:
-  """One split of a release, ready to be made.
-
-  Attributes:
-    places: where its pictures were looked for.
-    pictures: how many it should have.
-    lines: of captions that were read.
-    shards: how many files of records it has.
-    make: shard -> its records.
-  """
-
-  name: str
-  places: Sequence[str | os.PathLike]
-  pictures: int
-  lines: int
-  shards: int
-  make: ShardMaker
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-  """A corpus to build from `inputs`: role (`train_captions`) -> path.
-
-  `splits` reads the release as far as is needed to make the shards of each split.
-  """
-
-  name: str
-  version: str
-  description: str
-  inputs: Mapping[str, pathlib.Path]
-  splits: Callable[[Work], Sequence[Split]]
+  def plan(self, options: Options) -> plans.Plan:
+    """What a build of this corpus is of; UsageError if a part is absent."""
+    inputs = {}
+    for field in dataclasses.fields(self):
+      path: pathlib.Path | None = getattr(self, field.name)
+      if path is None:
+        continue
+      try:
+        status = path.stat()
+      except OSError as error:
+        raise UsageError(
+          f"{path} ({field.name}): {error.strerror}; see docs/corpora.md for what is needed"
+        ) from None
+      inputs[field.name] = {"name": path.name, "modified": status.st_mtime_ns}
+      if not path.is_dir():
+        inputs[field.name]["bytes"] = status.st_size
+    about = {"corpus": self.NAME, "version": self.VERSION}
+    return {**about, "options": dataclasses.asdict(options), "inputs": inputs}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +111,7 @@ def build(
     vocabulary: in whose pieces a new corpus's captions are counted too, for an index of lengths; None: they are not.
 
   Raises:
-    UsageError: an input is absent or of another kind, an option is out of range, or `out` holds something else.
+    UsageError: an input is absent or of another kind, or `out` holds something else.
     XmcapError: a file of the release is damaged, something is wrong with it and `on_bad` is `stop`, or the disk is
       full.
   """
@@ -131,17 +121,15 @@ def build(
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     with files.whole(out / "problems.jsonl") as listed:
-      work = Work(work_dir, options, cores, Problems(options.on_bad, listed), say)
-      counts = _write(corpus, out, work, vocabulary)
-    problems = work.problems
+      problems = Problems(options.on_bad, listed)
+      counts = _write(corpus, out, Work(work_dir, options, cores, problems, say), vocabulary)
     return {
       "splits": counts,
       "problems": {kind: problems.counts[kind] for kind in KINDS if kind in problems.counts},
       "first_problems": {kind: problems.examples[kind] for kind in KINDS if kind in problems.counts},
     }
 
-  plan = plans.plan(corpus.name, corpus.version, corpus.inputs, options)
-  about, held = plans.carry_out(out, plan, make)
+  about, held = plans.carry_out(out, corpus.plan(options), make)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
   return Report(out, about["splits"], problems, held)
@@ -151,51 +139,40 @@ def _write(
   corpus: Corpus, out: pathlib.Path, work: Work, vocabulary: Vocabulary | None
 ) -> dict[str, dict[str, int]]:
   """Writes all splits; returns their counts."""
-  splits = corpus.splits(work)
   written, counts = [], {}
-  for split in splits:
+  for split in list(corpus.splits(work)):  # a release that cannot be read is found before hours of writing
     try:
       written.append(
         record_writer.write_split(
           out,
           split.name,
-          range(split.shards),
+          range(split.listing.shards),
           split.make,
-          dataset=corpus.name,
+          dataset=corpus.NAME,
           processes=work.processes,
-          progress=Progress(work.say, f"{split.name}: records", split.pictures),
+          progress=Progress(work.say, f"{split.name}: records", split.listing.count),
           finished=work.folder,
         )
       )
     except record_writer.EmptySplitError as error:
       raise _empty(error, split) from None
-    tally = collect(split, work.problems)
+    tally = split.collect(work.problems)
     counts[split.name] = {"lines": split.lines, "records": sum(written[-1].shard_lengths)}
     counts[split.name] |= {name: tally[name] for name in _COUNTS}
   record_writer.write_metadata(
-    out, written, dataset=corpus.name, version=corpus.version, description=corpus.description
+    out, written, dataset=corpus.NAME, version=corpus.VERSION, description=corpus.DESCRIPTION
   )
   if vocabulary is not None:
     lengths.write(out, vocabulary, list(counts), processes=work.processes)
   return counts
 
 
-def collect(split: Split, problems: Problems) -> collections.Counter[str]:
-  """Adds the problems of a split's shards, all of which were made, to others; returns what was counted in them."""
-  tally: collections.Counter[str] = collections.Counter()
-  for shard in range(split.shards):
-    result = split.make.result(shard)
-    tally.update(result["tally"])
-    problems.extend(result["problems"])
-  return tally
-
-
 def _empty(error: XmcapError, split: Split) -> XmcapError:
   """Why a split has no records: what was wrong with its pictures, or that no line was about them."""
   problems = Problems()
-  collect(split, problems)
-  places = ", ".join(map(str, split.places))
+  split.collect(problems)
   said = "; ".join(line.strip() for line in problems.summary().splitlines())
   return XmcapError(
-    f"{error}. Of {split.pictures:,} pictures looked for in {places}: {said or 'no line of the captions can be used'}"
+    f"{error}. Of {split.listing.count:,} pictures looked for in {split.pictures.searched}: "
+    f"{said or 'no line of the captions can be used'}"
   )

@@ -7,30 +7,25 @@ import hashlib
 import http.client
 import os
 import pathlib
-import shutil
 import time
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
 
 from xmcap.data.corpora.releases.file_names import Part
 from xmcap.data.progress import Progress, Say
-from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
 from xmcap.terminal import shown
 
 _TIMEOUT_SECONDS = 60
 _TRIES = 5
 _PIECE = 1 << 20
-_MAX_MEMBER = 2 << 30  # bytes of a file that is taken out of a .zip; Karpathy's has 0.14 GB
 
 
 def fetch_part(part: Part, folder: pathlib.Path, say: Say) -> None:
-  """Fetches a part of a release under the first of its names.
+  """Fetches a part of a release that has a public address, under the name that it has there.
 
   Args:
-    part: has a public address.
     folder: where it goes; made if absent.
     say: called with a line of text now and then: sizes, rates, hashes.
 
@@ -39,15 +34,7 @@ def fetch_part(part: Part, folder: pathlib.Path, say: Say) -> None:
     XmcapError: the connection or the disk fails; what came is kept, and the next call goes on behind it.
   """
   files.make_folder(folder)
-  path = folder / part.names[0]
-  if not part.member:
-    fetch(part.url, path, say)
-    return
-  archive = path.with_name(part.url.rpartition("/")[2])
-  if not archive.exists():
-    fetch(part.url, archive, say)
-  _extract(archive, part.member, path)
-  archive.unlink()
+  fetch(part.url, folder / part.url.rpartition("/")[2], say)
 
 
 def fetch(url: str, path: pathlib.Path, say: Say) -> None:
@@ -99,19 +86,3 @@ def _fetch_from(url: str, part: pathlib.Path, have: int, say: Say, name: str) ->
         if total:
           shown(have)
   return total is None or have == total
-
-
-def _extract(archive: pathlib.Path, member: str, path: pathlib.Path) -> None:
-  try:
-    with (
-      zipfile.ZipFile(archive) as opened,
-      opened.open(member) as source,
-      files.whole(path) as target,
-    ):
-      if opened.getinfo(member).file_size > _MAX_MEMBER:
-        raise zipfile.BadZipFile(f"{member} would be larger than {_MAX_MEMBER >> 30} GB")
-      shutil.copyfileobj(source, target)
-  except (OSError, zipfile.BadZipFile, zlib.error, KeyError, EOFError, ValueError, RuntimeError) as error:
-    raise XmcapError(
-      f"{archive}: damaged, or without {member} ({one_line(error)}): remove it and start again"
-    ) from None

@@ -1,12 +1,12 @@
 """The lines of large text files, compressed or not, in pieces that processes can share."""
 
 import bz2
+import contextlib
 import gzip
-import os
 import pathlib
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import BinaryIO
 
 import rapidgzip
@@ -21,7 +21,7 @@ MAX_RATIO, MAX_SMALL = 100, 1 << 30
 """A packed file may hold this many times its bytes, and a GiB more; JSON packs to a tenth, pictures not at all."""
 
 
-def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[bytes, float]]:
+def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Generator[tuple[bytes, float], None, None]:
   """Yields pieces of about `chunk_bytes` that end with a line, each with the share of the file that is read by then.
 
   The last line of the file may have no end. bzip2 is decompressed on all cores.
@@ -36,12 +36,15 @@ def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple
     raise UsageError(f"{path} is absent, or no file: give the captions as they were published")
   size = path.stat().st_size
   try:
-    with open(path, "rb") as packed, _text(path, packed) as file:
+    with open(path, "rb") as packed, _unpacked(path, packed) as file:
       rest, total = b"", 0
       while piece := file.read(chunk_bytes):
         total += len(piece)
         if file is not packed and total > most_unpacked(size):
-          raise too_large(path, size)
+          raise XmcapError(
+            f"{path}: unpacks to far more than its {size:,} bytes can hold of captions (at most {MAX_RATIO} times as "
+            "much, and 1 GiB): give the file as it was published"
+          )
         cut = piece.rfind(b"\n") + 1
         if not cut and len(rest) + len(piece) > MAX_LINE_BYTES:
           raise XmcapError(
@@ -52,7 +55,7 @@ def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple
           rest = b""
         rest += piece[cut:]
       if path.suffix == ".bz2":
-        _check_end(path, file)
+        _check_end(path, packed, file)
       if rest:
         yield rest, 1.0
   except (OSError, ValueError, EOFError, RuntimeError, zlib.error) as error:
@@ -65,15 +68,7 @@ def most_unpacked(size: int) -> int:
   return MAX_RATIO * size + MAX_SMALL
 
 
-def too_large(path: str | os.PathLike, size: int) -> XmcapError:
-  """What is said of a packed file of `size` bytes that holds more."""
-  return XmcapError(
-    f"{path}: unpacks to far more than its {size:,} bytes can hold of captions or pictures (at most {MAX_RATIO} times "
-    "as much, and 1 GiB): give the files as they were published"
-  )
-
-
-def _text(path: pathlib.Path, packed: BinaryIO):
+def _unpacked(path: pathlib.Path, packed: BinaryIO):
   if path.suffix == ".bz2":
     with bz2.open(path) as first:
       first.read(1)  # rapidgzip would pass over a first block that is damaged, too
@@ -86,26 +81,15 @@ def _share_read(file, packed: BinaryIO, size: int) -> float:
   return min(place / size, 1.0)
 
 
-def _check_end(path: pathlib.Path, file: rapidgzip.IndexedBzip2File) -> None:
+def _check_end(path: pathlib.Path, packed: BinaryIO, file: rapidgzip.IndexedBzip2File) -> None:
   """Checks that nothing but empty streams lies behind the last block: rapidgzip passes over what it does not know."""
-  size = path.stat().st_size
-  read = -(-max(file.block_offsets(), default=0) // 8)
-  if not size or not _holds_nothing(path, read):
-    raise XmcapError(
-      f"{path}: no bzip2 file from byte {read:,} on, of {size:,}: give the file as it was published"
-    )
-
-
-def _holds_nothing(path: pathlib.Path, begin: int) -> bool:
-  with open(path, "rb") as file:
-    file.seek(begin)
-    rest = file.read(1 << 20)
-  try:
-    while rest:
-      stream = bz2.BZ2Decompressor()
-      if stream.decompress(rest, 1) or not stream.eof:
-        return False
-      rest = stream.unused_data
-  except OSError:
-    return False
-  return True
+  begin = -(-max(file.block_offsets(), default=0) // 8)
+  packed.seek(begin)
+  rest = packed.read(1 << 20)
+  while rest:
+    stream = bz2.BZ2Decompressor()
+    with contextlib.suppress(OSError):
+      if not stream.decompress(rest, 1) and stream.eof:
+        rest = stream.unused_data
+        continue
+    raise XmcapError(f"{path}: no bzip2 file from byte {begin:,} on: give the file as it was published")

@@ -1,11 +1,11 @@
 """What is wrong with a picture of a release, and the bytes of it that a record may hold."""
 
-import dataclasses
 import io
 import math
 import re
 import warnings
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from PIL import Image
 
@@ -19,31 +19,21 @@ DEFAULT_QUALITY = 90
 """Of the JPEG that a scaled picture is stored as."""
 
 _JPEG_SIDE = 65_500  # pixels that a JPEG may have
-_AS_PUBLISHED = (
-  "JPEG",
-  "MPO",
-  "PNG",
-)  # MPO: a JPEG with further pictures behind it, as telephones write them
+_AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: JPEG with more pictures behind it, as telephones write
 _CONVERTED = ("GIF", "WEBP", "BMP")
 _FORMATS = ("JPEG", "PNG", *_CONVERTED)  # those of images.decode
+_PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")
 _STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
 
 # Pillow warns of odd metadata, once a picture; it is the pixels that count here.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
-@dataclasses.dataclass(frozen=True)
-class Picture:
-  """What `examine` found.
-
-  Attributes:
-    data: the bytes to store, JPEG or PNG; b"" if the picture cannot be used.
-    kinds: kind (of `problems.KINDS`) -> what is wrong, in words. A kind with the rule `use` may stand here beside
-      data; one with the rule `skip` never does.
-  """
+class Picture(NamedTuple):
+  """The bytes to store, JPEG or PNG (b"" if it cannot be used), and kind (of `problems.KINDS`) -> what is wrong."""
 
   data: bytes
-  kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  kinds: Mapping[str, str] = {}
 
 
 def examine(data: bytes, key: str, image_size: int | None = None, quality: int = DEFAULT_QUALITY) -> Picture:
@@ -54,8 +44,6 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   found; one with too many pixels is refused by its header.
 
   Args:
-    data: of the file.
-    key: of the picture, for messages.
     image_size: if given, a picture whose shorter side is longer becomes a JPEG with a shorter side of this many
       pixels, upright and in RGB; others stay as they are.
     quality: of that JPEG, 1 to 95.
@@ -66,12 +54,12 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
       kind, (width, height) = image.format, image.size
       size = f"{width} x {height} pixels"
-      scaled = image_size is not None and min(width, height) > image_size
+      scaled = image_size if image_size is not None and min(width, height) > image_size else None
       if width * height > images.MAX_PIXELS:
         return _refused("too_many_pixels", size)
       if min(width, height) < MIN_SIDE:
         return _refused("too_small", size)
-      if scaled and max(width, height) * image_size > _JPEG_SIDE * min(width, height):
+      if scaled and max(width, height) * scaled > _JPEG_SIDE * min(width, height):
         return _refused("too_many_pixels", f"{size}: too long for a JPEG")
       if images.has_too_many_scans(data):
         return _refused("too_many_pixels", f"{size} in over {images.MAX_SCANS} scans")
@@ -79,20 +67,24 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
         image.draft(None, (1, 1))  # a JPEG at an eighth: the whole file is read, at a third of the time
         image.load()
         return Picture(data)
-    pixels = images.decode(data, key, at_least=image_size if scaled else None)
+    pixels = images.decode(data, key, at_least=scaled)
   except Image.DecompressionBombError as error:  # what Pillow refuses before we can
     return _refused("too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
-    return _unidentified(data)
+    if data.startswith(_STARTS):
+      return _refused("truncated", f"the header is cut off or damaged ({len(data):,} bytes)")
+    if data[:256].lstrip().lower().startswith(_PAGES):
+      return _refused("not_a_picture", "a page, not a picture")
+    return _refused("not_a_picture", f"in no known format (begins with {data[:8]!r})")
   except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
     return _refused("truncated", _reason(error))
   kinds = {"converted": f"{kind} stored as {'JPEG' if scaled else 'PNG'}"} if kind in _CONVERTED else {}
   stored = Image.fromarray(pixels)
   buffer = io.BytesIO()
   if scaled:
-    scale = image_size / min(stored.size)
-    size = tuple(max(image_size, math.floor(side * scale + 0.5)) for side in stored.size)
-    stored = stored.resize(size, Image.Resampling.BICUBIC)
+    scale = scaled / min(stored.size)
+    width, height = (max(scaled, math.floor(side * scale + 0.5)) for side in stored.size)
+    stored = stored.resize((width, height), Image.Resampling.BICUBIC)
     stored.save(buffer, "JPEG", quality=quality, optimize=True)
   else:
     stored.save(buffer, "PNG")
@@ -101,16 +93,6 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
 
 def _refused(kind: str, what: str) -> Picture:
   return Picture(b"", {kind: what})
-
-
-def _unidentified(data: bytes) -> Picture:
-  """What is said of bytes that no decoder takes: the beginning of a picture, or something else."""
-  if data.startswith(_STARTS):
-    return _refused("truncated", f"the header is cut off or damaged ({len(data):,} bytes)")
-  head = data[:256].lstrip().lower()
-  if head.startswith((b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")):
-    return _refused("not_a_picture", "a page, not a picture")
-  return _refused("not_a_picture", f"in no known format (begins with {data[:8]!r})")
 
 
 def _reason(error: Exception) -> str:

@@ -21,26 +21,27 @@ from collections.abc import Iterator, Sequence
 
 from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, ZIP, Address, Entry, File, Found, Trouble
+from xmcap.data.corpora.listing import Wanted
+from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.progress import Progress, Say
-from xmcap.errors import UsageError, XmcapError
+from xmcap.data.progress import Progress
+from xmcap.errors import UsageError
 from xmcap.storage import databases, files
 
 MAX_PROBLEMS = 200_000
 """Places with more entries that are refused, or given twice, are no release."""
 
 _MAX_MAP_LINE = 1 << 16
-_VERSION = 3  # of the database
 
 # A picture has its path, the same without its suffix (base), its last folder and name (tail), its name without suffix
 # (stem), and where its bytes lie, as in `archives.Found`. Texts are bytes, for names of files may be no UTF-8. `place`
 # orders the pictures of a folder by their paths; those of an archive stay as they lie in it.
 _SCHEMA = """
-CREATE TABLE about (inputs, files, has_urls, is_mapped);
+CREATE TABLE about (files, has_urls, is_mapped);
 CREATE TABLE pictures (number INTEGER PRIMARY KEY, file, base, tail, stem, place, path, offset, size, packed, crc);
 CREATE TABLE addresses (file, base, url);
 CREATE TABLE urls (url PRIMARY KEY, number) WITHOUT ROWID;
-CREATE TABLE keys (key PRIMARY KEY, number) WITHOUT ROWID;
+CREATE TABLE key_map (key PRIMARY KEY, path) WITHOUT ROWID;
 CREATE TABLE problems (kind, place, what);
 """
 _INDEXES = """
@@ -63,6 +64,7 @@ UNION ALL
 SELECT file, path FROM (SELECT *, row_number() OVER (PARTITION BY base, file ORDER BY {_ORDER}) AS turn FROM pictures)
   WHERE turn > 1 AND file IN (SELECT file FROM addresses)
 """
+_HAS_URLS = "SELECT EXISTS (SELECT * FROM urls) OR EXISTS (SELECT * FROM key_map WHERE instr(key, '://'))"
 
 
 class Pictures:
@@ -74,7 +76,7 @@ class Pictures:
   def __init__(self, path: pathlib.Path):
     self._path = path
     self._database = databases.connect(path)
-    _, listed, self.has_urls, self._is_mapped = self._database.execute("SELECT * FROM about").fetchone()
+    listed, self.has_urls, self._is_mapped = self._database.execute("SELECT * FROM about").fetchone()
     self._files = [File(*file) for file in json.loads(listed)]
 
   def __reduce__(self):
@@ -84,10 +86,19 @@ class Pictures:
     """Pictures found."""
     return self._database.execute("SELECT count(*) FROM pictures").fetchone()[0]
 
+  @property
+  def searched(self) -> str:
+    """The first few archives and folders, for messages."""
+    return ", ".join(file.path for file in self._files[:3])
+
   def names(self) -> Iterator[str]:
     """The names of all pictures, without folder and suffix, in the order they were found; a name may come again."""
     for (stem,) in self._database.execute("SELECT stem FROM pictures ORDER BY number"):
       yield _text(stem)
+
+  def find(self, wanted: Wanted) -> bytes:
+    """The bytes of a picture, by its address if it has one and addresses are known, else by its name; as `read`."""
+    return self.by_url(wanted.url) if wanted.url and self.has_urls else self.read(wanted.name)
 
   def read(self, key: str) -> bytes:
     """The bytes of a picture.
@@ -100,66 +111,89 @@ class Pictures:
       KeyError: there is no such picture.
       XmcapError: it was there, and cannot be read.
     """
-    if self._is_mapped:
-      condition = "number = (SELECT number FROM keys WHERE key = ?)"
-      return self._read(*_first(self._database, condition, _canonical(key)))
-    return self._read(*_find_path(self._database, key))
+    return self._by_key_map(key) if self._is_mapped else self._by_path(key)
 
   def by_url(self, url: str) -> bytes:
     """The bytes of the picture that was fetched from an address; errors as in `read`."""
-    condition = "number = (SELECT number FROM urls WHERE url = ?)"
-    return self._read(*_first(self._database, condition, url))
+    try:
+      return self._first("number = (SELECT number FROM urls WHERE url = ?)", url)
+    except KeyError:
+      return self._by_key_map(url)
 
-  def _read(self, number: int, file: int, found: Found) -> bytes:
-    return archives.read(self._files[file], found)
+  def _by_key_map(self, key: str) -> bytes:
+    rows = self._database.execute("SELECT path FROM key_map WHERE key = ?", [_bytes(_canonical(key))])
+    for (path,) in rows.fetchall():
+      inside = "/".join(part for part in _text(path).split("/") if part not in ("", "."))
+      with contextlib.suppress(KeyError):
+        return self._first("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
+      return self._by_path(_text(path))
+    raise KeyError(key)
+
+  def _by_path(self, path: str) -> bytes:
+    """By the last folder and the name of a path, else by the name."""
+    folder, _, name = path.rpartition("/")
+    if folder:
+      with contextlib.suppress(KeyError):
+        return self._first("tail = ?", f"{folder.rpartition('/')[2]}/{name}")
+    # Of several pictures with this name none lies where the path says.
+    return self._first("stem = ?", archives.split_suffix(name)[0], alone=bool(folder))
+
+  def _first(self, condition: str, *texts: str, alone: bool = False) -> bytes:
+    """The first picture for which a condition holds; KeyError if none does, or several where one is to be `alone`."""
+    rows = self._database.execute(
+      f"SELECT file, path, offset, size, packed, crc FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
+      [_bytes(text) for text in texts],
+    ).fetchall()
+    if not rows or (alone and len(rows) > 1):
+      raise KeyError(texts[-1])
+    file, path, *place = rows[0]
+    return archives.read(self._files[file], Found(_text(path), *place))
 
 
 def open_pictures(
+  work: Work,
   places: Sequence[str | os.PathLike],
-  folder: pathlib.Path,
   *,
   key_map: str | os.PathLike | None = None,
-  problems: Problems,
-  say: Say,
+  name: str = "pictures",
 ) -> Pictures:
   """Finds the pictures of places; of two with one name the first counts.
 
-  The database in `folder` is used again where it is whole and the places have not changed.
+  The database in the working folder is used again where it is whole. Problems are `unsafe_path`, `duplicate_picture`,
+  and `truncated` of a tar that breaks off.
 
   Args:
-    folder: for the database and what is unpacked; made if absent.
     key_map: lines `key<TAB>file`, for folders whose names say nothing; the key may be an address. Keys that are
       numbers may have zeros before them or not.
-    problems: takes `unsafe_path`, `duplicate_picture`, and `truncated` of a tar that breaks off.
+    name: of the database.
 
   Raises:
     UsageError: a place or the key map is not there, or is no folder or archive of pictures.
     XmcapError: an archive is damaged, or the disk is full.
   """
+  folder = work.folder / name
   path = folder / "pictures.sqlite"
-  listed = _files(places, folder)
-  inputs = _fingerprint([file.path for file in listed] + ([key_map] if key_map else []))
-  unpacked = all(os.path.exists(file.unpacked) for file in listed if file.unpacked)
-  if not unpacked or _inputs_of(path) != inputs:
+  if not path.exists():
+    listed = _files(places, folder)
     files.make_folder(folder)
-    path.unlink(missing_ok=True)
     with databases.writing(path, _SCHEMA) as database:
-      _fill(database, listed, key_map, say)
-      has_urls = database.execute("SELECT EXISTS (SELECT * FROM urls)").fetchone()[0]
+      _fill(database, listed, work)
+      if key_map is not None:
+        _add_map(database, key_map)
+      (has_urls,) = database.execute(_HAS_URLS).fetchone()
       files_of = json.dumps([dataclasses.astuple(file) for file in listed])
-      about = (inputs, files_of, has_urls, key_map is not None)
-      database.execute("INSERT INTO about VALUES (?, ?, ?, ?)", about)
+      database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
   with databases.reading(path) as database:
-    problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
+    work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
   pictures = Pictures(path)
-  say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
+  work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
   return pictures
 
 
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
   """The files of places; a folder with .tar files at its top is those files."""
   found: list[File] = []
-  for place in map(os.path.abspath, places):
+  for place in [os.path.abspath(os.fspath(place)) for place in places]:
     kind = archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []
@@ -172,45 +206,13 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   return found
 
 
-def _fingerprint(paths: Sequence[str | os.PathLike]) -> str:
-  """What changes when files or folders do: their paths, sizes and times."""
-  about = []
-  for path in map(os.path.abspath, paths):
-    try:
-      status = os.stat(path)
-    except OSError as error:
-      raise UsageError(f"{path}: {error.strerror}: name a file that can be read") from None
-    about.append([path, status.st_size, status.st_mtime_ns])
-  return json.dumps([_VERSION, about])
-
-
-def _inputs_of(path: pathlib.Path) -> str | None:
-  """The fingerprint that a database was made of; None if there is none."""
-  with contextlib.suppress(sqlite3.Error), databases.reading(path) as database:
-    return database.execute("SELECT inputs FROM about").fetchone()[0]
-  return None
-
-
-def _fill(
-  database: sqlite3.Connection, listed: Sequence[File], key_map: str | os.PathLike | None, say: Say
-) -> None:
-  shown = Progress(say, "pictures: archives and folders searched", len(listed))
-  problems = 0
-
-  def note(trouble: Trouble) -> None:
-    nonlocal problems
-    problems += 1
-    if problems > MAX_PROBLEMS:
-      raise XmcapError(
-        f"{trouble.where}: more than {MAX_PROBLEMS:,} pictures with problems ({trouble.kind}): name each place of "
-        "pictures once, and none that is not of the release"
-      )
-    database.execute("INSERT INTO problems VALUES (?, ?, ?)", trouble)
-
+def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work) -> None:
+  shown = Progress(work.say, "pictures: archives and folders searched", len(listed))
+  problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):
     for entry in _entries(file):
       if isinstance(entry, Trouble):
-        note(entry)
+        problems.add(*entry)
       elif isinstance(entry, Address):
         row = (number, _bytes(entry.stem), _bytes(entry.url))
         database.execute("INSERT INTO addresses VALUES (?, ?, ?)", row)
@@ -219,24 +221,18 @@ def _fill(
         database.execute("INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     shown(number + 1)
   if not database.execute("SELECT EXISTS (SELECT * FROM pictures)").fetchone()[0]:
-    searched = ", ".join(file.path for file in listed[:3])
-    raise UsageError(f"{searched}: no picture in it: name where the pictures are")
+    raise UsageError(f"{listed[0].path}: no picture in it: name where the pictures are")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
   for number, path in database.execute(_DUPLICATES):
-    note(Trouble("duplicate_picture", listed[number].describe(_text(path), whole=False), ""))
-  if key_map is not None:
-    _add_map(database, key_map)
+    problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
+  database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 
 
 def _entries(file: File) -> Iterator[Entry]:
   if file.kind == FOLDER:
     return archives.search_folder(file.path)
-  if file.kind == ZIP:
-    return archives.search_zip(file.path)
-  if file.kind == PACKED_TAR:
-    tar_files.unpack(file.path, file.unpacked)
-  return tar_files.search_tar(file.unpacked or file.path, file.kind != SHARD, known_as=file.path)
+  return archives.search_zip(file.path) if file.kind == ZIP else tar_files.search_tar(file)
 
 
 def _row(number: int, file: File, found: Found) -> tuple[int | bytes, ...]:
@@ -255,49 +251,13 @@ def _text(data: bytes) -> str:
   return data.decode("utf-8", "surrogatepass")
 
 
-def _first(
-  database: sqlite3.Connection, condition: str, *texts: str, alone: bool = False
-) -> tuple[int, int, Found]:
-  """Number, file and place of the first picture for which a condition holds.
-
-  KeyError if there is none, or several where one is to be `alone`.
-  """
-  rows = database.execute(
-    "SELECT number, file, path, offset, size, packed, crc FROM pictures "
-    f"WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
-    [_bytes(text) for text in texts],
-  ).fetchall()
-  if not rows or (alone and len(rows) > 1):
-    raise KeyError(texts[-1])
-  number, file, path, *place = rows[0]
-  return number, file, Found(_text(path), *place)
-
-
-def _find_path(database: sqlite3.Connection, path: str) -> tuple[int, int, Found]:
-  """`_first` for a path as a release gives it: by the last folder and the name, else by the name."""
-  folder, _, name = path.rpartition("/")
-  if folder:
-    with contextlib.suppress(KeyError):
-      return _first(database, "tail = ?", f"{folder.rpartition('/')[2]}/{name}")
-  # Of several pictures with this name none lies where the path says.
-  return _first(database, "stem = ?", archives.split_suffix(name)[0], alone=bool(folder))
-
-
-def _find_mapped(database: sqlite3.Connection, path: str) -> int:
-  """The number of the picture that a key map names: by its whole path, or as `_find_path`."""
-  inside = "/".join(part for part in path.split("/") if part not in ("", "."))
-  with contextlib.suppress(KeyError):
-    return _first(database, "base = ? AND path = ?", archives.split_suffix(inside)[0], inside)[0]
-  return _find_path(database, path)[0]
-
-
 def _canonical(key: str) -> str:
   """A key of a key map; numbers are the same with and without zeros before them."""
   return key.lstrip("0") or "0" if key.isdecimal() and key.isascii() else key
 
 
 def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
-  """Adds the rows of a key map, whose files are looked up, never opened."""
+  """Adds the rows of a key map, whose files are looked up when they are asked for, never opened."""
   with open(path, "rb") as lines:
     for number, line in enumerate(iter(functools.partial(lines.readline, _MAX_MAP_LINE), b""), 1):
       try:
@@ -309,15 +269,10 @@ def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
       key, _, file = text.partition("\t")
       if not (key and file) or len(line) == _MAX_MAP_LINE:
         raise UsageError(f"{path}, line {number:,}: give a key, a tab and the name of a file")
+      # Of two files for one address the first counts, as in a release that lists an address twice.
+      insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
       try:
-        found = _find_mapped(database, file)
-      except KeyError:
-        continue  # it is counted as missing when it is asked for
-      if "://" in key:
-        database.execute("INSERT OR IGNORE INTO urls VALUES (?, ?)", (_bytes(key), found))
-        continue
-      try:
-        database.execute("INSERT INTO keys VALUES (?, ?)", (_bytes(_canonical(key)), found))
+        database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(_canonical(key)), _bytes(file)))
       except sqlite3.IntegrityError:
         raise UsageError(
           f"{path}, line {number:,}: the key map names a key twice, for two files: keep one line a key"

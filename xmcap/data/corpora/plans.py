@@ -1,19 +1,19 @@
-"""What a build is of (options, and a fingerprint of its inputs), so that two are not mixed in a folder."""
+"""Options of a build, and what it is of, so that two builds are not mixed in a folder."""
 
 import dataclasses
 import json
-import os
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from xmcap.data.corpora import lines, picture_check
-from xmcap.data.corpora.problems import ON_BAD
+from xmcap.data.corpora.problems import ON_BAD, Problems
+from xmcap.data.progress import Say
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files, outputs
 
-_LAYOUT = 2  # of the working folder; what an older version began is begun anew
+_LAYOUT = 3  # of the working folder; what an older version began is begun anew
 
 Plan = Mapping[str, Any]
 """`corpus`, `version`, `options` and `inputs`."""
@@ -21,7 +21,7 @@ Plan = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """Options of a build; see `Problems` and `picture_check.examine`.
+  """Options of a build; see `Problems` and `picture_check.examine`. UsageError if one is out of range.
 
   Attributes:
     shard_pictures: in a file of records.
@@ -34,8 +34,7 @@ class Options:
   shard_pictures: int = 2_048
   chunk_bytes: int = lines.CHUNK_BYTES
 
-  def check(self) -> None:
-    """Raises UsageError if an option is out of range."""
+  def __post_init__(self):
     if self.on_bad not in ON_BAD:
       raise UsageError(f"--on_bad={self.on_bad}: choose {' or '.join(ON_BAD)}")
     least = picture_check.MIN_SIDE
@@ -45,19 +44,15 @@ class Options:
       raise UsageError(f"--quality={self.quality}: give a number from 1 to 95")
 
 
-def plan(name: str, version: str, inputs: Mapping[str, pathlib.Path], options: Options) -> Plan:
-  """The plan of a build from files; UsageError if an input is absent or an option is out of range."""
-  options.check()
-  given = {}
-  for role, path in inputs.items():
-    try:
-      status = os.stat(path)
-    except OSError as error:
-      raise UsageError(f"{path} ({role}): {error.strerror}; see docs/corpora.md for what is needed") from None
-    given[role] = {"name": path.name}
-    if not path.is_dir():
-      given[role] |= {"bytes": status.st_size, "modified": status.st_mtime_ns}
-  return {"corpus": name, "version": version, "options": dataclasses.asdict(options), "inputs": given}
+@dataclasses.dataclass(frozen=True)
+class Work:
+  """A build under way; `folder` is for what lies between the release and the records, `say` takes lines of text."""
+
+  folder: pathlib.Path
+  options: Options = Options()
+  processes: int = 1
+  problems: Problems = dataclasses.field(default_factory=Problems)
+  say: Say = lambda line: None
 
 
 def carry_out(
@@ -76,15 +71,19 @@ def carry_out(
     UsageError: `out` holds something else, or another build was begun there.
   """
   path, work_dir = out / f"{plan['corpus']}.json", out / ".build"
+  # The time of a file is of this machine, not of the release.
+  inputs = {
+    role: {name: value for name, value in given.items() if name != "modified"}
+    for role, given in plan["inputs"].items()
+  }
+  lasting = {**plan, "inputs": inputs}
   about = _read(path, out)
   held = about is not None
-  if held:
-    _compare(about, plan, out, "holds")
+  if about is not None:
+    _compare(about, lasting, out, "holds")
   else:
     begin(out, work_dir, plan)
-    about = plan | make(work_dir)
-    # The time of a file is of this machine, not of the release.
-    about["inputs"] = {role: _without_time(given) for role, given in plan["inputs"].items()}
+    about = {**lasting, **make(work_dir)}
     # A worker of a killed build may have begun a file after `begin`, before it noticed.
     files.remove_incomplete(out)
     files.write_text(path, json.dumps(about, ensure_ascii=False, indent=1) + "\n")
@@ -102,7 +101,7 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan) -> None:
     raise UsageError(f"{out} is a file: choose a folder to build in")
   path = work_dir / "plan.json"
   held = _read(path, out)
-  if held is not None and held.pop("layout", 1) != _LAYOUT:
+  if held is not None and held.get("layout") != _LAYOUT:
     shutil.rmtree(work_dir)
   elif held is not None:
     _compare(held, plan, out, "has begun")
@@ -127,32 +126,18 @@ def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:
     raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
 
 
-def _without_time(given: Mapping[str, Any]) -> dict[str, Any]:
-  return {name: value for name, value in given.items() if name != "modified"}
-
-
-def _compare(held: Mapping[str, Any], wanted: Plan, out: pathlib.Path, verb: str) -> None:
+def _compare(held: Plan, wanted: Plan, out: pathlib.Path, verb: str) -> None:
   """Raises UsageError if what a folder holds (or began) is another build than the one wanted."""
-  for name, has, wants in _differences(held, wanted):
-    if verb == "holds" and isinstance(wants, Mapping) and has == _without_time(wants):
-      continue  # NAME.json does not say when inputs were last changed
-    if name == "on_bad" and has == "stop":
+  has, wants = _settings(held), _settings(wanted)
+  for name in {**wants, **has}:
+    if name == "on_bad" and has.get(name) == "stop":
       continue  # what is made until a build stops, or when it need not, is what one that skips would make
-    raise UsageError(
-      f"{out} {verb} {wanted['corpus']} with another {name} ({_words(has)}, not {_words(wants)}): remove it, or "
-      "choose another folder"
-    )
+    if has.get(name) != wants.get(name):
+      raise UsageError(
+        f"{out} {verb} {wanted['corpus']} with another {name} ({has.get(name)}, not {wants.get(name)}): remove it, "
+        "or choose another folder"
+      )
 
 
-def _differences(held: Mapping[str, Any], wanted: Plan) -> list[tuple[str, Any, Any]]:
-  found = [("version", held.get("version"), wanted["version"])]
-  for part in ("options", "inputs"):
-    has, wants = held.get(part, {}), wanted[part]
-    found += [(name, has.get(name), wants.get(name)) for name in {**wants, **has}]
-  return [(name, has, wants) for name, has, wants in found if has != wants]
-
-
-def _words(value: Any) -> str:
-  if isinstance(value, Mapping):
-    return ", ".join(f"{part:,} bytes" if name == "bytes" else str(part) for name, part in value.items())
-  return str(value)
+def _settings(plan: Plan) -> dict[str, Any]:
+  return {"version": plan.get("version"), **plan.get("options", {}), **plan.get("inputs", {})}

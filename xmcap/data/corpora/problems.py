@@ -1,22 +1,17 @@
 """What is wrong with a release: counted by kind, listed one by one, and summed up at the end."""
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 from xmcap.terminal import shown
 
 ON_BAD = ("skip", "stop")
 
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
-  """A kind of problem.
-
-  `rule` is `use` (counted and used) or `skip` (counted and left out; an error with --on_bad=stop).
-  """
+class Kind(NamedTuple):
+  """A kind of problem; `rule` is `use` (counted and used) or `skip` (left out; an error with --on_bad=stop)."""
 
   rule: str
   text: str
@@ -57,37 +52,22 @@ _MAX_CHARACTERS = 1_000  # of each text; a place may be a long path
 
 
 class Problems:
-  """Problems found: counts by kind, the first of each kind, and a list of all.
+  """Problems found: counts by kind, the first few of each kind (where, what), and a list of all (kind, where, what).
 
   Args:
     on_bad: `skip` or `stop`: whether a problem whose rule is `skip` ends the work.
     file: takes the list as JSON lines (`kind`, `where`, `what`); None: it is kept in `listed`.
     most: problems that `listed` may hold; more end the work.
-
-  Attributes:
-    counts: kind -> how many.
-    examples: kind -> the first few, each (where, what).
-    listed: (kind, where, what).
-
-  Raises:
-    UsageError: `on_bad` is something else.
   """
 
   def __init__(self, on_bad: str = "skip", file: BinaryIO | None = None, most: int = MAX_LISTED):
-    if on_bad not in ON_BAD:
-      raise UsageError(f"on_bad={on_bad}: choose {' or '.join(ON_BAD)}")
     self.on_bad, self._file, self._most = on_bad, file, most
     self.counts: dict[str, int] = {}
     self.examples: dict[str, list[tuple[str, str]]] = {}
     self.listed: list[tuple[str, str, str]] = []
 
   def add(self, kind: str, where: str, what: str = "") -> None:
-    """Counts a problem.
-
-    Args:
-      kind: one of `KINDS`.
-      where: the file and line, or the picture's key.
-      what: what is wrong there; the kind's text if empty.
+    """Counts a problem of a kind, at a place (file and line, or the picture's key); `what` says more, or nothing.
 
     Raises:
       XmcapError: the kind's rule is `skip` and `on_bad` is `stop`, or there are too many to list.
@@ -120,7 +100,7 @@ class Problems:
   def summary(self) -> str:
     """One line for each kind that occurred, in the order of `KINDS`: count, kind, rule, text, the first place."""
     lines = []
-    for kind in (name for name in KINDS if self.counts.get(name)):
+    for kind in filter(self.counts.get, KINDS):
       done = "used" if KINDS[kind].rule == "use" else "left out"
       where, what = self.examples[kind][0]
       first = where + (f": {what}" if what else "")

@@ -8,13 +8,14 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from xmcap.data import workers
 from xmcap.data.corpora import lines
+from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.corpora.releases.translations import CaptionRow, Parser
-from xmcap.data.progress import Progress, Say
+from xmcap.data.progress import Progress
 from xmcap.errors import XmcapError
 from xmcap.processes import Killed
 from xmcap.storage import databases, files
@@ -29,10 +30,26 @@ CREATE TABLE about (lines);
 _PACKED_TO = 10  # bytes of text that a byte of a packed file holds, about
 
 
+class CaptionRow(NamedTuple):
+  """A caption: position of its picture, number there, positions in LANGUAGES and SOURCES, line in the file, text."""
+
+  picture: int
+  number: int
+  language: int
+  source: int
+  line: int
+  text: str
+
+
+Parse = Callable[[bytes, int, Problems], tuple[list[CaptionRow], int]]
+"""Given whole lines and the number of the first, returns their captions, and how many lines they are. Picklable."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Spilled:
-  """The captions of a split on disk: `chunks` files, made of `lines` lines."""
+  """The captions of a split on disk: `chunks` files, made of `lines` lines of the file `name`."""
 
+  name: str
   folder: pathlib.Path
   split: str
   chunks: int
@@ -50,50 +67,38 @@ class Spilled:
     return sorted(rows)
 
 
-def spill(
-  path: pathlib.Path,
-  parser: Parser,
-  folder: pathlib.Path,
-  split: str,
-  *,
-  chunk_bytes: int,
-  processes: int,
-  problems: Problems,
-  say: Say,
-) -> Spilled:
-  """Reads a file of captions into `folder`, what is there already passed over.
+def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
+  """Reads a file of captions into the working folder, what is there already passed over.
 
-  Args:
-    folder, split: where the files go, and the beginning of their names.
-    chunk_bytes: of text in a file.
-    problems: takes what is wrong with the lines, in their order.
+  Problems are those of the lines, in their order.
 
   Raises:
     XmcapError: the file is damaged, something is wrong and problems stop the work, or the disk is full.
   """
-  done = folder / f"{split}.captions.json"
+  done = work.folder / f"{split}.captions.json"
   if done.exists():
-    spilled = Spilled(folder, split, **json.loads(done.read_text(encoding="utf-8")))
+    spilled = Spilled(path.name, work.folder, split, **json.loads(done.read_text(encoding="utf-8")))
     for chunk in range(spilled.chunks):
-      _collect(_path(folder, split, chunk), problems)
+      _collect(_path(work.folder, split, chunk), work.problems)
     return spilled
   size = path.stat().st_size if path.is_file() else 0
-  shown = Progress(say, f"{split}: captions", size, "bytes")
-  processes = min(processes, 1 + _PACKED_TO * size // chunk_bytes)  # each takes seconds to begin
+  shown = Progress(work.say, f"{split}: captions", size, "bytes")
+  chunk_bytes = work.options.chunk_bytes
+  processes = min(work.processes, 1 + _PACKED_TO * size // chunk_bytes)  # each takes seconds to begin
   chunks = first = 0
   with contextlib.ExitStack() as stack:
     pieces = stack.enter_context(contextlib.closing(lines.chunks(path, chunk_bytes)))
     run = map if processes == 1 else stack.enter_context(workers.pool(processes)).map
     try:
-      for chunks, share in enumerate(run(_write, _calls(pieces, parser, folder, split)), 1):
-        first += _collect(_path(folder, split, chunks - 1), problems)
+      for chunks, share in enumerate(run(_write, _calls(pieces, parse, work.folder, split)), 1):
+        first += _collect(_path(work.folder, split, chunks - 1), work.problems)
         shown(int(share * size))
     except Killed:
       raise XmcapError(
         f"a process that read {path.name} was killed, perhaps for memory: start again with fewer --processes"
       ) from None
   files.write_text(done, json.dumps({"chunks": chunks, "lines": first}))
-  return Spilled(folder, split, chunks, first)
+  return Spilled(path.name, work.folder, split, chunks, first)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,19 +106,19 @@ class _Call:
   """A piece to parse; `text` is empty where its file is whole."""
 
   path: pathlib.Path
-  parser: Parser
+  parse: Parse
   first_line: int
   text: bytes
   share_read: float
 
 
 def _calls(
-  pieces: Iterator[tuple[bytes, float]], parser: Parser, folder: pathlib.Path, split: str
+  pieces: Iterator[tuple[bytes, float]], parse: Parse, folder: pathlib.Path, split: str
 ) -> Iterator[_Call]:
   first = 1
   for chunk, (text, share) in enumerate(pieces):
     path = _path(folder, split, chunk)
-    yield _Call(path, parser, first, b"" if path.exists() else text, share)
+    yield _Call(path, parse, first, b"" if path.exists() else text, share)
     first += text.count(b"\n")
 
 
@@ -125,7 +130,7 @@ def _write(call: _Call) -> float:
   """Writes the file of a piece, unless it is there; returns the share of the release that is read."""
   if call.text:
     problems = Problems()
-    rows, count = call.parser.parse(call.text, call.first_line, problems)
+    rows, count = call.parse(call.text, call.first_line, problems)
     with databases.writing(call.path, _SCHEMA) as database:
       database.executemany("INSERT INTO captions VALUES (?, ?, ?, ?, ?, ?)", sorted(rows))
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)

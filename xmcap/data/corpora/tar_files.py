@@ -2,23 +2,14 @@
 
 import bz2
 import gzip
+import io
 import os
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
 
-from xmcap.data.corpora.archives import (
-  MAX_ABOUT,
-  Entry,
-  Found,
-  Trouble,
-  addresses_in,
-  reason_of,
-  role_of,
-  safe_path,
-  unsafe,
-)
+from xmcap.data.corpora import archives
+from xmcap.data.corpora.archives import PACKED_TAR, SHARD, Entry, File, Found, Trouble, reason_of
 from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
 from xmcap.storage import files
@@ -49,71 +40,53 @@ def unpack(path: str, unpacked: str) -> None:
     raise _not_whole(path, error) from None
 
 
-def search_tar(path: str, alone: bool, known_as: str = "") -> Iterator[Entry]:
-  """Yields what is in a tar file that is not packed, in its order.
+def search_tar(file: File) -> Iterator[Entry]:
+  """Yields what is in a tar file, in its order; a packed one is unpacked first.
 
-  Args:
-    path: of the file.
-    alone: whether it is all there is: then one that breaks off is an error. Else it is counted as `truncated`, and
-      what stands before the break is used, since a fetch that was killed leaves one of its thousand shards like that.
-    known_as: the name for messages; the path if empty.
-
-  Raises:
-    XmcapError: it breaks off or is damaged, and is `alone`.
+  One that breaks off is an error, but for a `SHARD`: that is counted as `truncated`, and what stands before the break
+  is used, since a fetch that was killed leaves one of its thousand shards like that.
   """
-  name = known_as or path
+  if file.kind == PACKED_TAR:
+    unpack(file.path, file.unpacked)
   try:
-    with open(path, "rb") as file:
-      yield from _members(name, file, os.path.getsize(path))
+    with archives.Bounded(file.unpacked or file.path, _MAX_HEADER) as opened:
+      yield from _members(file.path, opened)
   except _DAMAGE as error:
-    if alone:
-      raise _not_whole(name, error) from None
-    yield Trouble(
-      "truncated", os.path.basename(name), f"what follows in the tar file is lost ({reason_of(error)})"
-    )
+    if file.kind != SHARD:
+      raise _not_whole(file.path, error) from None
+    what = f"what follows in the tar file is lost ({reason_of(error)})"
+    yield Trouble("truncated", os.path.basename(file.path), what)
 
 
 def _not_whole(path: str, error: Exception) -> XmcapError:
   return XmcapError(f"{path}: no whole tar file ({reason_of(error)}): download it again")
 
 
-class _Bounded:
-  """A file for tarfile, which would read a header at once however large that says it is."""
-
-  def __init__(self, file: BinaryIO):
-    self._file = file
-    self.tell, self.seek = file.tell, file.seek
-
-  def read(self, size: int) -> bytes:
-    if not 0 <= size <= _MAX_HEADER:
-      raise tarfile.ReadError(f"a header of {size:,} bytes")
-    return self._file.read(size)
-
-
-def _members(name: str, file: BinaryIO, length: int) -> Iterator[Entry]:
-  with tarfile.open(fileobj=_Bounded(file), mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
+def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
+  length = os.fstat(file.fileno()).st_size
+  with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
     last = -1
     while (member := archive.next()) is not None:
       archive.members.clear()  # or all of them would be kept
       if member.offset <= last:
         raise tarfile.ReadError("its entries run in a circle")
       last = member.offset
-      inside = safe_path(member.name)
+      inside = archives.safe_path(member.name)
       if inside is None or not (member.isreg() or member.isdir()) or member.issparse():
-        yield unsafe(name, member.name)
+        yield archives.unsafe(member.name, name)
         continue
-      role = role_of(inside) if member.isreg() else ""
+      role = archives.role_of(inside) if member.isreg() else ""
       if role and member.offset_data + member.size > length:
         raise tarfile.ReadError(f"{shown(member.name)} is cut off")
       if role == "picture":
         yield Found(inside, member.offset_data, member.size)
-      elif role == "about" and member.size <= MAX_ABOUT:
+      elif role == "about" and member.size <= archives.MAX_ABOUT:
         file.seek(member.offset_data)
-        yield from addresses_in(file.read(member.size), inside)
+        yield from archives.addresses_in(file.read(member.size), inside)
     _check_end(file, archive.offset)
 
 
-def _check_end(file: BinaryIO, offset: int) -> None:
+def _check_end(file: io.FileIO, offset: int) -> None:
   """Raises ReadError where a tar does not end as one does: tarfile takes a damaged header for the end."""
   file.seek(offset)
   block = file.read(tarfile.BLOCKSIZE)

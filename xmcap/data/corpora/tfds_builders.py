@@ -14,11 +14,13 @@ problems.jsonl beside the records lists what is wrong with the release.
 
 import contextlib
 import dataclasses
+import functools
+import itertools
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow_datasets as tfds
@@ -28,6 +30,7 @@ from xmcap.data.corpora import build, picture_check, plans
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import cc3m35l, coco35l, file_names, xm3600
+from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
 from xmcap.storage import files
 
@@ -49,11 +52,7 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
   VERSION = tfds.core.Version("1.0.0")
   BUILDER_CONFIGS = [RecordsConfig(name="published", description="Pictures as they were published.")]
-  CORPUS: Callable[..., build.Corpus]
-  """Given the parts of the release by their roles."""
-  PARTS: Mapping[str, file_names.Part] = {}
-  """Of the release."""
-  DESCRIPTION = ""
+  CORPUS: type[build.Corpus]
 
   def __init__(self, *, file_format: Any = None, **arguments):
     # The stream reads records by their index.
@@ -62,12 +61,12 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
   @property
   def MANUAL_DOWNLOAD_INSTRUCTIONS(self) -> str:
-    names = "; ".join(" or ".join(part.names) for part in self.PARTS.values() if not part.optional)
+    names = "; ".join(" or ".join(part.names) for part in self.CORPUS.PARTS.values() if not part.optional)
     return f"the files as published, under these names: {names}"
 
   def _info(self) -> tfds.core.DatasetInfo:
     return self.dataset_info_from_configs(
-      description=self.DESCRIPTION,
+      description=self.CORPUS.DESCRIPTION,
       features=records.FEATURES,
       homepage="https://google.github.io/crossmodal-3600/",
       disable_shuffling=True,  # the stream shuffles; here the release's order is kept
@@ -82,7 +81,7 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     with contextlib.ExitStack() as self._opened:
       super().download_and_prepare(download_config=download_config, **arguments)
       for split in self._splits:
-        build.collect(split, self._problems)
+        split.collect(self._problems)
     if self._splits:
       shutil.move(folder / "problems.jsonl", pathlib.Path(self.data_dir, "problems.jsonl"))
       print(self._problems.summary() or "nothing was wrong with the release", file=sys.stderr)
@@ -91,61 +90,49 @@ class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
     config = self.builder_config
     options = Options(config.on_bad, config.image_size, config.quality, config.shard_pictures)
-    corpus = type(self).CORPUS(**file_names.find(pathlib.Path(dl_manager.manual_dir), self.PARTS))
-    plan = plans.plan(self.name, corpus.version, corpus.inputs, options)
+    corpus = self.CORPUS(**file_names.find(pathlib.Path(dl_manager.manual_dir), self.CORPUS.PARTS))
+    plan = corpus.plan(options)
     work_dir = self._folder / "work"
     plans.begin(self._folder, work_dir, plan)
     listed = self._opened.enter_context(files.whole(self._folder / "problems.jsonl"))
     self._problems = Problems(options.on_bad, listed)
-    work = build.Work(work_dir, options, files.available_cores(), self._problems, lambda line: None)
-    self._splits = corpus.splits(work)
+    work = plans.Work(work_dir, options, files.available_cores(), self._problems)
+    self._splits = list(corpus.splits(work))
     return {split.name: self._generate_examples(split) for split in self._splits}
 
-  def _generate_examples(self, split: build.Split) -> Any:
-    examples = _Examples(split)
+  def _generate_examples(self, split: Split) -> Any:
+    examples = functools.partial(_examples, split)
     if not self._beam:
-      return (example for shard in range(split.shards) for example in examples(shard))
+      return itertools.chain.from_iterable(map(examples, range(split.listing.shards)))
     try:
       import apache_beam as beam
     except ImportError:
       raise UsageError("Apache Beam is not installed: pip install 'xmcap[beam]'") from None
-    return beam.Create(range(split.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
+    return beam.Create(range(split.listing.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Examples:
-  """Shard -> its examples under their places in the split, which keep the order. Picklable."""
-
-  split: build.Split
-
-  def __call__(self, shard: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    first = shard * self.split.make.options.shard_pictures
-    for number, record in enumerate(self.split.make(shard), first):
-      yield number, records.as_example(record)
+def _examples(split: Split, shard: int) -> Iterator[tuple[int, dict[str, Any]]]:
+  """The examples of a shard under their places in the split, which keep the order."""
+  for number, record in enumerate(split.make(shard), split.listing.places(shard).start):
+    yield number, records.as_example(record)
 
 
 class Coco35l(_Builder):
   """COCO-35L; see coco35l.py."""
 
-  name = coco35l.NAME
-  DESCRIPTION = coco35l.DESCRIPTION
-  PARTS = file_names.COCO35L
-  CORPUS = staticmethod(coco35l.corpus)
+  CORPUS = coco35l.Coco35l
+  name = CORPUS.NAME
 
 
 class Cc3m35l(_Builder):
   """CC3M-35L; see cc3m35l.py."""
 
-  name = cc3m35l.NAME
-  DESCRIPTION = cc3m35l.DESCRIPTION
-  PARTS = file_names.CC3M35L
-  CORPUS = staticmethod(cc3m35l.corpus)
+  CORPUS = cc3m35l.Cc3m35l
+  name = CORPUS.NAME
 
 
 class Xm3600(_Builder):
   """XM3600; see xm3600.py."""
 
-  name = xm3600.NAME
-  DESCRIPTION = xm3600.DESCRIPTION
-  PARTS = file_names.XM3600
-  CORPUS = staticmethod(xm3600.corpus)
+  CORPUS = xm3600.Xm3600
+  name = CORPUS.NAME

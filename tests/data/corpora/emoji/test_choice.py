@@ -57,7 +57,7 @@ def test_emoji_that_look_alike_are_told_apart(source):
 
 @pytest.mark.parametrize("character", ["🏽", "🇨", "7", "a", "🕐", "👍🏽"])
 def test_skin_tones_flags_and_letters_are_no_pictographs(character):
-  assert not emoji_choice._is_pictograph(character)
+  assert not emoji_choice._PICTOGRAPH.fullmatch(character)
 
 
 def test_too_many_is_a_usage_error(source):

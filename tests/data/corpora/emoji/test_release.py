@@ -4,17 +4,18 @@ import json
 
 import pytest
 
-from xmcap.data.corpora.emoji.release import ReleaseImage, write_release
+from xmcap.data.corpora.emoji.release import write_release
+from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
 
 IMAGES = [
-  ReleaseImage("00a1", b"png one", {"en": ["a dog"], "th": ["หมา", "สุนัข"]}),
-  ReleaseImage("00a2", b"png two", {"en": ["a cat"]}, locale="en"),
+  Record("00a1", b"png one", [Caption("en", "a dog"), Caption("th", "หมา"), Caption("th", "สุนัข")]),
+  Record("00a2", b"png two", [Caption("en", "a cat")], locale="en"),
 ]
 
 
 def test_layout_is_that_of_xm3600(tmp_path):
-  assert write_release(tmp_path / "test", iter(IMAGES)) == 2
+  write_release(tmp_path / "test", iter(IMAGES))
   lines = (tmp_path / "test" / "captions.jsonl").read_text("utf-8").splitlines()
   assert json.loads(lines[0]) == {
     "image/key": "00a1",

@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from tests.data import release_lines
+from xmcap.data.corpora import line_check
 from xmcap.data.corpora.problems import KINDS, Problems
-from xmcap.data.corpora.releases import translations
 from xmcap.data.corpora.releases.translations import HUMAN, MT, Cc3mIds, CocoIds, Parser
 from xmcap.languages import LANGUAGES
 
@@ -23,7 +23,7 @@ def line(id="7_1", language="th", english="a cat", translated="แมว", field
 def parsed(batch: bytes, parser: Parser = COCO, first: int = 1):
   """(picture, number, language, source, line, text) of each caption, and the problems."""
   problems = Problems()
-  captions, count = parser.parse(batch, first, problems)
+  captions, count = parser(batch, first, problems)
   assert count == len(batch.splitlines())
   return [(*row[:2], CODES[row.language], *row[3:]) for row in captions], problems
 
@@ -162,7 +162,7 @@ def test_lines_are_the_same_in_any_batches():
   whole = {caption for caption in parsed(b"".join(lines))[0] if caption[3] == MT}
   problems, parts = Problems(), []
   for start in range(0, 60, 7):
-    captions, _ = COCO.parse(b"".join(lines[start : start + 7]), start + 1, problems)
+    captions, _ = COCO(b"".join(lines[start : start + 7]), start + 1, problems)
     parts += [(caption.line, caption.text) for caption in captions if caption.source == MT]
   assert sorted(parts) == sorted((caption[4], caption[5]) for caption in whole)
 
@@ -182,7 +182,7 @@ def test_every_cut_and_every_changed_byte_is_counted_or_used():
       assert len(used) + left_out == len(bad.strip().splitlines()), bad
 
 
-def test_mended_is_what_the_parser_uses():
+def test_what_is_usable_is_what_the_parser_uses():
   problems = Problems()
-  assert translations.mended("a\x00b", "here", problems) == "ab"
+  assert line_check.usable("a\x00b", "here", problems) == "ab"
   assert problems.examples == {"control_characters": [("here", "'\\x00'")]}

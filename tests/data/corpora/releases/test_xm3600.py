@@ -8,7 +8,7 @@ import pytest
 from tests.data import releases
 from tests.data.corpora import builds
 from xmcap.data import records
-from xmcap.data.corpora.emoji.release import ReleaseImage, write_release
+from xmcap.data.corpora.emoji.release import write_release
 from xmcap.data.corpora.releases import xm3600
 from xmcap.errors import UsageError, XmcapError
 
@@ -68,8 +68,9 @@ def test_on_bad_stop(tmp_path):
 
 def test_the_layout_that_emoji36_is_written_in(tmp_path):
   picture = releases.release_pictures.encode(releases.release_pictures.draw(1), "PNG")
-  write_release(tmp_path / "test", [ReleaseImage("00a1", picture, {"en": ["a dog"], "th": ["หมา", "สุนัข"]})])
-  corpus = xm3600.corpus(captions=tmp_path / "test/captions.jsonl", images=tmp_path / "test/images")
+  captions = [records.Caption("en", "a dog"), records.Caption("th", "หมา"), records.Caption("th", "สุนัข")]
+  write_release(tmp_path / "test", [records.Record("00a1", picture, captions)])
+  corpus = xm3600.Xm3600(captions=tmp_path / "test/captions.jsonl", images=tmp_path / "test/images")
   builds.run(corpus, tmp_path / "out")
   (record,) = records.RecordSource(tmp_path / "out", "test")
   assert [(c.language, c.text, c.text_tokenized) for c in record.captions] == [
@@ -97,7 +98,7 @@ def test_captions_that_are_none(small, tmp_path, write, error, message):
   made = write(captions)
   del made
   with pytest.raises(error, match=message):
-    builds.run(xm3600.corpus(captions=captions, images=small.paths["images"]), tmp_path / "out")
+    builds.run(xm3600.Xm3600(captions=captions, images=small.paths["images"]), tmp_path / "out")
 
 
 def test_folders_with_other_things_are_left_alone(small, tmp_path):

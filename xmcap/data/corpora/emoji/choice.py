@@ -11,26 +11,24 @@ from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.errors import UsageError
 
-# Unicode blocks of pictographs: 1F300 symbols and pictographs, 1F600 emoticons, 1F680 transport, 1F900
-# supplement, 1FA70 extended A. Letters, arrows, flags and keycaps lie in other blocks.
-_BLOCKS = ((0x1F300, 0x1F5FF), (0x1F600, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1F9FF), (0x1FA70, 0x1FAFF))
+# Unicode blocks of pictographs: symbols and pictographs, emoticons, transport, supplement, extended A. Letters, arrows,
+# flags and keycaps lie in other blocks.
+_BLOCKS = (
+  "\U0001f300-\U0001f5ff\U0001f600-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa70-\U0001faff"
+)
 # Inside those: skin tones and hair, buttons and arrows of players, religious symbols and clocks, signs of
 # prohibition and information.
 _LEFT_OUT = (
-  (0x1F3FB, 0x1F3FF),
-  (0x1F500, 0x1F53D),
-  (0x1F540, 0x1F567),
-  (0x1F6AD, 0x1F6B3),
-  (0x1F6B7, 0x1F6C5),
-  (0x1F9B0, 0x1F9B3),
+  "\U0001f3fb-\U0001f3ff\U0001f500-\U0001f53d\U0001f540-\U0001f567"
+  "\U0001f6ad-\U0001f6b3\U0001f6b7-\U0001f6c5\U0001f9b0-\U0001f9b3"
 )
+_PICTOGRAPH = re.compile(f"(?![{_LEFT_OUT}])[{_BLOCKS}]")
 # A name that is itself a list would make the number of things in a caption unclear.
 _LIST_MARKS = re.compile('[,،、，;؛:：()"“”]')
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 # Root mean square of two thumbnails in [0, 1] below which they look alike; found by looking at pairs.
 _MIN_DISTANCE = 0.17
-_OPTIONAL = ("mi", "quz")
-"""Languages in which an emoji may go without a name."""
+_OPTIONAL = ("mi", "quz")  # languages in which an emoji may go without a name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +87,7 @@ def _candidates(names: dict[str, dict[str, str]]) -> list[tuple[str, dict[str, s
   """(emoji, language -> name) in the order of the code points."""
   found = []
   for character in sorted(names["en"]):
-    if not _is_pictograph(character):
+    if not _PICTOGRAPH.fullmatch(character):
       continue
     own = {
       language: names[language][character] for language in languages.LANGUAGES if character in names[language]
@@ -98,10 +96,3 @@ def _candidates(names: dict[str, dict[str, str]]) -> list[tuple[str, dict[str, s
     if named and not any(_LIST_MARKS.search(name) for name in own.values()):
       found.append((character, own))
   return found
-
-
-def _is_pictograph(text: str) -> bool:
-  def within(ranges: tuple[tuple[int, int], ...]) -> bool:
-    return any(first <= ord(text) <= last for first, last in ranges)
-
-  return len(text) == 1 and within(_BLOCKS) and not within(_LEFT_OUT)

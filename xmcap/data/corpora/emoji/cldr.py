@@ -14,7 +14,8 @@ import json
 import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xmcap import languages
 from xmcap.errors import XmcapError, one_line
@@ -56,8 +57,7 @@ class Cldr:
   """What emoji36 takes from CLDR.
 
   Attributes:
-    names: language -> emoji -> name. Emoji are written without U+FE0F, as in CLDR; direction marks such as
-      U+200F are taken out of names.
+    names: language -> emoji (without U+FE0F, as in CLDR) -> name, without direction marks.
     standard: language -> the usual pattern ("{0} and {1}").
     plain: language -> the other way to write a list, which joins a pair without "and" ("{0}, {1}"; Thai
       keeps the word and sets it apart), for the languages where one differs from `standard`.
@@ -79,15 +79,14 @@ def read_xml(common: pathlib.Path) -> Cldr:
   names, patterns = {}, {}
   for language in languages.LANGUAGES:
     code = _CODES.get(language, language)
-    annotations = _parse_xml(common / "annotations" / f"{code}.xml").iter("annotation")
+    annotations = _parsed(common / "annotations" / f"{code}.xml").iter("annotation")
     names[language] = {
       element.get("cp", ""): clean(element.text)
       for element in annotations
       if element.get("type") == "tts" and element.text not in (None, _INHERIT)
     }
-    own = _xml_patterns(common / "main" / f"{code}.xml")
-    patterns[language] = lambda kind, own=own: _resolve(kind, own, root)
-  return _cldr(names, patterns)
+    patterns[language] = _xml_patterns(common / "main" / f"{code}.xml")
+  return _cldr(names, lambda language, kind: _resolve(kind, patterns[language], root))
 
 
 def read_json(folder: pathlib.Path) -> Cldr:
@@ -96,25 +95,25 @@ def read_json(folder: pathlib.Path) -> Cldr:
   for language in languages.LANGUAGES:
     code = _CODES.get(language, language)
     path = folder / "cldr-annotations-full" / "annotations" / code / "annotations.json"
-    annotations = _parse_json(path)["annotations"]["annotations"]
+    annotations = _parsed(path)["annotations"]["annotations"]
     # Quotes are escaped once too often in this release.
     names[language] = {
       cp: clean(entry["tts"][0].replace('\\"', '"')) for cp, entry in annotations.items() if entry.get("tts")
     }
     path = folder / "cldr-misc-full" / "main" / code / "listPatterns.json"
-    # Aliases and inheritance are already resolved in the JSON release.
-    lists = _parse_json(path)["main"][code]["listPatterns"]
-    patterns[language] = lambda kind, lists=lists: _pattern(lists[f"listPattern-type-{kind}"])
-  return _cldr(names, patterns)
+    patterns[language] = _parsed(path)["main"][code]["listPatterns"]
+  # Aliases and inheritance are already resolved in the JSON release.
+  return _cldr(names, lambda language, kind: _pattern(patterns[language][f"listPattern-type-{kind}"]))
 
 
-def _cldr(names: dict, patterns: dict) -> Cldr:
-  standard = {language: find("standard") for language, find in patterns.items()}
+def _cldr(names: dict[str, dict[str, str]], find: Callable[[str, str], ListPattern]) -> Cldr:
+  """`find` gives the pattern of a language and a type of list."""
+  standard = {language: find(language, "standard") for language in names}
   plain = {}
-  for language, find in patterns.items():
-    others = [find(kind) for kind in _PLAIN_TYPES]
+  for language, usual in standard.items():
+    others = [find(language, kind) for kind in _PLAIN_TYPES]
     # "{0}{1}" (Chinese units) would run two names into one word.
-    different = [other for other in others if other.pair not in (standard[language].pair, "{0}{1}")]
+    different = [other for other in others if other.pair not in (usual.pair, "{0}{1}")]
     if different:
       plain[language] = different[0]
   return Cldr(names, standard, plain)
@@ -133,7 +132,7 @@ def _pattern(parts: dict[str, str]) -> ListPattern:
 def _xml_patterns(path: pathlib.Path) -> dict[str, dict[str, str]]:
   """List type -> part -> pattern, with the part "alias" -> list type where the file has one."""
   found: dict[str, dict[str, str]] = {}
-  for element in _parse_xml(path).iter("listPattern"):
+  for element in _parsed(path).iter("listPattern"):
     parts = found.setdefault(element.get("type", "standard"), {})
     for part in element:
       if part.tag == "alias":
@@ -159,15 +158,10 @@ def _resolve(kind: str, own: dict, root: dict) -> ListPattern:
   return _pattern({name: part(name) for name in ("2", "start", "middle", "end")})
 
 
-def _parse_xml(path: pathlib.Path) -> ElementTree.Element:
+def _parsed(path: pathlib.Path) -> Any:
+  """The root of an XML file, or what a JSON file holds."""
   try:
-    return ElementTree.parse(path).getroot()
-  except (OSError, ElementTree.ParseError) as error:
-    raise XmcapError(f"cannot read CLDR's {path}: {one_line(error)}; fetch it again") from None
-
-
-def _parse_json(path: pathlib.Path) -> dict:
-  try:
-    return json.loads(path.read_text(encoding="utf-8"))
-  except (OSError, ValueError) as error:
+    data = path.read_bytes()
+    return ElementTree.fromstring(data) if path.suffix == ".xml" else json.loads(data)
+  except (OSError, ValueError, ElementTree.ParseError) as error:
     raise XmcapError(f"cannot read CLDR's {path}: {one_line(error)}; fetch it again") from None

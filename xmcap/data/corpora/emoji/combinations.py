@@ -1,13 +1,12 @@
 """Which combinations of emoji each split shows: no combination, in any order, is in two splits."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 SPLITS = ("train", "validation", "test")
+# Shares of all combinations of a size that a split may take; pictures repeat them where these are too few.
 _HELD_OUT = {"validation": 0.04, "test": 0.12}
-"""Share of all combinations of a size that a split may take; pictures repeat them where these are too few."""
 _SIZES_IN_TRAIN = {1: 0.15, 2: 0.4, 3: 0.45}
 _HELD_OUT_SIZES = (2, 3)
 
@@ -26,8 +25,7 @@ class Combinations:
   def __init__(self, num_emoji: int, pictures: dict[str, int], seed: int):
     self.num_emoji = num_emoji
     self.seed = seed
-    self._held_out: dict[tuple[str, int], np.ndarray] = {}
-    self._taken: dict[int, np.ndarray] = {}
+    self._held_out: dict[tuple[str, int], list[tuple[int, ...]]] = {}
     for size in _HELD_OUT_SIZES:
       total = math.comb(num_emoji, size)
       wanted = [
@@ -36,8 +34,8 @@ class Combinations:
       ]
       ranks = self._rng("assignment", size).choice(total, sum(wanted), replace=False, shuffle=True)
       for split, part in zip(_HELD_OUT, np.split(ranks, np.cumsum(wanted)[:-1]), strict=True):
-        self._held_out[split, size] = part
-      self._taken[size] = np.sort(ranks)
+        self._held_out[split, size] = [_unrank(int(rank), size) for rank in part]
+    self._taken = {classes for part in self._held_out.values() for classes in part}
 
   def _rng(self, name: str, number: int) -> np.random.Generator:
     names = ("assignment", *SPLITS)
@@ -45,57 +43,37 @@ class Combinations:
 
   def held_out(self, split: str) -> list[tuple[int, ...]]:
     """The combinations of a held-out split, each in ascending order of the classes."""
-    return [_unrank(int(rank), size) for size in _HELD_OUT_SIZES for rank in self._held_out[split, size]]
+    return [classes for size in _HELD_OUT_SIZES for classes in self._held_out[split, size]]
 
   def draw(
     self, split: str, shard: int, start: int, count: int
   ) -> tuple[list[list[int]], np.random.Generator]:
     """Scenes `start` to `start + count` of a split, which make up its file number `shard`.
 
-    Returns:
-      The scenes, class ids in reading order, and the shard's generator, for drawing the rest of them.
+    Returns the scenes, class ids in reading order, and the shard's generator, for drawing the rest of them.
     """
     rng = self._rng(split, shard)
     if split == "train":
-      return [
-        self._free(int(size), rng)
-        for size in rng.choice(list(_SIZES_IN_TRAIN), count, p=list(_SIZES_IN_TRAIN.values()))
-      ], rng
+      sizes = rng.choice(list(_SIZES_IN_TRAIN), count, p=list(_SIZES_IN_TRAIN.values()))
+      return [self._free(int(size), rng) for size in sizes], rng
     scenes = []
     for index in range(start, start + count):
       size = _HELD_OUT_SIZES[index % len(_HELD_OUT_SIZES)]
-      ranks = self._held_out[split, size]
-      classes = _unrank(int(ranks[index // len(_HELD_OUT_SIZES) % len(ranks)]), size)
-      scenes.append(rng.permutation(classes).tolist())
+      held_out = self._held_out[split, size]
+      scenes.append(rng.permutation(held_out[index // len(_HELD_OUT_SIZES) % len(held_out)]).tolist())
     return scenes, rng
 
   def _free(self, size: int, rng: np.random.Generator) -> list[int]:
     """A combination that no other split holds, in a random order."""
     while True:
-      scene = _distinct(rng, self.num_emoji, size)
-      if size not in self._taken:
+      # Far quicker than choice(replace=False) for a few among many.
+      scene = rng.integers(self.num_emoji, size=size).tolist()
+      if len(set(scene)) == size and tuple(sorted(scene)) not in self._taken:
         return scene
-      rank, taken = _rank(sorted(scene)), self._taken[size]
-      place = np.searchsorted(taken, rank)
-      if place == len(taken) or taken[place] != rank:
-        return scene
-
-
-def _distinct(rng: np.random.Generator, count: int, size: int) -> list[int]:
-  while True:
-    # Far quicker than choice(replace=False) for a few among many.
-    scene = rng.integers(count, size=size).tolist()
-    if len(set(scene)) == size:
-      return scene
-
-
-def _rank(classes: Sequence[int]) -> int:
-  """Place of an ascending combination in the combinatorial number system: sum of C(c_i, i + 1)."""
-  return sum(math.comb(value, place) for place, value in enumerate(classes, start=1))
 
 
 def _unrank(rank: int, size: int) -> tuple[int, ...]:
-  """The ascending combination at a place; the inverse of `_rank`."""
+  """The ascending combination with a number in the combinatorial number system: sum of C(c_i, i + 1)."""
   classes = []
   for place in range(size, 0, -1):
     value = place - 1

@@ -22,6 +22,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from xmcap import languages
 from xmcap.data import record_writer
 from xmcap.data.corpora import plans
@@ -29,8 +31,8 @@ from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.cldr import ListPattern
-from xmcap.data.corpora.emoji.combinations import SPLITS, Combinations
-from xmcap.data.progress import Say
+from xmcap.data.corpora.emoji.combinations import Combinations
+from xmcap.data.progress import Progress, Say
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
 from xmcap.storage import files
@@ -44,10 +46,6 @@ _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
 
 
-Shard = tuple[str, int, int, int]
-"""Split, number of the shard, position of its first picture, pictures."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Captioner:
   """Captions of scenes: language -> names by class (None where there is none), and the patterns."""
@@ -56,56 +54,73 @@ class _Captioner:
   standard: dict[str, ListPattern]
   plain: dict[str, ListPattern]
 
-  def captions(self, scene: list[int]) -> dict[str, str]:
-    """Language -> the usual caption, for the languages that name everything in the scene."""
-    return self._join(scene, self.standard)
+  def captions(self, scene: list[int]) -> list[Caption]:
+    """The usual caption in each language that names everything in the scene."""
+    return [Caption(language, text) for language, text in self._join(scene, self.standard).items()]
 
-  def references(self, scene: list[int]) -> dict[str, list[str]]:
-    """Language -> one or two references; the usual caption comes first."""
+  def references(self, scene: list[int]) -> list[Caption]:
+    """One or two captions a language; the usual one comes first."""
     plain = self._join(scene, self.plain)
-    return {
-      language: [text, plain[language]] if plain.get(language, text) != text else [text]
-      for language, text in self.captions(scene).items()
-    }
+    found = []
+    for caption in self.captions(scene):
+      found.append(caption)
+      if plain.get(caption.language, caption.text) != caption.text:
+        found.append(Caption(caption.language, plain[caption.language]))
+    return found
 
   def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
     joined = {}
     for language, pattern in patterns.items():
-      names = [self.names[language][emoji] for emoji in scene]
-      if None not in names:
+      names = [name for emoji in scene if (name := self.names[language][emoji]) is not None]
+      if len(names) == len(scene):
         joined[language] = pattern.join(names)
     return joined
 
 
 @dataclasses.dataclass(frozen=True)
-class _Maker:
-  """Makes the records of a shard in any process."""
+class _Split:
+  """A split, whose records are made shard by shard in any process; scenes are class ids in reading order."""
 
+  name: str
+  count: int
+  shard_records: int
   seed: int
   tags: list[str]
   captioner: _Captioner
   combinations: Combinations
   renderer: scenes.Renderer
 
-  def scenes(self, shard: Shard) -> Iterator[tuple[list[int], Record]]:
-    """The scenes of a shard, class ids in reading order, each with its record."""
-    split, number, start, count = shard
-    drawn, rng = self.combinations.draw(split, number, start, count)
+  @property
+  def shards(self) -> range:
+    return range(-(-self.count // self.shard_records))
+
+  def records(self, shard: int, references: bool = False) -> Iterator[Record]:
+    """The records of a shard, with one caption a language, or with all `references`."""
+    drawn, start, rng = self._draw(shard)
+    describe = self.captioner.references if references else self.captioner.captions
     pictures = self.renderer.render(drawn, rng)
     for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
-      name = f"{NAME}/{self.seed}/{split}/{index}"
-      yield (
-        scene,
-        Record(
-          key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
-          image=scenes.encode_png(picture),
-          captions=[Caption(language, text) for language, text in self.captioner.captions(scene).items()],
-          tags=[self.tags[emoji] for emoji in scene],
-        ),
+      name = f"{NAME}/{self.seed}/{self.name}/{index}"
+      yield Record(
+        key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+        image=scenes.encode_png(picture),
+        captions=describe(scene),
+        tags=[self.tags[emoji] for emoji in scene],
       )
 
-  def __call__(self, shard: Shard) -> Iterator[Record]:
-    return (record for _, record in self.scenes(shard))
+  def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
+    start = shard * self.shard_records
+    drawn, rng = self.combinations.draw(self.name, shard, start, min(self.shard_records, self.count - start))
+    return drawn, start, rng
+
+  def vocabulary_text(self) -> str:
+    """Names, and captions of this split's first scenes, in every language."""
+    lines = []
+    for names in self.captioner.names.values():
+      lines += [name for name in names if name is not None] * _NAME_REPEATS
+    for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
+      lines += [caption.text for caption in self.captioner.captions(scene)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def build(
@@ -118,16 +133,11 @@ def build(
   image_size: int = 64,
   seed: int = 0,
   difficulty: str = "medium",
-  min_size: float | None = None,
-  max_size: float | None = None,
-  jitter: float | None = None,
-  overlap: float | None = None,
-  background: str | None = None,
-  contrast: float | None = None,
   source: str = "auto",
   cache: str | os.PathLike | None = None,
   processes: int | None = None,
   progress: Say | None = None,
+  **scene: float | str | None,
 ) -> pathlib.Path:
   """Builds the corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
 
@@ -137,8 +147,8 @@ def build(
     num_emoji: classes, at least 5; about 360 can be told apart.
     image_size: side of the square pictures, in pixels.
     seed: of combinations, places, sizes, colours and backgrounds; not of the choice of emoji.
-    difficulty: `easy`, `medium` or `hard`: a preset of the six options that follow (scenes.DIFFICULTIES).
-    min_size, max_size, jitter, overlap, background, contrast: scenes.SceneOptions; None: as in the preset.
+    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
+    scene: changes of that preset, such as `jitter`; None: as there.
     source: where names and pictures come from (emoji_sources): auto, installed, debian or npm.
     cache: folder for what is fetched; None: in the user's cache folder.
 
@@ -148,18 +158,10 @@ def build(
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
-  scene_options = scenes.scene_options(
-    difficulty,
-    min_size=min_size,
-    max_size=max_size,
-    jitter=jitter,
-    overlap=overlap,
-    background=background,
-    contrast=contrast,
-  )
+  scene_options = scenes.scene_options(difficulty, **scene)
   pictures = {"train": num_train, "validation": num_validation, "test": num_test}
   least = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
-  least |= {f"num_{split}": (pictures[split], 1) for split in SPLITS}
+  least |= {f"num_{split}": (count, 1) for split, count in pictures.items()}
   for name, (value, smallest) in least.items():
     if value < smallest:
       raise UsageError(f"{name}={value}: the least is {smallest}")
@@ -177,16 +179,25 @@ def build(
     found = emoji_sources.find(source, cache)
     chosen = emoji_choice.choose(found, num_emoji)
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
-    maker = _Maker(
-      seed=seed,
-      tags=[emoji.tag for emoji in chosen],
-      captioner=_Captioner(names, found.cldr.standard, found.cldr.plain),
-      combinations=Combinations(num_emoji, pictures, seed),
-      renderer=scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options),
-    )
+    captioner = _Captioner(names, found.cldr.standard, found.cldr.plain)
+    combinations = Combinations(num_emoji, pictures, seed)
+    renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
     say(f"{num_emoji} emoji ({found.way})")
-    _write(out, maker, pictures, work_dir, processes, say)
-    return {"way": found.way, "emoji": [_about(emoji) for emoji in chosen]}
+    tags = [emoji.tag for emoji in chosen]
+    splits = [
+      _Split(name, count, _RECORDS_IN_SHARD, seed, tags, captioner, combinations, renderer)
+      for name, count in pictures.items()
+    ]
+    _write(out, splits, work_dir, processes, say)
+    about = [
+      {
+        "character": emoji.character,
+        "tag": emoji.tag,
+        "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
+      }
+      for emoji in chosen
+    ]
+    return {"way": found.way, "emoji": about}
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
@@ -195,60 +206,26 @@ def build(
 
 
 def _write(
-  out: pathlib.Path,
-  maker: _Maker,
-  pictures: dict[str, int],
-  work_dir: pathlib.Path,
-  processes: int | None,
-  say: Say,
+  out: pathlib.Path, splits: list[_Split], work_dir: pathlib.Path, processes: int | None, say: Say
 ) -> None:
-  written = []
-  for split in ("train", "validation"):
-    total = pictures[split]
-    written.append(
-      record_writer.write_split(
-        out,
-        split,
-        _shards(split, total),
-        maker,
-        dataset=NAME,
-        processes=processes,
-        progress=lambda count, split=split, total=total: say(f"{split}: {count:,} of {total:,} pictures"),
-        finished=work_dir,
-      )
+  train, validation, test = splits
+  written = [
+    record_writer.write_split(
+      out,
+      split.name,
+      split.shards,
+      split.records,
+      dataset=NAME,
+      processes=processes,
+      progress=Progress(say, split.name, split.count),
+      finished=work_dir,
     )
-  for split in ("validation", "test"):
-    release.write_release(out / split, _release_images(maker, split, pictures[split]))
-    say(f"{split}: {pictures[split]:,} pictures in the release layout")
-  record_writer.write_tags(out, maker.tags)
-  files.write_text(out / "vocabulary_text.txt", _vocabulary_text(maker, pictures["train"]))
-  record_writer.write_metadata(out, written, dataset=NAME, version=VERSION, description=_DESCRIPTION)
-
-
-def _about(emoji: emoji_choice.Emoji) -> dict[str, Any]:
-  lacks = [code for code in languages.LANGUAGES if code not in emoji.names]
-  return {"character": emoji.character, "tag": emoji.tag, "lacks": lacks}
-
-
-def _shards(split: str, total: int) -> list[Shard]:
-  starts = range(0, total, _RECORDS_IN_SHARD)
-  return [
-    (split, number, start, min(_RECORDS_IN_SHARD, total - start)) for number, start in enumerate(starts)
+    for split in (train, validation)
   ]
-
-
-def _release_images(maker: _Maker, split: str, total: int) -> Iterator[release.ReleaseImage]:
-  for shard in _shards(split, total):
-    for scene, record in maker.scenes(shard):
-      yield release.ReleaseImage(record.key, record.image, maker.captioner.references(scene))
-
-
-def _vocabulary_text(maker: _Maker, num_train: int) -> str:
-  """Names, and captions of training scenes, in every language; no caption of a held-out combination."""
-  lines = []
-  for names in maker.captioner.names.values():
-    lines += [name for name in names if name is not None] * _NAME_REPEATS
-  drawn, _ = maker.combinations.draw("train", 0, 0, min(num_train, _RECORDS_IN_SHARD))
-  for scene in drawn[:_VOCABULARY_SCENES]:
-    lines += maker.captioner.captions(scene).values()
-  return "".join(f"{line}\n" for line in lines)
+  for split in (validation, test):
+    records = (record for shard in split.shards for record in split.records(shard, references=True))
+    release.write_release(out / split.name, records)
+    say(f"{split.name}: {split.count:,} pictures in the release layout")
+  record_writer.write_tags(out, train.tags)
+  files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
+  record_writer.write_metadata(out, written, dataset=NAME, version=VERSION, description=_DESCRIPTION)

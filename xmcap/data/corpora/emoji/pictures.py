@@ -1,25 +1,17 @@
 """Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG files.
 
-Both give an RGBA picture of one emoji, cropped to what is visible.
+Both give the picture of an emoji (one code point, no U+FE0F), RGBA and cropped to what is visible; None if there is
+none.
 """
 
 import pathlib
-from typing import Protocol
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from xmcap.errors import XmcapError, one_line
 
-_FONT_SIZE = 109
-"""The one size of the bitmaps in NotoColorEmoji.ttf, in pixels."""
-
-
-class Pictures(Protocol):
-  """Gives the picture of an emoji."""
-
-  def draw(self, emoji: str) -> Image.Image | None:
-    """The picture of an emoji (one code point, no U+FE0F), RGBA and cropped; None where there is none."""
+_FONT_SIZE = 109  # pixels: the one size of the bitmaps in NotoColorEmoji.ttf
 
 
 class FontPictures:
@@ -58,6 +50,9 @@ class FilePictures:
         with Image.open(self._folder / name) as picture:
           return _crop(picture.convert("RGBA"))
     return None
+
+
+Pictures = FontPictures | FilePictures
 
 
 def _crop(picture: Image.Image) -> Image.Image | None:

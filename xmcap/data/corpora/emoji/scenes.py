@@ -15,10 +15,8 @@ from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError
 
 BACKGROUNDS = ("plain", "gradient", "noise", "mixed")
-_SPRITE_SIZES = 12
-"""How many sizes of an emoji, evenly spaced, are kept; pixels are whole anyway."""
-_NOISE_GRID = 5
-"""Colours a side of the grid that smooth noise is drawn from."""
+_SPRITE_SIZES = 12  # evenly spaced sizes of an emoji that are kept
+_NOISE_GRID = 5  # colours a side of the grid that smooth noise is drawn from
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,17 +62,16 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
   """
   if way not in (*WAYS, "auto"):
     raise UsageError(f"unknown source '{way}': choose auto, {', '.join(WAYS)}")
-  if cache is None:
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "xmcap" / "emoji36"
-  cache = pathlib.Path(cache)
+  user_cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+  cache = pathlib.Path(cache or user_cache / "xmcap" / "emoji36")
   failures = []
   for name in WAYS if way == "auto" else (way,):
     try:
       if name == "installed":
-        return Source(name, *_read_debian(pathlib.Path(root)))
+        return _read_debian(name, pathlib.Path(root))
       if name == "debian":
-        return Source(name, *_read_debian(_fetched(cache / name, _fetch_debian)))
-      return Source(name, *_read_npm(_fetched(cache / name, _fetch_npm)))
+        return _read_debian(name, _fetched(cache / name, _fetch_debian))
+      return _read_npm(name, _fetched(cache / name, _fetch_npm))
     except XmcapError as error:
       failures.append(f"{name}: {error}")
   raise XmcapError(
@@ -82,17 +81,16 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
   )
 
 
-def _read_debian(root: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
+def _read_debian(way: str, root: pathlib.Path) -> Source:
   for path in (root / _CLDR / "annotations", root / _FONT):
     if not path.exists():
       raise XmcapError(f"{path} is absent")
-  return cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT)
+  return Source(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
 
 
 def _fetch_debian(folder: pathlib.Path) -> None:
   _run(["apt-get", "download", *_DEBIAN_PACKAGES], folder)
-  for package in _DEBIAN_PACKAGES:
-    archive = _only(folder, f"{package}_*.deb")
+  for archive in list(folder.glob("*.deb")):
     _run(["dpkg", "-x", str(archive), str(folder)], folder)
     archive.unlink()
   # Nine tenths of CLDR are of no use here.
@@ -101,31 +99,29 @@ def _fetch_debian(folder: pathlib.Path) -> None:
       shutil.rmtree(path)
 
 
-def _read_npm(root: pathlib.Path) -> tuple[cldr.Cldr, emoji_pictures.Pictures]:
+def _read_npm(way: str, root: pathlib.Path) -> Source:
   pictures = root / "emoji-datasource-google" / "img" / "google" / "64"
-  return cldr.read_json(root), emoji_pictures.FilePictures(pictures)
+  return Source(way, cldr.read_json(root), emoji_pictures.FilePictures(pictures))
 
 
 def _fetch_npm(folder: pathlib.Path) -> None:
   for package, version in _NPM_PACKAGES.items():
     _run(["npm", "pack", "--silent", f"{package}@{version}"], folder)
-    archive = _only(folder, f"{package}-*.tgz")
-    _extract(archive, folder / package)
-    archive.unlink()
+    for archive in list(folder.glob("*.tgz")):
+      try:
+        with tarfile.open(archive) as tar:
+          tar.extractall(folder / package, filter=_npm_member)
+      except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
+      archive.unlink()
 
 
-def _extract(archive: pathlib.Path, folder: pathlib.Path) -> None:
-  """Extracts `package/**` of an npm archive, less the sheets and other sizes of emoji-datasource-google."""
-  try:
-    with tarfile.open(archive) as tar:
-      for member in tar:
-        member.name = member.name.removeprefix("package/")
-        if member.name.startswith("img/google/64/") or (
-          member.isfile() and not member.name.startswith("img/")
-        ):
-          tar.extract(member, folder, filter="data")
-  except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-    raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
+def _npm_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+  """A filter of `tarfile`: `package/**`, less the sheets and other sizes of emoji-datasource-google."""
+  name = member.name.removeprefix("package/")
+  if name.startswith("img/") and not name.startswith("img/google/64/"):
+    return None
+  return tarfile.data_filter(member.replace(name=name), folder)
 
 
 def _fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
@@ -159,10 +155,3 @@ def _run(command: Sequence[str], folder: pathlib.Path) -> None:
   if done.returncode:
     lines = [line for line in done.stderr.splitlines() if line.strip() and "warn" not in line.lower()]
     raise XmcapError(f"{called} failed: {shown(lines[0]) if lines else f'exit status {done.returncode}'}")
-
-
-def _only(folder: pathlib.Path, pattern: str) -> pathlib.Path:
-  found = sorted(folder.glob(pattern))
-  if len(found) != 1:
-    raise XmcapError(f"expected one file {pattern}, found {len(found)}")
-  return found[0]

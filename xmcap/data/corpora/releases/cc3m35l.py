@@ -6,65 +6,76 @@ found by their addresses where img2dataset kept them, and by `rec_num` otherwise
 pictures were found, missing and broken is part of the result.
 """
 
-import os
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 
 from xmcap.data.corpora import build, listing
+from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.pictures import open_pictures
-from xmcap.data.corpora.releases import translated
-from xmcap.data.corpora.releases.translations import Cc3mIds
+from xmcap.data.corpora.plans import Work
+from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.releases.translations import Cc3mIds, Parser
+from xmcap.data.corpora.spill import spill
+from xmcap.data.corpora.splits import Split
+from xmcap.errors import UsageError
+from xmcap.terminal import shown
 
-NAME = "cc3m_35l"
-VERSION = "1.0.0"
-DESCRIPTION = (
-  "Conceptual Captions with captions in 35 languages, 34 of them by machine translation; one record an image."
-)
+MAX_PICTURES = 50_000_000
+"""Lines of a TSV; CC12M would have 12 million."""
+
+_MAX_LINE = 1 << 20
 
 
-def corpus(
-  *,
-  train_captions: str | os.PathLike,
-  dev_captions: str | os.PathLike,
-  train_tsv: str | os.PathLike,
-  dev_tsv: str | os.PathLike,
-  train_images: str | os.PathLike,
-  dev_images: str | os.PathLike,
-  train_keys: str | os.PathLike | None = None,
-  dev_keys: str | os.PathLike | None = None,
-) -> build.Corpus:
-  """The corpus, for `build.build`.
+@dataclasses.dataclass(frozen=True)
+class Cc3m35l(build.Corpus):
+  """CC3M-35L; `file_names.CC3M35L` says what its fields are."""
 
-  Args:
-    train_captions, dev_captions: cc3m_mt_train.jsonl and cc3m_mt_dev.jsonl, or .bz2 or .gz.
-    train_tsv, dev_tsv: the published lists, `caption<TAB>url`.
-    train_images, dev_images: what img2dataset left (tars or files), or folders or archives of pictures.
-    train_keys, dev_keys: for pictures under other names: `rec_num<TAB>file` or `url<TAB>file`.
+  NAME = "cc3m_35l"
+  DESCRIPTION = (
+    "Conceptual Captions with captions in 35 languages, 34 of them by machine translation; "
+    "one record an image."
+  )
+  PARTS = file_names.CC3M35L
+  train_captions: pathlib.Path
+  dev_captions: pathlib.Path
+  train_tsv: pathlib.Path
+  dev_tsv: pathlib.Path
+  train_images: pathlib.Path
+  dev_images: pathlib.Path
+  train_keys: pathlib.Path | None = None
+  dev_keys: pathlib.Path | None = None
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    for name, captions, tsv, images, keys in (
+      ("train", self.train_captions, self.train_tsv, self.train_images, self.train_keys),
+      ("validation", self.dev_captions, self.dev_tsv, self.dev_images, self.dev_keys),
+    ):
+      listed = listing.write(work, name, read_tsv(tsv))
+      pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
+      spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(listed.count)))
+      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
+
+
+def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
+  """The pictures of Conceptual Captions' TSV, `caption<TAB>url`; a key is the number of the line, eight digits.
+
+  Raises:
+    UsageError: it is absent or too long, or its first line has no address.
   """
-  given = {
-    "train_captions": train_captions,
-    "dev_captions": dev_captions,
-    "train_tsv": train_tsv,
-    "dev_tsv": dev_tsv,
-    "train_images": train_images,
-    "dev_images": dev_images,
-    "train_keys": train_keys,
-    "dev_keys": dev_keys,
-  }
-  inputs = {role: pathlib.Path(path) for role, path in given.items() if path is not None}
-
-  def splits(work: build.Work) -> Iterator[build.Split]:
-    for name, short in (("train", "train"), ("validation", "dev")):
-      listed = translated.write_listing(work, name, listing.read_tsv(inputs[f"{short}_tsv"]))
-      places = [inputs[f"{short}_images"]]
-      pictures = open_pictures(
-        places,
-        work.folder / f"pictures-{name}",
-        key_map=inputs.get(f"{short}_keys"),
-        problems=work.problems,
-        say=work.say,
-      )
-      captions = inputs[f"{short}_captions"]
-      yield translated.read_split(work, name, captions, listed, Cc3mIds(listed.count), places, pictures)
-
-  return build.Corpus(NAME, VERSION, DESCRIPTION, inputs, lambda work: list(splits(work)))
+  no_list = f"{path}, line 1: no `caption<TAB>address`: give the TSV as it was published"
+  number = 0
+  try:
+    with open(path, "rb") as file:
+      for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), b""), 1):
+        if number > MAX_PICTURES:
+          raise UsageError(f"{path}: over {MAX_PICTURES:,} lines: give the TSV as it was published")
+        url = line.rstrip(b"\r\n").rpartition(b"\t")[2].decode("utf-8", "replace")
+        if number == 1 and "://" not in url:
+          raise UsageError(no_list)
+        key = f"{number:08d}"
+        yield Wanted(key, f"{shown(path.name)}, line {number} ({shown(url)})", name=key, url=url)
+  except OSError as error:
+    raise UsageError(f"cannot read {path}: {error.strerror}; give the TSV as it was published") from None
+  if not number:
+    raise UsageError(no_list)

@@ -6,26 +6,27 @@ the image's COCO id in twelve digits; its captions are in the order of their num
 of `xmcap.languages`. English is `caption_tokenized`, by people; the others are `translation_tokenized`.
 """
 
-import os
+import contextlib
+import dataclasses
 import pathlib
+import zipfile
+import zlib
 from collections.abc import Iterator
 
 import msgspec
 
-from xmcap.data.corpora import build
+from xmcap.data.corpora import build, listing
 from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.pictures import open_pictures
-from xmcap.data.corpora.releases import translated
-from xmcap.data.corpora.releases.translations import CocoIds
+from xmcap.data.corpora.plans import Work
+from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.releases.translations import CocoIds, Parser
+from xmcap.data.corpora.spill import spill
+from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError, one_line
-from xmcap.terminal import shown
 
-NAME = "coco_35l"
-VERSION = "1.0.0"
-DESCRIPTION = (
-  "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
-)
 _MAX_KARPATHY = 1 << 30  # bytes; the published file has 0.14 GB
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError)
 _SPLITS = {"train": ("train", "restval"), "validation": ("val",)}
 
 
@@ -42,62 +43,45 @@ class _Karpathy(msgspec.Struct):
   images: list[_Image]
 
 
-def corpus(
-  *,
-  train_captions: str | os.PathLike,
-  dev_captions: str | os.PathLike,
-  karpathy: str | os.PathLike,
-  train_images: str | os.PathLike,
-  val_images: str | os.PathLike,
-) -> build.Corpus:
-  """The corpus, for `build.build`.
+@dataclasses.dataclass(frozen=True)
+class Coco35l(build.Corpus):
+  """COCO-35L; `file_names.COCO35L` says what its fields are."""
 
-  Args:
-    train_captions, dev_captions: coco_mt_train.jsonl and coco_mt_dev.jsonl, or .bz2 or .gz.
-    karpathy: dataset_coco.json.
-    train_images, val_images: train2014 and val2014, each a folder or a zip file; or one folder that holds both.
-  """
-  captions = {"train": pathlib.Path(train_captions), "validation": pathlib.Path(dev_captions)}
-  karpathy = pathlib.Path(karpathy)
-  images = list(dict.fromkeys(map(pathlib.Path, (train_images, val_images))))
-  inputs = {"train_captions": captions["train"], "dev_captions": captions["validation"], "karpathy": karpathy}
-  inputs |= {f"images_{number}": place for number, place in enumerate(images, 1)}
+  NAME = "coco_35l"
+  DESCRIPTION = (
+    "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
+  )
+  PARTS = file_names.COCO35L
+  train_captions: pathlib.Path
+  dev_captions: pathlib.Path
+  karpathy: pathlib.Path
+  train_images: pathlib.Path
+  val_images: pathlib.Path
 
-  def splits(work: build.Work) -> Iterator[build.Split]:
-    listed = read_karpathy(karpathy)
-    pictures = open_pictures(images, work.folder / "pictures", problems=work.problems, say=work.say)
-    for name in _SPLITS:
-      wanted = [
-        Wanted(f"{image.cocoid:012d}", path, path)
-        for image in listed[name]
-        for path in [f"{image.filepath}/{image.filename}"]
-      ]
-      yield translated.read_split(
-        work,
-        name,
-        captions[name],
-        translated.write_listing(work, name, wanted),
-        CocoIds({image.cocoid: place for place, image in enumerate(listed[name])}),
-        images,
-        pictures,
+  def splits(self, work: Work) -> Iterator[Split]:
+    images = read_karpathy(self.karpathy)
+    pictures = open_pictures(work, list(dict.fromkeys([self.train_images, self.val_images])))
+    for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
+      paths = {image.cocoid: f"{image.filepath}/{image.filename}" for image in images[name]}
+      listed = listing.write(
+        work, name, (Wanted(f"{number:012d}", path, path) for number, path in paths.items())
       )
-
-  return build.Corpus(NAME, VERSION, DESCRIPTION, inputs, lambda work: list(splits(work)))
+      ids = CocoIds({number: place for place, number in enumerate(paths)})
+      spilled = spill(work, name, captions, Parser(captions.name, ids))
+      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   """The images of each of our splits in the order of dataset_coco.json.
 
   Raises:
-    UsageError: the file is absent or is something else, or names an image twice or a file outside its folder.
+    UsageError: the file is absent or is something else, or names an image twice.
   """
   try:
-    if path.stat().st_size > _MAX_KARPATHY:
-      raise UsageError(f"{path}: over {_MAX_KARPATHY >> 20} MB: give dataset_coco.json as it was published")
-    images = msgspec.json.decode(path.read_bytes(), type=_Karpathy).images
+    images = msgspec.json.decode(_read(path), type=_Karpathy).images
   except OSError as error:
     raise UsageError(f"cannot read {path}: {error.strerror}; give Karpathy's dataset_coco.json") from None
-  except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+  except (msgspec.MsgspecError, RecursionError, KeyError, ValueError, RuntimeError, *_BAD_ZIP) as error:
     raise UsageError(f"{path} is not Karpathy's dataset_coco.json ({one_line(error)})") from None
   seen: set[int] = set()
   for image in images:
@@ -106,12 +90,21 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
         f"{path}: image {image.cocoid} is named twice, or no id: give the file as it was published"
       )
     seen.add(image.cocoid)
-    if any(char in image.filename + image.filepath for char in "\t\n\r\\") or "/" in image.filename:
-      raise UsageError(
-        f"{path}: image {image.cocoid} has the file name '{shown(image.filename)}', which is none"
-      )
   splits = {split: [image for image in images if image.split in names] for split, names in _SPLITS.items()}
   for split, found in splits.items():
     if not found:
       raise UsageError(f"{path} has no images for the split {split}: give Karpathy's dataset_coco.json")
   return splits
+
+
+def _read(path: pathlib.Path) -> bytes:
+  """The bytes of dataset_coco.json, which may lie in caption_datasets.zip."""
+  with contextlib.ExitStack() as stack:
+    if zipfile.is_zipfile(path):
+      file = stack.enter_context(stack.enter_context(zipfile.ZipFile(path)).open("dataset_coco.json"))
+    else:
+      file = stack.enter_context(open(path, "rb"))
+    data = file.read(_MAX_KARPATHY + 1)
+  if len(data) > _MAX_KARPATHY:
+    raise ValueError(f"over {_MAX_KARPATHY >> 20} MB")
+  return data

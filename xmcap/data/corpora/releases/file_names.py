@@ -21,15 +21,13 @@ class Part:
     names: files or folders that it may be; the first that is there is taken.
     text: what it is.
     optional: whether a release may be without it.
-    url: the public address of the first name, if it has one.
-    member: if given, the address is of a zip file, of which this one member is kept.
+    url: the public address, if it has one; it ends with one of the names.
   """
 
   names: Sequence[str]
   text: str
   optional: bool = False
   url: str = ""
-  member: str = ""
 
   def find(self, folder: pathlib.Path) -> pathlib.Path | None:
     """The part in a folder; None if it is not there."""
@@ -64,10 +62,9 @@ COCO35L: Mapping[str, Part] = {
   "train_captions": _translations("coco_mt_train"),
   "dev_captions": _translations("coco_mt_dev"),
   "karpathy": Part(
-    ["dataset_coco.json"],
-    "Karpathy's dataset_coco.json",
+    ["dataset_coco.json", "caption_datasets.zip"],
+    "Karpathy's dataset_coco.json, or caption_datasets.zip, which holds it",
     url="http://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip",
-    member="dataset_coco.json",
   ),
   "train_images": _coco_images("train2014"),
   "val_images": _coco_images("val2014"),

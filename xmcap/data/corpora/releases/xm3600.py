@@ -3,102 +3,108 @@
 Inputs as published (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or a folder of
 its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's tokens.
 Other releases in this layout, such as emoji36's, can be built too.
+
+The layout of a line is that of `xmcap.scoring.layouts`; but a line, language or caption that cannot be used is a
+problem that is counted, and costs no more than itself. `caption/tokenized/lowercase` is passed over, for it can be made
+again.
 """
 
 import dataclasses
-import os
 import pathlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 
-import msgspec
-
-from xmcap.data.corpora import build
+from xmcap.data.corpora import build, line_check, listing
 from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import Pictures, open_pictures
+from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.corpora.releases import xm3600_lines
-from xmcap.data.corpora.shards import ShardMaker
+from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
-from xmcap.errors import XmcapError
+from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring import layouts
 from xmcap.scoring.inputs import Input
-from xmcap.storage import databases
+from xmcap.storage import strict_json
 
-NAME = "xm3600"
-VERSION = "1.0.0"
 SPLIT = "test"
-DESCRIPTION = "XM3600: 3,600 pictures with captions by people in 36 languages."
-
-_IMAGE = msgspec.json.Decoder(xm3600_lines.Image)
-_SCHEMA = "CREATE TABLE images (number INTEGER PRIMARY KEY, image)"
-
-
-def corpus(
-  *,
-  captions: str | os.PathLike,
-  images: str | os.PathLike | Sequence[str | os.PathLike],
-) -> build.Corpus:
-  """The corpus, for `build.build`.
-
-  Args:
-    captions: captions.zip or captions.jsonl.
-    images: images.tgz, or a folder of pictures; any place that `pictures.open_pictures` knows, or several.
-  """
-  captions = pathlib.Path(captions)
-  places = [images] if isinstance(images, str | os.PathLike) else list(images)
-  inputs = {"captions": captions}
-  inputs |= {f"images{number or ''}": pathlib.Path(place) for number, place in enumerate(places)}
-
-  def splits(work: build.Work) -> list[build.Split]:
-    pictures = open_pictures(places, work.folder / "pictures", problems=work.problems, say=work.say)
-    path = work.folder / f"{SPLIT}.captions"
-    keys, lines = _write_lines(captions, path, work.problems)
-    work.say(f"{captions.name}: {len(keys):,} images with captions")
-    _add_without_lines(pictures, keys, work.problems)
-    read = _Captions(path, work.options.shard_pictures)
-    shards = -(-len(keys) // work.options.shard_pictures)
-    make = ShardMaker(work.folder, SPLIT, read, pictures, work.options)
-    return [build.Split(SPLIT, places, len(keys), lines, shards, make)]
-
-  return build.Corpus(NAME, VERSION, DESCRIPTION, inputs, splits)
-
-
-def _write_lines(captions: pathlib.Path, path: pathlib.Path, problems: Problems) -> tuple[set[str], int]:
-  """Writes the images of all good lines to a database; returns their keys, and the number of all lines."""
-  keys: set[str] = set()
-  with databases.writing(path, _SCHEMA) as database, Input(captions) as source:
-    for image in xm3600_lines.read_images(source, captions.name, problems):
-      database.execute("INSERT INTO images VALUES (?, ?)", (len(keys), msgspec.json.encode(image)))
-      keys.add(image.key)
-    if not keys:
-      seen = f" ({', '.join(problems.counts)})" if problems.counts else ""
-      raise XmcapError(f"{captions}: no line of it can be used{seen}: give the captions as published")
-  return keys, source.num_lines
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Captions:
-  """Yields the pictures of a shard with their captions; see `ShardMaker`."""
+class Xm3600(build.Corpus):
+  """XM3600; `file_names.XM3600` says what its fields are."""
 
-  path: pathlib.Path
-  shard_pictures: int
+  NAME = "xm3600"
+  DESCRIPTION = "XM3600: 3,600 pictures with captions by people in 36 languages."
+  PARTS = file_names.XM3600
+  captions: pathlib.Path
+  images: pathlib.Path
 
-  def __call__(self, shard: int, problems: Problems) -> Iterator[tuple[Wanted, list[Caption]]]:
-    start = shard * self.shard_pictures
-    with databases.reading(self.path) as database:
-      rows = database.execute(
-        "SELECT image FROM images WHERE number >= ? AND number < ? ORDER BY number",
-        (start, start + self.shard_pictures),
+  def splits(self, work: Work) -> Iterator[Split]:
+    pictures = open_pictures(work, [self.images])
+    with Input(self.captions) as source:
+      listed = listing.write(work, SPLIT, read_pictures(source, self.captions.name, work.problems))
+    if not listed.count:
+      seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
+      raise XmcapError(f"{self.captions}: no line of it can be used{seen}: give the captions as published")
+    work.say(f"{self.captions.name}: {listed.count:,} images with captions")
+    keys = {wanted.key for shard in range(listed.shards) for wanted in listed.wanted(shard)}
+    for name in dict.fromkeys(pictures.names()):  # a folder may hold all of Open Images
+      if name not in keys:
+        work.problems.add("no_captions", name, "no line of the captions is about it")
+    yield Split(SPLIT, work.folder, work.options, listed, pictures, lines=source.num_lines)
+
+
+def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
+  """Yields the pictures of the lines of a file, with their captions; of two lines with one key, the first.
+
+  Args:
+    source: the file.
+    name: of the file, for the places of problems.
+    problems: takes what is wrong.
+
+  Raises:
+    UsageError: the file cannot be read to its end, or a line is too long.
+  """
+  lines: dict[str, int] = {}
+  for number, where, line in line_check.filled(source.raw_lines(), name, problems):
+    picture = parse_line(line, where, problems)
+    if picture is None:
+      continue
+    if picture.key in lines:
+      problems.add("duplicate_line", where, f"{picture.key} is on line {lines[picture.key]:,} already")
+      continue
+    lines[picture.key] = number
+    yield picture
+
+
+def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
+  """Parses a line; None if it cannot be used, which is counted."""
+  try:
+    row = strict_json.parse_object(line, where)
+  except UsageError as error:
+    problems.add(line_check.kind_of(line), where, str(error).removeprefix(f"{where}: "))
+    return None
+  key, locale = row.get("image/key"), row.get("image/locale", "")
+  if not isinstance(key, str) or not isinstance(locale, str):
+    problems.add("missing_field", where, "image/key or image/locale is missing or no text")
+    return None
+  if not _KEY.fullmatch(key):
+    problems.add("unknown_id", where, f"image/key {key[:40]!a} is no name of a picture")
+    return None
+  return Wanted(key, "", name=key, locale=locale, captions=list(_captions(row, where, problems)))
+
+
+def _captions(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
+  for language, texts, given in layouts.released(row, where, problems.add):
+    tokenized = layouts.texts(given)
+    if given is not None and (tokenized is None or len(tokenized) != len(texts)):
+      problems.add(
+        "missing_field", where, f"'{language}': caption/tokenized has no text for each caption; not used"
       )
-      for (row,) in rows:
-        image = _IMAGE.decode(row)
-        captions = [Caption(*caption, source="human") for caption in image.captions]
-        yield Wanted(image.key, "", name=image.key, locale=image.locale), captions
-
-
-def _add_without_lines(pictures: Pictures, keys: set[str], problems: Problems) -> None:
-  """Counts pictures of which no line speaks; a folder may hold all of Open Images."""
-  seen: set[str] = set()
-  for key in pictures.names():
-    if key not in keys and key not in seen:
-      seen.add(key)
-      problems.add("no_captions", key, "no line of the captions is about it")
+      tokenized = None
+    for text, tokens in zip(texts, tokenized or [""] * len(texts), strict=True):
+      if text := line_check.usable(text, f"{where}, '{language}'", problems):
+        tokens = line_check.usable(tokens, where, Problems()) if tokens else ""
+        yield Caption(language, text, tokens, "human")

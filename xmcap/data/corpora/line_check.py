@@ -1,0 +1,67 @@
+"""What is wrong with lines of captions, and what of them can be used."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import regex
+
+from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
+
+_BOM = b"\xef\xbb\xbf"
+_CONTROLS = regex.compile(r"\p{Cc}")
+_SPACES = re.compile(r"[\t\n\v\f\r\x85]")
+_SHORT = MAX_CAPTION_BYTES // 4  # so many characters are never too many bytes
+
+
+def filled(
+  lines: Iterable[tuple[int, bytes]], name: str, problems: Problems
+) -> Iterator[tuple[int, str, bytes]]:
+  """Yields number, place (for messages) and text of the lines of the file `name` that are not empty."""
+  for number, line in lines:
+    if not line.strip(b" \t\r\n"):
+      continue
+    where = f"{name}, line {number:,}"
+    if number == 1 and line.startswith(_BOM):
+      problems.add("bom", where)
+      line = line[len(_BOM) :]
+    if line.endswith((b"\r", b"\r\n")):
+      problems.add("crlf", where)
+    line = line.strip(b" \t\r\n")
+    if line:
+      yield number, where, line
+
+
+def kind_of(line: bytes) -> str:
+  """The kind of problem of a line that is no JSON object."""
+  try:
+    line.decode()
+    msgspec.json.decode(line)
+  except UnicodeDecodeError:
+    return "bad_utf8"
+  except msgspec.DecodeError as error:
+    return "cut_line" if line.startswith(b"{") and "truncated" in str(error) else "not_json"
+  except RecursionError:
+    pass
+  return "not_json"
+
+
+def usable(text: str, where: str, problems: Problems) -> str:
+  """A caption as it can be used, "" if it cannot: no control characters, not too long, something to be seen.
+
+  Line ends and tabs become spaces; other control characters are taken out.
+  """
+  # Most captions are seen to be right at once; one with U+200C, as Persian has it, is looked at again.
+  if text.isprintable() and len(text) <= _SHORT and text.strip():
+    return text
+  if not any(unicodedata.category(char)[0] not in "CZ" for char in text):
+    problems.add("empty_caption", where)
+    return ""
+  if len(text) > _SHORT and len(text.encode("utf-8", "replace")) > MAX_CAPTION_BYTES:
+    problems.add("long_caption", where, f"{len(text):,} characters")
+    return ""
+  if control := _CONTROLS.search(text):
+    problems.add("control_characters", where, ascii(control[0]))
+    text = _CONTROLS.sub("", _SPACES.sub(" ", text))
+  return text

@@ -1,0 +1,105 @@
+"""A split of a release, which becomes records shard by shard, in any process."""
+
+import collections
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from xmcap import languages
+from xmcap.data.corpora import picture_check
+from xmcap.data.corpora.listing import Listing, Wanted
+from xmcap.data.corpora.pictures import Pictures
+from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.problems import Problems
+from xmcap.data.corpora.spill import Spilled
+from xmcap.data.records import SOURCES, Caption, Record
+from xmcap.errors import XmcapError
+from xmcap.storage import files
+
+_CODES = tuple(languages.LANGUAGES)
+_HUMAN = SOURCES.index("human")
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """The pictures of a split in their order, where they lie, and their captions. Picklable.
+
+  Attributes:
+    folder: takes a file for each shard with what came of it.
+    lines: of captions that were read.
+    captions: those beside the listing's own.
+  """
+
+  name: str
+  folder: pathlib.Path
+  options: Options
+  listing: Listing
+  pictures: Pictures
+  lines: int
+  captions: Spilled | None = None
+
+  def make(self, shard: int) -> Iterator[Record]:
+    """Makes the records of a shard."""
+    problems = Problems(self.options.on_bad)
+    tally: collections.Counter[str] = collections.Counter()
+    wanted_pictures = self.listing.wanted(shard)
+    self._add_captions(self.listing.places(shard), wanted_pictures, problems)
+    for wanted in wanted_pictures:
+      tally["listed"] += 1
+      image = self._image(wanted, problems, tally)
+      if image and not wanted.captions:
+        problems.add("no_captions", wanted.key)
+      elif image:
+        tally["captions"] += len(wanted.captions)
+        yield Record(wanted.key, image, wanted.captions, locale=wanted.locale)
+    result = {"tally": tally, "problems": problems.listed}
+    files.write_text(self._path(shard), json.dumps(result, ensure_ascii=False))
+
+  def result(self, shard: int) -> dict[str, Any]:
+    """What came of a shard: `tally` (captions; pictures listed, found, missing, broken) and listed `problems`."""
+    return json.loads(self._path(shard).read_text(encoding="utf-8"))
+
+  def collect(self, problems: Problems) -> collections.Counter[str]:
+    """Adds the problems of all shards, which were made, to others; returns what was counted in them."""
+    tally: collections.Counter[str] = collections.Counter()
+    for shard in range(self.listing.shards):
+      result = self.result(shard)
+      tally.update(result["tally"])
+      problems.extend(result["problems"])
+    return tally
+
+  def _path(self, shard: int) -> pathlib.Path:
+    return self.folder / f"{self.name}-{shard:05d}.result.json"
+
+  def _add_captions(self, places: range, pictures: list[Wanted], problems: Problems) -> None:
+    if self.captions is None:
+      return
+    last = None
+    for row in self.captions.captions(places):
+      wanted = pictures[row.picture - places.start]
+      if row[:3] != last:
+        last = row[:3]
+        wanted.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
+      elif row.source != _HUMAN:  # English stands in the lines of all languages
+        what = f"{wanted.key}, caption {row.number}, {_CODES[row.language]}"
+        problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", what)
+
+  def _image(self, wanted: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
+    """The bytes to store; b"" if there are none."""
+    try:
+      data = self.pictures.find(wanted)
+    except KeyError:
+      tally["missing"] += 1
+      problems.add("missing", wanted.key, wanted.where)
+      return b""
+    except XmcapError as error:
+      tally["broken"] += 1
+      problems.add("truncated", wanted.key, str(error))
+      return b""
+    picture = picture_check.examine(data, wanted.key, self.options.image_size, self.options.quality)
+    tally["found" if picture.data else "broken"] += 1
+    for kind, what in picture.kinds.items():
+      problems.add(kind, wanted.key, what)
+    return picture.data
