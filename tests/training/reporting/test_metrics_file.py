@@ -7,6 +7,7 @@ from etils import epath
 
 from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.metrics_file import MetricsFile
+from xmcap.training.reporting.writers import AllWriters
 
 
 def rows(path):
@@ -115,8 +116,6 @@ def test_an_object_is_written_once_in_so_many_seconds(stored, said, monkeypatch)
   for step in range(10):
     now[0] += 25
     file.scalars(step, {"a": 0})
-    if file._writing:
-      file._writing.join()
   assert store.writes == 3 and store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 9
   file.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 10
@@ -126,12 +125,12 @@ def test_a_store_that_does_not_answer_holds_up_no_step(stored, said, monkeypatch
   store, answers = stored({}), threading.Event()
   write_bytes = metrics_file.MetricsFile._rewrite
   monkeypatch.setattr(MetricsFile, "_rewrite", lambda *given: (answers.wait(60), write_bytes(*given)))
-  file = MetricsFile("gs://b/run", said.append, every=0)
+  writer = AllWriters([MetricsFile("gs://b/run", said.append, every=0)], said.append)
   for step in range(5):
-    file.scalars(step, {"a": 0})
+    writer.scalars(step, {"a": 0})
   assert store.writes == 0
   answers.set()
-  file.close()
+  writer.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5
 
 
@@ -139,6 +138,7 @@ def test_an_object_that_could_not_be_written_is_written_later(stored, said):
   store = stored({}, fails=1)
   file = MetricsFile("gs://b/run", said.append, every=0)
   file.scalars(1, {"a": 0})
+  assert not store.objects
   file.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 1
 

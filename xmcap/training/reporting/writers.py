@@ -7,7 +7,8 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from concurrent import futures
+from typing import Any
 
 import gin
 import jax
@@ -17,21 +18,6 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training.reporting.metrics_file import MetricsFile
 
 _WANDB_RUN = "wandb_run.txt"
-
-
-class Writer(Protocol):
-  """A place for numbers."""
-
-  name: str
-
-  def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Writes numbers by name, `group/name`."""
-
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """Writes that the run started or ended."""
-
-  def close(self) -> None:
-    """Writes what is left."""
 
 
 @gin.configurable
@@ -55,7 +41,7 @@ class Writers:
 
   def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
     """Opens the writers of a run's folder; none in processes other than the first."""
-    writers: list[Writer] = []
+    writers = []
     if jax.process_index() == 0:
       writers.append(MetricsFile(model_dir, say))
       if self.tensorboard:
@@ -66,23 +52,27 @@ class Writers:
 
 
 class AllWriters:
-  """Several writers as one. A writer that fails is named and dropped, and the run goes on."""
+  """Several writers as one, on a thread of their own. A writer that fails is named and dropped, and the run goes on.
 
-  def __init__(self, writers: Sequence[Writer], say: Callable[[str], None]):
+  A writer has a `name`, `scalars(step, {"group/name": number})`, `event(step, what, facts)` and `close()`.
+  """
+
+  def __init__(self, writers: Sequence[Any], say: Callable[[str], None]):
     self._writers = list(writers)
     self._say = say
+    self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="writers")
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    self._each(lambda writer: writer.scalars(step, values))
+    self._thread.submit(self._each, lambda writer: writer.scalars(step, values))
 
   def event(self, step: int, what: str, **facts: Any) -> None:
-    self._each(lambda writer: writer.event(step, what, facts))
+    self._thread.submit(self._each, lambda writer: writer.event(step, what, facts))
 
   def close(self) -> None:
-    self._each(lambda writer: writer.close())
-    self._writers.clear()
+    self._thread.submit(self._each, lambda writer: writer.close())
+    self._thread.shutdown()
 
-  def _each(self, call: Callable[[Writer], None]) -> None:
+  def _each(self, call: Callable[[Any], None]) -> None:
     for writer in list(self._writers):
       try:
         call(writer)
@@ -92,7 +82,7 @@ class AllWriters:
 
 
 class TensorBoard:
-  """Writes TensorBoard's files through clu, on a thread of its own."""
+  """TensorBoard's files, written by clu."""
 
   name = "TensorBoard"
 
@@ -101,18 +91,16 @@ class TensorBoard:
     self._writer = None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Hands the numbers to the thread."""
     if self._writer is None:
       from clu import metric_writers  # imports TensorFlow, which takes seconds
 
-      self._writer = metric_writers.AsyncWriter(metric_writers.SummaryWriter(self._log_dir))
+      self._writer = metric_writers.SummaryWriter(self._log_dir)
     self._writer.write_scalars(step, dict(values))
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
     """TensorBoard shows only numbers."""
 
   def close(self) -> None:
-    """Closes the files."""
     if self._writer is not None:
       self._writer.close()
 
@@ -146,7 +134,6 @@ class WeightsAndBiases:
       ) from None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Sends numbers in the background."""
     self._run.log({"step": step, **{name: value for name, value in values.items() if math.isfinite(value)}})
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
@@ -155,7 +142,6 @@ class WeightsAndBiases:
       self._run.config.update(dict(facts), allow_val_change=True)
 
   def close(self) -> None:
-    """Waits until all is sent."""
     self._run.finish()
 
 
