@@ -7,10 +7,11 @@ from typing import Any
 
 import gin
 import jax
+import numpy as np
 from absl import logging
+from jax.experimental import multihost_utils
 
 from xmcap.errors import RestartError, UsageError, XmcapError, one_line
-from xmcap.training.checkpoints.retention import SaveClock
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
 from xmcap.training.hosts.stopping import EvaluationStopped
@@ -103,18 +104,25 @@ class Save(Hook):
       raise UsageError(
         f"train: CheckpointPolicy.best_metric is {self.policy.best_metric!r}, but no evaluator measures it"
       )
-    self._clock = SaveClock(self.policy.minutes)
+    self._last = time.monotonic()
 
   def __call__(self, run: Run) -> None:
     evaluated = self.evaluate.due(run)
     due = run.is_last or self.policy.due(run.step) or (evaluated and self.policy.best_metric is not None)
-    if due or (run.every(self.report.every) and self._clock.due()):
+    if due or (run.every(self.report.every) and self._late()):
       self.report.now(run)
       began = time.monotonic()
       run.checkpoints.save(run.step, run.state, pending=evaluated)
       run.saved = run.step
-      self._clock.restart()
-      run.progress.beside("saving", time.monotonic() - began)
+      self._last = time.monotonic()
+      run.progress.beside("saving", self._last - began)
+
+  def _late(self) -> bool:
+    if not self.policy.minutes:
+      return False
+    late = time.monotonic() - self._last >= 60 * self.policy.minutes
+    # Clocks differ, and all processes or none write a checkpoint.
+    return bool(multihost_utils.broadcast_one_to_all(np.asarray(late)))
 
 
 class Starving(Hook):

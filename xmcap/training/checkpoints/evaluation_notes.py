@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from etils import epath
 
@@ -45,12 +44,11 @@ def read(checkpoint: epath.Path) -> Note | None:
     return None
   content = small_json.read(file)
   metric, value, score = (content.get(name) for name in ("metric", "value", "score"))
-  if not isinstance(metric, str | None) or not all(_is_number_or_none(number) for number in (value, score)):
+  none = value is None and score is None
+  if not isinstance(metric, str | None) or not (none or (_is_number(value) and _is_number(score))):
     raise ValueError(f"{file}: no note of an evaluation")
-  if (value is None) != (score is None) or abs(value or 0) != abs(score or 0):
-    raise ValueError(f"{file}: score {score} is not value {value}")
   return Note(metric, value, score)
 
 
-def _is_number_or_none(value: Any) -> bool:
-  return value is None or (type(value) in (int, float) and abs(value) < math.inf)
+def _is_number(value: object) -> bool:
+  return type(value) in (int, float) and abs(value) < math.inf

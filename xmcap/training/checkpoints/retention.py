@@ -1,15 +1,11 @@
 """Which checkpoints a run writes, and which of them it keeps."""
 
 import dataclasses
-import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import gin
-import jax
-import numpy as np
 import orbax.checkpoint as ocp
-from jax.experimental import multihost_utils
 
 from xmcap.errors import UsageError
 
@@ -59,27 +55,6 @@ class CheckpointPolicy:
   def score(self, value: float) -> float:
     """A value of `best_metric` as a number that is larger for a better checkpoint."""
     return value if self.best_mode == "max" else -value
-
-
-class SaveClock:
-  """Tells when `minutes` have passed, with the same answer in all processes."""
-
-  def __init__(self, minutes: float, now: Callable[[], float] = time.monotonic):
-    self._seconds = minutes * 60
-    self._now = now
-    self.restart()
-
-  def restart(self) -> None:
-    """A checkpoint is written now."""
-    self._since = self._now()
-
-  def due(self) -> bool:
-    """Whether the time has passed; all processes must ask after the same step."""
-    if not self._seconds:
-      return False
-    late = self._now() - self._since >= self._seconds
-    # Clocks differ, and all processes or none write a checkpoint.
-    return bool(multihost_utils.broadcast_one_to_all(np.asarray(late))) if jax.process_count() > 1 else late
 
 
 @dataclasses.dataclass

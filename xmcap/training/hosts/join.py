@@ -8,6 +8,7 @@ import collections
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import re
 import socket
@@ -21,7 +22,7 @@ from absl import logging
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.training.hosts import cluster, watch
-from xmcap.training.hosts.heartbeat import BEAT, Heartbeat
+from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call
 
 # jax ends a process without naming the host that is lost, so its timeout is later than ours.
@@ -57,17 +58,14 @@ class HostTimeouts:
 
 
 class Hosts:
-  """The joined processes of this run: the `names` of the hosts by process number, and the `index` of this process."""
+  """The joined processes of this run: the `names` of the hosts by process number, and the `index` of this one."""
 
-  def __init__(
-    self, names: Sequence[str], index: int, timeouts: HostTimeouts, limits: watch.HangLimits | None = None
-  ):
+  def __init__(self, names: Sequence[str], index: int, timeouts: HostTimeouts, own_watch: watch.Watch | None):
     self.names = list(names)
     self.index = index
     self.timeouts = timeouts
     self._client = cluster.coordination_client()
     self._turns: collections.Counter[str] = collections.Counter()
-    own_watch = watch.Watch(limits) if limits else None
     self.heartbeat = Heartbeat(self._client, index, len(names), timeouts.lost, own_watch, self.describe)
 
   def describe(self, numbers: Sequence[int]) -> str:
@@ -140,9 +138,8 @@ def joined(
   count: int | None = None,
   index: int | None = None,
   preemption: bool = True,
-  timeouts: HostTimeouts | None = None,
   limits: watch.HangLimits | None = None,
-) -> Iterator[Hosts | None]:
+) -> Iterator[None]:
   """Joins the processes of the run; enter it before any use of jax.
 
   A failure of one ends all with its exit code, and each says whose it was.
@@ -150,42 +147,30 @@ def joined(
   Args:
     address, count, index: see `cluster.find_process`.
     preemption: jax turns a SIGTERM of one process into a step at which all stop.
-    timeouts: None: as gin configures them.
     limits: end all processes when one makes no progress for so long; None: no limits.
 
   Raises:
     RestartError: processes are missing at the start or at the end, or are lost on the way.
   """
-  global _current
-  timeouts = timeouts or HostTimeouts()
+  timeouts = HostTimeouts()
   process = cluster.find_process(address, count, index, timeouts.start)
   watch.progress("start" if limits else "")
+  own_watch = watch.Watch(limits) if limits else None
   if process is None:
-    with watch.alone(limits) if limits else contextlib.nullcontext():
-      yield None
-    return
-  _current = hosts = _join(process, preemption, timeouts, limits)
-  try:
-    yield hosts
-    hosts.leave()
-  except XmcapError as error:
-    _tell_failure(hosts, error)
-    raise
-  except Exception as error:
-    lost = as_lost(error)
-    if lost is None:
-      hosts.heartbeat.await_end()
-      traceback.print_exc()
-    _tell_failure(hosts, lost or XmcapError(f"{type(error).__name__}: {error}"))
-    if lost is None:
-      os._exit(1)
-    raise lost from error
-  _current = None
+    heartbeat = Heartbeat(Alone(), 0, 1, math.inf, own_watch, lambda _: "this process")
+    try:
+      yield
+    finally:
+      heartbeat.stop()
+      watch.progress("")
+  else:
+    yield from _joined(process, preemption, timeouts, own_watch)
 
 
-def _join(
-  process: cluster.ClusterProcess, preemption: bool, timeouts: HostTimeouts, limits: watch.HangLimits | None
-) -> Hosts:
+def _joined(
+  process: cluster.ClusterProcess, preemption: bool, timeouts: HostTimeouts, own_watch: watch.Watch | None
+) -> Iterator[None]:
+  global _current
   name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
   names = roll_call(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
@@ -200,14 +185,25 @@ def _join(
   )
   if process.process_id == 0:
     logging.info("%d processes: %s", process.num_processes, ", ".join(names))
-  return Hosts(names, process.process_id, timeouts, limits)
-
-
-def _tell_failure(hosts: Hosts, error: XmcapError) -> None:
-  hosts.heartbeat.await_end()
-  # Gin adds the chain of callers after the first line of an error.
-  line = _one_line(str(error).split("\n  In call to configurable")[0])
-  hosts.heartbeat.tell_failure(error.exit_code, line)
+  _current = hosts = Hosts(names, process.process_id, timeouts, own_watch)
+  try:
+    yield
+    hosts.leave()
+    _current = None
+  except Exception as error:
+    # If another process is the cause, the heartbeat ends this one.
+    hosts.heartbeat.await_end()
+    failure = error if isinstance(error, XmcapError) else as_lost(error)
+    if failure is None:
+      traceback.print_exc()
+      hosts.heartbeat.tell_failure(XmcapError.exit_code, _one_line(f"{type(error).__name__}: {error}"))
+      os._exit(XmcapError.exit_code)
+    # Gin adds the chain of callers after the first line of an error.
+    line = _one_line(str(failure).split("\n  In call to configurable")[0])
+    hosts.heartbeat.tell_failure(failure.exit_code, line)
+    if failure is error:
+      raise
+    raise failure from error
 
 
 def as_lost(error: BaseException) -> RestartError | None:

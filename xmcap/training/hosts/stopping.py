@@ -19,7 +19,7 @@ from jax.experimental import multihost_utils
 from xmcap.training.hosts import watch
 
 NOTICE = "a preemption notice"
-_PREEMPTED = "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeout_sec=60&last_etag="
+_SECONDS = 5  # between two questions to the metadata server
 
 
 class EvaluationStopped(BaseException):
@@ -117,17 +117,13 @@ def metadata_server() -> str | None:
 
 def _await_notice(server: str, stop: Stop, ended: threading.Event) -> None:
   opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy reaches this server
-  etag = "0"
-  while not ended.is_set():
-    url = f"http://{server}{_PREEMPTED}{etag}"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
-    try:
-      with opener.open(request, timeout=90) as answer:
-        etag, preempted = answer.headers.get("ETag", "0"), answer.read().decode().strip() == "TRUE"
-    except (OSError, ValueError):
-      ended.wait(5)  # the server may be absent or silent; SIGTERM comes all the same
-      continue
-    if preempted and not ended.is_set():
-      logging.warning("this machine is being preempted: saving")
-      stop.ask(NOTICE)
-      return
+  url, headers = f"http://{server}/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"}
+  while not ended.wait(_SECONDS):
+    # The server may be absent or silent; SIGTERM comes all the same.
+    with contextlib.suppress(OSError, ValueError):
+      with opener.open(urllib.request.Request(url, headers=headers), timeout=_SECONDS) as answer:
+        preempted = answer.read().strip() == b"TRUE"
+      if preempted and not ended.is_set():
+        logging.warning("this machine is being preempted: saving")
+        stop.ask(NOTICE)
+        return

@@ -36,13 +36,7 @@ _LIBRARIES = ("jax.", "jaxlib.", "orbax.", "threading.", "queue.", "concurrent."
 class HangLimits:
   """Seconds without progress, by phase, after which a run counts as hung and ends; 0: no limit.
 
-  Attributes:
-    start: until the run knows its shapes, the first batch included.
-    restore: a checkpoint or weights are read, or fresh parameters made.
-    compile: a step whose shapes are new.
-    step: any other step.
-    evaluation: a batch of an evaluator, its compilation included, or its scores.
-    checkpoint: a checkpoint is handed over for writing; at the end of the run, it is on disk.
+  docs/training.md says what each phase is.
   """
 
   start: float = 3600
@@ -72,7 +66,7 @@ _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
 def progress(phase: str, what: str = "") -> None:
-  """Marks that the calling thread has come to a point; this costs no more than an assignment.
+  """Marks that the calling thread has come to a point.
 
   Args:
     phase: a name of `HangLimits`, `data`, or "" for what is not watched.
@@ -156,10 +150,11 @@ def _module(frame: FrameType | None) -> str:
 def _location(frame: FrameType | None) -> str:
   while frame and _module(frame).startswith(_LIBRARIES):
     frame = frame.f_back
-  if not frame:
-    return ""
-  code = frame.f_code
-  return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+  return (
+    f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    if frame
+    else ""
+  )
 
 
 def behind(states: Mapping[int, State]) -> list[int]:
@@ -173,27 +168,6 @@ def behind(states: Mapping[int, State]) -> list[int]:
   return [number for number, state in free.items() if state.count == least]
 
 
-@contextlib.contextmanager
-def alone(limits: HangLimits) -> Iterator[None]:
-  """Inside it, a run of one process is ended when it hangs."""
-  watch, ended = Watch(limits), threading.Event()
-
-  def work():
-    while not ended.wait(BEAT):
-      state = watch.look()
-      if state.hangs and not ended.is_set():
-        line = state.describe("this process")
-        write_stacks(f"hangs in '{state.what}'")
-        end(RestartError.exit_code, line)
-
-  threading.Thread(target=work, name="watch", daemon=True).start()
-  try:
-    yield
-  finally:
-    ended.set()
-    progress("")
-
-
 def write_stacks(why: str) -> None:
   """Writes the stacks of all threads of this process to its log."""
   print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
@@ -202,7 +176,7 @@ def write_stacks(why: str) -> None:
 
 
 def end(code: int, line: str, seconds: float = 0.0) -> None:
-  """Prints a line, waits for the others to read what this process left them, and ends it from any thread."""
+  """Ends this process from any thread: prints a line, and gives the others time to read what it left them."""
   kind = "to be started again" if code == RestartError.exit_code else "error"
   print(f"xmcap: {kind}: {terminal.shown(line, limit=None)}", file=sys.stderr, flush=True)
   sys.stdout.flush()
