@@ -19,16 +19,9 @@ from xmcap.training.hosts import watch
 
 
 class Feed:
-  """The batches of a stream, of which this process reads and places its rows.
+  """The batches of a stream (see `loop.train`), of which this process reads and places its rows.
 
-  Args:
-    stream: see `loop.train`.
-    mesh: of `Partitioning`.
-    timeout: seconds to wait for a batch; 0: for ever.
-    model_dir: pictures that the stream skips are listed in this folder.
-
-  Raises:
-    UsageError: the pictures of a batch do not divide over the mesh.
+  It waits `timeout` seconds for a batch (0: for ever), and lists pictures that the stream skips in `model_dir`.
   """
 
   def __init__(self, stream: Any, mesh: Mesh, timeout: float, model_dir: str | os.PathLike):

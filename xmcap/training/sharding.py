@@ -150,13 +150,8 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
   A dimension that its mesh axes do not divide is cut over fewer of them, which is logged. Nothing is cut over `data`
-  where that joins slices of TPUs or nodes of GPUs: the network between them is slow.
-
-  Args:
-    params: a tree with shapes.
-    params_axes: flax's collection of that name, `{..., NAME_axes: AxisMetadata}`.
-    mesh: of `Partitioning`, or an abstract one of a slice.
-    rules: of `Partitioning`. XmcapError if there is none for an axis of a parameter.
+  where that joins slices of TPUs or nodes of GPUs: the network between them is slow. `params_axes` is flax's collection
+  of that name, `{..., NAME_axes: AxisMetadata}`.
   """
   names = traverse_util.flatten_dict(nn_partitioning.get_axis_names(params_axes or {}), sep="/")
   known = {logical for logical, _ in rules}

@@ -1,11 +1,12 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.checkpoints.retention import CheckpointPolicy, Retention
+from xmcap.training.checkpoints.retention import CheckpointPolicy, Note, Retention
 
 
 def superfluous(steps, scores=None, pending=(), **policy):
-  return Retention(CheckpointPolicy(**policy), scores or {}, set(pending)).superfluous(steps)
+  notes = {step: Note("cider", score, score) for step, score in (scores or {}).items()}
+  return Retention(CheckpointPolicy(**policy), notes, set(pending)).superfluous(steps)
 
 
 @pytest.mark.parametrize(

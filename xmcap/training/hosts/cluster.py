@@ -31,9 +31,6 @@ def find_process(
     address, count, index: --coordinator_address, --num_processes and --process_id. A count of 1 alone is a run of one
       process, even on a machine of a cluster.
     seconds: to wait until the name of the first host is known.
-
-  Raises:
-    UsageError: some options are given without the others, or the cluster is not set up as jax expects.
   """
   options = (address, count, index)
   if options == (None, 1, None):

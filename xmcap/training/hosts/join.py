@@ -12,12 +12,14 @@ import math
 import os
 import re
 import socket
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 
 import gin
 import jax
 from absl import logging
+from etils import epath
 
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
@@ -27,6 +29,7 @@ from xmcap.training.hosts.roll_call import roll_call
 
 # jax ends a process without naming the host that is lost, so its timeout is later than ours.
 _JAX_LATER = 12
+_FOLDER_SECONDS = 15  # for a network disk to show a new file
 _LOST = re.compile(
   r"gloo|nccl|connection (closed|reset|refused)|socket closed|broken pipe|UNAVAILABLE|heartbeat|unhealthy|"
   r"coordination|barrier timed out|DEADLINE_EXCEEDED|_(complete|finished) barrier",
@@ -37,13 +40,7 @@ _LOST = re.compile(
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class HostTimeouts:
-  """Seconds that the processes of one run wait for each other.
-
-  Attributes:
-    start: for all to be there when the run starts.
-    lost: for a sign of life, until a process counts as lost and the others end.
-    barrier: for all to reach the same point, such as the end of the run.
-  """
+  """Seconds that the processes of one run wait: until all are there, for a sign of life, and at a common point."""
 
   start: float = 300
   lost: float = 40
@@ -132,6 +129,36 @@ def barrier(what: str) -> None:
     _current.barrier(what)
 
 
+def check_folder(directory: epath.Path) -> None:
+  """Makes a folder inside the run's folder and tries it; all processes of the run must call this.
+
+  Raises XmcapError if it cannot be written, or a host does not see what process 0 writes there: shares of checkpoints
+  in folders of their own could never be put together.
+  """
+  folder = directory.parent
+  file = folder / agree("name of a test file", f".write-test-{os.getpid()}-{time.time_ns()}")[0]
+  try:
+    directory.mkdir(parents=True, exist_ok=True)
+    if jax.process_index() == 0:
+      file.write_text("")
+  except OSError as error:
+    raise XmcapError(
+      f"{directory}: cannot be written ({error.strerror or error}): give a folder that can"
+    ) from None
+  barrier("test file written")
+  deadline = time.monotonic() + _FOLDER_SECONDS
+  while not (seen := file.exists()) and time.monotonic() < deadline:
+    time.sleep(0.2)
+  reports = agree("test file seen", str(seen))
+  if jax.process_index() == 0:
+    file.unlink()
+  if blind := [number for number, report in enumerate(reports) if report != "True"]:
+    raise XmcapError(
+      f"{folder}: {_current.describe(blind)} does not see what process 0 ({_current.names[0]}) writes there: give a"
+      " folder that all hosts share, such as gs://... or a network disk"
+    )
+
+
 @contextlib.contextmanager
 def joined(
   address: str | None = None,
@@ -142,15 +169,13 @@ def joined(
 ) -> Iterator[None]:
   """Joins the processes of the run; enter it before any use of jax.
 
-  A failure of one ends all with its exit code, and each says whose it was.
+  A failure of one ends all with its exit code, and each says whose it was. RestartError if processes are missing at the
+  start or at the end, or are lost on the way.
 
   Args:
     address, count, index: see `cluster.find_process`.
     preemption: jax turns a SIGTERM of one process into a step at which all stop.
     limits: end all processes when one makes no progress for so long; None: no limits.
-
-  Raises:
-    RestartError: processes are missing at the start or at the end, or are lost on the way.
   """
   timeouts = HostTimeouts()
   process = cluster.find_process(address, count, index, timeouts.start)

@@ -23,13 +23,8 @@ def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> 
   Args:
     address: HOST:PORT of process 0.
     count, index: of the processes, and of this one.
-    seconds: to wait for the others.
+    seconds: to wait for the others; RestartError if some are missing then.
     me: this host's name.
-
-  Raises:
-    RestartError: some are missing after `seconds`.
-    UsageError: the processes were started with numbers or counts that contradict each other.
-    XmcapError: process 0 cannot listen on the port.
   """
   host, port = split_address(address)
   said = {"process": index, "host": me, "pid": os.getpid(), "processes": count}

@@ -66,12 +66,9 @@ _current: Stop | None = None
 
 
 def evaluation_batch(what: str) -> None:
-  """Marks progress (`watch.py`) and looks for a stop, before each batch of an evaluation.
+  """Marks progress (`watch.py`) before each batch of an evaluation; EvaluationStopped if the run is asked to stop.
 
   All processes of a run must call this equally often; `what` names the batch, such as `batch 7 of LossEvaluator`.
-
-  Raises:
-    EvaluationStopped: the run is asked to stop.
   """
   watch.progress("evaluation", what)
   if _current is not None and _current.asked():
@@ -92,8 +89,7 @@ def stop_requests() -> Iterator[Stop]:
   before = {number: signal.signal(number, stop.on_signal) for number in numbers}
   ended = threading.Event()
   if server := metadata_server():
-    arguments = (server, stop, ended)
-    threading.Thread(target=_await_notice, args=arguments, name="preemption", daemon=True).start()
+    threading.Thread(target=_await_notice, args=(server, stop, ended), daemon=True).start()
   try:
     yield stop
   finally:

@@ -66,12 +66,7 @@ _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
 def progress(phase: str, what: str = "") -> None:
-  """Marks that the calling thread has come to a point.
-
-  Args:
-    phase: a name of `HangLimits`, `data`, or "" for what is not watched.
-    what: the point in words, such as `step 120`.
-  """
+  """Marks that the calling thread has come to a point of a phase: one of `HangLimits`, `data`, or "" if unwatched."""
   global _mark
   if phase not in _PHASES:
     raise ValueError(f"no phase {phase!r}; there are {sorted(_PHASES)}")
@@ -91,11 +86,10 @@ def during(phase: str, what: str = "") -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-  """Where a process is.
+  """Where a process is: its last mark, the seconds since then, and the phase's limit (0: none).
 
   Attributes:
     count: of the marks so far.
-    phase, what, seconds, limit: of the last mark, the time since then, and the phase's limit (0: none).
     waits: whether it waits for its devices or for another process.
     location: `FILE:LINE in FUNCTION`, outside the libraries.
   """

@@ -43,7 +43,7 @@ class Writers:
     """Opens the writers of a run's folder; none in processes other than the first."""
     writers = []
     if jax.process_index() == 0:
-      writers.append(MetricsFile(model_dir, say))
+      writers.append(MetricsFile(model_dir))
       if self.tensorboard:
         writers.append(TensorBoard(os.path.join(model_dir, "tensorboard")))
       if self.wandb:
@@ -52,14 +52,15 @@ class Writers:
 
 
 class AllWriters:
-  """Several writers as one, on a thread of their own. A writer that fails is named and dropped, and the run goes on.
+  """Several writers as one, on a thread of their own. A failure of one is said once, and the run goes on.
 
   A writer has a `name`, `scalars(step, {"group/name": number})`, `event(step, what, facts)` and `close()`.
   """
 
   def __init__(self, writers: Sequence[Any], say: Callable[[str], None]):
-    self._writers = list(writers)
+    self._writers = writers
     self._say = say
+    self._failing: set[Any] = set()
     self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="writers")
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
@@ -73,12 +74,14 @@ class AllWriters:
     self._thread.shutdown()
 
   def _each(self, call: Callable[[Any], None]) -> None:
-    for writer in list(self._writers):
+    for writer in self._writers:
       try:
         call(writer)
-      except Exception as error:  # TensorFlow and wandb have many kinds
-        self._writers.remove(writer)
-        self._say(f"{writer.name} fails: {one_line(error)}; the run goes on without it")
+        self._failing.discard(writer)
+      except Exception as error:  # TensorFlow, wandb and object stores have many kinds
+        if writer not in self._failing:
+          self._say(f"{writer.name}: cannot be written ({one_line(error)}); the run goes on and tries again")
+        self._failing.add(writer)
 
 
 class TensorBoard:
