@@ -87,5 +87,6 @@ class Feed:
     )
 
   def _source(self) -> str:
-    name, source = type(self.stream).__name__, getattr(self.stream, "source", None)
+    name = type(self.stream).__name__
+    source: Any = getattr(self.stream, "source", None)
     return f"{name} ({source.split} of {source.directory})" if hasattr(source, "directory") else name

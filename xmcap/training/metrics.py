@@ -31,7 +31,7 @@ class Pace:
     # `_last_done` stays: the time between the last step and the report belongs to the next step.
     self._since = now
     self._steps: list[float] = []
-    self._beside = dict.fromkeys(BESIDE, 0.0)
+    self._beside: dict[str, float] = dict.fromkeys(BESIDE, 0.0)
     self._waited = 0.0
 
   def step_done(self) -> None:
@@ -177,8 +177,8 @@ class Progress:
     if captions:
       # A caption's weights are 1 for each real token of its target.
       rates.update(captions_per_second=captions / seconds, tokens_per_second=sum(weights) / seconds)
-    ideal = [self._ideal[shapes] for shapes in self._batches]
-    if None not in ideal:
+    ideal = [known for shapes in self._batches if (known := self._ideal[shapes]) is not None]
+    if len(ideal) == len(self._batches):
       rates["mfu"] = sum(ideal) / seconds
     return rates
 

@@ -13,8 +13,7 @@ Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
 
 
-@flax.struct.dataclass
-class TrainState:
+class TrainState(flax.struct.PyTreeNode):
   """All that a run carries from step to step; the data's position and the random keys follow from `step`.
 
   Attributes:

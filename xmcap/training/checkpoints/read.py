@@ -47,22 +47,22 @@ def restore(
     CheckpointDamaged: its files are not what was written.
     XmcapError: its files cannot be read now, or names or shapes differ from `target`'s.
   """
-  path = _absolute(path)
-  verified = _verify(path, (PARAMS, TRAINING), shared=True)
+  folder = _absolute(path)
+  verified = _verify(folder, (PARAMS, TRAINING), shared=True)
   if settings is not None:
     try:
-      before = settings_lib.read(path / TRAINING)
+      before = settings_lib.read(folder / TRAINING)
     except ValueError as error:
       raise CheckpointDamaged(str(error)) from None
-    settings_lib.check(path, before, settings, other_data, say)
+    settings_lib.check(folder, before, settings, other_data, say)
   trees = items(target)
   for item, tree in trees.items():
-    check_same(flat(tree), flat(_metadata(path, item, verified)), str(path))
+    check_same(flat(tree), flat(_metadata(folder, item, verified)), str(folder))
   restored = {}
   for item, tree in trees.items():
-    with _explained(path, verified):
+    with _explained(folder, verified):
       arguments = ocp.args.StandardRestore(tree)
-      restored[item] = ocp.StandardCheckpointHandler().restore(path / item, args=arguments)
+      restored[item] = ocp.StandardCheckpointHandler().restore(folder / item, args=arguments)
   return TrainState(params=restored[PARAMS], **restored[TRAINING])
 
 
@@ -155,10 +155,10 @@ def best_step(model_dir: str | os.PathLike) -> int | None:
   """The step of the best checkpoint by the run's `best_metric`; None if the run kept none by a metric."""
   root = checkpoints_dir(model_dir)
   with _explained(root):
-    scored = {step: note for step, note in notes(root).items() if note.score is not None}
+    scores = {step: (note.metric, note.score) for step, note in notes(root).items() if note.score is not None}
   # A run may have been continued with another metric; values of two metrics cannot be compared.
-  newest = scored[max(scored)].metric if scored else None
-  return retention.best_of({step: note.score for step, note in scored.items() if note.metric == newest})
+  newest = scores[max(scores)][0] if scores else None
+  return retention.best_of({step: score for step, (metric, score) in scores.items() if metric == newest})
 
 
 def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:

@@ -75,8 +75,8 @@ class Note:
 
 def write_note(checkpoint: epath.Path, means: Mapping[str, float], note: Note) -> None:
   """Writes a note with the mean of every metric, whole or not at all."""
-  means = {name: float(value) if math.isfinite(value) else None for name, value in means.items()}
-  content = {"means": means, **dataclasses.asdict(note)}
+  finite = {name: float(value) if math.isfinite(value) else None for name, value in means.items()}
+  content = {"means": finite, **dataclasses.asdict(note)}
   kept_config.write(checkpoint / NOTE, json.dumps(content, allow_nan=False).encode())
 
 
@@ -94,7 +94,7 @@ def read_note(checkpoint: epath.Path) -> Note | None:
   return Note(metric, value, score)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
   return type(value) in (int, float) and abs(value) < math.inf
 
 

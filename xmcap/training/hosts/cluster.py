@@ -36,7 +36,7 @@ def find_process(
   if options == (None, 1, None):
     return None
   if options != (None, None, None):
-    if None in options:
+    if address is None or count is None or index is None:
       raise UsageError("give --coordinator_address, --num_processes and --process_id, all three or none")
     if count < 1 or not 0 <= index < count:
       raise UsageError(f"--process_id={index} of --num_processes={count}: processes count from 0")

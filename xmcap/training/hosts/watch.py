@@ -28,7 +28,9 @@ _UNLIMITED = ("data", "")  # data have their own limit, `train.data_timeout`; ""
 # A thread whose innermost frame is in one of these waits for its devices or for another process.
 _WAITS = ("jax.", "jaxlib.", "orbax.checkpoint._src.multihost.", "xmcap.training.hosts.join.")
 # Frames that do not tell a reader where the program is.
-_LIBRARIES = ("jax.", "jaxlib.", "orbax.", "threading.", "queue.", "concurrent.", "asyncio.", "selectors.")
+_LIBRARIES = (
+  "jax.", "jaxlib.", "numpy.", "orbax.", "threading.", "queue.", "concurrent.", "asyncio.", "selectors.",
+)  # fmt: skip
 
 
 @gin.configurable
@@ -59,7 +61,7 @@ class _Mark(NamedTuple):
   count: int
   phase: str
   what: str
-  thread: int
+  thread: int | None
 
 
 _mark = _Mark(0, "", "", threading.main_thread().ident)
@@ -130,7 +132,7 @@ class Watch:
     mark, now = _mark, self._clock()
     self._seconds = self._seconds + min(now - self._last, 2 * BEAT) if mark.count == self._count else 0.0
     self._count, self._last = mark.count, now
-    frame = sys._current_frames().get(mark.thread)
+    frame = sys._current_frames().get(mark.thread or 0)
     return State(
       mark.count, mark.phase, mark.what, round(self._seconds, 1), self._limits.get(mark.phase, 0.0),
       _module(frame).startswith(_WAITS), _location(frame),

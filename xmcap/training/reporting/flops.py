@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 from jax.extend import core as jax_core
 
@@ -47,7 +48,7 @@ def ideal_seconds(
 
 def _without_remat(objective: Any) -> Any:
   module: Any = getattr(objective, "module", None)
-  if not dataclasses.is_dataclass(module):
+  if not isinstance(module, nn.Module):
     return objective
   configs = {field.name: getattr(module, field.name) for field in dataclasses.fields(module)}
   configs = {name: config for name, config in configs.items() if getattr(config, "remat", False)}
