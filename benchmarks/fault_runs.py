@@ -69,14 +69,15 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   from xmcap.training.checkpoints import checksums
   from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.hooks import hooks
-  from xmcap.training.hosts import watch
+  from xmcap.training.hosts import heartbeat, watch
+  from xmcap.training.hosts import join as hosts
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.reporting.writers import Writers
   from xmcap.training.schedule import ConstantThenRsqrt
 
   hanging, write = threading.Event(), checksums.write
-  watch.BEAT = 0.3
+  heartbeat.BEAT = 0.3
 
   def happen(kind):
     if kind == "full disk":
@@ -102,7 +103,7 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   checksums.write = write_or_hang
   limits = watch.HangLimits(checkpoint=PATIENCE) if "hanging write" in plan.events else watch.HangLimits()
   try:
-    with outputs.held(model_dir, "xmcap train", "MODEL_DIR"), watch.alone(limits):
+    with outputs.held(model_dir, "xmcap train", "MODEL_DIR"), hosts.joined(None, 1, None, limits=limits):
       result = train(
         model_dir, ToyObjective(4096), ToyStream(bad_steps=BAD_STEPS, on_batch=on_batch), total_steps,
         Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), hooks=hooks(log_every=50),

@@ -64,12 +64,14 @@ class Kept:
 def report_of(batch, measured, steps=2, **options):
   """The numbers of one report, and the line, after steps that take no time."""
   kept, said = Kept(), []
-  progress = Progress(10, 0, AllWriters([kept], said.append), said.append, **options)
+  writers = AllWriters([kept], said.append)
+  progress = Progress(10, 0, writers, said.append, **options)
   for _ in range(steps):
     with progress.step(batch):
       pass
     progress.add({name: jnp.float32(value) for name, value in measured.items()})
   progress.report(steps)
+  writers.close()
   ((_, values),) = kept.rows
   return values, said[0]
 
@@ -100,13 +102,15 @@ def test_the_ideal_time_is_asked_for_once_for_each_shape():
 
 def test_norms_and_rates_are_the_last_and_losses_are_means():
   kept = Kept()
-  progress = Progress(10, 0, AllWriters([kept], print), print)
+  writers = AllWriters([kept], print)
+  progress = Progress(10, 0, writers, print)
   for value in (1.0, 3.0):
     with progress.step(BATCH):
       pass
     measured = {**MEASURED, "loss": value, "grad_norm/vit": value, "learning_rate": value}
     progress.add({name: jnp.float32(each) for name, each in measured.items()})
   progress.report(2)
+  writers.close()
   ((_, values),) = kept.rows
   assert values["train/loss"] == 2.0 and values["grad_norm/vit"] == values["train/learning_rate"] == 3.0
 

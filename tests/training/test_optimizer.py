@@ -93,7 +93,7 @@ def test_multiplier_scales_the_step():
 @pytest.mark.parametrize(
   "multipliers, message",
   [([("encoder", 2.0)], "'encoder' is found in no parameter's path"),
-   ([("vit", 2.0), ("vit/bias", 3.0)], "patterns before 'vit/bias' take all its parameters"),
+   ([("vit", 2.0), ("vit/bias", 3.0)], "'vit/bias' is found in no parameter's path, or only where one before it is"),
    ([("vit(", 2.0)], "'vit(' is no pattern"), ([("vit", "two")], "give a number above 0"),
    ([("vit", 0)], "Optimizer.frozen leaves parameters as they are")],
 )  # fmt: skip
@@ -113,7 +113,7 @@ def test_frozen_parameters_are_split_off():
 
 @pytest.mark.parametrize(
   "frozen, message",
-  [(["encoder"], "frozen: 'encoder' is found in no parameter's path; paths look like"),
+  [(["encoder"], "frozen: 'encoder' is found in no parameter's path, or .* paths look like"),
    (["vit("], "frozen: 'vit(' is no pattern"), ([""], "nothing is left to learn")],
 )  # fmt: skip
 def test_refuses_to_freeze_nothing_or_everything(frozen, message):

@@ -7,10 +7,11 @@ from typing import Any
 
 import gin
 import jax
+import numpy as np
 from absl import logging
+from jax.experimental import multihost_utils
 
 from xmcap.errors import RestartError, UsageError, XmcapError, one_line
-from xmcap.training.checkpoints.retention import SaveClock
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
 from xmcap.training.hosts.stopping import EvaluationStopped
@@ -34,11 +35,8 @@ def hooks(
     skip_limit: the run stops after so many non-finite steps in a row.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
     eval_every: steps between two evaluations; 0: only at the end.
-    profiler: a `Profiler`: which steps are traced; None: as gin binds it.
+    profiler: which steps are traced; None: as gin binds it.
     more: hooks of your own, called last.
-
-  Raises:
-    UsageError: a number of steps is negative, or `log_every` is 0.
   """
   if log_every < 1 or eval_every < 0:
     raise UsageError("hooks: log_every must be at least 1, and eval_every at least 0")
@@ -49,12 +47,7 @@ def hooks(
 
 
 class Report(Hook):
-  """Says how the run goes, and ends it when nothing is learned any more.
-
-  Args:
-    every: steps between two reports.
-    skip_limit: the run ends after so many steps in a row whose loss or gradient is not finite.
-  """
+  """Says how the run goes, and ends it after `skip_limit` steps in a row whose loss or gradient is not finite."""
 
   def __init__(self, every: int, skip_limit: int):
     self.every = every
@@ -66,11 +59,7 @@ class Report(Hook):
       self.now(run)
 
   def now(self, run: Run) -> None:
-    """Reports the steps since the last report; once for a step.
-
-    Raises:
-      XmcapError: too many steps in a row were not finite.
-    """
+    """Reports the steps since the last report; once for a step."""
     if self._last == run.step:
       return
     self._last = run.step
@@ -85,12 +74,7 @@ class Report(Hook):
 
 
 class Save(Hook):
-  """Writes checkpoints, as the run's `CheckpointPolicy` says: before an evaluation, so that its failure loses nothing.
-
-  Args:
-    report: comes first; between two reports no checkpoint is written by time.
-    evaluate: comes after; where the best checkpoint is kept, it has one to judge.
-  """
+  """Writes checkpoints as the run's `CheckpointPolicy` says, before an evaluation, so that a failure costs nothing."""
 
   def __init__(self, report: Report, evaluate: "Evaluate"):
     self.report = report
@@ -103,26 +87,29 @@ class Save(Hook):
       raise UsageError(
         f"train: CheckpointPolicy.best_metric is {self.policy.best_metric!r}, but no evaluator measures it"
       )
-    self._clock = SaveClock(self.policy.minutes)
+    self._last = time.monotonic()
 
   def __call__(self, run: Run) -> None:
     evaluated = self.evaluate.due(run)
     due = run.is_last or self.policy.due(run.step) or (evaluated and self.policy.best_metric is not None)
-    if due or (run.every(self.report.every) and self._clock.due()):
+    if due or (run.every(self.report.every) and self._late()):
       self.report.now(run)
       began = time.monotonic()
       run.checkpoints.save(run.step, run.state, pending=evaluated)
       run.saved = run.step
-      self._clock.restart()
-      run.progress.beside("saving", time.monotonic() - began)
+      self._last = time.monotonic()
+      run.progress.pace.beside("saving", self._last - began)
+
+  def _late(self) -> bool:
+    if not self.policy.minutes:
+      return False
+    late = time.monotonic() - self._last >= 60 * self.policy.minutes
+    # Clocks differ, and all processes or none write a checkpoint.
+    return bool(multihost_utils.broadcast_one_to_all(np.asarray(late)))
 
 
 class Starving(Hook):
-  """Warns, once, on each host whose device waits for data.
-
-  Args:
-    limit: the share of the time since the last report from which on it warns.
-  """
+  """Warns, once, on each host whose device waits for data for more than `limit` of the time."""
 
   def __init__(self, limit: float = 0.1):
     self.limit = limit
@@ -142,22 +129,15 @@ class Starving(Hook):
     wanted = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
     reads = f"; at the start this host read {self._reads:,.0f}" if self._reads else ""
     logging.warning(
-      "step %d: the device waits for data %.0f%% of the time; without that its steps take %s pictures a second%s: "
-      "give the host more cores (the stream's `workers`), store smaller pictures, or take more captions of each "
-      "(captions_per_image)",
-      run.step, 100 * waiting, f"{wanted:,.0f}", reads,
-    )  # fmt: skip
+      f"step {run.step}: the device waits for data {waiting:.0%} of the time; without that its steps take"
+      f" {wanted:,.0f} pictures a second{reads}: give the host more cores (the stream's `workers`), store smaller"
+      " pictures, or take more captions of each (captions_per_image)"
+    )
 
 
 @dataclasses.dataclass
 class Evaluate(Hook):
-  """Runs the evaluators, and notes what they found beside the checkpoint of the same step, if there is one.
-
-  Attributes:
-    report: comes first.
-    evaluators: each has `run(params, step)`, which yields rows (language, name, value).
-    every: steps between two evaluations; 0: only after the last step.
-  """
+  """Runs the evaluators, and notes what they found beside the checkpoint of the same step, if there is one."""
 
   report: Report
   evaluators: Sequence[Any]
@@ -167,14 +147,14 @@ class Evaluate(Hook):
     """Whether the evaluators run after this step."""
     return bool(self.evaluators) and run.every(self.every)
 
-  def __call__(self, run: Run) -> None:
-    if self.due(run):
-      self.report.now(run)
-      self._evaluate(run)
-
   def begin(self, run: Run) -> None:
     """Evaluates the checkpoint that a run goes on from, if the run was ended before that was done."""
     if run.step > 0 and run.saved == run.step and self.due(run) and not run.checkpoints.evaluated(run.step):
+      self._evaluate(run)
+
+  def __call__(self, run: Run) -> None:
+    if self.due(run):
+      self.report.now(run)
       self._evaluate(run)
 
   def _evaluate(self, run: Run) -> None:
@@ -195,7 +175,7 @@ class Evaluate(Hook):
     run.metrics.update(means)
     if run.saved == run.step:
       run.checkpoints.note_evaluation(run.step, means)
-    run.progress.beside("evaluating", time.monotonic() - began)
+    run.progress.pace.beside("evaluating", time.monotonic() - began)
 
   def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
     """What ends the run instead of an evaluator's error; all that can be saved is on disk then."""

@@ -1,7 +1,6 @@
 """The training loop, for every objective: mesh, state, where to start, step, loop. It reads top to bottom."""
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,9 +10,8 @@ import jax
 
 from xmcap.errors import UsageError
 from xmcap.training import sharding
-from xmcap.training.checkpoints.pretrained import Pretrained
 from xmcap.training.checkpoints.settings import of_run as run_settings
-from xmcap.training.checkpoints.start import starting_state
+from xmcap.training.checkpoints.start import Pretrained, starting_state
 from xmcap.training.checkpoints.write import CheckpointPolicy, Checkpoints
 from xmcap.training.feed import Feed
 from xmcap.training.hooks import hooks as make_hooks
@@ -26,26 +24,7 @@ from xmcap.training.reporting import flops
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Hook, Run
 from xmcap.training.state import plan_state
-from xmcap.training.step import TrainState, make_train_step
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainResult:
-  """How a run ended.
-
-  Attributes:
-    step: steps done, all of them saved.
-    finished: False where a signal ended it; the same command goes on with it.
-    message: a line for the user.
-    metrics: of the last report and the last evaluation.
-    state: the last `TrainState`.
-  """
-
-  step: int
-  finished: bool
-  message: str
-  metrics: dict[str, float]
-  state: TrainState
+from xmcap.training.step import make_train_step
 
 
 # Said at a start, and not kept with the run.
@@ -70,8 +49,10 @@ def train(
   other_data: bool = False,
   begun: Callable[[int], None] | None = None,
   say: Callable[[str], None] | None = None,
-) -> TrainResult:
+) -> Run:
   """Trains, and resumes by itself: the same call after any kind of end goes on from the newest checkpoint.
+
+  Returns the run as it ended, all its steps saved.
 
   Args:
     model_dir: checkpoints, `metrics.jsonl`, TensorBoard's files and traces go there.
@@ -82,19 +63,10 @@ def train(
       reason -> count of what it left out, said at the end. `skipped`, if it has it: see `SkippedPictures`.
       `signature()`, if it has it: what decides which example lies at a position, name -> value of JSON.
     total_steps: of the run, from its very beginning.
-    optimizer: from gradients to parameters; this, `checkpoint`, `partitioning`, `writers` and `hooks` are made with
-      what gin binds for them where None is given.
-    checkpoint: when to write checkpoints and which to keep.
-    partitioning: the mesh, and how arrays lie on it.
-    initial_checkpoint: see `start.starting_state`.
-    pretrained: see there.
-    seed: of parameters and dropout (the data have their own).
-    microbatches: see `step.make_train_step`.
-    writers: where the numbers go.
-    hooks: what happens between the steps (log, save, evaluate, profile); see `hooks.hooks`.
-    rng_impl: see `step.make_train_step`.
+    optimizer, checkpoint, partitioning, writers, hooks: None: made with what gin binds for them.
+    initial_checkpoint, pretrained, from_scratch, other_data: see `start.starting_state`.
+    seed, microbatches, rng_impl: see `step.make_train_step`; the seed is of the parameters too.
     data_timeout: seconds to wait for a batch before the run ends, to be started again; 0: for ever.
-    from_scratch, other_data: see `start.starting_state`.
     begun: called with the step that the run begins at, once it is sure that it does.
     say: prints a line of progress; by default on the standard output of the first process.
 
@@ -109,7 +81,7 @@ def train(
   partitioning = partitioning or sharding.Partitioning()
   writers = writers or Writers()
   hooks = make_hooks() if hooks is None else hooks
-  say = say or (_say if jax.process_index() == 0 else lambda line: None)
+  say = say or (functools.partial(print, flush=True) if jax.process_index() == 0 else lambda line: None)
   if total_steps < 1 or microbatches < 1:
     raise UsageError("train: total_steps and microbatches must be at least 1")
   if stream.pictures % microbatches:
@@ -176,21 +148,16 @@ def train(
     # A signal may come at a step that no checkpoint was due at.
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
-    finished = run.is_last and not run.evaluation_stopped
-    progress.event("finished" if finished else "stopped")
+    run.finished = run.is_last and not run.evaluation_stopped
+    progress.event("finished" if run.finished else "stopped")
   watch.progress("")
 
   # What a stream left out since this start is said once by it, and summed up here.
   for what, count in total_over_hosts("left out", getattr(stream, "lost", {})).items():
     say(f"left out: {count:,} {what}")
-  message = (
-    f"finished at step {run.step}"
-    if finished
-    else f"stopped by {stop.name} at step {run.step} of {total_steps}, all saved"
-  )
-  say(f"{message}; checkpoints in {checkpoints.directory}")
-  return TrainResult(run.step, finished, message, run.metrics, run.state)
-
-
-def _say(line: str) -> None:
-  print(line, flush=True)
+  if run.finished:
+    run.message = f"finished at step {run.step}"
+  else:
+    run.message = f"stopped by {stop.name} at step {run.step} of {total_steps}, all saved"
+  say(f"{run.message}; checkpoints in {checkpoints.directory}")
+  return run

@@ -10,24 +10,73 @@ import numpy as np
 
 from xmcap.errors import one_line
 from xmcap.training.hosts import watch
-from xmcap.training.reporting.pace import Pace
 from xmcap.training.reporting.writers import AllWriters
 
 Batch = Mapping[str, jax.Array]
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+BESIDE = ("evaluating", "saving", "compiling", "profiling")
+"""What a run does beside training; the rates leave this time out."""
+
+
+class Pace:
+  """The times of the steps since the last report, and the time that went elsewhere."""
+
+  def __init__(self, clock: Callable[[], float] = time.monotonic):
+    self._clock = clock
+    self._since = self._last_done = clock()
+    self._start_over(self._since)
+
+  def _start_over(self, now: float) -> None:
+    # `_last_done` stays: the time between the last step and the report belongs to the next step.
+    self._since = now
+    self._steps: list[float] = []
+    self._beside: dict[str, float] = dict.fromkeys(BESIDE, 0.0)
+    self._waited = 0.0
+
+  def step_done(self) -> None:
+    """Notes that the device has finished one more step."""
+    now = self._clock()
+    self._steps.append(now - self._last_done)
+    self._last_done = now
+
+  def waited(self, seconds: float) -> None:
+    """Counts time in which the device was idle for want of data."""
+    self._waited += seconds
+
+  def beside(self, what: str, seconds: float) -> None:
+    """Takes the time of one of `BESIDE` out of the rates and out of the step that it fell into."""
+    self._beside[what] += seconds
+    self._last_done += seconds
+
+  def take(self) -> tuple[float, dict[str, float], dict[str, float]]:
+    """Returns what was measured since the last report, and starts over.
+
+    That is the seconds of training; the rate and the seconds of a step, by name; and the shares of the whole time that
+    were `waiting_for_data` or one of `BESIDE`.
+    """
+    now = self._clock()
+    whole = max(now - self._since, 1e-9)
+    training = max(whole - sum(self._beside.values()), 1e-9)
+    steps = self._steps or [training]
+    p50, p95 = np.percentile(steps, (50, 95))
+    speed = {
+      "step_seconds": training / len(steps),
+      "step_seconds_p50": float(p50),
+      "step_seconds_p95": float(p95),
+      "steps_per_second": len(steps) / training,
+    }
+    shares = {"waiting_for_data": min(1.0, self._waited / whole)}
+    shares.update({what: seconds / whole for what, seconds in self._beside.items()})
+    self._start_over(now)
+    return training, speed, shares
 
 
 class Progress:
   """Collects the steps' metrics on the device; every so often fetches them, says them, and hands them to the writers.
 
   The device is waited for where the loop would wait for it anyway, and nothing is fetched between two reports.
-
-  Args:
-    total_steps: of the run.
-    start_step: where this process began.
-    writer: what the numbers go to, `group/name`.
-    say: prints a line.
-    ideal_seconds: of a step on a batch, at the peak of the devices; see `flops.ideal_seconds`.
+  `ideal_seconds` are those of a step on a batch, at the peak of the devices; see `flops.ideal_seconds`.
   """
 
   def __init__(
@@ -38,20 +87,19 @@ class Progress:
     say: Callable[[str], None],
     ideal_seconds: Callable[[Batch], float | None] = lambda batch: None,
   ):
+    self.pace = Pace()
     self._total_steps = total_steps
     self._say = say
     self._writer = writer
     self._ideal_seconds = ideal_seconds
     self._ideal: dict[_Shapes, float | None] = {}
     self._step = self._start_step = start_step
-    self._pace = Pace()
     self._start_over()
 
   def _start_over(self) -> None:
     self._pending: list[Mapping[str, jax.Array]] = []
-    self._newest: Mapping[str, jax.Array] = {}
-    self._done = 0
     self._batches: list[_Shapes] = []
+    self._done = 0
 
   def __enter__(self) -> "Progress":
     return self
@@ -65,13 +113,12 @@ class Progress:
   def step(self, batch: Batch, waited: float = 0.0) -> Iterator[None]:
     """Around the call of a step: where the batch has new shapes, that compiles, which is no training.
 
-    Args:
-      batch: of the step.
-      waited: seconds that the host waited for it, which count if the device had nothing left to do.
+    The seconds that the host `waited` for the batch count if the device had nothing left to do.
     """
-    if self._step > self._start_step and self._device_is_idle():
-      self._pace.waited(waited)
-    shapes = _shapes_of(batch)
+    idle = all(value.is_ready() for metrics in self._pending[-1:] for value in metrics.values())
+    if idle and self._step > self._start_step:
+      self.pace.waited(waited)
+    shapes = tuple((name, array.shape) for name, array in batch.items())
     compiles = shapes not in self._ideal
     watch.progress("compile" if compiles else "step", f"step {self._step + 1}")
     began = time.monotonic()
@@ -81,58 +128,47 @@ class Progress:
       self._ideal[shapes] = self._ideal_seconds(
         {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
       )
-      self._pace.beside("compiling", time.monotonic() - began)
+      self.pace.beside("compiling", time.monotonic() - began)
     self._batches.append(shapes)
     self._step += 1
 
   def add(self, metrics: Mapping[str, jax.Array]) -> None:
     """Notes a step's metrics, which stay on the device, and waits until at most two steps are queued."""
-    self._pending.append({name: value for name, value in metrics.items() if not _is_latest(name)})
-    self._newest = metrics
+    self._pending.append(metrics)
     # Batches of more would fill the device's memory.
     self._throttle(ahead=2)
-
-  def _device_is_idle(self) -> bool:
-    return not self._pending or all(value.is_ready() for value in self._pending[-1].values())
 
   def _throttle(self, ahead: int) -> None:
     while len(self._pending) - self._done > ahead:
       jax.block_until_ready(self._pending[self._done])
-      self._pace.step_done()
+      self.pace.step_done()
       self._done += 1
-
-  def beside(self, what: str, seconds: float) -> None:
-    """Takes time that was no training out of the rates; `what` is one of `pace.BESIDE`."""
-    self._pace.beside(what, seconds)
 
   def report(self, step: int) -> dict[str, float]:
     """Fetches, says and writes what was measured since the last report; returns it by name.
 
     docs/training.md lists the names. `loss` and the like are means over steps; `learning_rate`, counts and the norms
-    of parts are of the last.
+    of parts are of the last: of each step they would be many numbers to fetch.
     """
     self._throttle(ahead=0)
-    fetched, newest = jax.device_get((self._pending, self._newest))
-    training, speed, shares = self._pace.take()
-    train = {name: _finite_mean([metrics[name] for metrics in fetched]) for name in fetched[-1]}
-    train["skipped_in_a_row"] = max(float(metrics["skipped_in_a_row"]) for metrics in fetched)
-    train.update({name: float(value) for name, value in newest.items() if _is_latest(name)})
-    speed.update(self._rates(fetched, training))
+    means = [{name: value for name, value in each.items() if not _is_latest(name)} for each in self._pending]
+    means, latest = jax.device_get((means, self._pending[-1]))
+    training, speed, shares = self.pace.take()
+    train = {name: _finite_mean([each[name] for each in means]) for name in means[-1]}
+    train["skipped_in_a_row"] = max(float(each["skipped_in_a_row"]) for each in means)
+    train |= {name: float(value) for name, value in latest.items() if _is_latest(name)}
+    speed |= self._rates([float(each.get("weight", 0)) for each in means], training)
     memory = device_memory()
     self._say(self._line(step, train, speed, shares))
     groups = {"train": train, "speed": speed, "time": shares, "memory": memory}
+    scalars = {(group, name): value for group, named in groups.items() for name, value in named.items()}
     self._writer.scalars(
-      step,
-      {
-        name if "/" in name else f"{group}/{name}": value
-        for group, of_group in groups.items()
-        for name, value in of_group.items()
-      },
+      step, {name if "/" in name else f"{group}/{name}": value for (group, name), value in scalars.items()}
     )
     self._start_over()
     return {**memory, **shares, **speed, **train}
 
-  def _rates(self, fetched: Sequence[Mapping[str, Any]], seconds: float) -> dict[str, float]:
+  def _rates(self, weights: Sequence[float], seconds: float) -> dict[str, float]:
     pictures = captions = 0
     for shapes in map(dict, self._batches):
       pictures += next(iter(shapes.values()))[0]
@@ -140,10 +176,9 @@ class Progress:
     rates = {"pictures_per_second": pictures / seconds}
     if captions:
       # A caption's weights are 1 for each real token of its target.
-      tokens = sum(float(metrics["weight"]) for metrics in fetched)
-      rates.update(captions_per_second=captions / seconds, tokens_per_second=tokens / seconds)
-    ideal = [self._ideal[shapes] for shapes in self._batches]
-    if None not in ideal:
+      rates.update(captions_per_second=captions / seconds, tokens_per_second=sum(weights) / seconds)
+    ideal = [known for shapes in self._batches if (known := self._ideal[shapes]) is not None]
+    if len(ideal) == len(self._batches):
       rates["mfu"] = sum(ideal) / seconds
     return rates
 
@@ -186,18 +221,8 @@ class Progress:
     self._writer.event(self._step, what, **facts)
 
 
-MEAN_LANGUAGES = ("", "mean")
-
-
-def _shapes_of(batch: Batch) -> _Shapes:
-  return tuple((name, array.shape) for name, array in batch.items())
-
-
 def _is_latest(name: str) -> bool:
-  """Whether a report holds a metric's last value and not its mean: what only moves slowly, and the norms of parts.
-
-  A mean of those would have to fetch many numbers for each step.
-  """
+  """Whether a report holds a metric's last value and not its mean: what only moves slowly, and the norms of parts."""
   return name in ("learning_rate", "skipped") or "/" in name
 
 
@@ -208,7 +233,7 @@ def summarise(rows: Sequence[tuple[str, str, float]]) -> dict[str, float]:
     by_name.setdefault(name, {})[language] = float(value)
   summary = {}
   for name, values in by_name.items():
-    given = [values[language] for language in MEAN_LANGUAGES if language in values]
+    given = [values[language] for language in ("", "mean") if language in values]
     summary[name] = given[0] if given else float(np.mean(list(values.values())))
   return summary
 
@@ -220,14 +245,11 @@ def device_memory() -> dict[str, float]:
   """
   stats = [device.memory_stats() or {} for device in jax.local_devices()]
   used = [
-    (each["peak_bytes_in_use"] / each["bytes_limit"], each["peak_bytes_in_use"])
+    (each["peak_bytes_in_use"] / each["bytes_limit"], float(each["peak_bytes_in_use"]))
     for each in stats
     if each.get("bytes_limit") and "peak_bytes_in_use" in each
   ]
-  if not used:
-    return {}
-  share, peak = max(used)
-  return {"peak_bytes": float(peak), "peak_share": share}
+  return dict(zip(("peak_share", "peak_bytes"), max(used), strict=True)) if used else {}
 
 
 def _finite_mean(values: Sequence[Any]) -> float:

@@ -136,8 +136,7 @@ class TagObjective:
       params: of the tagger.
       batch: `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], class + 1, 0 for an empty slot; `weights` float32 [B], 1
         if it is absent: a picture of weight 0 counts nowhere.
-      rng: for dropout; not used if deterministic.
-      deterministic: no dropout.
+      rng, deterministic: for dropout, or that there is none.
 
     Returns:
       The loss, float32 [], a mean by weight over pictures; and metrics, such means too: `accuracy` (share of a

@@ -30,9 +30,8 @@ def adafactor(
 ) -> optax.GradientTransformation:
   """Adafactor (Shazeer & Stern 2018) at rate 1, with t5x's settings as defaults.
 
-  With `multiply_by_parameter_scale` the rate is relative to the root mean square of each parameter, at
-  least 1e-3: parameters that start at zero move slowly then, unless a multiplier helps them. `weight_decay`
-  is taken times the learning rate.
+  With `multiply_by_parameter_scale` the rate is relative to the root mean square of each parameter, at least 1e-3.
+  `weight_decay` is taken times the learning rate.
   """
   return optax.chain(
     optax.adafactor(
@@ -85,30 +84,17 @@ class Optimizer:
   clip_norm: float | None = None
 
   def split(self, params: Params) -> tuple[Params, Params]:
-    """The parameters that learn, and the frozen ones: two trees that `merge` makes one again.
-
-    Raises:
-      UsageError: `frozen` holds what is no pattern or is found nowhere, or freezes all there is.
-    """
-    rules = [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
-    learning, frozen = {}, {}
-    for path, factor in _factors(params, rules, "frozen").items():
-      (learning if np.any(factor) else frozen)[path] = None
+    """The parameters that learn, and the frozen ones: two trees that `merge` makes one again."""
+    factors = _factors(params, self._frozen_rules(), "frozen")
+    flat = traverse_util.flatten_dict(params, sep="/")
+    learning = {path: leaf for path, leaf in flat.items() if np.any(factors[path])}
+    frozen = {path: leaf for path, leaf in flat.items() if path not in learning}
     if not learning:
       raise UsageError("Optimizer.frozen freezes every parameter: nothing is left to learn")
-    flat = traverse_util.flatten_dict(params, sep="/")
-    trees = ({path: flat[path] for path in part} for part in (learning, frozen))
-    return tuple(traverse_util.unflatten_dict(tree, sep="/") for tree in trees)
+    return traverse_util.unflatten_dict(learning, sep="/"), traverse_util.unflatten_dict(frozen, sep="/")
 
   def init(self, learning: Params) -> optax.OptState:
-    """The state of the update rule.
-
-    Args:
-      learning: of `split`.
-
-    Raises:
-      UsageError: a multiplier that decides no parameter, or is no pattern.
-    """
+    """The state of the update rule; `learning` is of `split`. UsageError if a multiplier decides nothing."""
     self._rates(learning)
     return self._rule(learning).init(learning)
 
@@ -116,13 +102,6 @@ class Optimizer:
     self, grads: Params, opt_state: optax.OptState, learning: Params, step: jax.Array, total_steps: int
   ) -> tuple[Params, optax.OptState, dict[str, jax.Array]]:
     """One update of the parameters that learn.
-
-    Args:
-      grads: of `learning`.
-      opt_state: of `init`, or of the update before.
-      learning: of `split`.
-      step: the number of the step.
-      total_steps: of the run.
 
     Returns:
       The new parameters, the new state, and float32 []s: `learning_rate`, `grad_norm` (before clipping), and of each
@@ -156,13 +135,20 @@ class Optimizer:
 
   def _rates(self, learning: Params) -> Params:
     """The factor of each parameter's rate: a number, or an array [layers, 1, ...] for the layers of a stack."""
-    frozen = [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
-    multipliers = [
-      (_pattern(pattern, "multipliers"), _positive(pattern, factor)) for pattern, factor in self.multipliers
-    ]
-    factors = _factors(learning, multipliers, "multipliers")
-    stays = _factors(learning, frozen, None)
+    rules = []
+    for pattern, factor in self.multipliers:
+      if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
+        raise UsageError(
+          f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0; Optimizer.frozen leaves parameters"
+          " as they are"
+        )
+      rules.append((_pattern(pattern, "multipliers"), float(factor)))
+    factors = _factors(learning, rules, "multipliers")
+    stays = _factors(learning, self._frozen_rules(), None)
     return traverse_util.unflatten_dict({path: factors[path] * stays[path] for path in factors}, sep="/")
+
+  def _frozen_rules(self) -> list[tuple[re.Pattern, float]]:
+    return [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
 
 
 def _each_layer(rule: optax.GradientTransformation) -> optax.GradientTransformation:
@@ -182,23 +168,15 @@ def _factors(
 ) -> dict[str, float | np.ndarray]:
   """The factor of each parameter by its path: that of the first pattern that is found, else 1.
 
-  Args:
-    params: arrays or their shapes.
-    rules: patterns and factors.
-    option: for messages; None: a pattern need not be found.
-
-  Returns:
-    A number, or an array [layers, 1, ...] where the layers of a stack differ.
-
-  Raises:
-    UsageError: a pattern decides nothing.
+  It is an array [layers, 1, ...] where the layers of a stack differ. A pattern that decides nothing is a UsageError
+  that names `option`; with None it need not.
   """
-  used, seen = set(), set()
+  decided, seen = set(), set()
 
   def factor_of(*names: str) -> float:
     found = [index for index, (pattern, _) in enumerate(rules) if any(map(pattern.search, names))]
     seen.update(found)
-    used.update(found[:1])
+    decided.update(found[:1])
     return rules[found[0]][1] if found else 1.0
 
   factors = {}
@@ -209,15 +187,12 @@ def _factors(
     same = len(set(each)) == 1
     factors[path] = each[0] if same else np.array(each, np.float32).reshape(-1, *[1] * (np.ndim(leaf) - 1))
   for index, (pattern, _) in enumerate(rules):
-    if option is None or index in (seen if option == "frozen" else used):
-      continue
-    if index in seen:
+    # All that is frozen is frozen alike, whichever pattern comes first.
+    if option and index not in (seen if option == "frozen" else decided):
       raise UsageError(
-        f"Optimizer.{option}: patterns before {pattern.pattern!r} take all its parameters: put it before them"
+        f"Optimizer.{option}: {pattern.pattern!r} is found in no parameter's path, or only where one before it is;"
+        f" paths look like {min(factors)!r}"
       )
-    raise UsageError(
-      f"Optimizer.{option}: {pattern.pattern!r} is found in no parameter's path; paths look like {min(factors)!r}"
-    )
   return factors
 
 
@@ -226,15 +201,6 @@ def _pattern(pattern: Any, option: str) -> re.Pattern:
     return re.compile(pattern)
   except (re.error, TypeError) as error:
     raise UsageError(f"Optimizer.{option}: {pattern!r} is no pattern: {error}") from None
-
-
-def _positive(pattern: str, factor: Any) -> float:
-  if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
-    raise UsageError(
-      f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0; Optimizer.frozen leaves parameters as "
-      "they are"
-    )
-  return float(factor)
 
 
 def path_name(path: Sequence[Any]) -> str:

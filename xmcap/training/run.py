@@ -12,20 +12,17 @@ from xmcap.training.step import TrainState
 
 @dataclasses.dataclass
 class Run:
-  """A run as its hooks see it after a step.
+  """A run as its hooks see it after a step, and as it ended.
 
   Attributes:
-    model_dir: the run's folder.
-    step: steps done.
-    total_steps: of the whole run.
+    step: steps done, of `total_steps`.
     state: after that step. The next step gives its arrays away.
-    feed: of the run.
-    progress: collects the steps' metrics.
-    checkpoints: of the run.
     say: prints a line of progress.
     saved: the step of the newest checkpoint; None: there is none.
     metrics: name -> value, of the last report and the last evaluation.
     evaluation_stopped: the last evaluation was left before its end, because the run was asked to stop.
+    finished: whether it came to its end; if not, a signal ended it, and the same command goes on.
+    message: how it ended.
   """
 
   model_dir: str | os.PathLike
@@ -39,6 +36,8 @@ class Run:
   saved: int | None = None
   metrics: dict[str, float] = dataclasses.field(default_factory=dict)
   evaluation_stopped: bool = False
+  finished: bool = False
+  message: str = ""
 
   @property
   def is_last(self) -> bool:

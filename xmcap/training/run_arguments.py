@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from typing import Any
 
 import gin
@@ -28,18 +29,16 @@ class Once:
 
   def __init__(self, make: Callable[[], Any]):
     self._make = make
-    self._error: Exception | None = None
+    self._made: futures.Future | None = None
 
   def __call__(self) -> Any:
-    if self._make is not None:
-      make, self._make = self._make, None
+    if self._made is None:
+      self._made = futures.Future()
       try:
-        self._value = make()
+        self._made.set_result(self._make())
       except Exception as error:
-        self._error = error
-    if self._error is not None:
-      raise self._error
-    return self._value
+        self._made.set_exception(error)
+    return self._made.result()
 
   def peek(self) -> Any:
     """The value, or None if it cannot be made."""

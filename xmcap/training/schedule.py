@@ -14,9 +14,6 @@ from xmcap.errors import UsageError
 class ConstantThenRsqrt:
   """Constant, then times sqrt(constant_steps / step): the schedule of T5 and of Crossmodal-3600 (section 5).
 
-  Two additions, both off by default: a linear warm-up, and a linear cool-down to zero over the last
-  `cooldown_steps` of the run, which buys a short run what a long tail of small rates would give.
-
   Attributes:
     learning_rate: the constant rate.
     constant_steps: steps before the decay sets in; 0 or None never decays.

@@ -78,11 +78,7 @@ class Partitioning:
   extra_rules: Rules = ()
 
   def mesh(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """A mesh over `devices` (default: all of them) with the axes `data`, `fsdp`, `model`.
-
-    Raises:
-      UsageError: the sizes do not multiply to the number of devices.
-    """
+    """A mesh over `devices` (default: all of them); raises as `sizes`."""
     devices = jax.devices() if devices is None else devices
     slices = fast_domains(devices)
     sizes = self.sizes(len(devices), slices)
@@ -96,8 +92,7 @@ class Partitioning:
   def sizes(self, count: int, slices: int = 1) -> tuple[int, int, int]:
     """`data`, `fsdp` and `model` on so many devices, of all slices (GPUs: nodes) together.
 
-    Raises:
-      UsageError: they do not multiply to the number of devices, or `data` cannot join the slices.
+    Raises UsageError if they do not multiply to the number of devices, or `data` cannot join the slices.
     """
     data, fsdp, model = self.data, self.fsdp, self.model
     said = f"Partitioning: data {data} x fsdp {fsdp} x model {model}"
@@ -117,11 +112,7 @@ class Partitioning:
     return data, fsdp, model
 
   def logical_rules(self) -> tuple[tuple[str, Any], ...]:
-    """The rules in order of precedence.
-
-    Raises:
-      UsageError: a rule names a mesh axis that there is not.
-    """
+    """The rules in order of precedence; UsageError if one names a mesh axis that there is not."""
     rules = (*self.extra_rules, *self.rules)
     for logical, mesh_axes in rules:
       for axis in (mesh_axes,) if isinstance(mesh_axes, str) else mesh_axes or ():
@@ -135,13 +126,8 @@ class Partitioning:
 def fast_domains(devices: Sequence[jax.Device]) -> int:
   """How many groups of devices there are, each joined by a fast network: slices of TPUs, nodes of GPUs.
 
-  Between them is the data centre's network. For GPUs, XLA gives all processes of one machine (by its boot id) the same
-  `slice_index`, so 8 processes of one node are one group. Where NVLink joins several machines, or for a cut over nodes
-  that is wanted all the same, set JAX_PARTITION_INDEX to the number of the group in each process. All else, such as
-  CPUs, is one group.
-
-  Raises:
-    UsageError: the groups are not of one size: no mesh lies on them.
+  All else, such as CPUs, is one group. For GPUs, XLA gives all processes of one machine the same `slice_index`;
+  JAX_PARTITION_INDEX in each process names other groups. Raises UsageError if the groups are not of one size.
   """
   sizes = collections.Counter(
     getattr(device, "slice_index", None) for device in devices if device.platform in ("tpu", "gpu")
@@ -164,16 +150,8 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
   A dimension that its mesh axes do not divide is cut over fewer of them, which is logged. Nothing is cut over `data`
-  where that joins slices of TPUs or nodes of GPUs: the network between them is slow.
-
-  Args:
-    params: a tree with shapes.
-    params_axes: flax's collection of that name, `{..., NAME_axes: AxisMetadata}`.
-    mesh: of `Partitioning`, or an abstract one of a slice.
-    rules: of `Partitioning`.
-
-  Raises:
-    XmcapError: a parameter with no logical axes, or with an axis that no rule knows.
+  where that joins slices of TPUs or nodes of GPUs: the network between them is slow. `params_axes` is flax's collection
+  of that name, `{..., NAME_axes: AxisMetadata}`.
   """
   names = traverse_util.flatten_dict(nn_partitioning.get_axis_names(params_axes or {}), sep="/")
   known = {logical for logical, _ in rules}
@@ -221,11 +199,6 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
   An array of the state belongs to the parameter whose path its own path ends with. Of the same shape, it lies the same;
   as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the reduced dimension. All else (counts,
   placeholders) is replicated.
-
-  Args:
-    state: a `TrainState` with shapes, `params` among its fields.
-    param_shardings: of `parameter_shardings`.
-    mesh: the same.
   """
   places = jax.tree.leaves(param_shardings)
   parameters = {
@@ -233,25 +206,27 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
     for (path, param), place in zip(jax.tree_util.tree_leaves_with_path(state.params), places, strict=True)
   }
 
-  def sharding(path, leaf) -> NamedSharding:
+  def spec_of(path, leaf) -> tuple:
     names = [optimizer_lib.path_name([key]) for key in path]
     start = next((n for n in range(len(names)) if "/".join(names[n:]) in parameters), None)
     if start is None:
-      return NamedSharding(mesh, PartitionSpec())
+      return ()
     name = "/".join(names[start:])
     shape, spec = parameters[name]
     if leaf.shape == shape:
-      return NamedSharding(mesh, PartitionSpec(*spec))
+      return spec
     # optax keeps in v_row the mean over the largest dimension of a layer's, in v_col that over the next.
-    first = int(stacking.is_stacked(name))
     reduced = {"v_row": -1, "v_col": -2}.get(names[start - 1])
     if reduced is not None and len(leaf.shape) == len(shape) - 1:
+      first = int(stacking.is_stacked(name))
       dim = first + int(np.argsort(shape[first:])[reduced])
       if leaf.shape == shape[:dim] + shape[dim + 1 :]:
-        return NamedSharding(mesh, PartitionSpec(*spec[:dim], *spec[dim + 1 :]))
-    return NamedSharding(mesh, PartitionSpec())
+        return spec[:dim] + spec[dim + 1 :]
+    return ()
 
-  placed = jax.tree_util.tree_map_with_path(sharding, state)
+  placed = jax.tree_util.tree_map_with_path(
+    lambda path, leaf: NamedSharding(mesh, PartitionSpec(*spec_of(path, leaf))), state
+  )
   return placed.replace(params=param_shardings)
 
 
@@ -263,14 +238,11 @@ def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.
 
   Args:
     mesh: of `Partitioning`.
-    rows: of the whole batch, cut evenly over `data` and `fsdp`.
-    process_index: whose; None is this process.
+    rows: of the whole batch, cut evenly over `data` and `fsdp`; UsageError if they do not divide.
+    process_index: None: this process.
 
   Returns:
     Positions in the batch, ascending: int64 [N].
-
-  Raises:
-    UsageError: the rows do not divide, or the process holds no device of the mesh.
   """
   process_index = jax.process_index() if process_index is None else process_index
   groups = axis_size(mesh, BATCH_AXES)
@@ -291,10 +263,16 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
   return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
 
 
+def numeric(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
+  """The fields of a batch that a step takes: those of text, such as `key`, stay out."""
+  arrays = {name: np.asarray(array) for name, array in batch.items()}
+  return {name: array for name, array in arrays.items() if array.dtype.kind in "biuf"}
+
+
 def put_batch(
   batch: Mapping[str, np.ndarray], mesh: Mesh, rows: int | None = None, fed: np.ndarray | None = None
 ) -> dict[str, jax.Array]:
-  """What a process feeds of a batch, placed as parts of the whole; fields of text (`key`) stay out.
+  """What a process feeds of a batch, placed as parts of the whole; see `numeric`.
 
   Args:
     batch: arrays [N, ...].
@@ -304,17 +282,9 @@ def put_batch(
 
   Returns:
     Arrays [rows, ...].
-
-  Raises:
-    UsageError: see `process_rows`.
-    ValueError: the batch holds other rows than those.
   """
-  numeric = {
-    name: array
-    for name, array in ((name, np.asarray(array)) for name, array in batch.items())
-    if array.dtype.kind in "biuf"
-  }
-  rows = len(next(iter(numeric.values()))) if rows is None else rows
+  arrays = numeric(batch)
+  rows = len(next(iter(arrays.values()))) if rows is None else rows
   fed = process_rows(mesh, rows) if fed is None else fed
   sharding = batch_sharding(mesh)
 
@@ -330,7 +300,7 @@ def put_batch(
 
     return jax.make_array_from_callback((rows, *array.shape[1:]), sharding, of_device)
 
-  return {name: place(name, array) for name, array in numeric.items()}
+  return {name: place(name, array) for name, array in arrays.items()}
 
 
 def axis_size(mesh: Mesh, axes: str | tuple[str, ...]) -> int:

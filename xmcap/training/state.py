@@ -16,14 +16,7 @@ from xmcap.training.step import TrainState, create_state
 
 @dataclasses.dataclass(frozen=True)
 class StatePlan:
-  """A `TrainState` to be.
-
-  Attributes:
-    target: `jax.ShapeDtypeStruct`s with shardings, a `TrainState` of them.
-    shardings: the shardings alone.
-    mesh: they are of this mesh.
-    rules: logical axes to those of the mesh.
-  """
+  """A `TrainState` to be: `target` holds `jax.ShapeDtypeStruct`s with shardings, `shardings` the shardings alone."""
 
   target: TrainState
   shardings: TrainState
@@ -45,9 +38,8 @@ class StatePlan:
   def create(self, given: Collection[str] = ()) -> TrainState:
     """The fresh state, made on the mesh in one compiled function: no host ever holds a copy.
 
-    Args:
-      given: paths of parameters that others will take the place of: they are zeros, for random numbers take a minute to
-        compile for a large model.
+    The parameters of the paths `given` are zeros, as others will take their place: random numbers take a minute to
+    compile for a large model.
     """
 
     def fresh(path: Sequence[Any], leaf: jax.Array) -> jax.Array:
@@ -80,17 +72,7 @@ def plan_state(
   seed: int = 0,
   rng_impl: str | None = None,
 ) -> StatePlan:
-  """Plans the state for an objective; nothing of its size is made.
-
-  Args:
-    objective: `init(rng, batch) -> {"params", "params_axes"}`.
-    optimizer: makes the rest of the state.
-    batch: numeric arrays [B, ...]; only the shapes of one row matter.
-    mesh: of `Partitioning`.
-    rules: of `Partitioning`.
-    seed: of the parameters.
-    rng_impl: jax's name of the key type.
-  """
+  """Plans the state for an objective (see `objectives`) from the shapes of a batch; nothing of its size is made."""
   one_row = {name: np.zeros((1, *array.shape[1:]), array.dtype) for name, array in batch.items()}
 
   def init(rng: jax.Array) -> tuple[TrainState, Any]:

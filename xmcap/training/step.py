@@ -13,14 +13,12 @@ Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
 
 
-@flax.struct.dataclass
-class TrainState:
+class TrainState(flax.struct.PyTreeNode):
   """All that a run carries from step to step; the data's position and the random keys follow from `step`.
 
   Attributes:
     step: int32 [], steps done, skipped ones included.
-    params: the tree of parameters, float32.
-    opt_state: the optimizer's.
+    params, opt_state: trees of float32.
     skipped: int32 [], steps whose loss or gradient was not finite, so that they changed nothing.
     skipped_in_a_row: int32 [], how many of those came last, with none between.
   """
@@ -54,8 +52,7 @@ def make_train_step(
   Args:
     objective: has `loss(params, batch, rng, deterministic) -> (loss [], metrics)`, the loss a mean over
       `metrics["weight"]` tokens (or images) and the other metrics means over the same.
-    optimizer: turns gradients into parameters.
-    total_steps: of the run; the schedule may need it.
+    optimizer, total_steps: the schedule may need the length of the run.
     seed: of dropout. The key of a step is a function of (seed, step), and of the microbatch.
     microbatches: the batch is cut into this many, one after the other, and their gradients summed by weight:
       the same update as the whole batch gives, in less memory.
@@ -82,13 +79,10 @@ def make_train_step(
       result = value_and_grad(params, part, jax.random.fold_in(rng, index))
       return jax.tree.map(jnp.add, total, weighted(result)), None
 
-    parts = (
-      jnp.arange(microbatches),
-      {name: split(name, array, microbatches) for name, array in batch.items()},
-    )
-    shapes = jax.eval_shape(value_and_grad, params, jax.tree.map(lambda x: x[0], parts[1]), rng)
+    parts = {name: split(name, array, microbatches) for name, array in batch.items()}
+    shapes = jax.eval_shape(value_and_grad, params, jax.tree.map(lambda x: x[0], parts), rng)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), shapes)
-    (metrics, grads), _ = jax.lax.scan(one, zeros, parts)
+    (metrics, grads), _ = jax.lax.scan(one, zeros, (jnp.arange(microbatches), parts))
     weight = metrics.pop("weight")
     metrics, grads = jax.tree.map(lambda x: x / jnp.maximum(weight, 1e-9), (metrics, grads))
     return {**metrics, "weight": weight}, grads

@@ -1,11 +1,12 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.checkpoints.retention import CheckpointPolicy, Retention, SaveClock
+from xmcap.training.checkpoints.retention import CheckpointPolicy, Note, Retention
 
 
 def superfluous(steps, scores=None, pending=(), **policy):
-  return Retention(CheckpointPolicy(**policy), scores or {}, set(pending)).superfluous(steps)
+  notes = {step: Note("cider", score, score) for step, score in (scores or {}).items()}
+  return Retention(CheckpointPolicy(**policy), notes, set(pending)).superfluous(steps)
 
 
 @pytest.mark.parametrize(
@@ -31,19 +32,6 @@ def test_steps_at_which_one_is_due():
 def test_checkpoints_on_the_disk():
   assert CheckpointPolicy(keep=2).copies(100) == 3
   assert CheckpointPolicy(keep=2, best_metric="cider", keep_every=30).copies(100) == 7
-
-
-def test_the_clock():
-  time = [1000.0]
-  clock = SaveClock(2, now=lambda: time[0])
-  time[0] += 119
-  assert not clock.due()
-  time[0] += 1
-  assert clock.due() and clock.due()
-  clock.restart()
-  assert not clock.due()
-  time[0] += 1e9
-  assert not SaveClock(0, now=lambda: time[0]).due()
 
 
 @pytest.mark.parametrize("bad", [{"keep": 0}, {"every": -1}, {"minutes": -0.5}, {"keep_every": -3}])

@@ -102,8 +102,8 @@ def test_addresses_are_host_and_port(address):
 
 
 def test_a_machine_of_no_cluster_is_a_run_of_one_process():
-  with hosts.joined() as run:
-    assert run is None and hosts.current() is None and hosts.agree("x", "mine") == ["mine"]
+  with hosts.joined():
+    assert hosts.current() is None and hosts.agree("x", "mine") == ["mine"]
 
 
 def test_timeouts_are_checked():

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tests.training.test_loop import run
-from xmcap.errors import RestartError
 from xmcap.training.checkpoints import read
 from xmcap.training.checkpoints.retention import CheckpointPolicy
-from xmcap.training.hosts import stall, stopping
+from xmcap.training.hosts import stopping
 
 
 @pytest.fixture
@@ -21,12 +20,9 @@ def server(monkeypatch):
 
   class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-      assert self.path.startswith("/computeMetadata/v1/instance/preempted?wait_for_change=true")
+      assert self.path == "/computeMetadata/v1/instance/preempted"
       assert self.headers["Metadata-Flavor"] == "Google"
-      while self.server.preempted == b"FALSE" and not self.server.ended:
-        time.sleep(0.02)
       self.send_response(200)
-      self.send_header("ETag", "1")
       self.end_headers()
       self.wfile.write(self.server.preempted)
 
@@ -34,11 +30,11 @@ def server(monkeypatch):
       pass
 
   found = http.server.ThreadingHTTPServer(("localhost", 0), Handler)
-  found.preempted, found.ended = b"FALSE", False
+  found.preempted = b"FALSE"
   threading.Thread(target=found.serve_forever, daemon=True).start()
   monkeypatch.setenv("GCE_METADATA_HOST", f"localhost:{found.server_port}")
+  monkeypatch.setattr(stopping, "_SECONDS", 0.05)
   yield found
-  found.ended = True
   found.shutdown()
 
 
@@ -114,38 +110,3 @@ def test_no_value_of_an_earlier_evaluation_stands_for_the_one_that_was_left(tmp_
 
 def test_outside_of_training_nothing_stops():
   stopping.evaluation_batch("batch 1")
-
-
-# ---- a source that stalls ---------------------------------------------------------------------------------------
-
-
-class Source:
-  directory, split = "gs://bucket/coco35l", "train"
-
-
-class Stream:
-  source = Source()
-
-
-def test_a_source_that_stalls_is_named():
-  patience = stall.Patience(0.1, stall.describe(Stream()))
-  with pytest.raises(
-    RestartError, match=r"^step 7: waited 0.1 s for data from Stream \(train of gs://bucket/coco35l\) on"
-  ):
-    patience.call(threading.Event().wait, "step 7")
-  closed = []
-  patience.close(type("Batches", (), {"close": lambda self: closed.append(1)})())
-  assert not closed, "closing would wait for the read that hangs"
-
-
-def test_results_and_errors_come_through_in_turn():
-  patience = stall.Patience(30, "x")
-  assert [patience.call(lambda n=n: n, "") for n in range(3)] == [0, 1, 2]
-  with pytest.raises(StopIteration):
-    patience.call(lambda: next(iter(())), "")
-  assert patience.call(lambda: 5, "") == 5
-  patience.close()
-
-
-def test_no_limit():
-  assert stall.Patience(0, "x").call(lambda: 1, "") == 1

@@ -7,51 +7,49 @@ from etils import epath
 
 from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.metrics_file import MetricsFile
+from xmcap.training.reporting.writers import AllWriters
 
 
 def rows(path):
   return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.fixture
-def said():
-  return []
-
-
-def write(folder, said, *lines, **options):
-  file = MetricsFile(folder, said.append, **options)
+def write(folder, *lines, **options):
+  file = MetricsFile(folder, **options)
   for step, values in lines:
     file.scalars(step, values)
   file.close()
 
 
-def test_a_line_is_there_as_soon_as_it_is_written(tmp_path, said):
-  MetricsFile(tmp_path / "new", said.append).scalars(3, {"train/loss": 1.5, "event": "started"})
+def test_a_line_is_there_as_soon_as_it_is_written(tmp_path):
+  MetricsFile(tmp_path / "new").scalars(3, {"train/loss": 1.5, "event": "started"})
   (row,) = rows(tmp_path / "new")
   assert row.pop("time") > 1.7e9 and row == {"step": 3, "train/loss": 1.5, "event": "started"}
 
 
-def test_what_is_not_finite_is_null(tmp_path, said):
-  write(tmp_path, said, (1, {"train/loss": math.nan, "train/grad_norm": math.inf}))
+def test_what_is_not_finite_is_null(tmp_path):
+  write(tmp_path, (1, {"train/loss": math.nan, "train/grad_norm": math.inf}))
   assert rows(tmp_path)[0]["train/loss"] is None and rows(tmp_path)[0]["train/grad_norm"] is None
 
 
-def test_a_run_that_goes_on_appends_behind_a_line_that_was_cut_short(tmp_path, said):
-  write(tmp_path, said, (1, {"a": 1}))
+def test_a_run_that_goes_on_appends_behind_a_line_that_was_cut_short(tmp_path):
+  write(tmp_path, (1, {"a": 1}))
   with open(tmp_path / "metrics.jsonl", "a") as file:
     file.write('{"step": 2, "ti')
-  write(tmp_path, said, (2, {"a": 2}))
+  write(tmp_path, (2, {"a": 2}))
   lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
   assert len(lines) == 3 and json.loads(lines[2])["step"] == 2
 
 
-def test_a_file_that_cannot_be_written_is_said_once_and_caught_up_with(tmp_path, said):
-  blocked = tmp_path / "run"
+def test_a_file_that_cannot_be_written_is_said_once_and_caught_up_with(tmp_path):
+  blocked, said = tmp_path / "run", []
   blocked.write_text("a file where the folder should be")
-  file = MetricsFile(blocked, said.append)
-  file.scalars(1, {"a": 1})
-  file.scalars(2, {"a": 2})
-  assert len(said) == 1 and "cannot be written" in said[0] and "the run goes on" in said[0]
+  file = MetricsFile(blocked)
+  writers = AllWriters([file], said.append)
+  for step in (1, 2):
+    writers.scalars(step, {"a": step})
+  writers.close()
+  assert len(said) == 1 and said[0].startswith(f"{blocked}/metrics.jsonl: cannot be written")
   blocked.unlink()
   file.scalars(3, {"a": 3})
   assert [row["step"] for row in rows(blocked)] == [1, 2, 3]
@@ -100,45 +98,45 @@ def stored(monkeypatch):
   return run
 
 
-def test_an_object_is_written_whole_behind_what_is_there(stored, said):
+def test_an_object_is_written_whole_behind_what_is_there(stored):
   store = stored({"gs://b/run/metrics.jsonl": b'{"step": 1}\n{"st'})
-  write("gs://b/run", said, *((step, {"a": 0}) for step in range(2, 50)))
+  write("gs://b/run", *((step, {"a": 0}) for step in range(2, 50)))
   lines = store.objects["gs://b/run/metrics.jsonl"].decode().splitlines()
   assert [json.loads(line)["step"] for line in (lines[0], *lines[2:])] == [1, *range(2, 50)]
-  assert store.writes == 1 and not said
+  assert store.writes == 1
 
 
-def test_an_object_is_written_once_in_so_many_seconds(stored, said, monkeypatch):
+def test_an_object_is_written_once_in_so_many_seconds(stored, monkeypatch):
   store, now = stored({}), [0.0]
   monkeypatch.setattr(metrics_file.time, "monotonic", lambda: now[0])
-  file = MetricsFile("gs://b/run", said.append, every=60)
+  file = MetricsFile("gs://b/run", every=60)
   for step in range(10):
     now[0] += 25
     file.scalars(step, {"a": 0})
-    if file._writing:
-      file._writing.join()
   assert store.writes == 3 and store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 9
   file.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 10
 
 
-def test_a_store_that_does_not_answer_holds_up_no_step(stored, said, monkeypatch):
+def test_a_store_that_does_not_answer_holds_up_no_step(stored, monkeypatch):
   store, answers = stored({}), threading.Event()
   write_bytes = metrics_file.MetricsFile._rewrite
   monkeypatch.setattr(MetricsFile, "_rewrite", lambda *given: (answers.wait(60), write_bytes(*given)))
-  file = MetricsFile("gs://b/run", said.append, every=0)
+  writer = AllWriters([MetricsFile("gs://b/run", every=0)], print)
   for step in range(5):
-    file.scalars(step, {"a": 0})
+    writer.scalars(step, {"a": 0})
   assert store.writes == 0
   answers.set()
-  file.close()
+  writer.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5
 
 
-def test_an_object_that_could_not_be_written_is_written_later(stored, said):
+def test_an_object_that_could_not_be_written_is_written_later(stored):
   store = stored({}, fails=1)
-  file = MetricsFile("gs://b/run", said.append, every=0)
-  file.scalars(1, {"a": 0})
+  file = MetricsFile("gs://b/run", every=0)
+  with pytest.raises(OSError):
+    file.scalars(1, {"a": 0})
+  assert not store.objects
   file.close()
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 1
 

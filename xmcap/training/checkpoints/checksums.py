@@ -29,8 +29,9 @@ Sums = dict[str, tuple[int, int]]
 
 def write_share(folder: epath.Path, process: int) -> None:
   """Writes `crc32-PROCESS.json` for the files that this process alone wrote into a folder."""
-  names = _names(folder / f"ocdbt.process_{process}", f"ocdbt.process_{process}/")
-  (folder / f"crc32-{process}.json").write_text(_sums_as_text(folder, names))
+  _write(
+    folder, f"crc32-{process}.json", _names(folder / f"ocdbt.process_{process}", f"ocdbt.process_{process}/")
+  )
 
 
 def write(folder: epath.Path) -> None:
@@ -38,7 +39,7 @@ def write(folder: epath.Path) -> None:
   names = set(_names(folder))
   for name in [name for name in names if _OF_PROCESS.fullmatch(name)]:
     names -= set(_read(folder / name))
-  (folder / NAME).write_text(_sums_as_text(folder, names))
+  _write(folder, NAME, names)
 
 
 def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None:
@@ -60,25 +61,25 @@ def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None
   share = sorted(sums.items())[index::count]
   with futures.ThreadPoolExecutor(_READERS) as readers:
     problems = readers.map(lambda item: _compare(folder / item[0], *item[1]), share)
-    return next((problem for problem in problems if problem), None)
+    return next(filter(None, problems), None)
 
 
 def _read(file: epath.Path) -> Sums:
   """Reads a file of sums; ValueError if it is none, or names a file outside its folder."""
   sums = {}
   for name, pair in small_json.read(file).items():
-    is_pair = isinstance(pair, list) and len(pair) == 2 and all(type(number) is int for number in pair)
+    is_pair = isinstance(pair, list) and [type(number) for number in pair] == [int, int]
     if not is_pair or name.startswith("/") or ".." in name.split("/"):
       raise ValueError(f"{file}: no sum of a file: {name!r}")
     sums[name] = tuple(pair)
   return sums
 
 
-def _sums_as_text(folder: epath.Path, names: Iterable[str]) -> str:
+def _write(folder: epath.Path, name: str, names: Iterable[str]) -> None:
   names = sorted(names)
   with futures.ThreadPoolExecutor(_READERS) as readers:
-    sums = dict(zip(names, readers.map(lambda name: _sum(folder / name), names), strict=True))
-  return json.dumps(sums, indent=0)
+    sums = readers.map(lambda each: _sum(folder / each), names)
+    (folder / name).write_text(json.dumps(dict(zip(names, sums, strict=True)), indent=0))
 
 
 def _compare(file: epath.Path, size: int, crc: int) -> str | None:
@@ -89,9 +90,8 @@ def _compare(file: epath.Path, size: int, crc: int) -> str | None:
     found = _sum(file)[1]
   except (FileNotFoundError, NotADirectoryError):
     return f"{file} is missing"
-  if found == crc:
-    return None
-  return f"{file} has changed since it was written (CRC-32 {found:08x}, was {crc:08x})"
+  same = found == crc
+  return None if same else f"{file} has changed since it was written (CRC-32 {found:08x}, was {crc:08x})"
 
 
 def _names(folder: epath.Path, prefix: str = "") -> Iterator[str]:

@@ -15,7 +15,7 @@ from etils import epath
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models import stacking
 from xmcap.tensors import orbax as orbax_tensors
-from xmcap.training.checkpoints import checksums, evaluation_notes, retention
+from xmcap.training.checkpoints import checksums, retention
 from xmcap.training.checkpoints import settings as settings_lib
 from xmcap.training.hosts import join as hosts
 from xmcap.training.optimizer import path_name
@@ -41,29 +41,28 @@ def restore(
   Args:
     path: of the checkpoint.
     target: `jax.ShapeDtypeStruct`s with shardings.
-    settings: of the run that resumes; None: they are not compared.
-    other_data, say: see `settings.check`, whose errors are raised too.
+    settings, other_data, say: of the run that resumes, see `settings.check`; None: they are not compared.
 
   Raises:
     CheckpointDamaged: its files are not what was written.
     XmcapError: its files cannot be read now, or names or shapes differ from `target`'s.
   """
-  path = _absolute(path)
-  verified = _verify(path, (PARAMS, TRAINING), shared=True)
+  folder = _absolute(path)
+  verified = _verify(folder, (PARAMS, TRAINING), shared=True)
   if settings is not None:
     try:
-      before = settings_lib.read(path / TRAINING)
+      before = settings_lib.read(folder / TRAINING)
     except ValueError as error:
       raise CheckpointDamaged(str(error)) from None
-    settings_lib.check(path, before, settings, other_data, say)
+    settings_lib.check(folder, before, settings, other_data, say)
   trees = items(target)
   for item, tree in trees.items():
-    check_same(flat(tree), flat(_metadata(path, item, verified)), str(path))
+    check_same(flat(tree), flat(_metadata(folder, item, verified)), str(folder))
   restored = {}
   for item, tree in trees.items():
-    with _explained(path, verified):
+    with _explained(folder, verified):
       arguments = ocp.args.StandardRestore(tree)
-      restored[item] = ocp.StandardCheckpointHandler().restore(path / item, args=arguments)
+      restored[item] = ocp.StandardCheckpointHandler().restore(folder / item, args=arguments)
   return TrainState(params=restored[PARAMS], **restored[TRAINING])
 
 
@@ -79,36 +78,28 @@ def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
   If `shared`, all processes of the run call this, and each reads a share.
   """
   run = hosts.current() if shared else None
-  index, count = (run.index, len(run.names)) if run else (0, 1)
+  share = (run.index, len(run.names)) if run else (0, 1)
   summed = [name for name in names if (path / name / checksums.NAME).exists()]
-  report = ""
+  damage = trouble = ""
   try:
-    for name in summed:
-      if problem := checksums.difference(path / name, index, count):
-        report = f"damaged {problem}"
-        break
+    damage = next(filter(None, (checksums.difference(path / name, *share) for name in summed)), "")
   except OSError as error:
-    reason = error.strerror or one_line(error)
-    report = f"unreadable {path}: cannot be read now ({reason}): start again when it can"
-  reports = hosts.agree(f"check of checkpoint {path.name}", report) if shared else [report]
-  for kind, _, text in (report.partition(" ") for report in reports if report):
-    raise (CheckpointDamaged if kind == "damaged" else XmcapError)(text)
+    trouble = f"{path}: cannot be read now ({error.strerror or one_line(error)}): start again when it can"
+  for kind, found in ((CheckpointDamaged, damage), (XmcapError, trouble)):
+    reports = hosts.agree(f"check of checkpoint {path.name}", found) if shared else [found]
+    if report := next(filter(None, reports), ""):
+      raise kind(report)
   if len(summed) < len(names):
     logging.warning("%s: has no checksums, so its files cannot be verified", path)
   return len(summed) == len(names)
 
 
-def load_params(model_dir: str | os.PathLike, step: int | None = None, log: bool = True) -> dict[str, Any]:
+def load_params(model_dir: str | os.PathLike, step: int | None = None) -> dict[str, Any]:
   """Reads the parameters of a run as a nested dict of numpy arrays.
 
   Args:
-    model_dir: a run's folder, its `checkpoints`, or one checkpoint.
-    step: of the checkpoint; None: the newest that can be read.
-    log: whether to log which was read.
-
-  Raises:
-    UsageError: there is no such checkpoint.
-    CheckpointDamaged: it, or every one, cannot be read.
+    model_dir: a run's folder, its `checkpoints`, or one checkpoint; UsageError if there is none.
+    step: of the checkpoint; None: the newest that can be read. CheckpointDamaged if it, or every one, cannot be.
   """
   if step is None:
     path, params = first_readable(model_dir, _read_params)
@@ -118,8 +109,7 @@ def load_params(model_dir: str | os.PathLike, step: int | None = None, log: bool
     if not path.exists():
       raise UsageError(f"{root}: no checkpoint of step {step}; there are {steps_in(root)}")
     params = _read_params(path)
-  if log:
-    logging.info("parameters from %s", path)
+  logging.info("parameters from %s", path)
   return params
 
 
@@ -155,20 +145,20 @@ def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any])
   raise CheckpointDamaged(f"{root}: none of the checkpoints {steps} can be read")
 
 
+def notes(root: epath.Path) -> dict[int, retention.Note]:
+  """The notes of evaluations in a folder of checkpoints, by step."""
+  found = {step: retention.read_note(root / str(step)) for step in steps_in(root)}
+  return {step: note for step, note in found.items() if note is not None}
+
+
 def best_step(model_dir: str | os.PathLike) -> int | None:
   """The step of the best checkpoint by the run's `best_metric`; None if the run kept none by a metric."""
   root = checkpoints_dir(model_dir)
-  notes = {}
-  for step in steps_in(root):
-    with _explained(root / str(step)):
-      note = evaluation_notes.read(root / str(step))
-    if note is not None and note.score is not None:
-      notes[step] = note
-  if not notes:
-    return None
+  with _explained(root):
+    scores = {step: (note.metric, note.score) for step, note in notes(root).items() if note.score is not None}
   # A run may have been continued with another metric; values of two metrics cannot be compared.
-  metric = notes[max(notes)].metric
-  return retention.best_of({step: note.score for step, note in notes.items() if note.metric == metric})
+  newest = scores[max(scores)][0] if scores else None
+  return retention.best_of({step: score for step, (metric, score) in scores.items() if metric == newest})
 
 
 def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:
@@ -218,21 +208,21 @@ def check_same(
   wanted: Mapping[str, Any], given: Mapping[str, Any], where: str, allow_extra: bool = False
 ) -> None:
   """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first that differs in shape."""
-  for path, leaf in wanted.items():
-    shape = tuple(leaf.shape)
-    if path not in given:
-      if any(single in given for single in stacking.one_by_one(path, 1, lambda n: n)):
-        raise XmcapError(
-          f"{where}: an older version of xmcap wrote it, with the layers one by one. Its parameters can be used: give "
-          "it as PRETRAINED to a run in another folder"
-        )
-      raise XmcapError(
-        f"{where}: no {path}, which this model has {shape}: it was made with another configuration"
-      )
-    if tuple(given[path].shape) != shape:
+  shapes = {path: tuple(leaf.shape) for path, leaf in wanted.items()}
+  for path, shape in shapes.items():
+    if path in given and tuple(given[path].shape) != shape:
       raise XmcapError(
         f"{where}: {path} has shape {tuple(given[path].shape)}, and this model's has {shape}: "
         "use the configuration it was trained with, or another model_dir"
+      )
+    if path not in given and any(name in given for name in stacking.one_by_one(path, 1, lambda n: n)):
+      raise XmcapError(
+        f"{where}: an older version of xmcap wrote it, with the layers one by one. Its parameters can be used: give it "
+        "as PRETRAINED to a run in another folder"
+      )
+    if path not in given:
+      raise XmcapError(
+        f"{where}: no {path}, which this model has {shape}: it was made with another configuration"
       )
   extra = sorted(set(given) - set(wanted))
   if extra and not allow_extra:

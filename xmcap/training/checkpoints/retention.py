@@ -1,17 +1,20 @@
-"""Which checkpoints a run writes, and which of them it keeps."""
+"""Which checkpoints a run writes and keeps, and the results of evaluations by which it finds the best."""
 
 import dataclasses
-import time
-from collections.abc import Callable, Mapping, Sequence, Set
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import gin
-import jax
-import numpy as np
 import orbax.checkpoint as ocp
-from jax.experimental import multihost_utils
+from etils import epath
 
 from xmcap.errors import UsageError
+from xmcap.training.checkpoints import kept_config, small_json
+
+NOTE = "metrics/metrics"
+"""The file of a `Note` in a checkpoint, where Orbax looks for metrics."""
 
 
 @gin.configurable
@@ -61,36 +64,49 @@ class CheckpointPolicy:
     return value if self.best_mode == "max" else -value
 
 
-class SaveClock:
-  """Tells when `minutes` have passed, with the same answer in all processes."""
+@dataclasses.dataclass(frozen=True)
+class Note:
+  """What an evaluation found by `CheckpointPolicy.best_metric`, noted beside its checkpoint when it has ended."""
 
-  def __init__(self, minutes: float, now: Callable[[], float] = time.monotonic):
-    self._seconds = minutes * 60
-    self._now = now
-    self.restart()
+  metric: str | None  # None also if an older version wrote the note
+  value: float | None  # None also if it was not finite
+  score: float | None  # the value, negated where a small value is best
 
-  def restart(self) -> None:
-    """A checkpoint is written now."""
-    self._since = self._now()
 
-  def due(self) -> bool:
-    """Whether the time has passed; all processes must ask after the same step."""
-    if not self._seconds:
-      return False
-    late = self._now() - self._since >= self._seconds
-    # Clocks differ, and all processes or none write a checkpoint.
-    return bool(multihost_utils.broadcast_one_to_all(np.asarray(late))) if jax.process_count() > 1 else late
+def write_note(checkpoint: epath.Path, means: Mapping[str, float], note: Note) -> None:
+  """Writes a note with the mean of every metric, whole or not at all."""
+  finite = {name: float(value) if math.isfinite(value) else None for name, value in means.items()}
+  content = {"means": finite, **dataclasses.asdict(note)}
+  kept_config.write(checkpoint / NOTE, json.dumps(content, allow_nan=False).encode())
+
+
+def read_note(checkpoint: epath.Path) -> Note | None:
+  """Reads the note beside a checkpoint; None if there is none. ValueError if it is damaged."""
+  file = checkpoint / NOTE
+  if not file.exists():
+    return None
+  content = small_json.read(file)
+  metric, value, score = (content.get(name) for name in ("metric", "value", "score"))
+  # Nothing else would show a bit that has flipped: the note has no checksum.
+  same = value is score is None or (_is_number(value) and _is_number(score) and abs(value) == abs(score))
+  if not isinstance(metric, str | None) or not same:
+    raise ValueError(f"{file}: no note of an evaluation, or a damaged one")
+  return Note(metric, value, score)
+
+
+def _is_number(value: Any) -> bool:
+  return type(value) in (int, float) and abs(value) < math.inf
 
 
 @dataclasses.dataclass
 class Retention(ocp.checkpoint_managers.PreservationPolicy):
   """Decides which checkpoints stay. Orbax's `BestN` would need the metric when the checkpoint is saved.
 
-  `scores` (step -> score) and `pending` (steps whose evaluation is still to come) change while the run goes on.
+  `notes` (by step) and `pending` (steps whose evaluation is still to come) change while the run goes on.
   """
 
   policy: CheckpointPolicy
-  scores: Mapping[int, float]
+  notes: Mapping[int, Note]
   pending: Set[int]
 
   def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
@@ -101,9 +117,13 @@ class Retention(ocp.checkpoint_managers.PreservationPolicy):
 
   def superfluous(self, steps: Sequence[int]) -> list[int]:
     """The steps, given in ascending order, whose checkpoints need not stay."""
-    best = best_of({step: self.scores[step] for step in steps if step in self.scores})
-    kept = {*steps[-self.policy.keep :], *self.pending, best}
-    every = self.policy.keep_every
+    metric, every = self.policy.best_metric, self.policy.keep_every
+    values = {
+      step: self.policy.score(note.value)
+      for step, note in self.notes.items()
+      if metric and step in steps and note.value is not None and note.metric in (None, metric)
+    }
+    kept = {*steps[-self.policy.keep :], *self.pending, best_of(values)}
     return [step for step in steps if step not in kept and not (every and step % every == 0)]
 
 

@@ -68,9 +68,10 @@ def read(folder: epath.Path) -> Settings | None:
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
   """`NAME: OLD -> NEW` for each value that differs, sorted by name."""
   before, now = _flat(before), _flat(now)
-  pairs = {name: (before.get(name, _NOT_SET), now.get(name, _NOT_SET)) for name in sorted({*before, *now})}
   return [
-    f"{_quoted(name)}: {_quoted(old)} -> {_quoted(new)}" for name, (old, new) in pairs.items() if old != new
+    f"{_shown(name)}: {_shown(before.get(name, _NOT_SET))} -> {_shown(now.get(name, _NOT_SET))}"
+    for name in sorted({*before, *now})
+    if before.get(name, _NOT_SET) != now.get(name, _NOT_SET)
   ]
 
 
@@ -103,12 +104,11 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
   """Replaces each inner mapping by entries `NAME.KEY`, one level deep."""
   flat = {}
   for name, value in values.items():
-    if isinstance(value, dict):
-      flat |= {f"{name}.{key}": inner for key, inner in value.items()}
-    else:
-      flat[name] = value
+    flat |= (
+      {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+    )
   return flat
 
 
-def _quoted(value: Any) -> str:
+def _shown(value: Any) -> str:
   return terminal.shown(" ".join(str(value).split()), _LONGEST_VALUE)

@@ -1,7 +1,6 @@
 """Opens weights that a run can start from, whoever wrote them, and reads one parameter at a time."""
 
 import dataclasses
-import functools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -20,13 +19,7 @@ PARAMS = "params.safetensors"
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """Parameters by their paths, with the layers of a stack as one tensor (`layers`).
-
-  Attributes:
-    where: the file or checkpoint.
-    tensors: {path: tensor}.
-    hint: what to do if they do not fit a model.
-  """
+  """Parameters by their paths, with the layers of a stack as one tensor; `hint`: what to do if they fit no model."""
 
   where: str
   tensors: Mapping[str, Tensor]
@@ -38,12 +31,7 @@ class Weights:
 
 
 def open_weights(folder: str | os.PathLike) -> Weights:
-  """Opens a run's folder (its newest readable checkpoint), one checkpoint, or a folder of converted weights.
-
-  Raises:
-    UsageError: the folder holds none of them, or its files are not whole.
-    XmcapError: no checkpoint can be read.
-  """
+  """Opens a run's folder (its newest readable checkpoint), one checkpoint, or a folder of converted weights."""
   file = pathlib.Path(folder, PARAMS)
   if file.is_file():
     tensors = read_safetensors(file)
@@ -74,18 +62,14 @@ def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         raise UsageError(f"{layer.where}: {path}: layer {n} is {layer.shape}, and the first is {first.shape}")
     if path in tensors:
       raise UsageError(f"{first.where}: {path} is there twice, by itself and in layers: copy it again")
-    read_all = functools.partial(_read_all, layers)
-    return Tensor((len(layers), *first.shape), first.dtype, read_all, first.where)
+    shape = (len(layers), *first.shape)
+    return Tensor(shape, first.dtype, lambda: np.stack([layer.read() for layer in layers]), first.where)
 
   try:
     return stacking.joined(tensors, join)
   except ValueError as error:
     where = next(iter(tensors.values())).where
     raise UsageError(f"{where}: {error}: copy it again") from None
-
-
-def _read_all(layers: Sequence[Tensor]) -> np.ndarray:
-  return np.stack([layer.read() for layer in layers])
 
 
 def one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

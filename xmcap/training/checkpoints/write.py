@@ -2,10 +2,11 @@
 
 `MODEL_DIR/checkpoints/STEP/` holds two items: `params`, the tree of parameters, and `training`, the rest of the
 `TrainState` (step, optimizer state, counters). Orbax renames a checkpoint into place when it is whole. Each item holds
-checksums of its files (`checksums.py`), and the results of an evaluation are noted beside it (`evaluation_notes.py`).
+checksums of its files (`checksums.py`), and the results of an evaluation are noted beside it, in `metrics/metrics`.
 """
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -16,21 +17,19 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.training.checkpoints import checksums, evaluation_notes, read, small_json
-from xmcap.training.checkpoints.retention import CheckpointPolicy, Retention
+from xmcap.training.checkpoints import checksums, read, retention, small_json
+from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings
 from xmcap.training.hosts import join as hosts
-from xmcap.training.hosts import run_folder, watch
+from xmcap.training.hosts import watch
 from xmcap.training.step import TrainState
 
 
 class Checkpoints:
   """The checkpoints of one run, open for writing.
 
-  The settings of the run are written into each checkpoint, and compared with those of the one it resumes from.
-
-  Raises:
-    XmcapError: the folder cannot be written, or is not the same for all processes.
+  `settings` is written into each checkpoint, and compared with those of the one that the run resumes from. Raises
+  XmcapError if the folder cannot be written, or is not the same for all processes.
   """
 
   def __init__(
@@ -39,24 +38,23 @@ class Checkpoints:
     policy: CheckpointPolicy | None = None,
     settings: Settings | None = None,
   ):
-    self.policy = policy = policy or CheckpointPolicy()
+    self.policy = policy or CheckpointPolicy()
     self.settings = settings
     self.directory = read.checkpoints_dir(model_dir)
-    run_folder.check(self.directory)
-    if jax.process_index() == 0:
-      with _explained(f"checkpoints of {self.directory}"):
+    hosts.check_folder(self.directory)
+    self._pending: set[int] = set()
+    with self._explained("checkpoints"):
+      if jax.process_index() == 0:
         self._remove_unfinished()
         self._clear_unreadable()
-    hosts.barrier("folder of checkpoints read")
-    self._evaluated, self._scores = self._read_scores()
-    self._pending: set[int] = set()
-    self._retention = Retention(policy, self._scores, self._pending)
-    options = ocp.CheckpointManagerOptions(
-      preservation_policy=self._retention,
-      enable_async_checkpointing=policy.asynchronous,
-    )
-    handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}
-    with _explained(f"checkpoints of {self.directory}"):
+      hosts.barrier("folder of checkpoints read")
+      self._notes = read.notes(self.directory)
+      self._retention = retention.Retention(self.policy, self._notes, self._pending)
+      options = ocp.CheckpointManagerOptions(
+        preservation_policy=self._retention,
+        enable_async_checkpointing=self.policy.asynchronous,
+      )
+      handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}
       self._manager = ocp.CheckpointManager(self.directory, options=options, item_handlers=handlers)
 
   def steps(self) -> list[int]:
@@ -67,10 +65,7 @@ class Checkpoints:
     """Writes the state of `step`, in the background if the policy says so; a second call for a step does nothing.
 
     The state may be donated as soon as this returns. With `pending` an evaluation is to come, and the checkpoint stays
-    until `note_evaluation`.
-
-    Raises:
-      XmcapError: this write, or the one before it, failed.
+    until `note_evaluation`. Raises XmcapError if this write, or the one before it, failed.
     """
     if step in self._manager.all_steps():
       return
@@ -91,7 +86,7 @@ class Checkpoints:
     All processes must call this; the values of process 0 count. A checkpoint that was kept only as the best goes if
     this one is better. Raises UsageError if `best_metric` is not among the means.
     """
-    name, value = self.policy.best_metric, None
+    name, value, score = self.policy.best_metric, None, None
     if name is not None:
       if name not in means:
         raise UsageError(
@@ -99,29 +94,27 @@ class Checkpoints:
         )
       # All processes must delete the same checkpoint.
       value = float(hosts.agree("value of best_metric", repr(float(means[name])))[0])
-      if not math.isfinite(value):
+      if math.isfinite(value):
+        score = self.policy.score(value)
+      else:
         logging.warning("step %d: %s is %s, so this checkpoint cannot be the best", step, name, value)
         value = None
     self.wait()
-    score = None if value is None else self.policy.score(value)
-    with _explained(f"evaluation of checkpoint {step} in {self.directory}"):
+    with self._explained(f"evaluation of checkpoint {step}"):
+      self._notes[step] = retention.Note(name, value, score)
       if jax.process_index() == 0:
-        note = evaluation_notes.Note(name, value, score)
-        evaluation_notes.write(self.directory / str(step), means, note)
-      self._evaluated.add(step)
+        retention.write_note(self.directory / str(step), means, self._notes[step])
       self._pending.discard(step)
-      if score is not None:
-        self._scores[step] = score
       for old in self._retention.superfluous(self.steps()):
         self._manager.delete(old)
 
   def evaluated(self, step: int) -> bool:
     """Whether the checkpoint of a step was evaluated to the end."""
-    return step in self._evaluated
+    return step in self._notes
 
   def check(self) -> None:
     """Raises XmcapError if a write in the background has failed."""
-    with _explained(f"last checkpoint in {self.directory}"):
+    with self._explained("last checkpoint"):
       self._manager.check_for_errors()
 
   def wait(self) -> None:
@@ -133,11 +126,6 @@ class Checkpoints:
     """Waits, then frees what Orbax holds."""
     with self._writing("the last checkpoint"):
       self._manager.close()
-
-  @contextlib.contextmanager
-  def _writing(self, what: str) -> Iterator[None]:
-    with watch.during("checkpoint", what), _explained(f"{what} in {self.directory}"):
-      yield
 
   def restore_latest(
     self, target: TrainState, other_data: bool = False, say: Callable[[str], None] = print
@@ -153,19 +141,18 @@ class Checkpoints:
         logging.error("%s; taking the one before it", error)
       # Orbax does not overwrite a checkpoint, and the run will come to this step again.
       if jax.process_index() == 0:
-        self._move_aside(step)
+        with self._explained(f"damaged checkpoint {step}"):
+          self._move_aside(step)
       hosts.barrier("damaged checkpoint moved aside")
       self._manager.reload()
     return None
 
   def _move_aside(self, step: int) -> None:
-    with _explained(f"damaged checkpoint {step} in {self.directory}"):
-      damaged = read.damaged_dir(self.directory)
-      damaged.mkdir(exist_ok=True)
-      target, number = damaged / str(step), 1
-      while target.exists():
-        target, number = damaged / f"{step}.{number}", number + 1
-      (self.directory / str(step)).rename(target)
+    damaged = read.damaged_dir(self.directory)
+    damaged.mkdir(exist_ok=True)
+    names = itertools.chain([str(step)], (f"{step}.{number}" for number in itertools.count(1)))
+    target = next(path for name in names if not (path := damaged / name).exists())
+    (self.directory / str(step)).rename(target)
 
   def _remove_unfinished(self) -> None:
     """Removes the checkpoint that a killed run was writing.
@@ -186,26 +173,28 @@ class Checkpoints:
         self._move_aside(step)
         continue
       try:
-        evaluation_notes.read(checkpoint)
+        retention.read_note(checkpoint)
       except ValueError:
-        file = checkpoint / evaluation_notes.NAME
+        file = checkpoint / retention.NOTE
         logging.error("%s: cut short or changed; removed, the checkpoint counts as not evaluated", file)
         file.unlink()
 
-  def _read_scores(self) -> tuple[set[int], dict[int, float]]:
-    """The steps that were evaluated, and their scores by the policy's metric."""
-    notes = {
-      step: evaluation_notes.read(self.directory / str(step)) for step in read.steps_in(self.directory)
-    }
-    notes = {step: note for step, note in notes.items() if note is not None}
-    metric = self.policy.best_metric
-    # A note of an older version names no metric.
-    scores = {
-      step: self.policy.score(note.value)
-      for step, note in notes.items()
-      if metric is not None and note.value is not None and note.metric in (None, metric)
-    }
-    return set(notes), scores
+  @contextlib.contextmanager
+  def _writing(self, what: str) -> Iterator[None]:
+    with watch.during("checkpoint", what), self._explained(what):
+      yield
+
+  @contextlib.contextmanager
+  def _explained(self, what: str) -> Iterator[None]:
+    try:
+      yield
+    except (OSError, ValueError, RuntimeError) as error:
+      if lost := hosts.as_lost(error):
+        raise lost from error
+      raise XmcapError(
+        f"{what} in {self.directory}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
+        " What was saved before stays"
+      ) from error
 
 
 def _is_orbax_metadata(file: epath.Path) -> bool:
@@ -217,18 +206,3 @@ def _is_orbax_metadata(file: epath.Path) -> bool:
   except Exception:  # for a wrong type Orbax raises ValueError, TypeError or KeyError
     return False
   return True
-
-
-@contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-  try:
-    yield
-  except XmcapError:
-    raise
-  except (OSError, ValueError, RuntimeError) as error:
-    if lost := hosts.as_lost(error):
-      raise lost from error
-    raise XmcapError(
-      f"{what}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
-      " What was saved before stays"
-    ) from error

@@ -31,15 +31,12 @@ def find_process(
     address, count, index: --coordinator_address, --num_processes and --process_id. A count of 1 alone is a run of one
       process, even on a machine of a cluster.
     seconds: to wait until the name of the first host is known.
-
-  Raises:
-    UsageError: some options are given without the others, or the cluster is not set up as jax expects.
   """
   options = (address, count, index)
   if options == (None, 1, None):
     return None
   if options != (None, None, None):
-    if None in options:
+    if address is None or count is None or index is None:
       raise UsageError("give --coordinator_address, --num_processes and --process_id, all three or none")
     if count < 1 or not 0 <= index < count:
       raise UsageError(f"--process_id={index} of --num_processes={count}: processes count from 0")

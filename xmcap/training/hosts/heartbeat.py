@@ -2,6 +2,7 @@
 
 A thread of each process says every few seconds that it is alive and where it is, through jax's coordination service,
 also while the main thread computes, waits or hangs. It ends the process when another one has failed, is lost, or hangs.
+A run of one process has the same thread, which ends it when it hangs.
 """
 
 import contextlib
@@ -16,11 +17,19 @@ from xmcap.errors import RestartError
 from xmcap.training.hosts import watch as watch_lib
 
 BEAT = watch_lib.BEAT
-# Seconds until all others have read the last words of a process, and have ended. Process 0 holds the service that they
-# read from, so it ends later.
-_READ, _READ_BY_ALL = BEAT + 1, BEAT + 3
-# When a process that hangs ends, the collectives of the others break; so each waits until all know the cause.
-_HUNG, _HUNG_PROCESS_0 = _READ, _READ + BEAT + 2
+# Seconds that a process that ends leaves the others to read why, before their collectives break. Process 0 holds the
+# service that they read from, so it ends last.
+_LAST_WORDS, _LAST_WORDS_PROCESS_0 = BEAT + 1, 2 * BEAT + 3
+
+
+class Alone(dict):
+  """The keys and values of a run of one process, as jax's coordination service holds those of several."""
+
+  def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
+    self[key] = value
+
+  def key_value_dir_get(self, prefix: str) -> list[tuple[str, str]]:
+    return list(self.items())
 
 
 class Heartbeat:
@@ -29,7 +38,7 @@ class Heartbeat:
   Each process says one of {"alive": number, "state": State}, {"failed": line, "code": exit code}, {"hangs": line}.
 
   Args:
-    client: of jax's coordination service.
+    client: of jax's coordination service, or `Alone`.
     index, count: of this process, and of the processes.
     lost: seconds without a sign of life until a process counts as lost.
     watch: over this process; None: it may hang unnoticed.
@@ -46,6 +55,8 @@ class Heartbeat:
     self._lost = lost
     self._watch = watch
     self._describe = describe
+    last_words = _LAST_WORDS if index else _LAST_WORDS_PROCESS_0
+    self._last_words = last_words if count > 1 else 0.0
     self._stopped = threading.Event()
     self._ending = threading.Event()
     self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
@@ -66,55 +77,47 @@ class Heartbeat:
     self._stopped.set()
     with contextlib.suppress(Exception):
       self._say({"failed": line, "code": code})
-      time.sleep(_READ if self._index else _READ_BY_ALL)
+      time.sleep(self._last_words)
 
   def _say(self, words: dict[str, Any]) -> None:
     self._client.key_value_set(f"xmcap/alive/{self._index}", json.dumps(words), allow_overwrite=True)
 
-  def _listen(self) -> dict[int, str]:
-    found = self._client.key_value_dir_get("xmcap/alive/")
-    return {int(key.rsplit("/", 1)[1]): said for key, said in found}
-
   def _work(self) -> None:
-    beats, start = 0, time.monotonic()
-    last_said, last_time = {}, dict.fromkeys(range(self._count), start)
+    beats = 0
+    heard: dict[int, str] = {}
+    heard_at = dict.fromkeys(range(self._count), time.monotonic())
     while not self._stopped.wait(BEAT):
       beats += 1
       state = self._watch.look() if self._watch else watch_lib.State()
       try:
         self._say({"alive": beats, "state": dataclasses.asdict(state)})
-        heard = self._listen()
+        said = {
+          int(key.rsplit("/", 1)[1]): text for key, text in self._client.key_value_dir_get("xmcap/alive/")
+        }
       except Exception:
         # Process 0 and its service are gone; jax ends this process, unless the main thread hangs.
         if state.hangs:
           self._hang(state)
         continue
       now = time.monotonic()
-      for number, said in heard.items():
-        if last_said.get(number) != said:
-          last_said[number], last_time[number] = said, now
-      words = {number: json.loads(said) for number, said in heard.items()}
+      heard_at |= {number: now for number, text in said.items() if text != heard.get(number)}
+      heard = said
+      words = {number: json.loads(text) for number, text in said.items()}
       for number in words.keys() - {self._index}:
-        self._obey(number, words[number])
-      silent = [number for number, seconds in last_time.items() if now - seconds > self._lost]
-      if silent and not self._stopped.is_set():
+        if "failed" in words[number]:
+          line = f"{self._describe([number])} failed: {words[number]['failed']}"
+          self._end(words[number]["code"], line)
+        elif "hangs" in words[number]:
+          self._end(RestartError.exit_code, words[number]["hangs"])
+      if silent := [number for number, seconds in heard_at.items() if now - seconds > self._lost]:
         self._end(
           RestartError.exit_code,
           f"lost {self._describe(silent)}: no sign of life for {self._lost:g} s; the run goes on from its newest"
           " checkpoint when it is started again",
         )
-      states = {number: watch_lib.State(**said["state"]) for number, said in words.items() if "state" in said}
+      states = {number: watch_lib.State(**each["state"]) for number, each in words.items() if "state" in each}
       if state.hangs and self._index in watch_lib.behind(states):
         self._hang(state)
-
-  def _obey(self, number: int, words: dict[str, Any]) -> None:
-    """Ends this process if another says that it failed or hangs."""
-    if self._stopped.is_set():
-      return
-    if "failed" in words:
-      self._end(words["code"], f"{self._describe([number])} failed: {words['failed']}")
-    elif "hangs" in words:
-      self._end(RestartError.exit_code, words["hangs"], hung=True)
 
   def _hang(self, state: watch_lib.State) -> None:
     if self._stopped.is_set():
@@ -124,12 +127,9 @@ class Heartbeat:
     with contextlib.suppress(Exception):
       self._say({"hangs": line})
     watch_lib.write_stacks(f"{me} hangs in '{state.what}'")
-    self._end(RestartError.exit_code, line, hung=True)
+    self._end(RestartError.exit_code, line)
 
-  def _end(self, code: int, line: str, hung: bool = False) -> None:
-    self._ending.set()
-    if self._index == 0:
-      seconds = _HUNG_PROCESS_0 if hung else _READ_BY_ALL
-    else:
-      seconds = _HUNG if hung else 0.0
-    watch_lib.end(code, line, seconds)
+  def _end(self, code: int, line: str) -> None:
+    if not self._stopped.is_set():
+      self._ending.set()
+      watch_lib.end(code, line, self._last_words)

@@ -8,24 +8,28 @@ import collections
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import re
 import socket
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 
 import gin
 import jax
 from absl import logging
+from etils import epath
 
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.training.hosts import cluster, watch
-from xmcap.training.hosts.heartbeat import BEAT, Heartbeat
+from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call
 
 # jax ends a process without naming the host that is lost, so its timeout is later than ours.
 _JAX_LATER = 12
+_FOLDER_SECONDS = 15  # for a network disk to show a new file
 _LOST = re.compile(
   r"gloo|nccl|connection (closed|reset|refused)|socket closed|broken pipe|UNAVAILABLE|heartbeat|unhealthy|"
   r"coordination|barrier timed out|DEADLINE_EXCEEDED|_(complete|finished) barrier",
@@ -36,13 +40,7 @@ _LOST = re.compile(
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class HostTimeouts:
-  """Seconds that the processes of one run wait for each other.
-
-  Attributes:
-    start: for all to be there when the run starts.
-    lost: for a sign of life, until a process counts as lost and the others end.
-    barrier: for all to reach the same point, such as the end of the run.
-  """
+  """Seconds that the processes of one run wait: until all are there, for a sign of life, and at a common point."""
 
   start: float = 300
   lost: float = 40
@@ -57,17 +55,14 @@ class HostTimeouts:
 
 
 class Hosts:
-  """The joined processes of this run: the `names` of the hosts by process number, and the `index` of this process."""
+  """The joined processes of this run: the `names` of the hosts by process number, and the `index` of this one."""
 
-  def __init__(
-    self, names: Sequence[str], index: int, timeouts: HostTimeouts, limits: watch.HangLimits | None = None
-  ):
+  def __init__(self, names: Sequence[str], index: int, timeouts: HostTimeouts, own_watch: watch.Watch | None):
     self.names = list(names)
     self.index = index
     self.timeouts = timeouts
     self._client = cluster.coordination_client()
     self._turns: collections.Counter[str] = collections.Counter()
-    own_watch = watch.Watch(limits) if limits else None
     self.heartbeat = Heartbeat(self._client, index, len(names), timeouts.lost, own_watch, self.describe)
 
   def describe(self, numbers: Sequence[int]) -> str:
@@ -134,58 +129,73 @@ def barrier(what: str) -> None:
     _current.barrier(what)
 
 
+def check_folder(directory: epath.Path) -> None:
+  """Makes a folder inside the run's folder and tries it; all processes of the run must call this.
+
+  Raises XmcapError if it cannot be written, or a host does not see what process 0 writes there: shares of checkpoints
+  in folders of their own could never be put together.
+  """
+  folder = directory.parent
+  file = folder / agree("name of a test file", f".write-test-{os.getpid()}-{time.time_ns()}")[0]
+  try:
+    directory.mkdir(parents=True, exist_ok=True)
+    if jax.process_index() == 0:
+      file.write_text("")
+  except OSError as error:
+    raise XmcapError(
+      f"{directory}: cannot be written ({error.strerror or error}): give a folder that can"
+    ) from None
+  barrier("test file written")
+  deadline = time.monotonic() + _FOLDER_SECONDS
+  while not (seen := file.exists()) and time.monotonic() < deadline:
+    time.sleep(0.2)
+  reports = agree("test file seen", str(seen))
+  if jax.process_index() == 0:
+    file.unlink()
+  if blind := [number for number, report in enumerate(reports) if report != "True"]:
+    raise XmcapError(
+      f"{folder}: {_current.describe(blind)} does not see what process 0 ({_current.names[0]}) writes there: give a"
+      " folder that all hosts share, such as gs://... or a network disk"
+    )
+
+
 @contextlib.contextmanager
 def joined(
   address: str | None = None,
   count: int | None = None,
   index: int | None = None,
   preemption: bool = True,
-  timeouts: HostTimeouts | None = None,
   limits: watch.HangLimits | None = None,
-) -> Iterator[Hosts | None]:
+) -> Iterator[None]:
   """Joins the processes of the run; enter it before any use of jax.
 
-  A failure of one ends all with its exit code, and each says whose it was.
+  A failure of one ends all with its exit code, and each says whose it was. RestartError if processes are missing at the
+  start or at the end, or are lost on the way.
 
   Args:
     address, count, index: see `cluster.find_process`.
     preemption: jax turns a SIGTERM of one process into a step at which all stop.
-    timeouts: None: as gin configures them.
     limits: end all processes when one makes no progress for so long; None: no limits.
-
-  Raises:
-    RestartError: processes are missing at the start or at the end, or are lost on the way.
   """
-  global _current
-  timeouts = timeouts or HostTimeouts()
+  timeouts = HostTimeouts()
   process = cluster.find_process(address, count, index, timeouts.start)
   watch.progress("start" if limits else "")
+  own_watch = watch.Watch(limits) if limits else None
   if process is None:
-    with watch.alone(limits) if limits else contextlib.nullcontext():
-      yield None
-    return
-  _current = hosts = _join(process, preemption, timeouts, limits)
-  try:
-    yield hosts
-    hosts.leave()
-  except XmcapError as error:
-    _tell_failure(hosts, error)
-    raise
-  except Exception as error:
-    lost = as_lost(error)
-    if lost is None:
-      hosts.heartbeat.await_end()
-      traceback.print_exc()
-    _tell_failure(hosts, lost or XmcapError(f"{type(error).__name__}: {error}"))
-    if lost is None:
-      os._exit(1)
-    raise lost from error
-  _current = None
+    heartbeat = Heartbeat(Alone(), 0, 1, math.inf, own_watch, lambda _: "this process")
+    try:
+      yield
+    finally:
+      heartbeat.stop()
+      watch.progress("")
+  else:
+    yield from _joined(process, preemption, timeouts, own_watch)
 
 
-def _join(
-  process: cluster.ClusterProcess, preemption: bool, timeouts: HostTimeouts, limits: watch.HangLimits | None
-) -> Hosts:
+def _joined(
+  process: cluster.ClusterProcess, preemption: bool, timeouts: HostTimeouts, own_watch: watch.Watch | None
+) -> Iterator[None]:
+  global _current
   name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
   names = roll_call(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
@@ -200,14 +210,25 @@ def _join(
   )
   if process.process_id == 0:
     logging.info("%d processes: %s", process.num_processes, ", ".join(names))
-  return Hosts(names, process.process_id, timeouts, limits)
-
-
-def _tell_failure(hosts: Hosts, error: XmcapError) -> None:
-  hosts.heartbeat.await_end()
-  # Gin adds the chain of callers after the first line of an error.
-  line = _one_line(str(error).split("\n  In call to configurable")[0])
-  hosts.heartbeat.tell_failure(error.exit_code, line)
+  _current = hosts = Hosts(names, process.process_id, timeouts, own_watch)
+  try:
+    yield
+    hosts.leave()
+    _current = None
+  except Exception as error:
+    # If another process is the cause, the heartbeat ends this one.
+    hosts.heartbeat.await_end()
+    failure = error if isinstance(error, XmcapError) else as_lost(error)
+    if failure is None:
+      traceback.print_exc()
+      hosts.heartbeat.tell_failure(XmcapError.exit_code, _one_line(f"{type(error).__name__}: {error}"))
+      os._exit(XmcapError.exit_code)
+    # Gin adds the chain of callers after the first line of an error.
+    line = _one_line(str(failure).split("\n  In call to configurable")[0])
+    hosts.heartbeat.tell_failure(failure.exit_code, line)
+    if failure is error:
+      raise
+    raise failure from error
 
 
 def as_lost(error: BaseException) -> RestartError | None:

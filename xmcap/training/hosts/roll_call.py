@@ -23,18 +23,12 @@ def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> 
   Args:
     address: HOST:PORT of process 0.
     count, index: of the processes, and of this one.
-    seconds: to wait for the others.
+    seconds: to wait for the others; RestartError if some are missing then.
     me: this host's name.
-
-  Raises:
-    RestartError: some are missing after `seconds`.
-    UsageError: the processes were started with numbers or counts that contradict each other.
-    XmcapError: process 0 cannot listen on the port.
   """
   host, port = split_address(address)
-  answer = (
-    _collect(port, count, seconds, me) if index == 0 else _report(host, port, count, index, seconds, me)
-  )
+  said = {"process": index, "host": me, "pid": os.getpid(), "processes": count}
+  answer = _report(host, port, said, seconds) if index else _collect(port, said, seconds)
   if answer["problem"]:
     raise UsageError(
       f"{answer['problem']}: start each with its own --process_id and the same --num_processes"
@@ -55,65 +49,67 @@ def split_address(address: str) -> tuple[str, int]:
   return host.strip("[]"), int(port)
 
 
-def _collect(port: int, count: int, seconds: float, me: str) -> dict:
-  """Process 0: collects the numbers and hosts of the others, and answers all of them."""
-  dual = socket.has_dualstack_ipv6()
+def _collect(port: int, mine: dict, seconds: float) -> dict:
+  """Process 0: collects what the others say of themselves, and answers all of them."""
+  count, dual = mine["processes"], socket.has_dualstack_ipv6()
   family = socket.AF_INET6 if dual else socket.AF_INET
   try:
     server = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=1024)
   except OSError as error:
     raise XmcapError(
-      f"process 0 on {me}: port {port} cannot be listened at ({error.strerror}): give another port in"
+      f"process 0 on {mine['host']}: port {port} cannot be listened at ({error.strerror}): give another port in"
       " --coordinator_address"
     ) from None
-  hosts, pids, connections, problem = {0: me}, {}, [], None
+  came, connections, problem = {0: mine}, [], None
   deadline = time.monotonic() + seconds
   with server, contextlib.ExitStack() as stack:
-    while len(hosts) < count and problem is None and (left := deadline - time.monotonic()) > 0:
+    while len(came) < count and problem is None and (left := deadline - time.monotonic()) > 0:
       server.settimeout(left)
       try:
         connection = stack.enter_context(server.accept()[0])
         connection.settimeout(5)
-        said = _read(connection)
-        number, host, their_count = int(said["process"]), str(said["host"]), int(said["processes"])
-        pid = int(said["pid"])
+        read = _read(connection)
+        said = {
+          "host": str(read["host"]),
+          **{name: int(read[name]) for name in ("process", "pid", "processes")},
+        }
       except _NO_MESSAGE:
         continue
       connections.append(connection)
-      if their_count != count or not 0 <= number < count:
-        problem = (
-          f"process {number} on {host} was started for {their_count} processes, process 0 on {me} for {count}"
-        )
+      number, host = said["process"], said["host"]
       # A process whose connection broke comes again.
-      elif number in hosts and (hosts[number], pids.get(number)) != (host, pid):
-        problem = f"two processes have the number {number}: on {hosts[number]} and on {host}"
-      else:
-        hosts[number], pids[number] = host, pid
-    answer = {"hosts": [hosts.get(number) for number in range(count)], "problem": problem}
+      other = came.setdefault(number, said)
+      if said["processes"] != count or not 0 <= number < count:
+        problem = (
+          f"process {number} on {host} was started for {said['processes']} processes, process 0 on {mine['host']} for"
+          f" {count}"
+        )
+      elif said != other:
+        problem = f"two processes have the number {number}: on {other['host']} and on {host}"
+    hosts = [came[number]["host"] if number in came else None for number in range(count)]
     for connection in connections:
       with contextlib.suppress(OSError):
-        connection.sendall(json.dumps(answer).encode() + b"\n")
+        connection.sendall(json.dumps({"hosts": hosts, "problem": problem}).encode() + b"\n")
         connection.recv(1)  # they hang up first, so that the port is free at once
-  return answer
+  return {"hosts": hosts, "problem": problem}
 
 
-def _report(host: str, port: int, count: int, index: int, seconds: float, me: str) -> dict:
+def _report(host: str, port: int, mine: dict, seconds: float) -> dict:
   """Any other process: tells process 0 that it is there, and waits for the answer."""
-  said = {"process": index, "host": me, "pid": os.getpid(), "processes": count}
   # Process 0 may start later, and names all that are missing only when its own time is up.
   deadline = time.monotonic() + seconds + 5
   while (left := deadline - time.monotonic()) > 0:
     try:
       with socket.create_connection((host, port), timeout=min(left, 10)) as connection:
-        connection.sendall(json.dumps(said).encode() + b"\n")
+        connection.sendall(json.dumps(mine).encode() + b"\n")
         connection.settimeout(left)
         answer = _read(connection)
         return {"hosts": answer["hosts"], "problem": answer["problem"]}
     except _NO_MESSAGE:
       time.sleep(0.2)
   raise RestartError(
-    f"process {index} on {me}: process 0 at {host}:{port} did not answer for {seconds:g} s: is it running, and can"
-    " this host reach that port?"
+    f"process {mine['process']} on {mine['host']}: process 0 at {host}:{port} did not answer for {seconds:g} s: is it"
+    " running, and can this host reach that port?"
   )
 
 

@@ -19,7 +19,7 @@ from jax.experimental import multihost_utils
 from xmcap.training.hosts import watch
 
 NOTICE = "a preemption notice"
-_PREEMPTED = "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeout_sec=60&last_etag="
+_SECONDS = 5  # between two questions to the metadata server
 
 
 class EvaluationStopped(BaseException):
@@ -66,12 +66,9 @@ _current: Stop | None = None
 
 
 def evaluation_batch(what: str) -> None:
-  """Marks progress (`watch.py`) and looks for a stop, before each batch of an evaluation.
+  """Marks progress (`watch.py`) before each batch of an evaluation; EvaluationStopped if the run is asked to stop.
 
   All processes of a run must call this equally often; `what` names the batch, such as `batch 7 of LossEvaluator`.
-
-  Raises:
-    EvaluationStopped: the run is asked to stop.
   """
   watch.progress("evaluation", what)
   if _current is not None and _current.asked():
@@ -92,8 +89,7 @@ def stop_requests() -> Iterator[Stop]:
   before = {number: signal.signal(number, stop.on_signal) for number in numbers}
   ended = threading.Event()
   if server := metadata_server():
-    arguments = (server, stop, ended)
-    threading.Thread(target=_await_notice, args=arguments, name="preemption", daemon=True).start()
+    threading.Thread(target=_await_notice, args=(server, stop, ended), daemon=True).start()
   try:
     yield stop
   finally:
@@ -117,17 +113,13 @@ def metadata_server() -> str | None:
 
 def _await_notice(server: str, stop: Stop, ended: threading.Event) -> None:
   opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy reaches this server
-  etag = "0"
-  while not ended.is_set():
-    url = f"http://{server}{_PREEMPTED}{etag}"
-    request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
-    try:
-      with opener.open(request, timeout=90) as answer:
-        etag, preempted = answer.headers.get("ETag", "0"), answer.read().decode().strip() == "TRUE"
-    except (OSError, ValueError):
-      ended.wait(5)  # the server may be absent or silent; SIGTERM comes all the same
-      continue
-    if preempted and not ended.is_set():
-      logging.warning("this machine is being preempted: saving")
-      stop.ask(NOTICE)
-      return
+  url, headers = f"http://{server}/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"}
+  while not ended.wait(_SECONDS):
+    # The server may be absent or silent; SIGTERM comes all the same.
+    with contextlib.suppress(OSError, ValueError):
+      with opener.open(urllib.request.Request(url, headers=headers), timeout=_SECONDS) as answer:
+        preempted = answer.read().strip() == b"TRUE"
+      if preempted and not ended.is_set():
+        logging.warning("this machine is being preempted: saving")
+        stop.ask(NOTICE)
+        return

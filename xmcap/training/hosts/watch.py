@@ -28,7 +28,9 @@ _UNLIMITED = ("data", "")  # data have their own limit, `train.data_timeout`; ""
 # A thread whose innermost frame is in one of these waits for its devices or for another process.
 _WAITS = ("jax.", "jaxlib.", "orbax.checkpoint._src.multihost.", "xmcap.training.hosts.join.")
 # Frames that do not tell a reader where the program is.
-_LIBRARIES = ("jax.", "jaxlib.", "orbax.", "threading.", "queue.", "concurrent.", "asyncio.", "selectors.")
+_LIBRARIES = (
+  "jax.", "jaxlib.", "numpy.", "orbax.", "threading.", "queue.", "concurrent.", "asyncio.", "selectors.",
+)  # fmt: skip
 
 
 @gin.configurable
@@ -36,13 +38,7 @@ _LIBRARIES = ("jax.", "jaxlib.", "orbax.", "threading.", "queue.", "concurrent."
 class HangLimits:
   """Seconds without progress, by phase, after which a run counts as hung and ends; 0: no limit.
 
-  Attributes:
-    start: until the run knows its shapes, the first batch included.
-    restore: a checkpoint or weights are read, or fresh parameters made.
-    compile: a step whose shapes are new.
-    step: any other step.
-    evaluation: a batch of an evaluator, its compilation included, or its scores.
-    checkpoint: a checkpoint is handed over for writing; at the end of the run, it is on disk.
+  docs/training.md says what each phase is.
   """
 
   start: float = 3600
@@ -65,19 +61,14 @@ class _Mark(NamedTuple):
   count: int
   phase: str
   what: str
-  thread: int
+  thread: int | None
 
 
 _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
 def progress(phase: str, what: str = "") -> None:
-  """Marks that the calling thread has come to a point; this costs no more than an assignment.
-
-  Args:
-    phase: a name of `HangLimits`, `data`, or "" for what is not watched.
-    what: the point in words, such as `step 120`.
-  """
+  """Marks that the calling thread has come to a point of a phase: one of `HangLimits`, `data`, or "" if unwatched."""
   global _mark
   if phase not in _PHASES:
     raise ValueError(f"no phase {phase!r}; there are {sorted(_PHASES)}")
@@ -97,11 +88,10 @@ def during(phase: str, what: str = "") -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-  """Where a process is.
+  """Where a process is: its last mark, the seconds since then, and the phase's limit (0: none).
 
   Attributes:
     count: of the marks so far.
-    phase, what, seconds, limit: of the last mark, the time since then, and the phase's limit (0: none).
     waits: whether it waits for its devices or for another process.
     location: `FILE:LINE in FUNCTION`, outside the libraries.
   """
@@ -142,7 +132,7 @@ class Watch:
     mark, now = _mark, self._clock()
     self._seconds = self._seconds + min(now - self._last, 2 * BEAT) if mark.count == self._count else 0.0
     self._count, self._last = mark.count, now
-    frame = sys._current_frames().get(mark.thread)
+    frame = sys._current_frames().get(mark.thread or 0)
     return State(
       mark.count, mark.phase, mark.what, round(self._seconds, 1), self._limits.get(mark.phase, 0.0),
       _module(frame).startswith(_WAITS), _location(frame),
@@ -156,10 +146,11 @@ def _module(frame: FrameType | None) -> str:
 def _location(frame: FrameType | None) -> str:
   while frame and _module(frame).startswith(_LIBRARIES):
     frame = frame.f_back
-  if not frame:
-    return ""
-  code = frame.f_code
-  return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+  return (
+    f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    if frame
+    else ""
+  )
 
 
 def behind(states: Mapping[int, State]) -> list[int]:
@@ -173,27 +164,6 @@ def behind(states: Mapping[int, State]) -> list[int]:
   return [number for number, state in free.items() if state.count == least]
 
 
-@contextlib.contextmanager
-def alone(limits: HangLimits) -> Iterator[None]:
-  """Inside it, a run of one process is ended when it hangs."""
-  watch, ended = Watch(limits), threading.Event()
-
-  def work():
-    while not ended.wait(BEAT):
-      state = watch.look()
-      if state.hangs and not ended.is_set():
-        line = state.describe("this process")
-        write_stacks(f"hangs in '{state.what}'")
-        end(RestartError.exit_code, line)
-
-  threading.Thread(target=work, name="watch", daemon=True).start()
-  try:
-    yield
-  finally:
-    ended.set()
-    progress("")
-
-
 def write_stacks(why: str) -> None:
   """Writes the stacks of all threads of this process to its log."""
   print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
@@ -202,7 +172,7 @@ def write_stacks(why: str) -> None:
 
 
 def end(code: int, line: str, seconds: float = 0.0) -> None:
-  """Prints a line, waits for the others to read what this process left them, and ends it from any thread."""
+  """Ends this process from any thread: prints a line, and gives the others time to read what it left them."""
   kind = "to be started again" if code == RestartError.exit_code else "error"
   print(f"xmcap: {kind}: {terminal.shown(line, limit=None)}", file=sys.stderr, flush=True)
   sys.stdout.flush()

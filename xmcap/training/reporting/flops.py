@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 from jax.extend import core as jax_core
 
@@ -17,14 +18,10 @@ from xmcap.training.reporting import chips
 def step_flops(
   objective: Any, optimizer: Optimizer, params: Any, batch: Mapping[str, Any], remat: bool = False
 ) -> int:
-  """Operations of the matrix products of loss and gradients; nothing is computed.
+  """Operations of the matrix products of loss and gradients, of arrays or their shapes; nothing is computed.
 
-  Args:
-    objective: see `step.make_train_step`.
-    optimizer: says which parameters have gradients.
-    params, batch: arrays or their shapes, of the whole batch.
-    remat: count again what a configuration's `remat` computes twice. Otherwise each product counts once, as
-      model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
+  With `remat` what a configuration's `remat` computes twice counts twice. Otherwise each product counts once, as
+  model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
   """
   if not remat:
     objective = _without_remat(objective)
@@ -50,18 +47,15 @@ def ideal_seconds(
 
 
 def _without_remat(objective: Any) -> Any:
-  module = getattr(objective, "module", None)
-  fields = dataclasses.fields(module) if dataclasses.is_dataclass(module) else ()
-  parts = {field.name: getattr(module, field.name) for field in fields}
-  plain = {
-    name: dataclasses.replace(part, remat=False)
-    for name, part in parts.items()
-    if getattr(part, "remat", False)
-  }
-  if not plain:
+  module: Any = getattr(objective, "module", None)
+  if not isinstance(module, nn.Module):
     return objective
+  configs = {field.name: getattr(module, field.name) for field in dataclasses.fields(module)}
+  configs = {name: config for name, config in configs.items() if getattr(config, "remat", False)}
   objective = copy.copy(objective)
-  objective.module = module.clone(**plain)
+  objective.module = module.clone(
+    **{name: dataclasses.replace(each, remat=False) for name, each in configs.items()}
+  )
   return objective
 
 

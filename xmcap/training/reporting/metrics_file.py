@@ -7,14 +7,11 @@ facts: `started`, `finished`, `stopped`, `failed`. A run that resumes appends; t
 import json
 import math
 import os
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
-
-from xmcap.errors import one_line
 
 FILE = "metrics.jsonl"
 
@@ -35,61 +32,37 @@ class MetricsFile:
   """The writer of the file.
 
   On a disk each line is appended at once. An object store cannot append, so there the whole object is written again
-  every `every` seconds, on a thread since a store may be slow, and a kill loses at most that much. If writing fails,
-  `say` is told once, the run goes on, and the lines wait for the next time.
+  every `every` seconds, and a kill loses at most that much. Lines that could not be written wait for the next time.
   """
 
-  name = FILE
-
-  def __init__(self, model_dir: str | os.PathLike, say: Callable[[str], None], every: float = 60.0):
+  def __init__(self, model_dir: str | os.PathLike, every: float = 60.0):
     self._path = epath.Path(model_dir) / FILE
+    self.name = str(self._path)
     self._is_remote = "://" in os.fspath(model_dir)
-    self._say = say
     self._every = every
     self._lines: list[str] = []
     self._object: bytes | None = None  # what the object store holds, once it is known
-    self._failed = False
     self._last = time.monotonic()
-    self._writing: threading.Thread | None = None
 
   def scalars(self, step: int, values: Mapping[str, Any]) -> None:
     """Adds a line of numbers."""
     self._lines.append(line(step, time.time(), values))
-    if not self._is_remote:
-      self._flush()
-    elif time.monotonic() - self._last >= self._every and not (self._writing and self._writing.is_alive()):
-      self._last = time.monotonic()
-      self._writing = threading.Thread(target=self._flush, daemon=True)
-      self._writing.start()
+    if not self._is_remote or time.monotonic() - self._last >= self._every:
+      self.close()
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
     """Adds a line that the run started or ended."""
     self.scalars(step, {"event": what, **facts})
 
   def close(self) -> None:
-    """Writes what is left."""
-    if self._writing:
-      self._writing.join()
-    self._flush()
-
-  def _flush(self) -> None:
-    count = len(self._lines)  # more may come while these are written
-    data = "".join(self._lines[:count]).encode()
-    if not data:
-      return
-    try:
-      if self._is_remote:
-        self._rewrite(data)
-      else:
-        _append(self._path, data)
-    except Exception as error:  # an object store's client has errors of its own
-      if not self._failed:
-        reason = getattr(error, "strerror", None) or one_line(error)
-        self._say(f"{self._path}: cannot be written ({reason}); the run goes on and tries again")
-      self._failed = True
-      return
-    del self._lines[:count]
-    self._failed = False
+    """Writes the lines that are left."""
+    self._last = time.monotonic()
+    data = "".join(self._lines).encode()
+    if self._is_remote and data:
+      self._rewrite(data)
+    elif data:
+      _append(self._path, data)
+    self._lines.clear()
 
   def _rewrite(self, data: bytes) -> None:
     if self._object is None:

@@ -80,7 +80,7 @@ class Profile(Hook):
       self._begin(*steps)
     else:
       return
-    run.progress.beside("profiling", time.monotonic() - began)
+    run.progress.pace.beside("profiling", time.monotonic() - began)
 
   def _due(self, run: Run) -> Sequence[int]:
     """The first and last step of a trace that begins now; () if none does."""
@@ -97,9 +97,7 @@ class Profile(Hook):
     asked = jax.process_index() == 0 and request.exists()
     if asked:
       request.unlink()
-    if jax.process_count() > 1:
-      asked = bool(multihost_utils.broadcast_one_to_all(np.asarray(asked)))
-    return asked
+    return bool(multihost_utils.broadcast_one_to_all(np.asarray(asked)))
 
   def _begin(self, first: int, last: int) -> None:
     options = jax.profiler.ProfileOptions()

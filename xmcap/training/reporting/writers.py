@@ -7,7 +7,8 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from concurrent import futures
+from typing import Any
 
 import gin
 import jax
@@ -17,21 +18,6 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.training.reporting.metrics_file import MetricsFile
 
 _WANDB_RUN = "wandb_run.txt"
-
-
-class Writer(Protocol):
-  """A place for numbers."""
-
-  name: str
-
-  def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Writes numbers by name, `group/name`."""
-
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """Writes that the run started or ended."""
-
-  def close(self) -> None:
-    """Writes what is left."""
 
 
 @gin.configurable
@@ -55,9 +41,9 @@ class Writers:
 
   def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
     """Opens the writers of a run's folder; none in processes other than the first."""
-    writers: list[Writer] = []
+    writers = []
     if jax.process_index() == 0:
-      writers.append(MetricsFile(model_dir, say))
+      writers.append(MetricsFile(model_dir))
       if self.tensorboard:
         writers.append(TensorBoard(os.path.join(model_dir, "tensorboard")))
       if self.wandb:
@@ -66,33 +52,40 @@ class Writers:
 
 
 class AllWriters:
-  """Several writers as one. A writer that fails is named and dropped, and the run goes on."""
+  """Several writers as one, on a thread of their own. A failure of one is said once, and the run goes on.
 
-  def __init__(self, writers: Sequence[Writer], say: Callable[[str], None]):
-    self._writers = list(writers)
+  A writer has a `name`, `scalars(step, {"group/name": number})`, `event(step, what, facts)` and `close()`.
+  """
+
+  def __init__(self, writers: Sequence[Any], say: Callable[[str], None]):
+    self._writers = writers
     self._say = say
+    self._failing: set[Any] = set()
+    self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="writers")
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    self._each(lambda writer: writer.scalars(step, values))
+    self._thread.submit(self._each, lambda writer: writer.scalars(step, values))
 
   def event(self, step: int, what: str, **facts: Any) -> None:
-    self._each(lambda writer: writer.event(step, what, facts))
+    self._thread.submit(self._each, lambda writer: writer.event(step, what, facts))
 
   def close(self) -> None:
-    self._each(lambda writer: writer.close())
-    self._writers.clear()
+    self._thread.submit(self._each, lambda writer: writer.close())
+    self._thread.shutdown()
 
-  def _each(self, call: Callable[[Writer], None]) -> None:
-    for writer in list(self._writers):
+  def _each(self, call: Callable[[Any], None]) -> None:
+    for writer in self._writers:
       try:
         call(writer)
-      except Exception as error:  # TensorFlow and wandb have many kinds
-        self._writers.remove(writer)
-        self._say(f"{writer.name} fails: {one_line(error)}; the run goes on without it")
+        self._failing.discard(writer)
+      except Exception as error:  # TensorFlow, wandb and object stores have many kinds
+        if writer not in self._failing:
+          self._say(f"{writer.name}: cannot be written ({one_line(error)}); the run goes on and tries again")
+        self._failing.add(writer)
 
 
 class TensorBoard:
-  """Writes TensorBoard's files through clu, on a thread of its own."""
+  """TensorBoard's files, written by clu."""
 
   name = "TensorBoard"
 
@@ -101,18 +94,16 @@ class TensorBoard:
     self._writer = None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Hands the numbers to the thread."""
     if self._writer is None:
       from clu import metric_writers  # imports TensorFlow, which takes seconds
 
-      self._writer = metric_writers.AsyncWriter(metric_writers.SummaryWriter(self._log_dir))
+      self._writer = metric_writers.SummaryWriter(self._log_dir)
     self._writer.write_scalars(step, dict(values))
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
     """TensorBoard shows only numbers."""
 
   def close(self) -> None:
-    """Closes the files."""
     if self._writer is not None:
       self._writer.close()
 
@@ -146,7 +137,6 @@ class WeightsAndBiases:
       ) from None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    """Sends numbers in the background."""
     self._run.log({"step": step, **{name: value for name, value in values.items() if math.isfinite(value)}})
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
@@ -155,7 +145,6 @@ class WeightsAndBiases:
       self._run.config.update(dict(facts), allow_val_change=True)
 
   def close(self) -> None:
-    """Waits until all is sent."""
     self._run.finish()
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from xmcap.training.reporting.pace import Pace
+from xmcap.training.metrics import Pace
 
 
 class Clock:

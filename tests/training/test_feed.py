@@ -1,0 +1,57 @@
+"""A source of data that gives nothing, and what comes through from one that does."""
+
+import threading
+
+import jax
+import pytest
+
+from xmcap.errors import RestartError
+from xmcap.training.feed import Feed
+from xmcap.training.sharding import Partitioning
+
+
+class Source:
+  directory, split = "gs://bucket/coco35l", "train"
+
+
+class Stream:
+  source, pictures, closed = Source(), 1, False
+
+  def __init__(self, batches):
+    self.made = batches
+
+  def batches(self, start_step, rows):
+    try:
+      yield from self.made
+    finally:
+      self.closed = True
+
+
+def feed(stream, seconds, folder):
+  found = Feed(stream, Partitioning().mesh(jax.devices()[:1]), seconds, folder)
+  found.begin(0)
+  return found
+
+
+def test_a_source_that_stalls_is_named(tmp_path):
+  stream = Stream(threading.Event().wait() for _ in range(1))
+  stalled = feed(stream, 0.1, tmp_path)
+  with pytest.raises(
+    RestartError, match=r"^step 7: waited 0.1 s for data from Stream \(train of gs://bucket/coco35l\) on"
+  ):
+    stalled.next(7)
+  stalled.close()
+  assert not stream.closed, "closing would wait for the read that hangs"
+
+
+@pytest.mark.parametrize("seconds", [30, 0])
+def test_batches_and_errors_come_through_in_turn(tmp_path, seconds):
+  stream = Stream({"x": [float(n)]} for n in range(3))
+  found = feed(stream, seconds, tmp_path)
+  assert [found.next(n)["x"].item() for n in range(2)] == [0, 1]
+  assert not stream.closed
+  found.next(2)
+  with pytest.raises(StopIteration):
+    found.next(3)
+  found.close()
+  assert stream.closed
