@@ -1,7 +1,5 @@
 """The command by which people rate captions: makes the page, and joins what they saved with its key."""
 
-from collections.abc import Sequence
-
 from xmcap import terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -11,58 +9,28 @@ from xmcap.storage import outputs
 def add(actions) -> None:
   """Declares the command among the actions of `xmcap human`."""
   command = base.add_command(
-    actions,
-    "rate",
-    _rate,
-    "make a page on which people rate captions, blind, with the keyboard",
+    actions, "rate", _rate, "make a page on which people rate captions, blind, with the keyboard",
     "Writes PAGE.html, which is sent to raters, and PAGE.key.jsonl, which is not: it says what system wrote what. "
     "Raters save a file; --join puts systems into it, for xmcap human sxs or thumb. For another order and other "
     "sides for each rater, make a page each with its own --rater. Side by side, equal captions are compared too, as "
     "ties count; in thumb a caption that several systems give is rated once for all of them.",
-  )
-  command.add_argument(
-    "--protocol",
-    choices=("sxs", "thumb"),
-    help="sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)",
-  )
-  command.add_argument(
-    "--predictions",
-    action="extend",
-    nargs="+",
-    metavar="NAME=FILE",
-    help='a system and its JSONL of {"image/key", "language", "caption"} (repeatable)',
-  )
-  command.add_argument("--out", required=True, metavar="FILE", help="the page, or the joined ratings")
-  command.add_argument("--images", metavar="DIR", help="KEY.jpg or KEY.png of the pictures")
-  command.add_argument(
-    "--pictures", choices=("embed", "link"), default="embed", help="hold the pictures, or point to them"
-  )
-  command.add_argument("--references", metavar="FILE", help="captions by people, which raters can unfold")
-  command.add_argument("--languages", metavar="CODES", help="only these; default: all in the files")
-  command.add_argument("--limit", type=int, metavar="N", help="draw N pictures, each with all its captions")
-  command.add_argument("--seed", type=int, default=0, metavar="N", help="of drawn pictures, order and sides")
+  )  # fmt: skip
+  protocol = "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)"
+  system = 'a system and its JSONL of {"image/key", "language", "caption"} (repeatable)'
+  how = "hold the pictures, or point to them"
   rater = "the name that the page proposes; order and sides depend on it"
-  command.add_argument("--rater", default="", metavar="NAME", help=rater)
-  command.add_argument("--join", metavar="KEY", help="the key of a page: join it with the RATINGS")
-  command.add_argument("ratings", nargs="*", metavar="RATINGS", help="with --join: files that raters saved")
-
-
-def named_paths(option: str, values: Sequence[str]) -> dict[str, str]:
-  """Returns NAME -> PATH of the values of an option that are written NAME=PATH.
-
-  Raises:
-    UsageError: a value is written in another way, or a name comes twice.
-  """
-  paths: dict[str, str] = {}
-  for value in values:
-    name, _, path = value.partition("=")
-    name = name.strip()
-    if not (name and path):
-      raise UsageError(f"--{option}={value}: write it as --{option}=NAME=PATH")
-    if name in paths:
-      raise UsageError(f"--{option}={value}: '{name}' is named twice; name each once")
-    paths[name] = path
-  return paths
+  base.text(command, "--protocol", None, protocol, choices=("sxs", "thumb"))
+  base.text(command, "--predictions", "NAME=FILE", system, action="extend", nargs="+")
+  base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
+  base.text(command, "--images", "DIR", "KEY.jpg or KEY.png of the pictures")
+  base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
+  base.text(command, "--references", "FILE", "captions by people, which raters can unfold")
+  base.text(command, "--languages", "CODES", "only these; default: all in the files")
+  base.number(command, "--limit", "draw N pictures, each with all its captions", least=1)
+  base.number(command, "--seed", "of drawn pictures, order and sides", 0)
+  base.text(command, "--rater", "NAME", rater, "")
+  base.text(command, "--join", "KEY", "the key of a page: join it with the RATINGS")
+  base.text(command, "ratings", "RATINGS", "with --join: files that raters saved", nargs="*")
 
 
 def _rate(arguments) -> None:
@@ -111,7 +79,7 @@ def _make_page(arguments) -> None:
   from xmcap.scoring.references import read_references
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
-  paths = named_paths("predictions", arguments.predictions)
+  paths = base.named_paths("predictions", arguments.predictions)
   inputs.check_pipes(
     {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
   )

@@ -8,7 +8,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import rating_join, rating_page, sxs_ratings, thumb_ratings
+from xmcap.scoring.human import rating_join, rating_page, sxs, thumb_ratings
 
 _HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b> \u2028 \u202eend"
 _ARABIC = "سيارة قديمة في معرض"
@@ -175,7 +175,7 @@ def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
   ]
   joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
   rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
-  for item, rating in zip(items, sxs_ratings.read(tmp_path / "joined.jsonl"), strict=True):
+  for item, rating in zip(items, sxs.read(tmp_path / "joined.jsonl"), strict=True):
     shown = tuple(_SYSTEMS[system][rating.key][rating.language] for system in (rating.left, rating.right))
     assert shown == tuple(item["captions"])
   assert joined.unrated == 0 and [row["rating"] for row in joined.rows] == ratings

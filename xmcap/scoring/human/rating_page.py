@@ -15,9 +15,8 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.human import rating_join
-from xmcap.scoring.human.rating_items import RatingItem, draw_items
-from xmcap.scoring.human.rating_protocols import PROTOCOLS
+from xmcap.scoring.human import fields, rating_join
+from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem, draw_items
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.report import elements, pictures
@@ -46,14 +45,11 @@ def write_rating_page(
 
   Args:
     path, rater: the HTML file, and the name that it proposes.
-    protocol, systems, languages, limit, seed: of `rating_items.draw_items`.
-    images_dir: folder with `KEY.jpg` or `KEY.png`, one for each image that is rated; None: the page shows the
-      keys, for raters who have the pictures elsewhere.
+    protocol, systems, languages, limit, seed: of `rating_items.draw_items`, whose errors are raised.
+    images_dir: folder with `KEY.jpg` or `KEY.png` for each image, else UsageError; None: the page shows the keys, for
+      raters who have the pictures elsewhere.
     references: captions by people, which the rater can unfold.
     link: whether the page points to the pictures by relative paths instead of holding them.
-
-  Raises:
-    UsageError: as `draw_items`; no such protocol; or a picture is missing or cannot be read.
   """
   if protocol not in PROTOCOLS:
     raise UsageError(f"protocol '{files.shown(protocol)}': there are {' and '.join(PROTOCOLS)}")
@@ -82,25 +78,20 @@ def _picture_sources(
   """Returns the `src` of each image's picture; nothing without a folder."""
   if images_dir is None:
     return []
-  sources, missing = [], []
+  sources: dict[str, str | None] = {}
   for key in keys:
-    found = pictures.find(pathlib.Path(images_dir), key)
-    if found is None:
-      source = None
-    elif link_from is None:
-      source = pictures.data_uri(found)
+    path = pictures.find(pathlib.Path(images_dir), key)
+    if path is None or link_from is None:
+      sources[key] = path and pictures.data_uri(path)
     else:
-      source = urllib.parse.quote(pathlib.PurePath(os.path.relpath(found, link_from)).as_posix())
-    sources.append(source)
-    if source is None:
-      missing.append(files.shown(key))
+      sources[key] = urllib.parse.quote(pathlib.PurePath(os.path.relpath(path, link_from)).as_posix())
+  missing = [key for key, source in sources.items() if source is None]
   if missing:
-    few = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
     raise UsageError(
-      f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read ({few}); add them "
-      "as KEY.jpg or KEY.png"
+      f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read "
+      f"({fields.few(missing)}); add them as KEY.jpg or KEY.png"
     )
-  return sources
+  return [source for source in sources.values() if source is not None]
 
 
 def _page_data(

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.scoring.human import agreement, thumb_correlations
+from xmcap.scoring.human import agreement, correlation, thumb_correlations
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult
 from xmcap.scoring.human.thumb_ratings import MEASURES, ThumbRatings
 
 _LEVEL = 0.90  # as in the paper
-_CHUNK = 1_000_000  # numbers drawn at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,16 +95,11 @@ class ThumbFindings(Findings):
     correlations = thumb_correlations.sheets(self.metrics) if self.metrics else []
     return [means, best, *([kappas] if self.agreement else []), *correlations]
 
-  def as_json(self) -> dict[str, Any]:
-    """Returns systems, agreement, metrics and notes."""
-    return {
-      "images": self.images,
-      "systems": [dataclasses.asdict(system) for system in self.systems],
-      "agreement": [dataclasses.asdict(kappa) for kappa in self.agreement],
-      "metrics": [metric.as_json() for metric in self.metrics],
-      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL},
-      "notes": self.notes,
-    }
+  def numbers(self) -> dict[str, Any]:
+    """Returns systems, agreement and metrics."""
+    bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL}
+    names = ("images", "systems", "agreement", "metrics")
+    return {name: getattr(self, name) for name in names} | {"bootstrap": bootstrap}
 
 
 def evaluate(
@@ -134,18 +128,13 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
     return [{} for _ in ratings.systems]
   rng = np.random.default_rng(seed)
   count = len(ratings.keys)
-  values = np.concatenate(list(ratings.measures.values())).T
-  step = max(1, _CHUNK // count)
-  means = [
-    # Drawing images with replacement is drawing how often each is there.
-    rng.multinomial(count, np.full(count, 1 / count), size=min(step, resamples - start)) @ values / count
-    for start in range(0, resamples, step)
-  ]
-  ends = np.quantile(np.concatenate(means), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0) + 0.0
-  ends = ends.reshape(2, len(ratings.measures), len(ratings.systems))
+  values = np.stack(list(ratings.measures.values()))
+  # Drawing images with replacement is drawing how often each is there.
+  means = [values @ rng.multinomial(count, np.full(count, 1 / count)) / count for _ in range(resamples)]
+  ends = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0) + 0.0  # [2, measures, systems]
   return [
-    {name: (float(low), float(high)) for name, (low, high) in zip(ratings.measures, of_system, strict=True)}
-    for of_system in ends.transpose(2, 1, 0)
+    dict(zip(ratings.measures, map(tuple, ends[:, :, i].T.tolist()), strict=True))
+    for i in range(ends.shape[2])
   ]
 
 
@@ -157,9 +146,7 @@ def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.nd
   weak = strict = True
   for name in ("P", "R"):
     value = sign * ratings.measures[name]
-    others = np.stack([
-      np.delete(value, number, axis=0).max(axis=0, initial=-np.inf) for number in range(len(value))
-    ])  # fmt: skip
+    others = [np.delete(value, number, axis=0).max(axis=0, initial=-np.inf) for number in range(len(value))]
     weak, strict = weak & (value >= others), strict & (value > others)
   return weak.sum(axis=1), strict.sum(axis=1)
 
@@ -170,7 +157,7 @@ def _kappas(ratings: ThumbRatings) -> tuple[Kappa, ...]:
     captions = [each.ratings for each in ratings.captions.values() if {first, second} <= each.ratings.keys()]
     for number, measure in enumerate(MEASURES if captions else ()):
       a, b = ([of_caption[name][number] for of_caption in captions] for name in (first, second))
-      plain, weighted = (agreement.cohen_kappa(a, b, weights) for weights in ("none", "quadratic"))
+      plain, weighted = (agreement.cohen_kappa(a, b, squared) for squared in (False, True))
       kappas.append(Kappa(first, second, measure, len(captions), plain, weighted))
   return tuple(kappas)
 
@@ -197,7 +184,5 @@ def _notes(
     notes.append(
       f"{metrics[0].removed:,} references that equal the human caption of their image are left out"
     )
-  left_out = sum(cell.undefined for metric in metrics for cell in metric.cells())
-  if left_out:
-    notes.append(f"{left_out:,} resamples over all cells had no coefficient; intervals are of the others")
+  notes += correlation.undefined_note(cell for metric in metrics for cell in metric.cells())
   return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

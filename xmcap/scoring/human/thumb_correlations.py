@@ -7,7 +7,6 @@ Each system is scored by itself, with the references of all images.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -50,18 +49,6 @@ class MetricResult:
     pools = self.correlations.values()
     return [cell for pool in pools for targets in pool.values() for cell in targets.values()]
 
-  def as_json(self) -> dict[str, Any]:
-    """Returns everything, correlations with `score`, `low` and `high`."""
-    value = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-    value["correlations"] = {
-      pool: {
-        name: {target: cell.as_json() for target, cell in targets.items()}
-        for name, targets in coefficients.items()
-      }
-      for pool, coefficients in self.correlations.items()
-    }
-    return value
-
 
 def correlate(
   ratings: ThumbRatings,
@@ -79,15 +66,12 @@ def correlate(
   not computed anew for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings: of captions, taken for English where their language is unknown.
-    references: key of an image -> one or more reference captions; each image of `ratings` has some.
-    names: of metrics.
-    tokenizer: name of a tokeniser.
-    human: the system whose captions people wrote; correlations are then given without it too.
+    ratings, references: the captions, and for each key of theirs its references.
+    names, tokenizer: metrics and what words are, as `xmcap score` has them.
+    human: the system that people wrote: there are correlations without it too; None: of all systems alone.
     drop_identical_references: whether the human system is scored without those references that have the same
       words as its caption, which are most likely the very same caption.
-    resamples: 0 for no intervals.
-    seed: of the resamples.
+    resamples, seed: of the intervals; 0 resamples for none.
   """
   names = metrics.parse(",".join(names))
   if human is not None and human not in ratings.systems:
@@ -99,6 +83,10 @@ def correlate(
   language = ratings.language or "en"
   splitter = tokenizers.get(tokenizer, language)
   corpora, removed = _corpora(ratings, references, splitter, human if drop_identical_references else None)
+  pools = {"all systems": list(range(len(ratings.systems)))}
+  if human is not None:
+    others = [number for number, system in enumerate(ratings.systems) if system != human]
+    pools = {"without human": others} | pools
   results = []
   for name in names:
     metric = metrics.METRICS[name]
@@ -108,7 +96,6 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
-    pools = _pools(ratings, human)
     results.append(
       MetricResult(
         name,
@@ -179,23 +166,16 @@ def _corpora(
   return corpora, removed
 
 
-def _pools(ratings: ThumbRatings, human: str | None) -> dict[str, list[int]]:
-  """Returns the systems whose captions are pooled, by their numbers."""
-  every = list(range(len(ratings.systems)))
-  if human is None:
-    return {"all systems": every}
-  return {"without human": [i for i in every if ratings.systems[i] != human], "all systems": every}
-
-
 def _correlations(
   ratings: ThumbRatings, scores: np.ndarray, systems: Sequence[int], resamples: int, seed: int
 ) -> dict[str, dict[str, correlation.Correlation]]:
   """Returns coefficient -> target -> coefficient of scores [S, I] with the ratings, over some of the systems."""
   pooled = scores[systems].ravel()
   images = np.arange(len(pooled)).reshape(len(systems), -1).T
-  by_target = {}
-  for target in _TARGETS:
-    values = ratings.measures[target][systems].ravel()
-    draws = resamples if target == "total" else 0
-    by_target[target] = correlation.correlate(pooled, values, images, draws, seed)
+  by_target = {
+    target: correlation.correlate(
+      pooled, ratings.measures[target][systems].ravel(), images, resamples if target == "total" else 0, seed
+    )
+    for target in _TARGETS
+  }
   return {name: {target: by_target[target][name] for target in _TARGETS} for name in correlation.COEFFICIENTS}
