@@ -55,7 +55,7 @@ def test_table_6_of_the_paper_is_one_command(capsys, tmp_path):
   shown = capsys.readouterr().out
   assert "23 of 27 cells agree to the printed digit" in shown
   assert "differs: Kendall ALL cider_xm600: 0.70, published 0.69" in shown
-  assert json.loads((tmp_path / "out/correlations.json").read_text())["n"]["ALL"] == 130
+  assert json.loads((tmp_path / "out/correlations.json").read_text())["points"]["ALL"] == 130
 
 
 def test_own_comparisons_are_shown_by_group_and_for_all(folder, capsys):

@@ -169,7 +169,7 @@ def test_compare_refuses_other_words(folder, capsys):
   "arguments, message",
   [
     (["good"], "needs two systems"),
-    (["good", "good"], "two systems would be called 'good'"),
+    (["good", "good"], "'good' is named twice; give one of them another name"),
     (["good", "absent"], "cannot be read"),
     (["good", "b=good", "--resamples=0"], "must be 1 or more"),
     (["good", "b=good", "--resamples=1000000000"], "--resamples: must be 100,000 or less"),

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -123,15 +124,20 @@ def say(line: str) -> None:
   print(terminal.shown(line, limit=None), file=sys.stderr)
 
 
-def named_paths(option: str, values: Sequence[str]) -> dict[str, str]:
-  """Returns NAME -> PATH of the values of an option that are written NAME=PATH; UsageError for any other."""
+def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> dict[str, str]:
+  """Returns NAME -> PATH of the values of an option that are written NAME=PATH; UsageError for any other.
+
+  With `unnamed` a PATH alone is called by its last part.
+  """
   paths: dict[str, str] = {}
   for value in values:
-    name, _, path = value.partition("=")
+    name, equals, path = value.partition("=")
+    if unnamed and not equals:
+      name, path = os.path.basename(os.path.normpath(value)), value
     name = name.strip()
     if not (name and path):
-      raise UsageError(f"--{option}={value}: write it as --{option}=NAME=PATH")
+      raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
     if name in paths:
-      raise UsageError(f"--{option}={value}: '{name}' is named twice; name each once")
+      raise UsageError(f"{option}={value}: '{name}' is named twice; give one of them another name")
     paths[name] = path
   return paths

@@ -3,6 +3,7 @@
 import argparse
 import functools
 import importlib
+import os
 import pathlib
 import sys
 from collections.abc import Mapping
@@ -83,12 +84,11 @@ def _build_emoji36(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
   with outputs.held(arguments.out, arguments.prog):
     out = emoji36.build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
-    model = out / "vocabulary.model"
-    if not model.exists():
+    model = str(out / "vocabulary.model")
+    if not os.path.exists(model):
       # Pieces may span words: the names of emoji recur whole, and targets become half as long.
-      trained = train_vocabulary(
-        out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
-      )
+      text = str(out / "vocabulary_text.txt")
+      trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True)
       print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
     splits = ("train", "validation")
     count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)

@@ -84,15 +84,15 @@ def _sxs(arguments) -> None:
     pairs = rated_pairs.read_published()
     _show([rated_pairs.correlate(pairs, paper=True, **bootstrap)], arguments, {})
   elif arguments.comparisons:
-    groups = base.named_paths("comparisons", arguments.comparisons)
+    groups = base.named_paths("--comparisons", arguments.comparisons)
     inputs.check_pipes({f"--comparisons={group}": path for group, path in groups.items()})
     findings = rated_pairs.correlate(rated_pairs.read(groups), **bootstrap)
     _show([findings], arguments, {"--comparisons": groups.values()})
   else:
-    folders = base.named_paths("scores", arguments.scores)
+    folders = base.named_paths("--scores", arguments.scores)
     scores = rated_pairs.read_scores(folders, arguments.metric)
     ratings = sxs.read(arguments.ratings)
-    findings = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
+    findings: list = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
     if scores:
       pairs = sxs.with_scores(findings[0].tallies, scores, arguments.metric)
       findings.append(rated_pairs.correlate(pairs, **bootstrap))

@@ -72,23 +72,21 @@ def _command(arguments) -> list[str]:
 
 
 def _hosted_command(arguments, program: str = "xmcap") -> list[str]:
-  """Returns the whole command of a host: the variables, the program and its arguments."""
+  """Returns the whole command of a host: the variables, the program and its arguments; nothing for other actions."""
+  if arguments.action != "run":
+    if arguments.command:
+      raise UsageError(f"--action={arguments.action}: takes no command after --")
+    return []
   variables = [options.check_text("env", text, "env") for text in arguments.env]
   return [*(["env", *variables] if variables else []), program, *_command(arguments)]
 
 
-def _check_no_command(arguments) -> None:
-  if arguments.command:
-    raise UsageError(f"--action={arguments.action}: takes no command after --")
-
-
 def _tpu_vm(arguments) -> None:
   vm = options.parsed(arguments, TpuVm)
-  if arguments.action != "run":
-    _check_no_command(arguments)
+  command = _hosted_command(arguments)
+  if not command:
     tpu_vm.control(arguments.action, vm, arguments.worker, arguments.dry_run)
     return
-  command = _hosted_command(arguments)
   package, following = (options.parsed(arguments, kind) for kind in (tpu_vm.Package, tpu_vm.Following))
   run = tpu_vm.TpuVmRun(vm, package, following, command)
   if arguments.dry_run:
@@ -99,21 +97,15 @@ def _tpu_vm(arguments) -> None:
 
 def _xpk(arguments) -> None:
   workload = options.parsed(arguments, xpk.Workload)
-  command = []
-  if arguments.action == "run":
-    command = _hosted_command(arguments)
-  else:
-    _check_no_command(arguments)
-  xpk.run(arguments.action, workload, command, arguments.dry_run)
+  xpk.run(arguments.action, workload, _hosted_command(arguments), arguments.dry_run)
 
 
 def _slurm(arguments) -> None:
-  if arguments.action != "run":
-    _check_no_command(arguments)
+  command = _hosted_command(arguments, arguments.program)
+  if command:
+    slurm.submit(options.parsed(arguments, slurm.BatchJob), command, arguments.dry_run)
+  else:
     slurm.control(arguments.action, arguments.name, arguments.dry_run)
-    return
-  job = options.parsed(arguments, slurm.BatchJob)
-  slurm.submit(job, _hosted_command(arguments, arguments.program), arguments.dry_run)
 
 
 def _local(arguments) -> None:

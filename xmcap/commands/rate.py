@@ -33,13 +33,6 @@ def add(actions) -> None:
   base.text(command, "ratings", "RATINGS", "with --join: files that raters saved", nargs="*")
 
 
-def _rate(arguments) -> None:
-  if arguments.join is not None:
-    _join(arguments)
-  else:
-    _make_page(arguments)
-
-
 def _join(arguments) -> None:
   if arguments.predictions or arguments.protocol:
     raise UsageError("--join takes a key and ratings; leave --predictions and --protocol out")
@@ -62,7 +55,10 @@ def _join(arguments) -> None:
   )
 
 
-def _make_page(arguments) -> None:
+def _rate(arguments) -> None:
+  if arguments.join is not None:
+    _join(arguments)
+    return
   if arguments.ratings:
     raise UsageError(f"'{arguments.ratings[0]}': ratings go with --join; a system is --predictions=NAME=FILE")
   if arguments.protocol is None or not arguments.predictions:
@@ -79,7 +75,7 @@ def _make_page(arguments) -> None:
   from xmcap.scoring.references import read_references
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
-  paths = base.named_paths("predictions", arguments.predictions)
+  paths = base.named_paths("--predictions", arguments.predictions)
   inputs.check_pipes(
     {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
   )

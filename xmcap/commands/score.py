@@ -147,14 +147,7 @@ def _add_compare(commands) -> None:
 def _compare(arguments) -> None:
   from xmcap.scoring import metrics, side_by_side, significance
 
-  folders: dict[str, str] = {}
-  for argument in arguments.systems:
-    name, equals, folder = argument.partition("=")
-    if not equals:
-      name, folder = os.path.basename(os.path.normpath(argument)), argument
-    if not name or name in folders:
-      raise UsageError(f"two systems would be called '{name}': name them, as in ours={folder}")
-    folders[name] = folder
+  folders = base.named_paths("DIR", arguments.systems, unnamed=True)
   if arguments.references and not arguments.out:
     raise UsageError("--references adds a report, which needs a place: give --out=DIR")
   if arguments.images and not arguments.references:

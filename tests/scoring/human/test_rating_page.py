@@ -129,7 +129,7 @@ def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
 def test_a_picture_is_held_once_for_all_its_items(write, images):
   data = json.loads(_Parser(write("thumb", images_dir=images)).scripts[0])
   assert len(data["pictures"]) == 2 and all(
-    uri.startswith("data:image/png;base64,") for uri in data["pictures"]
+    uri.startswith("data:image/jpeg;base64,") for uri in data["pictures"]
   )
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
@@ -77,33 +77,25 @@ def read_csv(
   Returns the columns, the `required` and others, and (number of the line that a row ends on, column -> text) of each
   row. Raises UsageError, with file and line, where the file is no such table.
   """
-  reader = csv.reader(io.StringIO(_read_utf8(path), newline=""), strict=True)
-  rows = _filled(reader, path)
-  line, header = next(rows, (1, []))
-  columns = [column.strip() for column in header]
-  for name in dict.fromkeys([*required, *columns]):
-    if columns.count(name) != 1:
-      raise UsageError(
-        f"{path}, line {line}: {columns.count(name)} columns are called '{shown(name)}'; the header needs one, and "
-        f"each of {', '.join(required)}"
-      )
-  found = []
-  for line, cells in rows:
-    if len(cells) != len(columns):
-      raise UsageError(
-        f"{path}, line {line}: {len(cells)} cells, the header has {len(columns)}; mend the line"
-      )
-    found.append((line, dict(zip(columns, cells, strict=True))))
-  return columns, found
-
-
-def _filled(reader, path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
+  reader = csv.DictReader(io.StringIO(_read_utf8(path), newline=""), strict=True)
+  rows = []
   try:
-    for cells in reader:
-      if any(cell.strip() for cell in cells):
-        yield reader.line_num, cells
+    columns = reader.fieldnames = [column.strip() for column in reader.fieldnames or ()]
+    for name in dict.fromkeys([*required, *columns]):
+      if columns.count(name) != 1:
+        raise UsageError(
+          f"{path}, line 1: {columns.count(name)} columns are called '{shown(name)}'; the header needs one, and each "
+          f"of {', '.join(required)}"
+        )
+    for row in reader:
+      if None in row or None in row.values():
+        raise UsageError(
+          f"{path}, line {reader.line_num}: not {len(columns)} cells, as the header has; mend it"
+        )
+      rows.append((reader.line_num, row))
   except csv.Error as error:
-    raise UsageError(f"{path}, line {reader.line_num}: broken CSV ({error}); mend the line") from error
+    raise UsageError(f"{path}, line {reader.reader.line_num}: broken CSV ({error}); mend the line") from error
+  return columns, rows
 
 
 def _read_utf8(path: str | os.PathLike) -> str:

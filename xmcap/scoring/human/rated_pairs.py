@@ -10,7 +10,6 @@ import itertools
 import os
 import pathlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from xmcap.scoring.signature import shortened
 ALL = "ALL"
 """The group that holds all pairs."""
 
-_T = TypeVar("_T")
-Cells = dict[str, dict[str, dict[str, _T]]]
+Cells = dict[str, dict[str, dict[str, correlation.Correlation]]]
 
 _COLUMNS = ("m1", "m2", "lang", "delta_sxs")
 _PREFIX = "delta_"
@@ -57,79 +55,25 @@ class DeltaCorrelations(Findings):
   Attributes:
     points: group -> number of points, two a pair; `ALL` first if there is more than one group.
     cells: group -> name of the coefficient -> name of the difference -> coefficient.
-    published: as `cells`, the values as printed; empty unless the pairs are the paper's.
   """
 
   points: dict[str, int]
-  cells: Cells[correlation.Correlation]
-  published: Cells[str]
-  resamples: int
-  seed: int
+  cells: Cells
   stem = "correlations"
 
-  def each(self) -> Iterator[tuple[str, str, str, correlation.Correlation]]:
-    """Yields (group, name of the coefficient, name of the difference, coefficient)."""
-    for group, by_name in self.cells.items():
-      for name, by_delta in by_name.items():
-        for delta, cell in by_delta.items():
-          yield group, name, delta, cell
-
-  def differing(self) -> list[str]:
-    """Returns the cells whose printed digits differ from the published ones, in words."""
-    found = []
-    for group, name, delta, cell in self.each():
-      computed, printed = SheetColumn("", format=".2f").show(cell.value), self._printed(group, name, delta)
-      if printed not in (None, computed):
-        found.append(f"{correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {printed}")
-    return found
-
   def sheets(self) -> list[Sheet]:
-    """Returns one sheet: a row a coefficient and group; for each difference value, interval, published value."""
+    """Returns one sheet: a row a coefficient and group; for each difference value and interval."""
     columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
-    for delta in dict.fromkeys(delta for _, _, delta, _ in self.each()):
+    ends = ("low", "high") if self.resamples else ()
+    for delta in dict.fromkeys(delta for _, _, delta, _ in _each(self.cells)):
       columns += [SheetColumn(delta, format=".2f")]
-      columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ("low", "high") if self.resamples]
-      columns += [SheetColumn(f"{delta}_published", "paper")] if self.published else []
+      columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ends]
     rows: dict[tuple[str, str], list[Cell]] = {}
-    for group, name, delta, cell in self.each():
+    for group, name, _, cell in _each(self.cells):
       row = rows.setdefault((group, name), [correlation.COEFFICIENTS[name], group, self.points[group]])
-      row += [cell.value, cell.low, cell.high] if self.resamples else [cell.value]
-      row += [self._printed(group, name, delta)] if self.published else []
+      row += [cell.value, *(getattr(cell, end) for end in ends)]
     title = "Correlation of delta SxS with differences of metrics (each comparison in both directions)"
     return [Sheet("correlations", title, columns, list(rows.values()))]
-
-  def numbers(self) -> dict[str, Any]:
-    """Returns groups, points, cells and published values."""
-    bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": 0.95}
-    paper = {"published": self.published, "differing": self.differing()} if self.published else {}
-    return {"n": self.points, "correlations": self.cells, "bootstrap": bootstrap, **paper}
-
-  @property
-  def notes(self) -> list[str]:
-    """What a reader should know."""
-    notes = []
-    if self.resamples:
-      notes.append(
-        f"low, high: 95% bootstrap interval, {self.resamples:,} resamples of the comparisons, seed {self.seed}"
-      )
-    undefined = [f"{name} {group} {delta}" for group, name, delta, cell in self.each() if cell.value is None]
-    if undefined:
-      notes.append(
-        f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
-        f"{fields.few(undefined)}"
-      )
-    notes += correlation.undefined_note(cell for *_, cell in self.each())
-    if self.published:
-      differing, count = self.differing(), len(list(self.each()))
-      notes.append(
-        f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {count - len(differing)} of {count} cells agree to the "
-        "printed digit"
-      )
-      notes += [f"differs: {cell}" for cell in differing]
-    return notes
-
-  def _printed(self, group: str, name: str, delta: str) -> str | None:
-    return self.published.get(group, {}).get(name, {}).get(delta)
 
 
 def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
@@ -207,19 +151,57 @@ def correlate(
   """Correlates delta SxS with each difference, for each group and for all.
 
   Intervals hold 95% of the resamples of the pairs (0: no intervals); both directions of one are drawn together. With
-  `paper` the values of the paper's Table 6 stand beside the computed ones.
+  `paper` notes say where the paper's Table 6 has other digits.
   """
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}
   groups |= {name: [pair for pair in pairs if pair.group == name] for name in names}
-  cells: Cells[correlation.Correlation] = {}
+  cells: Cells = {}
   for group, members in groups.items():
     by_delta = {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
     cells[group] = {
       name: {delta: by_delta[delta][name] for delta in by_delta} for name in correlation.COEFFICIENTS
     }
   points = {group: 2 * len(members) for group, members in groups.items()}
-  return DeltaCorrelations(points, cells, _published_cells() if paper else {}, resamples, seed)
+  notes = []
+  if resamples:
+    notes.append(
+      f"low, high: 95% bootstrap interval, {resamples:,} resamples of the comparisons, seed {seed}"
+    )
+  if undefined := [" ".join(place) for *place, cell in _each(cells) if cell.value is None]:
+    notes.append(
+      f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
+      f"{fields.few(undefined)}"
+    )
+  notes += correlation.undefined_note(cell for *_, cell in _each(cells))
+  notes += _beside_the_paper(cells) if paper else []
+  return DeltaCorrelations(points=points, cells=cells, resamples=resamples, seed=seed, notes=notes)
+
+
+def _each(cells: Cells) -> Iterator[tuple[str, str, str, correlation.Correlation]]:
+  """Yields (group, name of the coefficient, name of the difference, coefficient)."""
+  for group, by_name in cells.items():
+    for name, by_delta in by_name.items():
+      for delta, cell in by_delta.items():
+        yield group, name, delta, cell
+
+
+def _beside_the_paper(cells: Cells) -> list[str]:
+  """Returns how many cells agree with Table 6 of the paper to the printed digit, and those that do not."""
+  printed = {
+    (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
+    for row in published.read("xm3600_table6_correlations")
+    for split in ("xm600", "xm3600", "coco_dev")
+  }
+  differing = []
+  for group, name, delta, cell in _each(cells):
+    computed, paper = SheetColumn("", format=".2f").show(cell.value), printed[group, name, delta]
+    if computed != paper:
+      differing.append(
+        f"differs: {correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {paper}"
+      )
+  count = f"{len(printed) - len(differing)} of {len(printed)} cells agree to the printed digit"
+  return [f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {count}", *differing]
 
 
 def _correlations(
@@ -253,11 +235,3 @@ def _pair(row: Mapping[str, str], deltas: Sequence[str], group: str, where: str)
     raise UsageError(f"{where}: 'delta_sxs' is {sxs:g}; it is in per cent, from -100 to 100")
   values = {name.removeprefix(_PREFIX): fields.written_number(row, name, where) for name in deltas}
   return RatedPair(m1, m2, language, sxs, values, group)
-
-
-def _published_cells() -> Cells[str]:
-  cells: Cells[str] = {}
-  for row in published.read("xm3600_table6_correlations"):
-    splits = {f"cider_{split}": row[split] for split in ("xm600", "xm3600", "coco_dev")}
-    cells.setdefault(row["langs"], {})[row["coefficient"].lower()] = splits
-  return cells

@@ -24,7 +24,9 @@ from xmcap.scoring.human import fields
 from xmcap.scoring.predictions import Predictions
 
 PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
-  importlib.resources.files(__package__).joinpath("rating_protocols.json").read_text(encoding="utf-8")
+  importlib.resources.files("xmcap.scoring.human")
+  .joinpath("rating_protocols.json")
+  .read_text(encoding="utf-8")
 )
 """Name -> `title`, `task` (what a rater reads first), `advice` (stays on screen), headings of the `captions`, and
 `criteria`: for each question the `name` of its member in the ratings file, `heading`, `question`, `choices` (value and

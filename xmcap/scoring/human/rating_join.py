@@ -50,6 +50,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)
+  unrated = set(items)
   seen: dict[Hashable, str] = {}
   rows: list[dict[str, Any]] = []
   rated: dict[str, int] = {}
@@ -63,6 +64,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
           "were made on"
         )
       fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{files.shown(rater)}'")
+      unrated.discard(id)
       rated[rater] = rated.get(rater, 0) + 1
       criteria = PROTOCOLS[protocol]["criteria"]
       answer = {criterion["name"]: _answer(line, criterion, where) for criterion in criteria}
@@ -70,8 +72,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   if not rows:
     named = ", ".join(map(str, ratings))
     raise UsageError(f"{named}: no rating in it; save on the page, then join what it saved")
-  num_rated = len({id for id, _ in seen})
-  return JoinedRatings(protocol, rows, rated, len(items), len(items) - num_rated)
+  return JoinedRatings(protocol, rows, rated, len(items), len(unrated))
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -57,15 +57,12 @@ def write_rating_page(
   keys = list(dict.fromkeys(item.key for item in items))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, items, keys, sources, references or {}, rater)
-  head = elements.page_head(
-    PROTOCOLS[protocol]["title"],
-    elements.resource("rating_page.css", __package__),
-    scripts=True,
-    images="'self' file:" if link else "data:",
+  style, template, script = (
+    elements.resource(f"rating_page.{suffix}", "xmcap.scoring.human") for suffix in ("css", "html", "js")
   )
-  body = string.Template(elements.resource("rating_page.html", __package__)).substitute(
-    data=elements.script_json("data", data), script=elements.resource("rating_page.js", __package__)
-  )
+  allowed = "'self' file:" if link else "data:"
+  head = elements.page_head(PROTOCOLS[protocol]["title"], style, scripts=True, images=allowed)
+  body = string.Template(template).substitute(data=elements.script_json("data", data), script=script)
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
     files.write_text(path, head + body)
@@ -84,7 +81,7 @@ def _picture_sources(
     if path is None or link_from is None:
       sources[key] = path and pictures.data_uri(path)
     else:
-      sources[key] = urllib.parse.quote(pathlib.PurePath(os.path.relpath(path, link_from)).as_posix())
+      sources[key] = urllib.parse.quote(os.path.relpath(path, link_from))
   missing = [key for key, source in sources.items() if source is None]
   if missing:
     raise UsageError(
@@ -99,7 +96,7 @@ def _page_data(
   items: Sequence[RatingItem],
   keys: Sequence[str],
   sources: Sequence[str],
-  references: References,
+  references: Mapping[str, Mapping[str, Sequence[str]]],
   rater: str,
 ) -> dict[str, Any]:
   """Returns what the script needs; a picture is held once, whatever the number of its items."""

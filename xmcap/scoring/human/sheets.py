@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from xmcap.scoring import files, grid
 from xmcap.storage import outputs
@@ -64,21 +64,25 @@ class Sheet:
     return grid.Grid(headings, body, num_labels=[*are_texts, False].index(False))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings(abc.ABC):
-  """Sheets and notes for people, and their numbers as JSON. A subclass says `stem`, the name of its files."""
+  """Sheets and notes for people, and the same as JSON: the fields of a subclass, which says the `stem` of its files."""
 
-  stem: str
-  notes: Sequence[str]
+  stem: ClassVar[str]
+  level: ClassVar[float] = 0.95  # of the bootstrap intervals
   resamples: int
   seed: int
+  notes: Sequence[str] = ()
 
   @abc.abstractmethod
   def sheets(self) -> Sequence[Sheet]:
     """Returns the tables."""
 
-  @abc.abstractmethod
-  def numbers(self) -> dict[str, Any]:
-    """Returns what the JSON file holds besides the notes; a dataclass stands for an object of its fields."""
+  def as_json(self) -> dict[str, Any]:
+    """Returns the fields; a dataclass in them stands for an object of its own."""
+    found = {name: value for name, value in vars(self).items() if name not in ("resamples", "seed", "notes")}
+    bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
+    return {**found, "bootstrap": bootstrap, "notes": self.notes}
 
   def terminal(self) -> str:
     """Returns all sheets and notes as text."""
@@ -93,9 +97,7 @@ class Findings(abc.ABC):
   def write(self, out: str | os.PathLike) -> None:
     """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder; XmcapError if it cannot."""
     sheets = self.sheets()
-    value = json.dumps(
-      self.numbers() | {"notes": self.notes}, ensure_ascii=False, indent=2, allow_nan=False, default=_plain
-    )
+    value = json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
     notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
     texts = [value, "\n".join([*(sheet.markdown() for sheet in sheets), *notes])]
     texts = [*(f"{text}\n" for text in texts), *(sheet.csv() for sheet in sheets)]

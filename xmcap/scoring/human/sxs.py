@@ -21,7 +21,6 @@ from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 
-_LEVEL = 0.95
 _FEW_RATINGS = 10  # of fewer, sides that never change may be chance
 _MEMBERS = ("image/key", "language", "rater", "left", "right", "rating")
 _WORDS = {
@@ -85,9 +84,6 @@ class SideBySide(Findings):
   """The tallies of side-by-side ratings, by pair of systems, then language."""
 
   tallies: tuple[Tally, ...]
-  resamples: int
-  seed: int
-  notes: tuple[str, ...] = ()
   stem = "sxs"
 
   def sheets(self) -> list[Sheet]:
@@ -106,11 +102,6 @@ class SideBySide(Findings):
     ]
     rows = [[getattr(tally, column.name) for column in columns] for tally in self.tallies]
     return [Sheet("sxs", "Side by side", columns, rows)]
-
-  def numbers(self) -> dict[str, Any]:
-    """Returns the tallies."""
-    bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL}
-    return {"tallies": self.tallies, "bootstrap": bootstrap}
 
 
 def read(path: str | os.PathLike) -> list[SxsRating]:
@@ -183,7 +174,7 @@ def evaluate(
       f"low, high: 95% bootstrap interval of delta SxS, {resamples:,} resamples of the images, seed {seed}"
     )
   notes += [*_unusual_numbers(points, raters), *_fixed_sides(ratings)]
-  return SideBySide(tallies, resamples, seed, tuple(notes))
+  return SideBySide(tallies=tallies, resamples=resamples, seed=seed, notes=notes)
 
 
 def with_scores(
@@ -224,7 +215,7 @@ def _tally(
     # Drawing images with replacement is drawing the numbers of wins, losses and ties.
     drawn = np.random.default_rng(seed).multinomial(len(images), share, size=resamples)
     deltas = 100 * (drawn[:, 0] - drawn[:, 1]) / len(images)
-    low, high = map(float, np.quantile(deltas, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
+    low, high = map(float, np.quantile(deltas, [0.025, 0.975]))
   wins, losses, ties = (float(100 * value) for value in share)
   return Tally(
     system, against, language, len(images), wins, losses, ties, wins - losses, low, high, sum(map(len, points)),

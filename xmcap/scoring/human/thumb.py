@@ -6,7 +6,6 @@ Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from xmcap.scoring.human import agreement, correlation, thumb_correlations
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult
 from xmcap.scoring.human.thumb_ratings import MEASURES, ThumbRatings
-
-_LEVEL = 0.90  # as in the paper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +61,9 @@ class ThumbFindings(Findings):
   systems: tuple[RatedSystem, ...]
   images: int
   agreement: tuple[Kappa, ...]
-  metrics: tuple[MetricResult, ...]
-  resamples: int
-  seed: int
-  notes: tuple[str, ...] = ()
+  metrics: Sequence[MetricResult]
   stem = "thumb"
+  level = 0.90  # as in the paper
 
   def sheets(self) -> list[Sheet]:
     """Returns means, best and worst, and, where there are any, agreement, metric scores and correlations."""
@@ -95,12 +90,6 @@ class ThumbFindings(Findings):
     correlations = thumb_correlations.sheets(self.metrics) if self.metrics else []
     return [means, best, *([kappas] if self.agreement else []), *correlations]
 
-  def numbers(self) -> dict[str, Any]:
-    """Returns systems, agreement and metrics."""
-    bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL}
-    names = ("images", "systems", "agreement", "metrics")
-    return {name: getattr(self, name) for name in names} | {"bootstrap": bootstrap}
-
 
 def evaluate(
   ratings: ThumbRatings, metrics: Sequence[MetricResult] = (), resamples: int = 1000, seed: int = 0
@@ -118,8 +107,11 @@ def evaluate(
     means = {measure: float(values[number].mean() + 0.0) for measure, values in ratings.measures.items()}
     systems.append(RatedSystem(name, means, intervals[number], *map(int, counts[:, number])))
   kappas = _kappas(ratings)
-  notes = tuple(_notes(ratings, metrics, bool(kappas), resamples, seed))
-  return ThumbFindings(tuple(systems), len(ratings.keys), kappas, tuple(metrics), resamples, seed, notes)
+  notes = _notes(ratings, metrics, bool(kappas), resamples, seed)
+  return ThumbFindings(
+    systems=tuple(systems), images=len(ratings.keys), agreement=kappas, metrics=metrics, resamples=resamples,
+    seed=seed, notes=notes,
+  )  # fmt: skip
 
 
 def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[str, tuple[float, float]]]:
@@ -131,7 +123,7 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
   values = np.stack(list(ratings.measures.values()))
   # Drawing images with replacement is drawing how often each is there.
   means = [values @ rng.multinomial(count, np.full(count, 1 / count)) / count for _ in range(resamples)]
-  ends = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0) + 0.0  # [2, measures, systems]
+  ends = np.quantile(means, [0.05, 0.95], axis=0) + 0.0  # [2, measures, systems]
   return [
     dict(zip(ratings.measures, map(tuple, ends[:, :, i].T.tolist()), strict=True))
     for i in range(ends.shape[2])
@@ -173,7 +165,7 @@ def _notes(
     notes.append(f"{ratings.left_out:,} captions in other languages than {ratings.language} are left out")
   if resamples:
     notes.append(
-      f"low, high: bootstrap interval over images, {_LEVEL:.0%} of the means' and 95% of the correlations' totals, "
+      f"low, high: bootstrap interval over images, 90% of the means' and 95% of the correlations' totals, "
       f"{resamples:,} resamples, seed {seed}"
     )
   if len(ratings.annotators) > 1:

@@ -66,7 +66,7 @@ class ThumbRatings:
     return tuple(sorted({name for caption in self.captions.values() for name in caption.ratings}))
 
 
-def total(values: Sequence[Any]) -> Any:
+def total(values: Any) -> Any:
   """Returns the total of ratings in the order of `MEASURES`, numbers or arrays."""
   precision, recall, *penalties = values
   return (precision + recall) / 2 + sum(penalties)
