@@ -143,7 +143,7 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib
       return pathlib.Path(given)
     return parts[option].find(release) if release else None
 
-  if arguments.download:
+  if release and arguments.download:
     from xmcap.data.corpora import downloads
 
     for option, part in parts.items():

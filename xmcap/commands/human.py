@@ -86,8 +86,8 @@ def _sxs(arguments) -> None:
   elif arguments.comparisons:
     groups = base.named_paths("--comparisons", arguments.comparisons)
     inputs.check_pipes({f"--comparisons={group}": path for group, path in groups.items()})
-    findings = rated_pairs.correlate(rated_pairs.read(groups), **bootstrap)
-    _show([findings], arguments, {"--comparisons": groups.values()})
+    pairs = rated_pairs.read(groups)
+    _show([rated_pairs.correlate(pairs, **bootstrap)], arguments, {"--comparisons": groups.values()})
   else:
     folders = base.named_paths("--scores", arguments.scores)
     scores = rated_pairs.read_scores(folders, arguments.metric)

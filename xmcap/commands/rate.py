@@ -70,7 +70,7 @@ def _rate(arguments) -> None:
     raise UsageError("--pictures=link: say where the pictures are with --images=DIR")
   from xmcap import languages
   from xmcap.scoring import inputs
-  from xmcap.scoring.human import rating_page
+  from xmcap.scoring.human import rating_items, rating_page
   from xmcap.scoring.predictions import read_predictions
   from xmcap.scoring.references import read_references
 
@@ -87,17 +87,12 @@ def _rate(arguments) -> None:
   with outputs.held_all([("--out", arguments.out, False), ("--out", key, False)], arguments.prog):
     systems = {name: read_predictions(path) for name, path in paths.items()}
     references = read_references(arguments.references) if arguments.references else None
-    items = rating_page.write_rating_page(
-      arguments.out,
-      arguments.protocol,
-      systems,
-      images_dir=arguments.images,
-      references=references,
-      languages=codes,
-      limit=arguments.limit,
-      seed=arguments.seed,
-      rater=arguments.rater,
-      link=arguments.pictures == "link",
+    items = rating_items.draw_items(
+      arguments.protocol, systems, codes, arguments.limit, arguments.seed, arguments.rater
+    )
+    link = arguments.pictures == "link"
+    rating_page.write_rating_page(
+      arguments.out, arguments.protocol, items, arguments.images, references, arguments.rater, link
     )
   noun = "comparison" if arguments.protocol == "sxs" else "caption"
   print(

@@ -7,6 +7,10 @@ from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
+_PASSED_ON = (
+  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
+)  # fmt: skip
+
 
 def add(commands) -> None:
   """Declares the commands."""
@@ -88,22 +92,13 @@ def _score(arguments) -> None:
       arguments.predictions,
       arguments.out,
       languages.parse(arguments.languages) if arguments.languages else None,
-      language=arguments.language,
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
-      baseline=arguments.baseline,
-      only_tables=arguments.only_tables,
       images_dir=arguments.images,
-      pictures=arguments.pictures,
       processes=arguments.processes or files.available_cores(),
-      title=arguments.title,
       metrics=metrics.parse(arguments.metrics),
-      tokenizer=arguments.tokenizer,
-      subset=arguments.subset,
-      missing=arguments.missing,
-      bootstrap=arguments.bootstrap,
-      seed=arguments.seed,
       health=not arguments.no_health,
+      **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
   if not arguments.only_tables:
     _say_pictures(arguments, result.statistics)

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from etils import epath
 
@@ -179,6 +179,6 @@ def _measured(row: dict[str, Any], other: type) -> dict[str, Any]:
   }
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
   """Returns whether it is finite, no bool, and no integer that no float holds."""
   return type(value) in (int, float) and abs(value) <= _LARGEST

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -29,6 +29,10 @@ class Correlation:
   def as_json(self) -> dict[str, float | None]:
     """Returns `score`, and where there is an interval `low` and `high`."""
     return {"score": self.value} | ({} if self.low is None else {"low": self.low, "high": self.high})
+
+
+Cells = dict[str, dict[str, dict[str, Correlation]]]
+"""Group -> name of the coefficient -> name of the series -> coefficient."""
 
 
 def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -73,9 +77,17 @@ def correlate(
   }
 
 
-def undefined_note(cells: Iterable[Correlation]) -> list[str]:
+def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
+  """Yields (group, name of the coefficient, name of the series, coefficient)."""
+  for group, by_name in cells.items():
+    for name, by_series in by_name.items():
+      for series, cell in by_series.items():
+        yield group, name, series, cell
+
+
+def undefined_note(tables: Iterable[Cells]) -> list[str]:
   """Returns the line about resamples without a coefficient, if there are any."""
-  count = sum(cell.undefined for cell in cells)
+  count = sum(cell.undefined for cells in tables for *_, cell in each(cells))
   return (
     [f"{count:,} resamples over all cells had no coefficient; intervals are of the others"] if count else []
   )

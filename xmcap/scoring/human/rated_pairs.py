@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from xmcap.scoring.signature import shortened
 ALL = "ALL"
 """The group that holds all pairs."""
 
-Cells = dict[str, dict[str, dict[str, correlation.Correlation]]]
 
 _COLUMNS = ("m1", "m2", "lang", "delta_sxs")
 _PREFIX = "delta_"
@@ -58,18 +57,18 @@ class DeltaCorrelations(Findings):
   """
 
   points: dict[str, int]
-  cells: Cells
+  cells: correlation.Cells
   stem = "correlations"
 
   def sheets(self) -> list[Sheet]:
     """Returns one sheet: a row a coefficient and group; for each difference value and interval."""
     columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
     ends = ("low", "high") if self.resamples else ()
-    for delta in dict.fromkeys(delta for _, _, delta, _ in _each(self.cells)):
+    for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.each(self.cells)):
       columns += [SheetColumn(delta, format=".2f")]
       columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ends]
     rows: dict[tuple[str, str], list[Cell]] = {}
-    for group, name, _, cell in _each(self.cells):
+    for group, name, _, cell in correlation.each(self.cells):
       row = rows.setdefault((group, name), [correlation.COEFFICIENTS[name], group, self.points[group]])
       row += [cell.value, *(getattr(cell, end) for end in ends)]
     title = "Correlation of delta SxS with differences of metrics (each comparison in both directions)"
@@ -156,7 +155,7 @@ def correlate(
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}
   groups |= {name: [pair for pair in pairs if pair.group == name] for name in names}
-  cells: Cells = {}
+  cells: correlation.Cells = {}
   for group, members in groups.items():
     by_delta = {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
     cells[group] = {
@@ -168,25 +167,17 @@ def correlate(
     notes.append(
       f"low, high: 95% bootstrap interval, {resamples:,} resamples of the comparisons, seed {seed}"
     )
-  if undefined := [" ".join(place) for *place, cell in _each(cells) if cell.value is None]:
+  if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
     notes.append(
       f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
       f"{fields.few(undefined)}"
     )
-  notes += correlation.undefined_note(cell for *_, cell in _each(cells))
+  notes += correlation.undefined_note([cells])
   notes += _beside_the_paper(cells) if paper else []
   return DeltaCorrelations(points=points, cells=cells, resamples=resamples, seed=seed, notes=notes)
 
 
-def _each(cells: Cells) -> Iterator[tuple[str, str, str, correlation.Correlation]]:
-  """Yields (group, name of the coefficient, name of the difference, coefficient)."""
-  for group, by_name in cells.items():
-    for name, by_delta in by_name.items():
-      for delta, cell in by_delta.items():
-        yield group, name, delta, cell
-
-
-def _beside_the_paper(cells: Cells) -> list[str]:
+def _beside_the_paper(cells: correlation.Cells) -> list[str]:
   """Returns how many cells agree with Table 6 of the paper to the printed digit, and those that do not."""
   printed = {
     (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
@@ -194,7 +185,7 @@ def _beside_the_paper(cells: Cells) -> list[str]:
     for split in ("xm600", "xm3600", "coco_dev")
   }
   differing = []
-  for group, name, delta, cell in _each(cells):
+  for group, name, delta, cell in correlation.each(cells):
     computed, paper = SheetColumn("", format=".2f").show(cell.value), printed[group, name, delta]
     if computed != paper:
       differing.append(

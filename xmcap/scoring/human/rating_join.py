@@ -116,13 +116,12 @@ def _read_key(path: str | os.PathLike) -> tuple[str, dict[str, RatingItem]]:
       raise UsageError(
         f"{where}: protocol '{files.shown(protocol)}'; all lines must be of sxs, or all of thumb, as they were written"
       )
+    captions = ()
     if protocol == "sxs":
-      captions, systems = (), [fields.text(row, side, where) for side in ("left", "right")]
+      systems = [fields.text(row, side, where) for side in ("left", "right")]
     else:
-      captions, systems = (
-        (fields.text(row, "caption", where, blank=True),),
-        fields.texts(row, "systems", where),
-      )
+      captions = (fields.text(row, "caption", where, blank=True),)
+      systems = fields.texts(row, "systems", where)
     items[id] = RatingItem(id, key, language, captions, tuple(systems))
   if not items:
     raise UsageError(f"{path}: no item in it; the key was written beside the page")

@@ -16,8 +16,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields, rating_join
-from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem, draw_items
-from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem
 from xmcap.scoring.references import References
 from xmcap.scoring.report import elements, pictures
 from xmcap.storage import outputs
@@ -32,28 +31,22 @@ def key_path(path: str | os.PathLike) -> pathlib.Path:
 def write_rating_page(
   path: str | os.PathLike,
   protocol: str,
-  systems: Mapping[str, Predictions],
+  items: Sequence[RatingItem],
   images_dir: str | os.PathLike | None = None,
   references: References | None = None,
-  languages: Sequence[str] | None = None,
-  limit: int | None = None,
-  seed: int = 0,
   rater: str = "",
   link: bool = False,
-) -> list[RatingItem]:
+) -> None:
   """Writes a rating page and, beside it, its key. The same input gives the same bytes.
 
   Args:
     path, rater: the HTML file, and the name that it proposes.
-    protocol, systems, languages, limit, seed: of `rating_items.draw_items`, whose errors are raised.
+    protocol, items: of `rating_items.draw_items`.
     images_dir: folder with `KEY.jpg` or `KEY.png` for each image, else UsageError; None: the page shows the keys, for
       raters who have the pictures elsewhere.
     references: captions by people, which the rater can unfold.
     link: whether the page points to the pictures by relative paths instead of holding them.
   """
-  if protocol not in PROTOCOLS:
-    raise UsageError(f"protocol '{files.shown(protocol)}': there are {' and '.join(PROTOCOLS)}")
-  items = draw_items(protocol, systems, languages, limit, seed, rater)
   keys = list(dict.fromkeys(item.key for item in items))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, items, keys, sources, references or {}, rater)
@@ -66,7 +59,6 @@ def write_rating_page(
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
     files.write_text(path, head + body)
-  return items
 
 
 def _picture_sources(

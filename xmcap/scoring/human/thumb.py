@@ -176,5 +176,5 @@ def _notes(
     notes.append(
       f"{metrics[0].removed:,} references that equal the human caption of their image are left out"
     )
-  notes += correlation.undefined_note(cell for metric in metrics for cell in metric.cells())
+  notes += correlation.undefined_note(metric.correlations for metric in metrics)
   return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

@@ -25,8 +25,6 @@ class MetricResult:
   """A metric's scores of the rated captions, and their correlations with the ratings.
 
   Attributes:
-    heading: what tables call it.
-    format: format specification of its scores.
     signature: everything needed to get the same scores from the same captions.
     scores: system -> score of its captions.
     correlations: `without human`, `all systems` -> coefficient -> P, R, total -> coefficient; intervals stand at
@@ -36,18 +34,11 @@ class MetricResult:
   """
 
   name: str
-  heading: str
-  format: str
   signature: str
   scores: dict[str, float]
-  correlations: dict[str, dict[str, dict[str, correlation.Correlation]]]
+  correlations: correlation.Cells
   captions: dict[str, int]
   removed: int = 0
-
-  def cells(self) -> list[correlation.Correlation]:
-    """Returns all coefficients."""
-    pools = self.correlations.values()
-    return [cell for pool in pools for targets in pool.values() for cell in targets.values()]
 
 
 def correlate(
@@ -99,8 +90,6 @@ def correlate(
     results.append(
       MetricResult(
         name,
-        metric.heading,
-        ".1%" if metric.percent else f".{metric.decimals}f",
         f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
         f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}",
         dict(zip(ratings.systems, scores, strict=True)),
@@ -115,19 +104,24 @@ def correlate(
 def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
   """Returns a sheet of the metrics' scores and one of their correlations with the ratings."""
   columns = [SheetColumn("system")]
-  columns += [SheetColumn(result.name, result.heading, result.format) for result in results]
+  for result in results:
+    metric = metrics.METRICS[result.name]
+    shown = ".1%" if metric.percent else f".{metric.decimals}f"
+    columns.append(SheetColumn(result.name, metric.heading, shown))
   rows = [[system, *(result.scores[system] for result in results)] for system in results[0].scores]
   scores = Sheet("thumb_scores", "Scores of the systems", columns, rows)
-  ends = ("low", "high") if any(cell.low is not None for result in results for cell in result.cells()) else ()
+  cells = [cell for result in results for *_, cell in correlation.each(result.correlations)]
+  ends = ("low", "high") if any(cell.low is not None for cell in cells) else ()
   columns = [
     SheetColumn("metric"), SheetColumn("captions_of", "captions of"), SheetColumn("n", format=","),
     SheetColumn("coefficient"), *(SheetColumn(name, format=".2f") for name in (*_TARGETS, *ends)),
   ]  # fmt: skip
   rows = []
   for result in results:
+    heading = metrics.METRICS[result.name].heading
     for pool, coefficients in result.correlations.items():
       for name, targets in coefficients.items():
-        row = [result.heading, pool, result.captions[pool], correlation.COEFFICIENTS[name]]
+        row = [heading, pool, result.captions[pool], correlation.COEFFICIENTS[name]]
         row += [targets[target].value for target in _TARGETS]
         rows.append([*row, *(getattr(targets["total"], end) for end in ends)])
   title = "Correlation of the captions' scores with their ratings"
