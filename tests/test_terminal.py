@@ -72,7 +72,7 @@ def test_an_error_is_one_escaped_line(monkeypatch, capsys):
   def fail(arguments):
     raise UsageError(f"{HOSTILE}: {'x' * 10_000}")
 
-  monkeypatch.setattr("xmcap.commands.data_stats._stats", fail)
+  monkeypatch.setattr("xmcap.commands.data._stats", fail)
   assert cli.main(["data", "stats", "/nowhere"]) == 2
   line = capsys.readouterr().err
   assert line.count("\n") == 1 and len(line) < 4_100 and terminal.is_plain(line[:-1])

@@ -97,12 +97,8 @@ def _has_other_hosts() -> bool:
 def _check_utf8(argv: list[str]) -> None:
   """Python passes bytes that are not UTF-8 as lone surrogates, which no output can hold."""
   for word in argv:
-    try:
-      word.encode("utf-8")
-    except UnicodeEncodeError:
-      raise UsageError(
-        f"argument {ascii(word[:60])} is not UTF-8: write, or rename the file, in UTF-8"
-      ) from None
+    if word.encode("utf-8", "replace").decode() != word:
+      raise UsageError(f"argument {ascii(word[:60])} is not UTF-8: write, or rename the file, in UTF-8")
 
 
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:

@@ -59,7 +59,7 @@ def test_cc3m_with_each_part_named(tmp_path):
     (["coco35l", "--release={release}", "--on_bad=mend"], "--on_bad=mend: choose skip or stop"),
     (["coco35l", "--release={release}", "--image_size=4"], "--image_size=4: give a number from 8 to 8192"),
     (["coco35l", "--release={release}", "--quality=0"], "--quality=0: give a number from 1 to 95"),
-    (["coco35l", "--release={release}", "--processes=0"], "--processes=0: the least is 1"),
+    (["coco35l", "--release={release}", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
 def test_wrong_use_is_one_line(tmp_path, coco, capsys, arguments, words):

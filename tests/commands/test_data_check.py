@@ -75,11 +75,11 @@ def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
       "--gin.CaptionStream.image_size=VALUE",
     ),
     (["show", "DIR", "--out=x.html", "--gin.A=1"], "goes with --gin_file"),
-    (["show", "DIR", "--out=x.html", "--step=-1"], "steps count from 0"),
-    (["show", "DIR", "--out=x.html", "--image_size=0"], "--image_size: 0: give a number of at least 1"),
+    (["show", "DIR", "--out=x.html", "--step=-1"], "--step=-1: give a number from 0"),
+    (["show", "DIR", "--out=x.html", "--image_size=0"], "--image_size=0: give a number from 1"),
     (["show", "absent", "--out=x.html"], "absent is no corpus"),
     (["check", "absent"], "absent is no corpus"),
-    (["check", "absent", "--processes=0"], "--processes: 0: give a number of at least 1"),
+    (["check", "absent", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
 def test_bad_usage_is_one_line(arguments, message, capsys):

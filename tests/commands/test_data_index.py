@@ -37,7 +37,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
     (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty is no corpus"),
     (["{tiny}", "--vocabulary={tiny}/tags.txt"], "tags.txt: not a SentencePiece model"),
     (["{tiny}", "--splits=test"], "has no split 'test'"),
-    (["{tiny}", "--processes=0"], "--processes: 0: give a number of at least 1"),
+    (["{tiny}", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
 def test_wrong_use_is_one_line(tmp_path, tiny_dir, capsys, arguments, words):

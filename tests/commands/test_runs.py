@@ -27,7 +27,7 @@ def test_a_table_is_printed_and_a_page_written(folder, tmp_path, capsys):
 
 @pytest.mark.parametrize(
   "arguments, said",
-  [(["none"], "none: there is no such folder"), (["old"], "tensorboard --logdir=")],
+  [(["none"], "none: no metrics.jsonl"), (["old"], "give the MODEL_DIR of a run")],
 )
 def test_bad_use_is_one_line(folder, capsys, arguments, said):
   code = cli.main(["runs", str(folder / arguments[0]), *arguments[1:]])

@@ -32,14 +32,14 @@ def test_what_was_not_finite_stays_a_gap(tmp_path):
 def test_shares_of_a_run_weigh_each_report_by_its_time(tmp_path):
   rows = [(10, {"time/waiting_for_data": 1.0, "time/evaluating": 0.0})]
   rows += [(step, {"time/waiting_for_data": 0.0, "time/evaluating": 0.5}) for step in (20, 30, 40)]
-  means = charts.mean_shares(run_of(tmp_path, rows))
+  _, _, means = charts.shares(run_of(tmp_path, rows))
   assert means["waiting_for_data"] == pytest.approx(0.25) and means["evaluating"] == pytest.approx(0.375)
 
 
 def test_a_chart_of_nothing_is_not_shown(tmp_path):
   run = run_of(tmp_path, [(10, {"train/loss": 1.0, "train/skipped": 0.0, "grad_norm/vit": 2.0})])
-  assert [chart.curve for chart in charts.learning([run])] == ["train/loss"]
-  assert charts.speed([run]) == []
+  sections = charts.sections([run], [])
+  assert [chart.curve for chart in sections["learning"]] == ["train/loss"] and sections["speed"] == []
   assert {part: [chart.title for chart in shown] for part, shown in charts.norms([run]).items()} == {
     "vit": ["gradient"]
   }

@@ -23,7 +23,7 @@ def test_curves_and_facts(tmp_path):
   run = read(tmp_path / "a")
   assert (run.name, run.step, run.state) == ("a", 20, "running") and run.facts["total_steps"] == 100
   assert run.curve("train/loss") == ([10, 20], [3.0, None]) and run.last("train/loss") == 3.0
-  assert run.names() == ["train/loss", "eval/cider"] and run.last("speed/mfu") is None
+  assert history.names_of([run]) == ["train/loss", "eval/cider"] and run.last("speed/mfu") is None
 
 
 def test_what_a_killed_run_did_after_its_checkpoint_is_forgotten(tmp_path):
@@ -109,6 +109,6 @@ def test_folders_without_the_file_are_named(tmp_path):
   started(tmp_path / "a")
   (tmp_path / "old/tensorboard").mkdir(parents=True)
   _, left_out = history.read_runs([str(tmp_path / name) for name in ("a", "old", "none")], START)
-  assert "old: no metrics.jsonl, as before xmcap wrote one" in left_out[0] and "no such folder" in left_out[1]
-  with pytest.raises(UsageError, match="tensorboard --logdir="):
+  assert "old: no metrics.jsonl" in left_out[0] and "none: no metrics.jsonl" in left_out[1]
+  with pytest.raises(UsageError, match="give the MODEL_DIR of a run, or a folder of runs"):
     history.read_runs([str(tmp_path / "old")], START)

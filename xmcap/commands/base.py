@@ -1,9 +1,12 @@
-"""Common to the subcommands: the parser, the declaration of a command, and the options that several have."""
+"""Common to the subcommands: the parser, the declaration of a command and of its options, and their gin files."""
 
 import argparse
 import functools
+import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xmcap import terminal
 from xmcap.errors import UsageError
@@ -43,35 +46,63 @@ def add_command(
   return command
 
 
-def say(line: str) -> None:
-  """Prints a line of progress, apart from the results."""
-  print(terminal.shown(line, limit=None), file=sys.stderr)
+def add_group(commands, name: str, metavar: str, summary: str, **texts: str):
+  """Declares a command of commands, and returns what they are added to."""
+  group = commands.add_parser(name, help=summary, allow_abbrev=False, **texts)
+  return group.add_subparsers(metavar=metavar, required=True, parser_class=Parser)
 
 
-def positive(text: str) -> int:
-  """The type of an option that is a number of at least 1."""
-  number = int(text) if text.isdecimal() else 0
-  if number < 1:
-    raise argparse.ArgumentTypeError(f"{text}: give a number of at least 1")
-  return number
+def text(command, name: str, metavar: str | None, help: str, default: Any = None, **settings: Any) -> None:
+  """Adds an option, or a positional argument where the name has no dashes; `settings` are argparse's."""
+  command.add_argument(name, metavar=metavar, help=help, default=default, **settings)
+
+
+def flag(command, name: str, help: str) -> None:
+  """Adds an option without a value."""
+  command.add_argument(name, action="store_true", help=help)
+
+
+def number(
+  command, name: str, help: str, default: int | None = None, least: int = 0, most: int | None = None,
+  metavar: str = "N", **settings: Any,
+) -> None:  # fmt: skip
+  """Adds an option that is a whole number from `least` to `most`; UsageError for any other value."""
+
+  def parsed(value: str) -> int:
+    found = int(value) if re.fullmatch("-?[0-9]{1,30}", value) else None
+    if found is None or found < least or (most is not None and found > most):
+      raise UsageError(f"{name}={value}: give a number from {least}{'' if most is None else f' to {most:,}'}")
+    return found
+
+  command.add_argument(name, type=parsed, metavar=metavar, help=help, default=default, **settings)
 
 
 def add_processes(command) -> None:
   """Adds the option that says how many processes share the work."""
-  command.add_argument("--processes", type=positive, metavar="N", help="default: one a core")
+  number(command, "--processes", "default: one a core", least=1)
 
 
 def add_gin(command) -> None:
   """Adds the options that name gin files and override bindings."""
   group = command.add_argument_group("configuration")
-  group.add_argument(
-    "--gin_file", action="append", default=[], metavar="FILE", help="a gin file; later ones win (repeatable)"
-  )
-  group.add_argument(
-    "--gin_search_paths", default="", metavar="DIRS", help="folders to look gin files up in, comma separated"
-  )
-  group.add_argument("--gin.NAME", metavar="VALUE", dest="_", help="override one binding (repeatable)")
-  group.add_argument("--explain", action="store_true", help="print the resolved configuration and exit")
+  text(group, "--gin_file", "FILE", "a gin file; later ones win (repeatable)", [], action="append")
+  text(group, "--gin_search_paths", "DIRS", "folders to look gin files up in, comma separated", "")
+  text(group, "--gin.NAME", "VALUE", "override one binding (repeatable)", dest="_")
+  flag(group, "--explain", "print the resolved configuration and exit")
+
+
+def configure(arguments, parse: Callable | None = None, default: Sequence[str] = ()) -> bool:
+  """Parses the gin files and overrides of a command; returns False if --explain only wants to see the result.
+
+  `parse` is `configuration.parse` or takes the same arguments; `default` are files for a command without any.
+  """
+  from xmcap import configuration
+
+  folders = [path for path in arguments.gin_search_paths.split(",") if path]
+  (parse or configuration.parse)(gin_files(arguments) or default, arguments.overrides, folders)
+  if arguments.explain:
+    print(configuration.explain())
+  return not arguments.explain
 
 
 def gin_files(arguments) -> list[str | Callable[[], None]]:
@@ -88,15 +119,25 @@ def _bind_model(path: str) -> None:
   model_dir.bind(model_json.read(path))
 
 
-def explained(arguments) -> bool:
-  """Prints the resolved configuration and returns True if --explain was given."""
-  if arguments.explain:
-    from xmcap import configuration
-
-    print(configuration.explain())
-  return arguments.explain
+def say(line: str) -> None:
+  """Prints a line of progress, apart from the results."""
+  print(terminal.shown(line, limit=None), file=sys.stderr)
 
 
-def search_paths(arguments) -> list[str]:
-  """Returns the folders of --gin_search_paths."""
-  return [path for path in arguments.gin_search_paths.split(",") if path]
+def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> dict[str, str]:
+  """Returns NAME -> PATH of the values of an option that are written NAME=PATH; UsageError for any other.
+
+  With `unnamed` a PATH alone is called by its last part.
+  """
+  paths: dict[str, str] = {}
+  for value in values:
+    name, equals, path = value.partition("=")
+    if unnamed and not equals:
+      name, path = os.path.basename(os.path.normpath(value)), value
+    name = name.strip()
+    if not (name and path):
+      raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
+    if name in paths:
+      raise UsageError(f"{option}={value}: '{name}' is named twice; give one of them another name")
+    paths[name] = path
+  return paths

@@ -10,28 +10,18 @@ from xmcap.storage import outputs
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands,
-    "convert",
-    _convert,
+    commands, "convert", _convert,
     "bring weights in from transformers, t5x or big_vision, or take them out to transformers",
     "Needs neither torch nor transformers, and never holds more than a few tensors. Nothing that is read can run code:"
     " pickles are refused.",
-  )
-  command.add_argument(
-    "--input", required=True, metavar="PATH",
-    help="a Hugging Face folder, a t5x checkpoint, a .npz of big_vision; with --to=hf a run's folder, a checkpoint or"
-    " converted weights",
   )  # fmt: skip
-  command.add_argument("--out", required=True, metavar="DIR", help="the new folder")
-  command.add_argument(
-    "--from", dest="format", metavar="NAME", help="hf, t5x or big_vision; without it the content says"
-  )
-  command.add_argument(
-    "--pool", metavar="NAME",
-    help="of a ViT: gap, map, tok or none, instead of its own; what that does not need stays behind",
-  )  # fmt: skip
-  command.add_argument("--to", metavar="NAME", help="hf: write folders for transformers instead")
-  command.add_argument("--part", metavar="NAME", help="with --to=hf: t5, vit or all")
+  what = "a Hugging Face folder, a t5x checkpoint, a .npz of big_vision; with --to=hf a run's folder, a checkpoint or"
+  base.text(command, "--input", "PATH", f"{what} converted weights", required=True)
+  base.text(command, "--out", "DIR", "the new folder", required=True)
+  base.text(command, "--from", "NAME", "hf, t5x or big_vision; without it the content says", dest="format")
+  base.text(command, "--pool", "NAME", "of a ViT: gap, map, tok or none; default: its own")
+  base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
+  base.text(command, "--part", "NAME", "with --to=hf: t5, vit or all")
 
 
 def _convert(arguments) -> None:

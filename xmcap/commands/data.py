@@ -1,85 +1,181 @@
-"""The commands that build corpora and look at them."""
+"""The commands that look at corpora: data check, show, index and stats; data_build.py has those that build them."""
 
-import sys
+import contextlib
+import os
+import time
 
-from xmcap.commands import base, data_build, data_check, data_index, data_stats
+from xmcap.commands import base, data_build
+from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
+
+_SHOW_DEFAULTS = {"captions_per_image": 4, "image_size": 224, "target_length": 64, "seed": 0}
+_STREAM_OPTIONS = ("split", "languages", "vocabulary", *_SHOW_DEFAULTS)
 
 
 def add(commands) -> None:
   """Declares the commands."""
-  data = commands.add_parser("data", help="build corpora and look at them", allow_abbrev=False)
-  actions = data.add_subparsers(metavar="ACTION", required=True, parser_class=base.Parser)
-  build = actions.add_parser("build", help="build a corpus", allow_abbrev=False)
-  corpora = build.add_subparsers(metavar="CORPUS", required=True, parser_class=base.Parser)
-  _add_emoji36(corpora)
-  data_build.add(corpora)
-  data_check.add(actions)
-  data_index.add(actions)
-  data_stats.add(actions)
+  actions = base.add_group(commands, "data", "ACTION", "build corpora and look at them")
+  data_build.add(actions)
+  _add_check(actions)
+  _add_show(actions)
+  _add_index(actions)
+  _add_stats(actions)
 
 
-def _add_emoji36(corpora) -> None:
+def _add_check(actions) -> None:
   command = base.add_command(
-    corpora,
-    "emoji36",
-    _build_emoji36,
-    "pictures of emoji with captions in 36 languages, made on this machine",
-    "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
-  )
-  command.add_argument("--out", required=True, metavar="DIR", help="folder of the corpus")
-  for name, default, text in (
-    ("num_emoji", 60, "classes"),
-    ("num_train", 120_000, "training pictures"),
-    ("num_validation", 600, "validation pictures"),
-    ("num_test", 3_600, "test pictures"),
-    ("image_size", 64, "side of the pictures in pixels"),
-    ("seed", 0, "of everything that is drawn by chance"),
-    ("vocabulary_size", 4_500, "pieces of the SentencePiece model trained on the captions"),
-  ):
-    command.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
+    actions, "check", _check, "read every record, decode every picture, look at every caption",
+    "Exits 1 if a record cannot be used.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus")
+  parts = "a split, or a part such as train[:1000] (repeatable); default: all"
+  base.text(command, "--split", "NAME", parts, [], action="append")
+  base.text(command, "--out", "DIR", "for check.json and check.jsonl, the list; default: the corpus's folder")
+  base.number(command, "--max_characters", "longer captions are counted", 500)
   base.add_processes(command)
-  command.add_argument(
-    "--difficulty",
-    default="medium",
-    metavar="NAME",
-    help="easy, medium or hard: a preset of the options below",
-  )
-  for name, text in (
-    ("min_size", "smallest emoji, as a share of the picture's side"),
-    ("max_size", "largest emoji"),
-    ("jitter", "0: in their places; 1: anywhere"),
-    ("overlap", "how far emoji may cover one another"),
-    ("contrast", "of the background's colours"),
-  ):
-    command.add_argument(f"--{name}", type=float, metavar="X", help=text)
-  command.add_argument("--background", metavar="NAME", help="plain, gradient, noise or mixed")
-  command.add_argument(
-    "--source", default="auto", metavar="WAY", help="of names and pictures: installed, debian, npm, or auto"
-  )
-  command.add_argument("--cache", metavar="DIR", help="folder for fetched packages")
 
 
-def _build_emoji36(arguments) -> None:
+def _check(arguments) -> None:
   import pathlib
 
-  from xmcap.data import vocabulary
-  from xmcap.data.corpora.emoji import emoji36
+  from xmcap.data import progress
+  from xmcap.data.checking import check
 
-  options = {
-    name: value
-    for name, value in vars(arguments).items()
-    if name not in ("run", "options", "overrides", "prog", "hands_words_on", "vocabulary_size")
-  }
-  outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
-  with outputs.held(arguments.out, arguments.prog):
-    out = emoji36.build(**options, progress=base.say)
-    model = pathlib.Path(out, "vocabulary.model")
-    if not model.exists():
-      # Pieces may span words: the names of emoji recur whole, and targets become half as long.
-      trained = vocabulary.train_vocabulary(
-        out / "vocabulary_text.txt", model, arguments.vocabulary_size, span_words=True
-      )
-      print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
-    data_index.write_absent(out, vocabulary.Vocabulary(model), ("train", "validation"), arguments.processes)
-  print(f"{out}: emoji36 is ready")
+  with contextlib.ExitStack() as stack:
+    if arguments.out or os.path.isdir(arguments.dir):
+      stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
+    found = check.check(
+      arguments.dir,
+      out=arguments.out,
+      splits=arguments.split,
+      max_characters=arguments.max_characters,
+      processes=arguments.processes,
+      progress=progress.by_split(base.say, "records checked"),
+    )
+  listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
+  pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
+  print(*found, f"{pictures:,} records checked; each find is in {listed}", sep="\n\n")
+  if bad:
+    raise XmcapError(
+      f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used ({listed} names them): build it again"
+    )
+
+
+def _add_show(actions) -> None:
+  command = base.add_command(
+    actions, "show", _show, "write a contact sheet: examples as the model sees them",
+    "Of a built corpus, or of the stream that the gin files of a run configure.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus; none with --gin_file", nargs="?")
+  base.text(command, "--out", "FILE", "the sheet, an HTML file", required=True)
+  base.number(command, "--count", "pictures on it", 24)
+  base.number(command, "--step", "which batch, where a batch is the pictures of a sheet", 0)
+  group = command.add_argument_group("the stream", "With --gin_file the configuration gives these.")
+  base.text(group, "--split", "NAME", "default: train, or the first that there is")
+  base.number(group, "--captions_per_image", "default: 4", least=1, metavar="K")
+  base.number(group, "--image_size", "pixels; default: 224", least=1)
+  base.number(group, "--target_length", "pieces; default: 64", least=1, metavar="T")
+  base.text(group, "--languages", "CODES", "such as en,th,ar; default: all that it has")
+  base.text(group, "--vocabulary", "PATH", "default: vocabulary.model in DIR")
+  base.number(group, "--seed", "default: 0")
+  base.add_gin(command)
+
+
+def _show(arguments) -> None:
+  if arguments.dir and arguments.dir.startswith("--gin."):
+    # argparse takes a word that holds a space for the folder.
+    arguments.overrides.append(arguments.dir.removeprefix("--gin."))
+    arguments.dir = None
+  given = {name: getattr(arguments, name) for name in _STREAM_OPTIONS if getattr(arguments, name) is not None}
+  if bool(arguments.gin_file) == bool(arguments.dir):
+    raise UsageError("xmcap data show needs either a corpus, DIR, or the gin files of a run, --gin_file=FILE")
+  if arguments.gin_file and given:
+    name = next(iter(given))
+    raise UsageError(f"--{name} goes with DIR; with --gin_file write --gin.CaptionStream.{name}=VALUE")
+  if arguments.overrides and not arguments.gin_file:
+    raise UsageError(f"--gin.{arguments.overrides[0]} goes with --gin_file")
+  if arguments.gin_file and not base.configure(arguments):
+    return
+  from xmcap.data.checking import show, show_page
+
+  outputs.keep_apart(
+    {"--out": arguments.out}, {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
+  )
+  if arguments.gin_file:
+    stream = show.configured_stream()
+  else:
+    stream = show.stream_of(arguments.dir, count=arguments.count, **{**_SHOW_DEFAULTS, **given})
+  directory = stream.source.directory
+  of_corpus = [entry.path for entry in os.scandir(directory)] if os.path.isdir(directory) else []
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": of_corpus})
+  shown = show.examples(stream, arguments.step, arguments.count)
+  title = f"{os.path.basename(os.path.abspath(directory))}, split {stream.source.split}"
+  facts = show.facts(stream, arguments.step)
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    show_page.write_sheet(arguments.out, shown, title, facts, stream.target_lengths[-1])
+  print(f"{arguments.out}: {len(shown):,} pictures")
+
+
+def _add_index(actions) -> None:
+  command = base.add_command(
+    actions, "index", _index, "write the index of caption lengths, which CaptionStream.target_lengths needs",
+    "Reads every record once. `xmcap data build` with a vocabulary writes it too.",
+  )  # fmt: skip
+  model = "the SentencePiece model of the runs; default: vocabulary.model in DIR"
+  base.text(command, "dir", "DIR", "a built corpus")
+  base.text(command, "--vocabulary", "PATH", model)
+  base.text(command, "--splits", "NAME,...", "splits of DIR, with commas between; default: all")
+  base.add_processes(command)
+
+
+def _index(arguments) -> None:
+  from xmcap.data import lengths, records
+  from xmcap.data.vocabulary import Vocabulary
+  from xmcap.storage import addresses
+
+  path = arguments.vocabulary or addresses.join(arguments.dir, "vocabulary.model")
+  if not arguments.vocabulary and not addresses.is_file(path):
+    raise UsageError(f"{arguments.dir} holds no vocabulary.model: name one with --vocabulary=PATH")
+  splits = arguments.splits.split(",") if arguments.splits else records.splits(arguments.dir)
+  if not splits:
+    raise UsageError(f"{arguments.dir} is no corpus (dataset_info.json is absent): build one")
+  began = time.monotonic()
+  with contextlib.ExitStack() as stack:
+    if os.path.isdir(arguments.dir):
+      stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
+    captions = data_build.count_lengths(
+      lengths.write, arguments.dir, Vocabulary(path), splits, arguments.processes
+    )
+  rate = sum(captions.values()) / (time.monotonic() - began)
+  counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
+  print(f"{arguments.dir}/lengths: pieces of the captions, {counts} ({rate:,.0f} a second), for {path}")
+
+
+def _add_stats(actions) -> None:
+  command = base.add_command(
+    actions, "stats", _stats, "print captions, images, words, characters and replication for each language",
+    "XM3600, COCO-35L and CC3M-35L are compared with their published figures.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus, or a folder with captions.jsonl")
+  base.text(command, "--vocabulary", "PATH", "a SentencePiece model: print lengths in its pieces, too", "")
+  base.number(
+    command, "--target_length", "pieces at which a target is cut, with --vocabulary", 64, metavar="T"
+  )
+  corpora = "compare with xm3600, coco35l or cc3m35l, also where the folder does not name itself so"
+  base.text(command, "--published", "NAME", corpora, "")
+  base.add_processes(command)
+
+
+def _stats(arguments) -> None:
+  from xmcap.data import progress
+  from xmcap.data.checking import statistics, statistics_tables
+
+  found = statistics.statistics(
+    arguments.dir,
+    vocabulary=arguments.vocabulary,
+    target_length=arguments.target_length,
+    corpus=arguments.published,
+    processes=arguments.processes,
+    progress=progress.by_split(base.say, "images counted"),
+  )
+  print(statistics_tables.text(found))

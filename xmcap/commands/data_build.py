@@ -1,66 +1,119 @@
-"""The commands that build corpora from what their authors published."""
+"""The commands that build corpora: emoji36, made on this machine, and those that their authors published."""
 
 import argparse
 import functools
+import os
 import pathlib
+import sys
 from collections.abc import Mapping
+from typing import Any
 
-from xmcap.commands import base, data_index
+from xmcap.commands import base
 from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
+_SIZES = {
+  "num_emoji": (60, "classes"),
+  "num_train": (120_000, "training pictures"),
+  "num_validation": (600, "validation pictures"),
+  "num_test": (3_600, "test pictures"),
+  "image_size": (64, "side of the pictures in pixels"),
+  "seed": (0, "of everything that is drawn by chance"),
+}
+_DIFFICULTY = {
+  "min_size": "smallest emoji, as a share of the picture's side",
+  "max_size": "largest emoji",
+  "jitter": "0: in their places; 1: anywhere",
+  "overlap": "how far emoji may cover one another",
+  "contrast": "of the background's colours",
+}
 
-def add(corpora) -> None:
-  """Declares `data build coco35l`, `cc3m35l` and `xm3600`."""
-  for command in (
-    _add(corpora, "coco35l", "MSCOCO with captions in 35 languages", COCO35L),
-    _add(corpora, "cc3m35l", "Conceptual Captions with captions in 35 languages", CC3M35L),
+
+def add(actions) -> None:
+  """Declares `data build emoji36`, `coco35l`, `cc3m35l` and `xm3600`."""
+  corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
+  _add_emoji36(corpora)
+  index = "the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)"
+  for name, parts, summary in (
+    ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
+    ("cc3m35l", CC3M35L, "Conceptual Captions with captions in 35 languages"),
+    ("xm3600", XM3600, "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation"),
   ):
-    command.add_argument(
-      "--vocabulary",
-      metavar="PATH",
-      help="the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)",
-    )
-  xm3600 = _add(corpora, "xm3600", "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation", XM3600)
-  xm3600.set_defaults(vocabulary=None)
+    command = _add_release(corpora, name, parts, summary)
+    command.set_defaults(vocabulary=None)
+    if parts is not XM3600:
+      base.text(command, "--vocabulary", "PATH", index)
 
 
-def _add(corpora, name: str, summary: str, parts: Mapping[str, Part]) -> argparse.ArgumentParser:
+def count_lengths(write, directory, vocabulary, splits, processes) -> Any:
+  """Calls `lengths.write` or `lengths.write_absent`, and says how far it is."""
+  from xmcap.data import progress
+
+  said = progress.by_split(base.say, "lengths counted of records")
+  return write(directory, vocabulary, splits, processes=processes, progress=said)
+
+
+def _add_emoji36(corpora) -> None:
   command = base.add_command(
-    corpora,
-    name,
-    functools.partial(_run, name, parts),
-    summary,
+    corpora, "emoji36", _build_emoji36, "pictures of emoji with captions in 36 languages, made on this machine",
+    "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
+  )  # fmt: skip
+  base.text(command, "--out", "DIR", "folder of the corpus", required=True)
+  for name, (default, text) in _SIZES.items():
+    base.number(command, f"--{name}", text, default)
+  base.add_processes(command)
+  pieces = "pieces of the SentencePiece model trained on the captions"
+  base.number(command, "--vocabulary_size", pieces, 4_500)
+  preset = "easy, medium or hard: a preset of the options below"
+  base.text(command, "--difficulty", "NAME", preset, "medium")
+  for name, text in _DIFFICULTY.items():
+    base.text(command, f"--{name}", "X", text, type=float)
+  base.text(command, "--background", "NAME", "plain, gradient, noise or mixed")
+  base.text(command, "--source", "WAY", "of names and pictures: installed, debian, npm, or auto", "auto")
+  base.text(command, "--cache", "DIR", "folder for fetched packages")
+
+
+def _build_emoji36(arguments) -> None:
+  from xmcap.data import lengths
+  from xmcap.data.corpora.emoji import emoji36
+  from xmcap.data.vocabulary import Vocabulary, train_vocabulary
+
+  names = ("out", *_SIZES, "processes", "difficulty", *_DIFFICULTY, "background", "source", "cache")
+  outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
+  with outputs.held(arguments.out, arguments.prog):
+    out = emoji36.build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
+    model = str(out / "vocabulary.model")
+    if not os.path.exists(model):
+      # Pieces may span words: the names of emoji recur whole, and targets become half as long.
+      text = str(out / "vocabulary_text.txt")
+      trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True)
+      print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
+    splits = ("train", "validation")
+    count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)
+  print(f"{out}: emoji36 is ready")
+
+
+def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) -> argparse.ArgumentParser:
+  command = base.add_command(
+    corpora, name, functools.partial(_build_release, name, parts), summary,
     "Reads the files as published, in place; a build that was killed goes on when it is started again. "
     "docs/corpora.md says what is needed.",
-  )
-  command.add_argument("--out", required=True, metavar="DIR", help="where the corpus goes")
-  command.add_argument(
-    "--release", metavar="DIR", help="folder of the published files under their own names; or name each:"
-  )
+  )  # fmt: skip
+  base.text(command, "--out", "DIR", "where the corpus goes", required=True)
+  base.text(command, "--release", "DIR", "folder of the published files under their own names; or name each:")
   for option, part in parts.items():
-    command.add_argument(f"--{option}", metavar="PATH", help=part.text)
-  command.add_argument(
-    "--download",
-    action="store_true",
-    help="first fetch into --release what is not there and has a public address",
-  )
-  command.add_argument(
-    "--on_bad",
-    default="skip",
-    metavar="RULE",
-    help="skip: leave bad lines and pictures out, and count them; or stop",
-  )
-  command.add_argument(
-    "--image_size", type=int, metavar="N", help="store larger pictures with a shorter side of N pixels"
-  )
-  command.add_argument("--quality", type=int, default=90, metavar="N", help="of those JPEGs, 1 to 95")
-  command.add_argument("--processes", type=int, metavar="N", help="default: one a core")
+    base.text(command, f"--{option}", "PATH", part.text)
+  base.flag(command, "--download", "first fetch into --release what is not there and has a public address")
+  rule = "skip: leave bad lines and pictures out, and count them; or stop"
+  base.text(command, "--on_bad", "RULE", rule, "skip")
+  base.number(command, "--image_size", "store larger pictures with a shorter side of N pixels")
+  base.number(command, "--quality", "of those JPEGs, 1 to 95", 90)
+  base.add_processes(command)
   return command
 
 
-def _run(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
+def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
   """Builds a corpus, while no other process writes where this one does."""
   for option in ("release", "out", *parts):
     given = getattr(arguments, option) or ""
@@ -69,8 +122,6 @@ def _run(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) ->
         f"--{option}={given}: a build reads and writes folders of this machine: copy the release here "
         "(gcloud storage cp, aws s3 cp), and the records to the bucket when they are built"
       )
-  if arguments.processes is not None and arguments.processes < 1:
-    raise UsageError(f"--processes={arguments.processes}: the least is 1")
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, where the files go")
   read = {f"--{option}": getattr(arguments, option) for option in ("release", *parts)}
@@ -82,14 +133,8 @@ def _run(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) ->
     _build(name, _paths(name, parts, arguments), arguments)
 
 
-def _paths(
-  name: str, parts: Mapping[str, Part], arguments: argparse.Namespace
-) -> dict[str, pathlib.Path | None]:
-  """Option -> path of every part, as given or in the folder of the release; None for an optional one that is absent.
-
-  Raises:
-    UsageError: others are absent; says which, and where they can be had.
-  """
+def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib.Path | None]:
+  """Option -> path of every part, as given or in the folder of the release; None for an optional one that is absent."""
   release = pathlib.Path(arguments.release) if arguments.release else None
 
   def find(option: str) -> pathlib.Path | None:
@@ -97,7 +142,7 @@ def _paths(
       return pathlib.Path(given)
     return parts[option].find(release) if release else None
 
-  if arguments.download:
+  if release and arguments.download:
     from xmcap.data.corpora import downloads
 
     for option, part in parts.items():
@@ -115,6 +160,7 @@ def _paths(
 
 
 def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argparse.Namespace) -> None:
+  from xmcap.data import lengths
   from xmcap.data.corpora import build
   from xmcap.data.corpora.plans import Options
   from xmcap.data.corpora.releases import cc3m35l, coco35l, xm3600
@@ -131,5 +177,5 @@ def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argpa
     vocabulary=model,
   )
   if model is not None and report.held:
-    data_index.write_absent(report.out, model, list(report.splits), arguments.processes)
+    count_lengths(lengths.write_absent, report.out, model, list(report.splits), arguments.processes)
   print(report.summary())

@@ -7,11 +7,15 @@ from xmcap.commands import base, rate
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
+_COMPARISONS = (
+  "CSV of m1, m2, lang, delta_sxs, delta_NAME...: correlates them for each group and for all; 'paper' for Tables 5 "
+  "and 7 of the XM3600 paper, which give its Table 6"
+)
+
 
 def add(commands) -> None:
   """Declares the commands."""
-  human = commands.add_parser("human", help="hold scores against people", allow_abbrev=False)
-  actions = human.add_subparsers(metavar="ACTION", required=True, parser_class=base.Parser)
+  actions = base.add_group(commands, "human", "ACTION", "hold scores against people")
   _add_sxs(actions)
   _add_thumb(actions)
   rate.add(actions)
@@ -19,35 +23,21 @@ def add(commands) -> None:
 
 def _add_sxs(actions) -> None:
   command = base.add_command(
-    actions,
-    "sxs",
-    _sxs,
-    "side-by-side ratings: wins, losses, delta SxS, and its correlation with a metric",
+    actions, "sxs", _sxs, "side-by-side ratings: wins, losses, delta SxS, and its correlation with a metric",
     "A rating from -3 to 3 says how the right caption compares with the left: 3 much better, 2 better, 1 slightly"
     " better, 0 similar, -1 slightly worse, -2 worse, -3 much worse.",
+  )  # fmt: skip
+  several: dict = {"action": "extend", "nargs": "+", "default": []}
+  ratings = "JSONL or .csv of image/key, language, rater, left, right (systems), rating"
+  scores = (
+    "a rated system's folder from xmcap score, one for each system: correlates delta SxS with the metric"
   )
-  several = {"action": "extend", "nargs": "+", "default": []}
-  command.add_argument(
-    "--ratings",
-    metavar="FILE",
-    help="JSONL or .csv of image/key, language, rater, left, right (systems), rating",
-  )
-  command.add_argument(
-    "--scores",
-    **several,
-    metavar="NAME=DIR",
-    help="a rated system's folder from xmcap score, one for each system: correlates delta SxS with the metric",
-  )
-  command.add_argument("--metric", default="cider", metavar="NAME", help="of --scores")
-  command.add_argument("--baseline", metavar="NAME", help="the system that others are held against")
-  command.add_argument("--raters", type=int, default=3, metavar="N", help="expected for each image")
-  command.add_argument(
-    "--comparisons",
-    **several,
-    metavar="GROUP=FILE",
-    help="CSV of m1, m2, lang, delta_sxs, delta_NAME...: correlates them for each group and for all; 'paper' for "
-    "Tables 5 and 7 of the XM3600 paper, which give its Table 6",
-  )
+  base.text(command, "--ratings", "FILE", ratings)
+  base.text(command, "--scores", "NAME=DIR", scores, **several)
+  base.text(command, "--metric", "NAME", "of --scores", "cider")
+  base.text(command, "--baseline", "NAME", "the system that others are held against")
+  base.number(command, "--raters", "expected for each image", 3, least=1, most=1_000)
+  base.text(command, "--comparisons", "GROUP=FILE", _COMPARISONS, **several)
   _add_common(command)
 
 
@@ -58,66 +48,51 @@ def _add_thumb(actions) -> None:
     _thumb,
     "THumB 1.0 ratings: system means, best counts, agreement, correlations with metrics",
   )
-  command.add_argument(
-    "--ratings",
-    required=True,
-    metavar="FILE",
-    help="JSONL of SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator",
+  ratings = "JSONL of SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator"
+  references = "JSONL of seg_id and refs, or what xmcap score reads; needed for the correlations with metrics"
+  human = (
+    "the system that people wrote: correlations are given without it too; default: 'Human', if there is one"
   )
-  command.add_argument(
-    "--references",
-    metavar="FILE",
-    help="JSONL of seg_id and refs, or what xmcap score reads; needed for the correlations with metrics",
-  )
-  command.add_argument("--metrics", default="cider_d", metavar="NAMES", help="such as cider_d,rouge_l")
-  command.add_argument("--tokenizer", default="default", metavar="NAME", help="what words are")
-  command.add_argument(
-    "--language", metavar="CODE", help="of the captions; default: what the ratings say, else en"
-  )
-  command.add_argument(
-    "--human",
-    metavar="NAME",
-    help="the system that people wrote: correlations are given without it too; default: 'Human', if there is one",
-  )
-  command.add_argument(
-    "--drop_identical_references",
-    action="store_true",
-    help="score the human captions without references that are the same words",
-  )
+  drop = "score the human captions without references that are the same words"
+  base.text(command, "--ratings", "FILE", ratings, required=True)
+  base.text(command, "--references", "FILE", references)
+  base.text(command, "--metrics", "NAMES", "such as cider_d,rouge_l", "cider_d")
+  base.text(command, "--tokenizer", "NAME", "what words are", "default")
+  base.text(command, "--language", "CODE", "of the captions; default: what the ratings say, else en")
+  base.text(command, "--human", "NAME", human)
+  base.flag(command, "--drop_identical_references", drop)
   _add_common(command)
 
 
 def _add_common(command) -> None:
-  command.add_argument("--out", metavar="DIR", help="where the same is written as JSON, CSV and Markdown")
-  resamples = "of the bootstrap intervals; 0 for none"
-  command.add_argument("--resamples", type=int, default=1000, metavar="N", help=resamples)
-  command.add_argument("--seed", type=int, default=0, metavar="N", help="of the resamples")
+  base.text(command, "--out", "DIR", "where the same is written as JSON, CSV and Markdown")
+  base.number(command, "--resamples", "of the bootstrap intervals; 0 for none", 1000, most=100_000)
+  base.number(command, "--seed", "of the resamples", 0)
 
 
 def _sxs(arguments) -> None:
-  _check_numbers(arguments)
   if bool(arguments.ratings) == bool(arguments.comparisons):
     raise UsageError("xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper)")
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
       raise UsageError(f"--{name} goes with --ratings; --comparisons hold their own pairs and differences")
   from xmcap.scoring import inputs
-  from xmcap.scoring.human import rated_pairs, sxs, sxs_ratings
+  from xmcap.scoring.human import rated_pairs, sxs
 
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   if arguments.comparisons == ["paper"]:
     pairs = rated_pairs.read_published()
     _show([rated_pairs.correlate(pairs, paper=True, **bootstrap)], arguments, {})
   elif arguments.comparisons:
-    groups = rate.named_paths("comparisons", arguments.comparisons)
+    groups = base.named_paths("--comparisons", arguments.comparisons)
     inputs.check_pipes({f"--comparisons={group}": path for group, path in groups.items()})
-    findings = rated_pairs.correlate(rated_pairs.read(groups), **bootstrap)
-    _show([findings], arguments, {"--comparisons": groups.values()})
+    pairs = rated_pairs.read(groups)
+    _show([rated_pairs.correlate(pairs, **bootstrap)], arguments, {"--comparisons": groups.values()})
   else:
-    folders = rate.named_paths("scores", arguments.scores)
+    folders = base.named_paths("--scores", arguments.scores)
     scores = rated_pairs.read_scores(folders, arguments.metric)
-    ratings = sxs_ratings.read(arguments.ratings)
-    findings = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
+    ratings = sxs.read(arguments.ratings)
+    findings: list = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
     if scores:
       pairs = sxs.with_scores(findings[0].tallies, scores, arguments.metric)
       findings.append(rated_pairs.correlate(pairs, **bootstrap))
@@ -128,7 +103,6 @@ def _sxs(arguments) -> None:
 def _thumb(arguments) -> None:
   from xmcap import languages
 
-  _check_numbers(arguments)
   if arguments.language:
     languages.get(arguments.language)
   for name in ("human", "drop_identical_references"):
@@ -141,6 +115,8 @@ def _thumb(arguments) -> None:
   inputs.check_pipes(read)
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   ratings = thumb_ratings.read(arguments.ratings, arguments.language)
+  # What THumB's own ratings call the people; where it is alone there is nothing to correlate without it.
+  people = "Human" if "Human" in ratings.systems and len(ratings.systems) > 1 else None
   metrics = []
   if arguments.references:
     metrics = thumb_correlations.correlate(
@@ -148,29 +124,11 @@ def _thumb(arguments) -> None:
       thumb_ratings.read_references(arguments.references, ratings.keys, ratings.language or "en"),
       names=arguments.metrics.split(","),
       tokenizer=arguments.tokenizer,
-      human=arguments.human or _human_system(ratings.systems),
+      human=arguments.human or people,
       drop_identical_references=arguments.drop_identical_references,
       **bootstrap,
     )
   _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments, read)
-
-
-def _human_system(systems: Sequence[str]) -> str | None:
-  """Returns the system that THumB's own ratings call the people's, if it is there and not alone."""
-  return "Human" if "Human" in systems and len(systems) > 1 else None
-
-
-def _check_numbers(arguments) -> None:
-  from xmcap.scoring import options
-
-  for name, lowest, highest in (
-    ("resamples", 0, options.MAX_RESAMPLES),
-    ("seed", 0, options.MAX_SEED),
-    ("raters", 1, 1_000),
-  ):
-    value = getattr(arguments, name, lowest)
-    if not lowest <= value <= highest:
-      raise UsageError(f"--{name}={value}: give a number from {lowest} to {highest:,}")
 
 
 def _show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:

@@ -20,20 +20,16 @@ class _EndedError(XmcapError):
 
 def add(commands) -> None:
   """Declares the command, with a subcommand for each kind of place."""
-  launch = commands.add_parser(
-    "launch",
-    help="start a run on a TPU VM, by XPK, by SLURM, or in several processes here",
+  where = base.add_group(
+    commands, "launch", "WHERE", "start a run on a TPU VM, by XPK, by SLURM, or in several processes here",
     description=f"Starts a run on many hosts. {_RUN}",
     epilog="Each WHERE has its own --help. --dry_run prints every command and sends nothing. docs/pods.md",
-    allow_abbrev=False,
-  )
-  where = launch.add_subparsers(metavar="WHERE", required=True, parser_class=base.Parser)
-
+  )  # fmt: skip
   command = _add(where, "tpu-vm", _tpu_vm, "a TPU VM by gcloud, followed until the run ends")
   command.add_argument("--action", default="run", choices=("run", "logs", "status", "stop", "delete"))
   for kind in (TpuVm, tpu_vm.Package, tpu_vm.Following):
     options.add_to(command, kind)
-  command.add_argument("--worker", default="0", metavar="N", help="whose log --action=logs follows")
+  base.text(command, "--worker", "N", "whose log --action=logs follows", "0")
 
   command = _add(where, "xpk", _xpk, "a workload on a GKE cluster, by XPK")
   command.add_argument("--action", default="run", choices=("run", "status", "delete"))
@@ -42,41 +38,30 @@ def add(commands) -> None:
   command = _add(where, "slurm", _slurm, "a batch job on GPU or CPU nodes")
   command.add_argument("--action", default="run", choices=("run", "status", "stop"))
   options.add_to(command, slurm.BatchJob)
-  command.add_argument("--program", default="xmcap", metavar="PATH", help="xmcap as the nodes find it")
+  base.text(command, "--program", "PATH", "xmcap as the nodes find it", "xmcap")
 
   command = _add(where, "local", _local, "several processes on this machine")
-  command.add_argument("--processes", type=int, required=True, metavar="N", help="how many")
-  devices = "simulated CPU devices of each; 0: those that it finds"
-  command.add_argument("--devices", type=int, default=0, metavar="M", help=devices)
+  base.number(command, "--processes", "how many", required=True)
+  base.number(command, "--devices", "simulated CPU devices of each; 0: those that it finds", 0, metavar="M")
   grace = "between the warning and the end, to save in"
-  command.add_argument("--grace", type=float, default=60.0, metavar="SECONDS", help=grace)
-  restart = "start again at most so often after exit code 75"
-  command.add_argument("--restart", type=int, default=0, metavar="K", help=restart)
-  program = "what is run; default: this xmcap"
-  command.add_argument("--program", default="", metavar="PATH", help=program)
+  base.text(command, "--grace", "SECONDS", grace, 60.0, type=float)
+  base.number(command, "--restart", "start again at most so often after exit code 75", 0, metavar="K")
+  base.text(command, "--program", "PATH", "what is run; default: this xmcap", "")
 
   for command in where.choices.values():
     # A remainder takes all that follows: it comes after every option.
-    command.add_argument(
-      "command", nargs="...", metavar="-- COMMAND", help="xmcap's train or eval with its options"
-    )
+    base.text(command, "command", "-- COMMAND", "xmcap's train or eval with its options", nargs="...")
 
 
 def _add(where, name: str, run, summary: str):
   command = base.add_command(where, name, run, summary, _RUN + ".", hands_words_on=True)
-  command.add_argument("--dry_run", action="store_true", help="print every command and send nothing")
-  command.add_argument(
-    "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the command (repeatable)"
-  )
+  base.flag(command, "--dry_run", "print every command and send nothing")
+  base.text(command, "--env", "NAME=VALUE", "a variable of the command (repeatable)", [], action="append")
   return command
 
 
 def _command(arguments) -> list[str]:
-  """Returns xmcap's arguments after `--`.
-
-  Raises:
-    UsageError: there are none, or it is a command that many hosts cannot share.
-  """
+  """Returns xmcap's arguments after `--`; UsageError for none, and for a command that many hosts cannot share."""
   words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
   if not words or words[0] not in ("train", "eval"):
     what = f"{ascii(words[0])} is not" if words else "nothing stands after --, which must be"
@@ -87,23 +72,21 @@ def _command(arguments) -> list[str]:
 
 
 def _hosted_command(arguments, program: str = "xmcap") -> list[str]:
-  """Returns the whole command of a host: the variables, the program and its arguments."""
+  """Returns the whole command of a host: the variables, the program and its arguments; nothing for other actions."""
+  if arguments.action != "run":
+    if arguments.command:
+      raise UsageError(f"--action={arguments.action}: takes no command after --")
+    return []
   variables = [options.check_text("env", text, "env") for text in arguments.env]
   return [*(["env", *variables] if variables else []), program, *_command(arguments)]
 
 
-def _check_no_command(arguments) -> None:
-  if arguments.command:
-    raise UsageError(f"--action={arguments.action}: takes no command after --")
-
-
 def _tpu_vm(arguments) -> None:
   vm = options.parsed(arguments, TpuVm)
-  if arguments.action != "run":
-    _check_no_command(arguments)
+  command = _hosted_command(arguments)
+  if not command:
     tpu_vm.control(arguments.action, vm, arguments.worker, arguments.dry_run)
     return
-  command = _hosted_command(arguments)
   package, following = (options.parsed(arguments, kind) for kind in (tpu_vm.Package, tpu_vm.Following))
   run = tpu_vm.TpuVmRun(vm, package, following, command)
   if arguments.dry_run:
@@ -114,21 +97,15 @@ def _tpu_vm(arguments) -> None:
 
 def _xpk(arguments) -> None:
   workload = options.parsed(arguments, xpk.Workload)
-  command = []
-  if arguments.action == "run":
-    command = _hosted_command(arguments)
-  else:
-    _check_no_command(arguments)
-  xpk.run(arguments.action, workload, command, arguments.dry_run)
+  xpk.run(arguments.action, workload, _hosted_command(arguments), arguments.dry_run)
 
 
 def _slurm(arguments) -> None:
-  if arguments.action != "run":
-    _check_no_command(arguments)
+  command = _hosted_command(arguments, arguments.program)
+  if command:
+    slurm.submit(options.parsed(arguments, slurm.BatchJob), command, arguments.dry_run)
+  else:
     slurm.control(arguments.action, arguments.name, arguments.dry_run)
-    return
-  job = options.parsed(arguments, slurm.BatchJob)
-  slurm.submit(job, _hosted_command(arguments, arguments.program), arguments.dry_run)
 
 
 def _local(arguments) -> None:

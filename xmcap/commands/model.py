@@ -1,6 +1,7 @@
 """The commands that run a model: train, eval, caption."""
 
 import contextlib
+import functools
 
 from xmcap import platforms
 from xmcap.commands import base
@@ -15,56 +16,37 @@ def add(commands) -> None:
   train = base.add_command(
     commands, "train", _train, "train a model as gin files say", "Started again, a run goes on where it was."
   )
-  _add_flag(
-    train, "dry_run", "check data, vocabulary, weights, folder, one step and the evaluators; train nothing"
-  )
-  _add_flag(
-    train,
-    "from_scratch",
-    "begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)",
-  )
-  _add_flag(
-    train,
-    "other_data",
-    "go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ...",
-  )
+  check = "check data, vocabulary, weights, folder, one step and the evaluators; train nothing"
+  scratch = "begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)"
+  data = "go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ..."
+  base.flag(train, "--dry_run", check)
+  base.flag(train, "--from_scratch", scratch)
+  base.flag(train, "--other_data", data)
   _add_hosts(train)
   base.add_gin(train)
 
   evaluate = base.add_command(
     commands, "eval", _eval, "decode a split with a trained model and score it in each language"
   )
-  _add_model_dir(evaluate)
+  folder = "the folder that a training run wrote"
+  base.text(evaluate, "--model_dir", "DIR", folder, required=True)
   _add_hosts(evaluate)
   base.add_gin(evaluate)
 
   caption = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
-  _add_model_dir(caption)
-  caption.add_argument(
-    "--languages", default="en", metavar="CODES", help="codes such as en,th,ar; all; trained"
-  )
-  _add_flag(caption, "json", "print predictions as JSONL")
-  caption.add_argument(
-    "--step", type=int, metavar="N", help="the checkpoint to use; default: the best or newest"
-  )
-  caption.add_argument("images", nargs="+", metavar="IMAGE", help="JPEG or PNG files")
+  base.text(caption, "--model_dir", "DIR", folder, required=True)
+  base.text(caption, "--languages", "CODES", "codes such as en,th,ar; all; trained", "en")
+  base.flag(caption, "--json", "print predictions as JSONL")
+  base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
+  base.text(caption, "images", "IMAGE", "JPEG or PNG files", nargs="+")
   base.add_gin(caption)
-
-
-def _add_flag(command, name: str, text: str) -> None:
-  command.add_argument(f"--{name}", action="store_true", help=text)
-
-
-def _add_model_dir(command) -> None:
-  text = "the folder that a training run wrote"
-  command.add_argument("--model_dir", required=True, metavar="DIR", help=text)
 
 
 def _add_hosts(command) -> None:
   group = command.add_argument_group("several processes", "TPU VMs, GKE and SLURM need none of these.")
-  group.add_argument("--coordinator_address", metavar="HOST:PORT", help="of process 0, reached by all")
-  group.add_argument("--num_processes", type=int, metavar="N", help="processes of the run")
-  group.add_argument("--process_id", type=int, metavar="I", help="which of them this is, from 0")
+  base.text(group, "--coordinator_address", "HOST:PORT", "of process 0, reached by all")
+  base.text(group, "--num_processes", "N", "processes of the run", type=int)
+  base.text(group, "--process_id", "I", "which of them this is, from 0", type=int)
 
 
 def _joined(arguments, training: bool):
@@ -85,8 +67,7 @@ def _train(arguments) -> None:
   from xmcap import configuration
 
   platforms.take_gpu()
-  configuration.parse(base.gin_files(arguments), arguments.overrides, base.search_paths(arguments))
-  if base.explained(arguments):
+  if not base.configure(arguments):
     return
   allowed = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
   if arguments.dry_run:
@@ -116,9 +97,9 @@ def _eval(arguments) -> None:
   platforms.take_gpu()
   from xmcap.evaluation import model_dir
 
-  files = base.gin_files(arguments) or ["runs/eval.gin"]
-  model_dir.parse(arguments.model_dir, files, arguments.overrides, base.search_paths(arguments))
-  if base.explained(arguments):
+  if not base.configure(
+    arguments, functools.partial(model_dir.parse, arguments.model_dir), ["runs/eval.gin"]
+  ):
     return
   with _joined(arguments, training=False):
     model_dir.evaluate()
@@ -133,8 +114,6 @@ def _caption(arguments) -> None:
 
   # Pictures first, as an error in one should not wait for the model.
   contents = model_dir.read_pictures(arguments.images)
-  files, search_paths = base.gin_files(arguments), base.search_paths(arguments)
-  model_dir.parse(arguments.model_dir, files, arguments.overrides, search_paths)
-  if base.explained(arguments):
+  if not base.configure(arguments, functools.partial(model_dir.parse, arguments.model_dir)):
     return
   model_dir.caption_files(arguments.model_dir, contents, codes, arguments.json, arguments.step)

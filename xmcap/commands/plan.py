@@ -13,40 +13,25 @@ _EXAMPLE = "--gin_file=models/bb.gin --gin_file=runs/train_coco35l.gin --topolog
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands,
-    "plan",
-    _plan,
-    "count parameters, or compile a step for chips that are not here: memory, time, cost",
+    commands, "plan", _plan, "count parameters, or compile a step for chips that are not here: memory, time, cost",
     "Needs neither the chips nor the data; libtpu compiles for TPUs (pip install 'xmcap[plan]').",
-  )
+  )  # fmt: skip
   base.add_gin(command)
-  command.add_argument("--params", action="store_true", help="print the parameters of each part")
-  command.add_argument(
-    "--topology",
-    metavar="NAME",
-    help="slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128: plan a training step; h100-8: its memory on a GPU",
+  slices = (
+    "slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128: plan a training step; h100-8: its memory on a GPU"
   )
-  command.add_argument(
-    "--search", action="store_true", help="plan every mesh that makes sense, and rank those that fit"
+  captions = "with --search: captions a picture to try besides the recipe's, on the fastest mesh"
+  mix = (
+    "share of steps with targets of T pieces, with several CaptionStream.target_lengths; default: of the data"
   )
-  command.add_argument(
-    "--captions_per_image",
-    metavar="K,K",
-    help="with --search: captions a picture to try besides the recipe's, on the fastest mesh",
-  )
-  command.add_argument(
-    "--decode", action="store_true", help="plan the decoding of an evaluation instead of a step"
-  )
-  command.add_argument(
-    "--price", type=float, metavar="X", help="price of a chip and hour: print the run's cost too"
-  )
-  command.add_argument(
-    "--length_mix",
-    metavar="T:SHARE,...",
-    help="share of steps with targets of T pieces, where CaptionStream.target_lengths has several; default: of the "
-    "data",
-  )
-  command.add_argument("--json", metavar="FILE", help="write the plan, or the plans of a search, as JSON")
+  base.flag(command, "--params", "print the parameters of each part")
+  base.text(command, "--topology", "NAME", slices)
+  base.flag(command, "--search", "plan every mesh that makes sense, and rank those that fit")
+  base.text(command, "--captions_per_image", "K,K", captions)
+  base.flag(command, "--decode", "plan the decoding of an evaluation instead of a step")
+  base.text(command, "--price", "X", "price of a chip and hour: print the run's cost too", type=float)
+  base.text(command, "--length_mix", "T:SHARE,...", mix)
+  base.text(command, "--json", "FILE", "write the plan, or the plans of a search, as JSON")
 
 
 def _plan(arguments) -> None:
@@ -55,13 +40,10 @@ def _plan(arguments) -> None:
 
   topology = topologies.parse(arguments.topology) if arguments.topology else None
   if isinstance(topology, topologies.GpuNode):
-    _refuse(arguments, ("search", "decode", "price", "length_mix"), "is for TPUs: for GPUs only the memory of a "
-            "training step is planned")  # fmt: skip
+    only = "is for TPUs: for GPUs only the memory of a training step is planned"
+    _refuse(arguments, ("search", "decode", "price", "length_mix"), only)
   topologies.prepare_host()
-  from xmcap import configuration
-
-  configuration.parse(base.gin_files(arguments), arguments.overrides, base.search_paths(arguments))
-  if base.explained(arguments):
+  if not base.configure(arguments):
     return
   if arguments.params:
     from xmcap.models.t5 import T5Config
@@ -135,14 +117,11 @@ def _search(arguments, topology) -> list[dict]:
   from xmcap.data.stream import CaptionStream
   from xmcap.planning import report, run, search
 
+  given = arguments.captions_per_image or ""
   try:
-    captions = (
-      tuple(map(int, arguments.captions_per_image.split(","))) if arguments.captions_per_image else ()
-    )
+    captions = tuple(map(int, given.split(","))) if given else ()
   except ValueError:
-    raise UsageError(
-      f"--captions_per_image={arguments.captions_per_image}: give numbers, such as 2,4,8"
-    ) from None
+    raise UsageError(f"--captions_per_image={given}: give numbers, such as 2,4,8") from None
   recipe = run.option(CaptionStream, "captions_per_image")
   plans, refused = search.search(topology, captions, print)
   print("\n" + report.ranking(plans, refused, recipe), end="")

@@ -1,7 +1,5 @@
 """The command by which people rate captions: makes the page, and joins what they saved with its key."""
 
-from collections.abc import Sequence
-
 from xmcap import terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -11,65 +9,28 @@ from xmcap.storage import outputs
 def add(actions) -> None:
   """Declares the command among the actions of `xmcap human`."""
   command = base.add_command(
-    actions,
-    "rate",
-    _rate,
-    "make a page on which people rate captions, blind, with the keyboard",
+    actions, "rate", _rate, "make a page on which people rate captions, blind, with the keyboard",
     "Writes PAGE.html, which is sent to raters, and PAGE.key.jsonl, which is not: it says what system wrote what. "
     "Raters save a file; --join puts systems into it, for xmcap human sxs or thumb. For another order and other "
     "sides for each rater, make a page each with its own --rater. Side by side, equal captions are compared too, as "
     "ties count; in thumb a caption that several systems give is rated once for all of them.",
-  )
-  command.add_argument(
-    "--protocol",
-    choices=("sxs", "thumb"),
-    help="sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)",
-  )
-  command.add_argument(
-    "--predictions",
-    action="extend",
-    nargs="+",
-    metavar="NAME=FILE",
-    help='a system and its JSONL of {"image/key", "language", "caption"} (repeatable)',
-  )
-  command.add_argument("--out", required=True, metavar="FILE", help="the page, or the joined ratings")
-  command.add_argument("--images", metavar="DIR", help="KEY.jpg or KEY.png of the pictures")
-  command.add_argument(
-    "--pictures", choices=("embed", "link"), default="embed", help="hold the pictures, or point to them"
-  )
-  command.add_argument("--references", metavar="FILE", help="captions by people, which raters can unfold")
-  command.add_argument("--languages", metavar="CODES", help="only these; default: all in the files")
-  command.add_argument("--limit", type=int, metavar="N", help="draw N pictures, each with all its captions")
-  command.add_argument("--seed", type=int, default=0, metavar="N", help="of drawn pictures, order and sides")
+  )  # fmt: skip
+  protocol = "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)"
+  system = 'a system and its JSONL of {"image/key", "language", "caption"} (repeatable)'
+  how = "hold the pictures, or point to them"
   rater = "the name that the page proposes; order and sides depend on it"
-  command.add_argument("--rater", default="", metavar="NAME", help=rater)
-  command.add_argument("--join", metavar="KEY", help="the key of a page: join it with the RATINGS")
-  command.add_argument("ratings", nargs="*", metavar="RATINGS", help="with --join: files that raters saved")
-
-
-def named_paths(option: str, values: Sequence[str]) -> dict[str, str]:
-  """Returns NAME -> PATH of the values of an option that are written NAME=PATH.
-
-  Raises:
-    UsageError: a value is written in another way, or a name comes twice.
-  """
-  paths: dict[str, str] = {}
-  for value in values:
-    name, _, path = value.partition("=")
-    name = name.strip()
-    if not (name and path):
-      raise UsageError(f"--{option}={value}: write it as --{option}=NAME=PATH")
-    if name in paths:
-      raise UsageError(f"--{option}={value}: '{name}' is named twice; name each once")
-    paths[name] = path
-  return paths
-
-
-def _rate(arguments) -> None:
-  if arguments.join is not None:
-    _join(arguments)
-  else:
-    _make_page(arguments)
+  base.text(command, "--protocol", None, protocol, choices=("sxs", "thumb"))
+  base.text(command, "--predictions", "NAME=FILE", system, action="extend", nargs="+")
+  base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
+  base.text(command, "--images", "DIR", "KEY.jpg or KEY.png of the pictures")
+  base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
+  base.text(command, "--references", "FILE", "captions by people, which raters can unfold")
+  base.text(command, "--languages", "CODES", "only these; default: all in the files")
+  base.number(command, "--limit", "draw N pictures, each with all its captions", least=1)
+  base.number(command, "--seed", "of drawn pictures, order and sides", 0)
+  base.text(command, "--rater", "NAME", rater, "")
+  base.text(command, "--join", "KEY", "the key of a page: join it with the RATINGS")
+  base.text(command, "ratings", "RATINGS", "with --join: files that raters saved", nargs="*")
 
 
 def _join(arguments) -> None:
@@ -94,7 +55,10 @@ def _join(arguments) -> None:
   )
 
 
-def _make_page(arguments) -> None:
+def _rate(arguments) -> None:
+  if arguments.join is not None:
+    _join(arguments)
+    return
   if arguments.ratings:
     raise UsageError(f"'{arguments.ratings[0]}': ratings go with --join; a system is --predictions=NAME=FILE")
   if arguments.protocol is None or not arguments.predictions:
@@ -106,12 +70,12 @@ def _make_page(arguments) -> None:
     raise UsageError("--pictures=link: say where the pictures are with --images=DIR")
   from xmcap import languages
   from xmcap.scoring import inputs
-  from xmcap.scoring.human import rating_page
+  from xmcap.scoring.human import rating_items, rating_page
   from xmcap.scoring.predictions import read_predictions
   from xmcap.scoring.references import read_references
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
-  paths = named_paths("predictions", arguments.predictions)
+  paths = base.named_paths("--predictions", arguments.predictions)
   inputs.check_pipes(
     {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
   )
@@ -123,17 +87,12 @@ def _make_page(arguments) -> None:
   with outputs.held_all([("--out", arguments.out, False), ("--out", key, False)], arguments.prog):
     systems = {name: read_predictions(path) for name, path in paths.items()}
     references = read_references(arguments.references) if arguments.references else None
-    items = rating_page.write_rating_page(
-      arguments.out,
-      arguments.protocol,
-      systems,
-      images_dir=arguments.images,
-      references=references,
-      languages=codes,
-      limit=arguments.limit,
-      seed=arguments.seed,
-      rater=arguments.rater,
-      link=arguments.pictures == "link",
+    items = rating_items.draw_items(
+      arguments.protocol, systems, codes, arguments.limit, arguments.seed, arguments.rater
+    )
+    link = arguments.pictures == "link"
+    rating_page.write_rating_page(
+      arguments.out, arguments.protocol, items, arguments.images, references, arguments.rater, link
     )
   noun = "comparison" if arguments.protocol == "sxs" else "caption"
   print(

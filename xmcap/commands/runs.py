@@ -12,15 +12,12 @@ _MOST_METRICS = 3  # that a terminal has room for
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands,
-    "runs",
-    _runs,
-    "show how runs go: a table, or a page of their curves",
+    commands, "runs", _runs, "show how runs go: a table, or a page of their curves",
     "Reads MODEL_DIR/metrics.jsonl, also while a run is going on.",
-  )
-  command.add_argument("dirs", nargs="+", metavar="DIR", help="a MODEL_DIR, or a folder of them")
+  )  # fmt: skip
+  base.text(command, "dirs", "DIR", "a MODEL_DIR, or a folder of them", nargs="+")
   page = "write an HTML page of the curves, which needs neither server nor network"
-  command.add_argument("--out", default="", metavar="FILE", help=page)
+  base.text(command, "--out", "FILE", page, "")
 
 
 def _runs(arguments) -> None:

@@ -7,6 +7,10 @@ from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
+_PASSED_ON = (
+  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
+)  # fmt: skip
+
 
 def add(commands) -> None:
   """Declares the commands."""
@@ -16,73 +20,51 @@ def add(commands) -> None:
 
 def _add_score(commands) -> None:
   command = base.add_command(
-    commands,
-    "score",
-    _score,
-    "score predictions against references: CIDEr for each language",
+    commands, "score", _score, "score predictions against references: CIDEr for each language",
     "Writes table.csv, .json, .md and .tex, scores.npz, slices.csv, health.csv and report.html.",
-  )
-  files = (
-    ("--references", "FILE", "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, "
-     "language, caption"),
-    ("--predictions", "FILE", 'JSONL of {"image/key", "language", "caption"}, COCO results, or a folder of CODE.jsonl '
-     "or CODE.json"),
-    ("--out", "DIR", "where the tables and the report go"),
   )  # fmt: skip
-  for name, metavar, text in files:
-    command.add_argument(name, required=True, metavar=metavar, help=text)
-  _add_texts(
-    command,
-    ("--language", None, "CODE", "of COCO files, which name none"),
-    ("--languages", "", "CODES", "only these; default: all in the references"),
+  references = (
+    "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, language, caption"
   )
+  captions = (
+    'JSONL of {"image/key", "language", "caption"}, COCO results, or a folder of CODE.jsonl or CODE.json'
+  )
+  base.text(command, "--references", "FILE", references, required=True)
+  base.text(command, "--predictions", "FILE", captions, required=True)
+  base.text(command, "--out", "DIR", "where the tables and the report go", required=True)
+  base.text(command, "--language", "CODE", "of COCO files, which name none")
+  base.text(command, "--languages", "CODES", "only these; default: all in the references", "")
+  shared = "that share the work; 0: one a core; no more than one a language is started"
+  base.number(command, "--processes", shared, 0)
+
   words = command.add_argument_group("what is measured")
-  _add_texts(
-    words,
-    ("--metrics", "cider,cider_d", "NAMES", "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; or all"),
-    ("--tokenizer", "default", "NAME", "default, char, given (the release's caption/tokenized), ptb (English, needs "
-     "Java), whitespace"),
-    ("--df", "", "FILE", "document frequencies; default: those of the references"),
-    ("--save_df", "", "FILE", "write those of the references"),
-    ("--subset", "", "KEYS", "a file of image keys, or xm600:SEED for 600 drawn by a seed"),
-    ("--missing", "refuse", "WAY", "with predictions that are missing: refuse, or score them as empty captions "
-     "(empty)"),
-  )  # fmt: skip
-  _add_number(words, "--bootstrap", 0, "resamples for 95%% intervals, such as 1000")
-  _add_number(words, "--seed", 0, "of the resamples")
-  words.add_argument("--no_health", action="store_true", help="do not look for wrong languages and the like")
+  metrics = "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; or all"
+  tokenizer = "default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace"
+  missing = "with predictions that are missing: refuse, or score them as empty captions (empty)"
+  base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d")
+  base.text(words, "--tokenizer", "NAME", tokenizer, "default")
+  base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")
+  base.text(words, "--save_df", "FILE", "write those of the references", "")
+  base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 drawn by a seed", "")
+  base.text(words, "--missing", "WAY", missing, "refuse")
+  base.number(words, "--bootstrap", "resamples for 95%% intervals, such as 1000", 0)
+  base.number(words, "--seed", "of the resamples", 0)
+  base.flag(words, "--no_health", "do not look for wrong languages and the like")
+
   shown = command.add_argument_group("what is shown")
-  _add_texts(
-    shown,
-    ("--title", "", "TEXT", "heads the tables and the report"),
-    ("--baseline", "", "DIR", "scores to show beside: a folder of xmcap score, or 'paper' for the four models of the "
-     "XM3600 paper"),
-  )  # fmt: skip
-  _add_pictures(shown)
-  shown.add_argument("--only_tables", action="store_true", help="write the tables and nothing else")
-  _add_number(
-    command, "--processes", 0, "that share the work; 0: one a core; no more than one a language is started"
+  baseline = (
+    "scores to show beside: a folder of xmcap score, or 'paper' for the four models of the XM3600 paper"
   )
-
-
-def _add_texts(command, *options: tuple[str, str | None, str, str]) -> None:
-  for name, default, metavar, text in options:
-    command.add_argument(name, default=default, metavar=metavar, help=text)
-
-
-def _add_number(command, name: str, default: int, text: str) -> None:
-  command.add_argument(name, type=int, default=default, metavar="N", help=text)
+  base.text(shown, "--title", "TEXT", "heads the tables and the report", "")
+  base.text(shown, "--baseline", "DIR", baseline, "")
+  _add_pictures(shown)
+  base.flag(shown, "--only_tables", "write the tables and nothing else")
 
 
 def _add_pictures(command) -> None:
-  _add_texts(command, ("--images", "", "DIR", "KEY.jpg or KEY.png for the report"))
-  command.add_argument(
-    "--pictures",
-    default="embed",
-    choices=("embed", "link", "none"),
-    metavar="WAY",
-    help="how the report holds pictures: embed thumbnails, link to the files, or none",
-  )
+  how = "how the report holds pictures: embed thumbnails, link to the files, or none"
+  base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
+  base.text(command, "--pictures", "WAY", how, "embed", choices=("embed", "link", "none"))
 
 
 def _score(arguments) -> None:
@@ -110,22 +92,13 @@ def _score(arguments) -> None:
       arguments.predictions,
       arguments.out,
       languages.parse(arguments.languages) if arguments.languages else None,
-      language=arguments.language,
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
-      baseline=arguments.baseline,
-      only_tables=arguments.only_tables,
-      images_dir=arguments.images or None,
-      pictures=arguments.pictures,
+      images_dir=arguments.images,
       processes=arguments.processes or files.available_cores(),
-      title=arguments.title,
       metrics=metrics.parse(arguments.metrics),
-      tokenizer=arguments.tokenizer,
-      subset=arguments.subset,
-      missing=arguments.missing,
-      bootstrap=arguments.bootstrap,
-      seed=arguments.seed,
       health=not arguments.no_health,
+      **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
   if not arguments.only_tables:
     _say_pictures(arguments, result.statistics)
@@ -151,38 +124,25 @@ def _say_pictures(arguments, statistics) -> None:
 
 def _add_compare(commands) -> None:
   command = base.add_command(
-    commands,
-    "compare",
-    _compare,
+    commands, "compare", _compare,
     "say which systems are better than the first, language by language, and how sure that is",
     "Paired bootstrap and approximate randomisation, with Holm's correction over the languages.",
-  )
-  command.add_argument(
-    "systems", nargs="+", metavar="DIR", help="folders of xmcap score, or NAME=DIR; the first is the baseline"
-  )
-  _add_texts(
-    command,
-    ("--out", "", "DIR", "where comparison.* and the report go"),
-    ("--metrics", "", "NAMES", "default: cider_d, or the first that was scored"),
-    ("--references", "", "FILE", "what was scored against: adds a report side by side"),
-    ("--language", None, "CODE", "of references that name none"),
-  )
-  _add_number(command, "--resamples", 1000, "of each test")
-  _add_number(command, "--seed", 0, "of the resamples")
+  )  # fmt: skip
+  folders = "folders of xmcap score, or NAME=DIR; the first is the baseline"
+  base.text(command, "systems", "DIR", folders, nargs="+")
+  base.text(command, "--out", "DIR", "where comparison.* and the report go", "")
+  base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "")
+  base.text(command, "--references", "FILE", "what was scored against: adds a report side by side", "")
+  base.text(command, "--language", "CODE", "of references that name none")
+  base.number(command, "--resamples", "of each test", 1000)
+  base.number(command, "--seed", "of the resamples", 0)
   _add_pictures(command)
 
 
 def _compare(arguments) -> None:
   from xmcap.scoring import metrics, side_by_side, significance
 
-  folders: dict[str, str] = {}
-  for argument in arguments.systems:
-    name, equals, folder = argument.partition("=")
-    if not equals:
-      name, folder = os.path.basename(os.path.normpath(argument)), argument
-    if not name or name in folders:
-      raise UsageError(f"two systems would be called '{name}': name them, as in ours={folder}")
-    folders[name] = folder
+  folders = base.named_paths("DIR", arguments.systems, unnamed=True)
   if arguments.references and not arguments.out:
     raise UsageError("--references adds a report, which needs a place: give --out=DIR")
   if arguments.images and not arguments.references:
@@ -207,7 +167,7 @@ def _compare(arguments) -> None:
         arguments.references,
         comparison,
         language=arguments.language,
-        images_dir=arguments.images or None,
+        images_dir=arguments.images,
         pictures=arguments.pictures,
       )
   if arguments.references:

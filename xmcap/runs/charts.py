@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from xmcap.runs.history import RunHistory, evaluations
+from xmcap.runs.history import RunHistory, evaluations, names_of
 
 MAX_POINTS = 400
 """Of a curve on the page; of more, the lowest and the highest of each stretch are drawn."""
@@ -29,7 +29,7 @@ class CurveChart:
     percent: the values are shares.
     from_zero: the axis begins at 0.
     times: what the values are multiplied by.
-    languages: code -> name of the curve of one language, where the reader may choose.
+    languages: code -> name of the curve of one language, among which the reader chooses.
   """
 
   curve: str
@@ -64,41 +64,28 @@ _SPEED = (
 )
 
 
-def learning(runs: Sequence[RunHistory]) -> list[CurveChart]:
-  """Returns the charts of what is learned; without skipped steps where there are none."""
-  charts = _present(_LEARNING, runs)
-  return [
-    chart for chart in charts if chart.title != "Skipped steps" or any(run.last(chart.curve) for run in runs)
-  ]
-
-
-def speed(runs: Sequence[RunHistory]) -> list[CurveChart]:
-  """Returns the charts of speed and memory."""
-  return _present(_SPEED, runs)
-
-
-def evaluation(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[CurveChart]:
-  """Returns a chart for each metric, with its languages."""
-  measured = evaluations([name for run in runs for name in run.names()])
-  charts = []
+def sections(runs: Sequence[RunHistory], metrics: Sequence[str]) -> dict[str, list[CurveChart]]:
+  """Returns section -> its charts; without skipped steps where there are none."""
+  skipped = any(run.last("train/skipped") for run in runs)
+  learning = [chart for chart in _LEARNING if skipped or chart.curve != "train/skipped"]
+  measured = evaluations(names_of(runs))
+  evaluation = []
   for metric in metrics:
     curves = dict(measured[metric])
     mean = curves.pop("", None)
     if mean is not None:
-      charts.append(CurveChart(mean, metric, "mean over languages" if curves else "", languages=curves))
-  return _present(charts, runs)
+      evaluation.append(CurveChart(mean, metric, "mean over languages" if curves else "", languages=curves))
+  charts = {"learning": learning, "evaluation": evaluation, "speed": _SPEED}
+  return {name: _present(section, runs) for name, section in charts.items()}
 
 
 def norms(runs: Sequence[RunHistory]) -> dict[str, list[CurveChart]]:
   """Returns part of the model -> its charts: gradient, update, parameters."""
-  names = dict.fromkeys(name for run in runs for name in run.names())
-  parts = dict.fromkeys(name.partition("/")[2] for name in names if name.partition("/")[0] in _NORMS)
-  charts = {
-    part: _present(
-      [CurveChart(f"{kind}/{part}", title, axis="norms") for kind, title in _NORMS.items()], runs
-    )
-    for part in parts
-  }
+  split = [name.partition("/") for name in names_of(runs)]
+  charts = {}
+  for part in dict.fromkeys(part for kind, _, part in split if kind in _NORMS):
+    of_part = [CurveChart(f"{kind}/{part}", title, axis="norms") for kind, title in _NORMS.items()]
+    charts[part] = _present(of_part, runs)
   return {part: of_part for part, of_part in charts.items() if of_part}
 
 
@@ -110,34 +97,26 @@ def points(run: RunHistory, curve: str, times: float = 1.0) -> tuple[list[int], 
   return [steps[i] for i in kept], [None if value is None else _short(times * value) for value in drawn]
 
 
-def shares(run: RunHistory) -> tuple[list[int], dict[str, list[float]]]:
-  """Returns steps, and for each kind of `SHARES` that took any time its share of the time since the step before.
+def shares(run: RunHistory) -> tuple[list[int], dict[str, list[float]], dict[str, float]]:
+  """Returns steps, and for each kind of `SHARES` that took any time its share up to each step, and of the whole run.
 
-  Where there are many reports, neighbours are put together.
+  Where there are many reports, neighbours are put together. A report weighs as much as the time that it is about.
   """
-  reports = [(step, values) for step, _, values in run.rows if "time/waiting_for_data" in values]
+  reports, before = [], 0.0
+  for step, ran, values in run.rows:
+    if "time/waiting_for_data" in values:
+      reports.append((step, max(ran - before, 1e-9), values))
+      before = ran
   together = max(1, math.ceil(len(reports) / (MAX_POINTS // 2)))
   groups = [reports[begin : begin + together] for begin in range(0, len(reports), together)]
-  means = {
-    kind: [
-      _short(sum(values.get(f"time/{kind}") or 0.0 for _, values in group) / len(group)) for group in groups
-    ]
-    for kind in SHARES
-  }
-  return [group[-1][0] for group in groups], {kind: mean for kind, mean in means.items() if any(mean)}
+  whole = {kind: share for kind in SHARES if (share := _share(reports, kind))}
+  drawn = {kind: [_short(_share(group, kind)) for group in groups] for kind in whole}
+  return [group[-1][0] for group in groups], drawn, whole
 
 
-def mean_shares(run: RunHistory) -> dict[str, float]:
-  """Returns the same over the whole run, each report weighed by the time that it is about."""
-  sums, whole, before = dict.fromkeys(SHARES, 0.0), 0.0, 0.0
-  for _, ran, values in run.rows:
-    if "time/waiting_for_data" not in values:
-      continue
-    passed, before = ran - before, ran
-    whole += passed
-    for kind in SHARES:
-      sums[kind] += passed * (values.get(f"time/{kind}") or 0.0)
-  return {kind: value / whole for kind, value in sums.items() if value} if whole else {}
+def _share(reports: Sequence[tuple[int, float, dict]], kind: str) -> float:
+  passed = sum(seconds * (values.get(f"time/{kind}") or 0.0) for _, seconds, values in reports)
+  return passed / sum(seconds for _, seconds, _ in reports) if reports else 0.0
 
 
 def _present(charts: Sequence[CurveChart], runs: Sequence[RunHistory]) -> list[CurveChart]:

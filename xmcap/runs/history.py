@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from etils import epath
 
@@ -51,10 +51,6 @@ class RunHistory:
     """The last step that it reported."""
     return self.rows[-1][0] if self.rows else 0
 
-  def names(self) -> list[str]:
-    """Returns the names of all that was measured, in the order of the first lines."""
-    return list(dict.fromkeys(name for _, _, values in self.rows for name in values))
-
   def curve(self, name: str) -> tuple[list[int], list[float | None]]:
     """Returns steps and values of one name."""
     found = [(step, values[name]) for step, _, values in self.rows if name in values]
@@ -72,6 +68,11 @@ class RunHistory:
     if name.rpartition("/")[2] in _LOWER_IS_BETTER:
       return min(found)
     return max(found, key=lambda pair: (pair[0], -pair[1]))
+
+
+def names_of(runs: Sequence[RunHistory]) -> list[str]:
+  """Returns the names of all that runs measured, in the order of the first lines."""
+  return list(dict.fromkeys(name for run in runs for _, _, values in run.rows for name in values))
 
 
 def evaluations(names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -96,29 +97,17 @@ def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[Ru
   """
   found, left_out = [], []
   for folder in map(epath.Path, folders):
-    if (folder / FILE).exists():
-      found.append(folder)
-      continue
-    below = sorted(folder.iterdir()) if folder.is_dir() else []
-    runs = [each for each in below if (each / FILE).exists()]
+    is_run = (folder / FILE).exists()
+    below = sorted(folder.iterdir()) if folder.is_dir() and not is_run else []
+    runs = [folder] if is_run else [each for each in below if (each / FILE).exists()]
     found += runs
     if not runs:
-      left_out.append(_why_not(folder))
+      left_out.append(f"{folder}: no {FILE}: give the MODEL_DIR of a run, or a folder of runs")
   if not found:
     raise UsageError("; ".join(left_out))
   unique = list(dict.fromkeys(os.fspath(path).rstrip("/") for path in found))
   now = time.time() if now is None else now
-  return [
-    _read(name, folder, now) for name, folder in zip(_short_names(unique), unique, strict=True)
-  ], left_out
-
-
-def _why_not(path: epath.Path) -> str:
-  if not path.exists():
-    return f"{path}: there is no such folder"
-  if (path / "tensorboard").exists():
-    return f"{path}: no {FILE}, as before xmcap wrote one; see its curves by tensorboard --logdir={path}"
-  return f"{path}: no {FILE}: give the MODEL_DIR of a run, or a folder of runs"
+  return [_read(*named, now) for named in zip(_short_names(unique), unique, strict=True)], left_out
 
 
 def _short_names(folders: Sequence[str]) -> list[str]:
@@ -157,21 +146,12 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
     if event == "started":
       # What a killed run did after its last checkpoint is done again from there.
       rows = {at: values for at, values in rows.items() if at <= step}
-      history.facts = {
-        fact: value
-        for fact, value in row.items()
-        if fact not in _OTHERS and (isinstance(value, str) or _is_number(value))
-      }
-    if event is not None:
+      history.facts = _measured(row, str)
+    if event is None:
+      rows[step] = (ran, {**rows.get(step, (0, {}))[1], **_measured(row, type(None))})
+    else:
       history.state = "running" if event == "started" else event
       history.reason = str(row.get("error", ""))
-      continue
-    numbers = {
-      name: value
-      for name, value in row.items()
-      if name not in _OTHERS and (value is None or _is_number(value))
-    }
-    rows[step] = (ran, {**rows.get(step, (0, {}))[1], **numbers})
   history.rows = [(step, *rows[step]) for step in sorted(rows)]
   if history.state == "running" and now - history.last_time > max(_QUIET, 5 * longest):
     history.state = "silent"
@@ -184,13 +164,21 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     row = strict_json.parse_object(line, FILE)
   except UsageError:
     return None
-  if type(row.get("step")) is not int or not 0 <= row["step"] <= _LARGEST:
+  if row.get("event", "started") not in _EVENTS or type(row.get("step")) is not int:
     return None
-  if row.get("event", "started") not in _EVENTS:
-    return None
-  return row if _is_number(row.get("time")) and row["time"] >= 0 else None
+  numbers = (row["step"], row.get("time"))
+  return row if all(_is_number(number) and number >= 0 for number in numbers) else None
 
 
-def _is_number(value: Any) -> bool:
+def _measured(row: dict[str, Any], other: type) -> dict[str, Any]:
+  """Returns the numbers of a line, and its values of another type."""
+  return {
+    name: value
+    for name, value in row.items()
+    if name not in _OTHERS and (isinstance(value, other) or _is_number(value))
+  }
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
   """Returns whether it is finite, no bool, and no integer that no float holds."""
   return type(value) in (int, float) and abs(value) <= _LARGEST

@@ -5,7 +5,7 @@ A script draws the curves (`runs.js`) from the data that is written here.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xmcap import languages
 from xmcap.runs import charts as charts_lib
@@ -18,14 +18,12 @@ from xmcap.scoring.report.elements import escape
 
 _STYLES = ("base.css", "scores.css")
 _SCRIPTS = ("base.js", "drawing.js", "tables.js")
-_LINKS = {
-  "runs": "Runs",
-  "learning": "Learning",
-  "evaluation": "Evaluation",
-  "speed": "Speed",
-  "time": "Time",
-  "norms": "Norms",
-}
+_TIME_NOTE = (
+  "Shares of the time between two reports; the rest is training. Below, the shares of the whole run."
+)
+_NORMS_NOTE = (
+  "L2 norms of the gradient before clipping, the update, and the parameters, for each part of the model."
+)
 _SMOOTHING = [("0", "None"), ("0.6", "Some"), ("0.9", "Much")]
 _SCALES = [("linear", "Linear"), ("log", "Log")]
 
@@ -41,11 +39,7 @@ def write(
 
   `notes` are lines at the top, such as which folders were left out; `now` is as in `read_runs`.
   """
-  charts = {
-    "learning": charts_lib.learning(runs),
-    "evaluation": charts_lib.evaluation(runs, metrics),
-    "speed": charts_lib.speed(runs),
-  }
+  charts = charts_lib.sections(runs, metrics)
   norms = charts_lib.norms(runs)
   data = {"table": _table(runs, metrics, now), **_data(runs, charts, norms)}
   codes = sorted(
@@ -53,34 +47,24 @@ def write(
     key=lambda code: languages.get(code).english_name,
   )
   means = [("", "mean"), *((code, f"{languages.get(code).english_name} ({code})") for code in codes)]
+  loss_axis = elements.choice("loss-axis", "Loss axis", _SCALES)
+  language = elements.choice("language", "Language", means, buttons=False)
+  norms_axis = elements.choice("norms-axis", "Axis", _SCALES, "log")
+  table = elements.section("runs", "Runs", elements.table_holder("Runs and their last numbers", id="table"))
   sections = {
-    "runs": elements.section("runs", "Runs", elements.table_holder("Runs and their last numbers", id="table"))
-    + _switches(),
-    "learning": _section(charts, "learning", "Learning", elements.choice("loss-axis", "Loss axis", _SCALES)),
-    "evaluation": _section(
-      charts, "evaluation", "Evaluation", elements.choice("language", "Language", means, buttons=False)
-    ),
-    "speed": _section(charts, "speed", "Speed"),
-    "time": _section(
-      {"time": data["shares"]},
-      "time",
-      "Where the time goes",
-      note="Shares of the time between two reports; the rest is training. Below each, the shares of the whole run.",
-    ),
-    "norms": _section(
-      {"norms": norms},
-      "norms",
-      "Norms by part",
-      elements.choice("norms-axis", "Axis", _SCALES, "log"),
-      "L2 norms of the gradient before clipping, of the update, and of the parameters, for each part of the model.",
-    ),
+    "runs": table + _switches(),
+    "learning": _section(charts["learning"], "learning", "Learning", loss_axis),
+    "evaluation": _section(charts["evaluation"], "evaluation", "Evaluation", language),
+    "speed": _section(charts["speed"], "speed", "Speed"),
+    "time": _section(data["shares"], "time", "Where the time goes", note=_TIME_NOTE),
+    "norms": _section(norms, "norms", "Norms by part", norms_axis, _NORMS_NOTE),
   }
   title = " · ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} runs"
   styles = "".join(map(elements.resource, _STYLES)) + elements.resource("runs.css", "xmcap.runs")
   scripts = "".join(map(elements.resource, _SCRIPTS)) + elements.resource("runs.js", "xmcap.runs")
   page = [
     elements.page_head(f"{title} – xmcap runs", styles, scripts=True),
-    elements.contents(sections, _LINKS, skip_to="runs"),
+    elements.contents(sections, skip_to="runs"),
     f'<header class="page-head"><h1>{escape(title)}</h1><p class="lede">{_lede(runs)}</p></header>\n',
     '<noscript><p class="notices">The page needs a browser that runs JavaScript.</p></noscript>\n',
     _notices(runs, notes),
@@ -110,10 +94,10 @@ def _data(
       ]
   shares, clocks = [], []
   for run, history in enumerate(runs):
-    steps, kinds = charts_lib.shares(history)
+    steps, kinds, means = charts_lib.shares(history)
     if steps:
       place = places.setdefault(tuple(steps), len(places))
-      shares.append({"run": run, "steps": place, "kinds": kinds, "means": charts_lib.mean_shares(history)})
+      shares.append({"run": run, "steps": place, "kinds": kinds, "means": means})
     rows = history.rows[:: max(1, len(history.rows) // charts_lib.MAX_POINTS)] + history.rows[-1:]
     clocks.append([[step for step, _, _ in rows], [round(ran / 3600, 4) for _, ran, _ in rows]])
   return {
@@ -128,11 +112,9 @@ def _data(
   }
 
 
-def _section(charts: dict, name: str, title: str, controls: str = "", note: str = "") -> str:
+def _section(charts: Collection, name: str, title: str, controls: str = "", note: str = "") -> str:
   """Returns a section for the script to fill; nothing without charts."""
-  if not charts[name]:
-    return ""
-  return elements.section(name, title, '<div class="plots"></div>', note, controls)
+  return elements.section(name, title, '<div class="plots"></div>', note, controls) if charts else ""
 
 
 def _lede(runs: Sequence[RunHistory]) -> str:
@@ -150,10 +132,7 @@ def _notices(runs: Sequence[RunHistory], notes: Sequence[str]) -> str:
   lines = [escape(note) for note in notes]
   for run in runs:
     if run.torn:
-      lines.append(
-        f"<b>{escape(run.name)}</b>: {run.torn} line{'' if run.torn == 1 else 's'} of its metrics.jsonl could not be "
-        "read"
-      )
+      lines.append(f"<b>{escape(run.name)}</b>: {run.torn} lines of its metrics.jsonl could not be read")
     if run.state == "failed":
       lines.append(f"<b>{escape(run.name)}</b> failed: {escape(run.reason)}")
   return elements.notices(lines)
@@ -173,11 +152,9 @@ def _table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None
       {"text": summary.steps(run), "value": run.step},
     ]
     for column in columns:
-      value, best = column.value(run), column.best(run)
-      if value is None:
-        cells.append({"text": "\u2013", "value": ""})
-      else:
-        cells.append({"text": column.text(value), "value": value, "under": f"best {best}" if best else ""})
+      value, best = run.last(column.name), column.best(run)
+      cell = {"text": column.text(run), "value": value, "under": f"best {best}" if best else ""}
+      cells.append({"text": "\u2013", "value": ""} if value is None else cell)
     rows.append(cells)
   return {"headings": headings, "rows": rows}
 

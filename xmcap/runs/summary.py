@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from xmcap.runs.history import RunHistory, evaluations
+from xmcap.runs.history import RunHistory, evaluations, names_of
 from xmcap.scoring.grid import Grid
 
 _FIRST = ("cider_d", "cider", "loss", "accuracy")  # of the metrics, before all others
@@ -17,27 +17,26 @@ class RunColumn:
   heading: str
   hint: str
   name: str
-  text: Callable[[float], str]
+  format: Callable[[float], str]
   is_metric: bool = False
 
-  def value(self, run: RunHistory) -> float | None:
-    """Returns the last finite number of a run."""
-    return run.last(self.name)
+  def text(self, run: RunHistory) -> str:
+    """Returns the last finite number of a run; a dash if it has none."""
+    value = run.last(self.name)
+    return "-" if value is None else self.format(value)
 
   def best(self, run: RunHistory) -> str:
     """Returns the best value of a metric and its step, where that is not the last; else ""."""
     found = run.best(self.name) if self.is_metric else None
-    last = run.last(self.name)
-    if found is None or last is None or number(found[0]) == number(last):
-      return ""
-    return f"{number(found[0])} @ {found[1]:,}"
+    return "" if found is None or number(found[0]) == self.text(run) else f"{number(found[0])} @ {found[1]:,}"
 
 
 def metrics_of(runs: Sequence[RunHistory]) -> list[str]:
   """Returns the metrics of evaluations, CIDEr first."""
   rank = {name: number for number, name in enumerate(_FIRST)}
-  found = dict.fromkeys(metric for run in runs for metric in evaluations(run.names()))
-  return sorted(found, key=lambda metric: rank.get(metric.rpartition("/")[2], len(rank)))
+  return sorted(
+    evaluations(names_of(runs)), key=lambda metric: rank.get(metric.rpartition("/")[2], len(rank))
+  )
 
 
 def columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColumn]:
@@ -51,12 +50,12 @@ def columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColum
     RunColumn("memory", "of the fullest device, at most", "memory/peak_share", "{:.0%}".format),
     RunColumn("waits", "share of the time waiting for data", "time/waiting_for_data", "{:.1%}".format),
   ]
-  measured = evaluations([name for run in runs for name in run.names()])
+  measured = evaluations(names_of(runs))
   for metric in metrics:
     name = measured[metric].get("")
     if name is not None:
       made.append(RunColumn(metric, "last, and best @ step", name, number, is_metric=True))
-  shown = [column for column in made if any(column.value(run) is not None for run in runs)]
+  shown = [column for column in made if any(run.last(column.name) is not None for run in runs)]
   # Of runs that all learn captions, captions a second say it.
   captions = [run.last("speed/captions_per_second") is not None for run in runs if run.rows]
   return [column for column in shown if column.heading != "pictures/s" or not all(captions)]
@@ -86,15 +85,12 @@ def steps(run: RunHistory) -> str:
 def table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None = None) -> Grid:
   """Returns the table for a terminal."""
   shown = columns(runs, metrics)
-  rows = [(run.name, state(run, now), steps(run), *(_cell(column, run) for column in shown)) for run in runs]
+  rows = []
+  for run in runs:
+    cells = [(column.text(run), column.best(run)) for column in shown]
+    texts = [f"{text} ({best})" if best else text for text, best in cells]
+    rows.append((run.name, state(run, now), steps(run), *texts))
   return Grid(("run", "state", "step", *(column.heading for column in shown)), tuple(rows), (), 2)
-
-
-def _cell(column: RunColumn, run: RunHistory) -> str:
-  value, best = column.value(run), column.best(run)
-  if value is None:
-    return "-"
-  return f"{column.text(value)} ({best})" if best else column.text(value)
 
 
 def _count(value: float) -> str:

@@ -114,7 +114,6 @@ def test_equal_captions_are_compared_all_the_same():
   "protocol, systems, options, message",
   [
     ("sxs", {"A": _SYSTEMS["A"]}, {}, "needs two systems"),
-    ("thumb", _SYSTEMS, {"limit": 0}, "--limit=0"),
     ("thumb", _SYSTEMS, {"languages": ["th", "ar"]}, "no prediction in ar"),
     (
       "sxs",

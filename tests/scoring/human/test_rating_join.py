@@ -3,7 +3,7 @@ import json
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import rating_join, sxs_ratings, thumb_ratings
+from xmcap.scoring.human import rating_join, sxs, thumb_ratings
 from xmcap.scoring.human.rating_items import RatingItem
 
 _SXS = [
@@ -76,7 +76,7 @@ def test_a_caption_of_two_systems_counts_for_both(join):
 
 def test_human_sxs_reads_what_is_joined(join, tmp_path):
   rating_join.write_rows(tmp_path / "joined.jsonl", join("sxs", [_sxs("a1", 2), _sxs("a2", 2)]).rows)
-  ratings = sxs_ratings.read(tmp_path / "joined.jsonl")
+  ratings = sxs.read(tmp_path / "joined.jsonl")
   assert [(rating.left, rating.right, rating.rating) for rating in ratings] == [
     ("base", "large", 2),
     ("large", "base", 2),
@@ -118,7 +118,7 @@ def test_penalties_that_are_left_out_are_none(join):
     (
       "sxs",
       [[_sxs("a1", 1)], [_sxs("a2", 1), _sxs("a1", 1)]],
-      r"ratings1\.jsonl, line 2: item 'a1' was rated by 'anna' already, on .*ratings0\.jsonl, line 1; keep one",
+      r"ratings1\.jsonl, line 2: item 'a1' was rated by 'anna' before \(.*ratings0\.jsonl, line 1\); keep one",
     ),
     ("sxs", [[], []], "no rating in it"),
     ("thumb", [[_thumb("b1", P=0)]], "'P' is 0, not one of 1, 2, 3, 4, 5"),
@@ -141,9 +141,12 @@ def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, me
     ({"language": "xx"}, "line 1: unknown language 'xx'"),
     ({"protocol": "stars"}, "line 1: protocol 'stars'"),
     ({"protocol": "thumb"}, "line 1: no 'caption'"),
-    ({"protocol": "thumb", "caption": "", "systems": []}, "line 1: 'systems' must be a list of names"),
+    (
+      {"protocol": "thumb", "caption": "", "systems": []},
+      "line 1: 'systems' must be a list of one or more texts",
+    ),
     ({"left": 3}, "line 1: 'left' is a number"),
-    ({"item": "a2"}, "line 2: item 'a2' is in the key already"),
+    ({"item": "a2"}, "line 2: item 'a2' was in the key before"),
   ],
 )
 def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):

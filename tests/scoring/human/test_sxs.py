@@ -8,7 +8,7 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring.human import sxs
-from xmcap.scoring.human.sxs_ratings import SxsRating
+from xmcap.scoring.human.sxs import SxsRating
 
 
 def _ratings(images, language="en", left="A", right="B"):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import sxs_ratings
+from xmcap.scoring.human import sxs
 
 _ROW = {"image/key": "k1", "language": "en", "rater": "r1", "left": "A", "right": "B", "rating": 2}
 
@@ -15,7 +15,7 @@ def _read(tmp_path, *rows, name="ratings.jsonl"):
   path = tmp_path / name
   lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
   path.write_bytes(b"\n".join(lines) + b"\n")
-  return sxs_ratings.read(path)
+  return sxs.read(path)
 
 
 def test_csv_and_jsonl_say_the_same(tmp_path):
@@ -23,8 +23,8 @@ def test_csv_and_jsonl_say_the_same(tmp_path):
     writer = csv.DictWriter(file, [*_ROW, "comment"])
     writer.writeheader()
     writer.writerow({**_ROW, "comment": "blurred, dark"})
-  assert sxs_ratings.read(tmp_path / "ratings.csv") == _read(tmp_path, {**_ROW, "seconds": 12})
-  assert sxs_ratings.read(tmp_path / "ratings.csv")[0] == sxs_ratings.SxsRating("k1", "en", "r1", "A", "B", 2)
+  assert sxs.read(tmp_path / "ratings.csv") == _read(tmp_path, {**_ROW, "seconds": 12})
+  assert sxs.read(tmp_path / "ratings.csv")[0] == sxs.SxsRating("k1", "en", "r1", "A", "B", 2)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_ratings_are_points_or_words(tmp_path, given, rating):
     ({"rating": True}, "'rating' is true or false; it must be a number"),
     ({"rating": float("nan")}, "NaN at column"),
     ({"rating": "nan"}, "'rating' is 'nan'"),
-    ({"rating": 10**400}, "'rating' is not a finite number"),
+    ({"rating": 10**400}, "'rating' is no finite number"),
     ({"rating": None}, "'rating' is null"),
     ({"rating": [1]}, "'rating' is a list"),
     ({"rating": "good"}, "'rating' is 'good'"),
@@ -71,7 +71,7 @@ def test_each_member_is_needed(tmp_path, name):
 
 def test_a_rater_rates_a_pair_once_whatever_the_sides(tmp_path):
   with pytest.raises(
-    UsageError, match=r"line 3: 'r1' rated 'B' against 'A' in en on image 'k1' before \(line 1\)"
+    UsageError, match=r"line 3: 'r1' rated 'B' against 'A' in en on image 'k1' before \(.*line 1\)"
   ):
     _read(tmp_path, _ROW, {**_ROW, "language": "de"}, {**_ROW, "left": "B", "right": "A"})
 

@@ -121,11 +121,6 @@ def test_the_report_of_a_comparison_names_all_systems(parsed, ours, theirs):
   assert page.text.count("theirs and third against ours") == 2  # the title, and the heading
 
 
-def test_no_system_is_an_error(tmp_path):
-  with pytest.raises(ValueError, match="one system"):
-    report.write_report(tmp_path / "r.html", {})
-
-
 _SCRIPT = """
 import sys
 from xmcap.scoring import report

@@ -1,10 +1,10 @@
 """Scores against people: side-by-side ratings, THumB ratings, and correlations with metrics.
 
-from xmcap.scoring.human import rated_pairs, sxs, sxs_ratings, thumb, thumb_ratings
+from xmcap.scoring.human import rated_pairs, sxs, thumb, thumb_ratings
 
 paper = rated_pairs.correlate(rated_pairs.read_published(), paper=True)
 print(paper.terminal())  # Table 6 of the XM3600 paper
 
-sxs.evaluate(sxs_ratings.read("ratings.jsonl")).tallies[0].delta_sxs
+sxs.evaluate(sxs.read("ratings.jsonl")).tallies[0].delta_sxs
 thumb.evaluate(thumb_ratings.read("mscoco_THumB-1.0.jsonl")).systems[0].means["total"]
 """

@@ -6,29 +6,27 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def cohen_kappa(first: Sequence[float], second: Sequence[float], weights: str = "none") -> float | None:
-  """Returns Cohen's kappa of two raters (Cohen 1960; weighted: Cohen 1968).
+def cohen_kappa(first: Sequence[float], second: Sequence[float], squared: bool = False) -> float | None:
+  """Returns Cohen's kappa of two raters of the same items (Cohen 1960; weighted: Cohen 1968).
 
-  With `quadratic` weights (else `none`) a disagreement weighs the squared difference of the two ratings themselves, so
-  that a step of the scale that nobody used changes nothing. None without items, or if both gave the same to all.
+  If `squared`, a disagreement weighs the squared difference of the two ratings themselves, so that a step of the scale
+  that nobody used changes nothing. None without items, or if both gave the same to all.
   """
-  if len(first) != len(second):
-    raise ValueError(f"{len(first)} and {len(second)} ratings: both raters must rate the same items")
   values, codes = _coded([first, second])
   a, b = codes[: len(first)], codes[len(first) :]
   size = len(values)
   joint = np.bincount(a * size + b, minlength=size * size).reshape(size, size)
-  disagreement = _disagreement(values, {"none": False, "quadratic": True}[weights])
+  disagreement = _disagreement(values, squared)
   expected = (np.outer(joint.sum(1), joint.sum(0)) * disagreement).sum()
   observed = (joint * disagreement).sum() * len(first)
   return float(1 - observed / expected) if expected else None
 
 
-def krippendorff_alpha(units: Sequence[Sequence[float]], scale: str = "nominal") -> float | None:
+def krippendorff_alpha(units: Sequence[Sequence[float]], squared: bool = False) -> float | None:
   """Returns Krippendorff's alpha of any number of raters, who need not be the same for each unit.
 
-  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data. The scale is
-  `nominal` (ratings are equal or not) or `interval` (squared differences). None if no unit has two ratings, or all
+  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data. Ratings are
+  equal or not (nominal), or differ by the `squared` difference (interval). None if no unit has two ratings, or all
   ratings are the same.
   """
   units = [unit for unit in units if len(unit) > 1]
@@ -41,7 +39,7 @@ def krippendorff_alpha(units: Sequence[Sequence[float]], scale: str = "nominal")
   raters = counts.sum(1, keepdims=True)
   total = counts.sum(0)
   coincidence = counts.T @ (counts / (raters - 1)) - np.diag((counts / (raters - 1)).sum(0))
-  disagreement = _disagreement(values, {"nominal": False, "interval": True}[scale])
+  disagreement = _disagreement(values, squared)
   expected = (np.outer(total, total) * disagreement).sum() / (total.sum() - 1)
   return float(1 - (coincidence * disagreement).sum() / expected) if expected else None
 

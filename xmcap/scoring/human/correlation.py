@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -26,9 +27,12 @@ class Correlation:
   undefined: int = 0
 
   def as_json(self) -> dict[str, float | None]:
-    """Returns `score`, `low` and `high`, the last two only where there is an interval."""
-    interval = {} if self.low is None else {"low": self.low, "high": self.high}
-    return {"score": self.value, **interval}
+    """Returns `score`, and where there is an interval `low` and `high`."""
+    return {"score": self.value} | ({} if self.low is None else {"low": self.low, "high": self.high})
+
+
+Cells = dict[str, dict[str, dict[str, Correlation]]]
+"""Group -> name of the coefficient -> name of the series -> coefficient."""
 
 
 def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -55,8 +59,7 @@ def correlate(
 
   Args:
     x, y: float64 [points].
-    units: int [units, points of a unit]: what is resampled as a whole, such as the captions of one image;
-      None: each point alone.
+    units: int [units, points of a unit]: what is resampled as a whole, such as an image; None: each point alone.
     resamples: how often the units are drawn with replacement; 0 for no intervals.
     seed: of the draws. Equal seeds draw the same units, whatever x and y.
   """
@@ -72,6 +75,22 @@ def correlate(
   return {
     name: _with_interval(float(coefficient(name, x, y)), np.concatenate(drawn[name])) for name in COEFFICIENTS
   }
+
+
+def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
+  """Yields (group, name of the coefficient, name of the series, coefficient)."""
+  for group, by_name in cells.items():
+    for name, by_series in by_name.items():
+      for series, cell in by_series.items():
+        yield group, name, series, cell
+
+
+def undefined_note(tables: Iterable[Cells]) -> list[str]:
+  """Returns the line about resamples without a coefficient, if there are any."""
+  count = sum(cell.undefined for cells in tables for *_, cell in each(cells))
+  return (
+    [f"{count:,} resamples over all cells had no coefficient; intervals are of the others"] if count else []
+  )
 
 
 def _with_interval(value: float, drawn: np.ndarray) -> Correlation:

@@ -2,10 +2,9 @@
 
 import csv
 import io
-import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
@@ -16,13 +15,8 @@ _LONGEST_TEXT = 10_000
 _LARGEST = 1e12  # squares and sums of such numbers are numbers still
 _MOST_BYTES = 64 << 20  # of a CSV file; 3,600 images in 36 languages and three raters take 30 million
 _KINDS = {
-  bool: "true or false",
-  type(None): "null",
-  str: "a text",
-  int: "a number",
-  float: "a number",
-  list: "a list",
-}
+  bool: "true or false", type(None): "null", str: "a text", int: "a number", float: "a number", list: "a list",
+}  # fmt: skip
 
 
 def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> str:
@@ -37,20 +31,22 @@ def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> 
   return value
 
 
+def texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
+  """Returns a list of a row, of one text or more; UsageError if it is none."""
+  value = row.get(name)
+  if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+    raise UsageError(f"{where}: '{name}' must be a list of one or more texts")
+  return value
+
+
 def number(row: Mapping[str, Any], name: str, where: str) -> float:
   """Returns a number of a row of JSON; UsageError if it is missing, no number, a boolean, not finite, or too large."""
   value = _member(row, name, where)
   if isinstance(value, bool) or not isinstance(value, int | float):
     raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a number")
-  try:
-    value = float(value)
-  except OverflowError:
-    value = math.inf
-  if not math.isfinite(value):
-    raise UsageError(f"{where}: '{name}' is not a finite number; correct it")
-  if abs(value) > _LARGEST:
-    raise UsageError(f"{where}: '{name}' is {value:g}; at most {_LARGEST:g} is read")
-  return value
+  if not abs(value) <= _LARGEST:
+    raise UsageError(f"{where}: '{name}' is no finite number up to {_LARGEST:g}; correct it")
+  return float(value)
 
 
 def written_number(row: Mapping[str, str], name: str, where: str) -> float:
@@ -61,38 +57,45 @@ def written_number(row: Mapping[str, str], name: str, where: str) -> float:
   return number({name: float(value)}, name, where)
 
 
+def once(seen: dict[Hashable, str], key: Hashable, where: str, what: str) -> None:
+  """Notes the place of a key; UsageError if it came before, with both places."""
+  if key in seen:
+    raise UsageError(f"{where}: {what} before ({seen[key]}); keep one")
+  seen[key] = where
+
+
+def few(names: Sequence[str]) -> str:
+  """Returns the first three of the names of an error."""
+  return ", ".join(map(shown, names[:3])) + (", ..." if len(names) > 3 else "")
+
+
 def read_csv(
   path: str | os.PathLike, required: Sequence[str]
-) -> tuple[tuple[str, ...], list[tuple[int, dict[str, str]]]]:
+) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
   """Reads a CSV file in UTF-8 with a header line; empty lines are passed over.
 
   Returns the columns, the `required` and others, and (number of the line that a row ends on, column -> text) of each
   row. Raises UsageError, with file and line, where the file is no such table.
   """
-  reader = csv.reader(io.StringIO(_read_utf8(path), newline=""), strict=True)
+  reader = csv.DictReader(io.StringIO(_read_utf8(path), newline=""), strict=True)
   rows = []
   try:
-    for cells in reader:
-      if any(cell.strip() for cell in cells):
-        rows.append((reader.line_num, cells))
+    columns = reader.fieldnames = [column.strip() for column in reader.fieldnames or ()]
+    for name in dict.fromkeys([*required, *columns]):
+      if columns.count(name) != 1:
+        raise UsageError(
+          f"{path}, line 1: {columns.count(name)} columns are called '{shown(name)}'; the header needs one, and each "
+          f"of {', '.join(required)}"
+        )
+    for row in reader:
+      if None in row or None in row.values():
+        raise UsageError(
+          f"{path}, line {reader.line_num}: not {len(columns)} cells, as the header has; mend it"
+        )
+      rows.append((reader.line_num, row))
   except csv.Error as error:
-    raise UsageError(f"{path}, line {reader.line_num}: broken CSV ({error}); mend the line") from error
-  first_line, header = rows[0] if rows else (1, [])
-  columns = tuple(column.strip() for column in header)
-  for name in required:
-    if name not in columns:
-      raise UsageError(
-        f"{path}, line {first_line}: no column '{name}'; the header must name {', '.join(required)}"
-      )
-  for column in columns:
-    if columns.count(column) > 1:
-      raise UsageError(f"{path}, line {first_line}: two columns are called '{shown(column)}'; keep one")
-  for line, cells in rows[1:]:
-    if len(cells) != len(columns):
-      raise UsageError(
-        f"{path}, line {line}: {len(cells)} cells where the header has {len(columns)}; mend the line"
-      )
-  return columns, [(line, dict(zip(columns, cells, strict=True))) for line, cells in rows[1:]]
+    raise UsageError(f"{path}, line {reader.reader.line_num}: broken CSV ({error}); mend the line") from error
+  return columns, rows
 
 
 def _read_utf8(path: str | os.PathLike) -> str:
@@ -107,9 +110,7 @@ def _read_utf8(path: str | os.PathLike) -> str:
     return raw.decode("utf-8-sig")
   except UnicodeDecodeError as error:
     line = raw.count(b"\n", 0, error.start) + 1
-    raise UsageError(
-      f"{path}, line {line}: not UTF-8 (byte 0x{raw[error.start]:02x}); convert the file to UTF-8"
-    ) from error
+    raise UsageError(f"{path}, line {line}: not UTF-8; convert the file to UTF-8") from error
 
 
 def _member(row: Mapping[str, Any], name: str, where: str) -> Any:

@@ -9,8 +9,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from xmcap.scoring.signature import shortened
 
 ALL = "ALL"
 """The group that holds all pairs."""
+
 
 _COLUMNS = ("m1", "m2", "lang", "delta_sxs")
 _PREFIX = "delta_"
@@ -53,79 +53,26 @@ class DeltaCorrelations(Findings):
 
   Attributes:
     points: group -> number of points, two a pair; `ALL` first if there is more than one group.
-    cells: (group, name of the coefficient, name of the difference) -> coefficient.
-    published: as `cells`, the values as printed; empty unless the pairs are the paper's.
+    cells: group -> name of the coefficient -> name of the difference -> coefficient.
   """
 
   points: dict[str, int]
-  cells: dict[tuple[str, str, str], correlation.Correlation]
-  published: dict[tuple[str, str, str], str]
-  resamples: int
-  seed: int
+  cells: correlation.Cells
   stem = "correlations"
 
-  def differing(self) -> list[str]:
-    """Returns the cells whose printed digits differ from the published ones, in words."""
-    return [
-      f"{correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {printed}"
-      for (group, name, delta), printed in self.published.items()
-      if (computed := _two_digits(self.cells[group, name, delta].value)) != printed
-    ]
-
   def sheets(self) -> list[Sheet]:
-    """Returns one sheet: a row a coefficient and group; for each difference value, interval, published value."""
+    """Returns one sheet: a row a coefficient and group; for each difference value and interval."""
     columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
-    for delta in dict.fromkeys(delta for _, _, delta in self.cells):
+    ends = ("low", "high") if self.resamples else ()
+    for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.each(self.cells)):
       columns += [SheetColumn(delta, format=".2f")]
-      columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ("low", "high") if self.resamples]
-      columns += [SheetColumn(f"{delta}_published", "paper")] if self.published else []
+      columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ends]
     rows: dict[tuple[str, str], list[Cell]] = {}
-    for (group, name, delta), cell in self.cells.items():
+    for group, name, _, cell in correlation.each(self.cells):
       row = rows.setdefault((group, name), [correlation.COEFFICIENTS[name], group, self.points[group]])
-      row += [cell.value, cell.low, cell.high] if self.resamples else [cell.value]
-      row += [self.published.get((group, name, delta))] if self.published else []
+      row += [cell.value, *(getattr(cell, end) for end in ends)]
     title = "Correlation of delta SxS with differences of metrics (each comparison in both directions)"
     return [Sheet("correlations", title, columns, list(rows.values()))]
-
-  def as_json(self) -> dict[str, Any]:
-    """Returns groups, points, cells, published values and notes."""
-    value: dict[str, Any] = {
-      "n": self.points,
-      "correlations": _nested({key: cell.as_json() for key, cell in self.cells.items()}),
-      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": 0.95},
-      "notes": self.notes,
-    }
-    if self.published:
-      value |= {"published": _nested(self.published), "differing": self.differing()}
-    return value
-
-  @property
-  def notes(self) -> list[str]:
-    """What a reader should know."""
-    notes = []
-    if self.resamples:
-      notes.append(
-        f"low, high: 95% bootstrap interval, {self.resamples:,} resamples of the comparisons, seed {self.seed}"
-      )
-    undefined = [
-      f"{name} {group} {delta}" for (group, name, delta), cell in self.cells.items() if cell.value is None
-    ]
-    if undefined:
-      notes.append(
-        f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
-        f"{', '.join(undefined[:3])}{', ...' if len(undefined) > 3 else ''}"
-      )
-    left_out = sum(cell.undefined for cell in self.cells.values())
-    if left_out:
-      notes.append(f"{left_out:,} resamples over all cells had no coefficient; intervals are of the others")
-    if self.published:
-      differing = self.differing()
-      notes.append(
-        f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {len(self.cells) - len(differing)} of {len(self.cells)} "
-        "cells agree to the printed digit"
-      )
-      notes += [f"differs: {cell}" for cell in differing]
-    return notes
 
 
 def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
@@ -136,33 +83,26 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
       before in whatever order of its systems, or other differences than the file before.
   """
   pairs: list[RatedPair] = []
-  seen: dict[tuple[str, ...], str] = {}
+  seen: dict[Hashable, str] = {}
   names: list[str] = []
   for group, path in groups.items():
     if group == ALL and len(groups) > 1:
       raise UsageError(f"--comparisons={ALL}={path}: '{ALL}' stands for all groups; give it another name")
     columns, rows = fields.read_csv(path, _COLUMNS)
     given = _deltas(columns)
-    if not given:
-      raise UsageError(f"{path}, line 1: no difference of a metric; add a column such as delta_cider_xm3600")
-    if names and set(given) != set(names):
-      raise UsageError(
-        f"{path}, line 1: differences {', '.join(given)} where the file before has {', '.join(names)}; give all "
-        "files the same"
-      )
     names = names or given
+    if not given or set(given) != set(names):
+      wanted = (
+        f"those of the file before ({', '.join(names)})" if names else "one or more, such as delta_cider"
+      )
+      raise UsageError(f"{path}, line 1: columns of differences: {', '.join(given) or 'none'}; give {wanted}")
     if not rows:
       raise UsageError(f"{path}: no comparison below the header; add some")
     for line, row in rows:
       where = f"{path}, line {line}"
       pair = _pair(row, names, group, where)
-      key = (*sorted((pair.m1, pair.m2)), pair.language)
-      if key in seen:
-        raise UsageError(
-          f"{where}: '{files.shown(pair.m1)}' and '{files.shown(pair.m2)}' in {pair.language} were compared before "
-          f"({seen[key]}); keep one"
-        )
-      seen[key] = where
+      what = f"'{files.shown(pair.m1)}' and '{files.shown(pair.m2)}' in {pair.language} were compared"
+      fields.once(seen, (*sorted((pair.m1, pair.m2)), pair.language), where, what)
       pairs.append(pair)
   return pairs
 
@@ -184,14 +124,15 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
       matters for it.
   """
   paths = {name: pathlib.Path(folder, "table.json") for name, folder in folders.items()}
-  scores: dict[str, dict[str, float]] = {name: {} for name in paths}
+  scores: dict[str, dict[str, float]] = {}
   for name, path in paths.items():
-    for language, row in read_rows(path).items():
-      if metric not in row:
-        raise UsageError(
-          f"{path}: '{language}' has no '{files.shown(metric)}'; name another --metric or score again"
-        )
-      scores[name][language] = row[metric]
+    rows = read_rows(path)
+    lacking = [language for language, row in rows.items() if metric not in row]
+    if lacking:
+      raise UsageError(
+        f"{path}: '{lacking[0]}' has no '{files.shown(metric)}'; name another --metric or score again"
+      )
+    scores[name] = {language: row[metric] for language, row in rows.items()}
   signatures = {name: read_signature(path) for name, path in paths.items()}
   for (first, one), (name, other) in itertools.pairwise(signatures.items()):
     differences = one.differences(other, (metric,))
@@ -209,19 +150,49 @@ def correlate(
   """Correlates delta SxS with each difference, for each group and for all.
 
   Intervals hold 95% of the resamples of the pairs (0: no intervals); both directions of one are drawn together. With
-  `paper` the values of the paper's Table 6 stand beside the computed ones.
+  `paper` notes say where the paper's Table 6 has other digits.
   """
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}
   groups |= {name: [pair for pair in pairs if pair.group == name] for name in names}
-  cells = {}
+  cells: correlation.Cells = {}
   for group, members in groups.items():
     by_delta = {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
-    cells |= {
-      (group, name, delta): by_delta[delta][name] for name in correlation.COEFFICIENTS for delta in by_delta
+    cells[group] = {
+      name: {delta: by_delta[delta][name] for delta in by_delta} for name in correlation.COEFFICIENTS
     }
   points = {group: 2 * len(members) for group, members in groups.items()}
-  return DeltaCorrelations(points, cells, _published_cells() if paper else {}, resamples, seed)
+  notes = []
+  if resamples:
+    notes.append(
+      f"low, high: 95% bootstrap interval, {resamples:,} resamples of the comparisons, seed {seed}"
+    )
+  if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
+    notes.append(
+      f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
+      f"{fields.few(undefined)}"
+    )
+  notes += correlation.undefined_note([cells])
+  notes += _beside_the_paper(cells) if paper else []
+  return DeltaCorrelations(points=points, cells=cells, resamples=resamples, seed=seed, notes=notes)
+
+
+def _beside_the_paper(cells: correlation.Cells) -> list[str]:
+  """Returns how many cells agree with Table 6 of the paper to the printed digit, and those that do not."""
+  printed = {
+    (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
+    for row in published.read("xm3600_table6_correlations")
+    for split in ("xm600", "xm3600", "coco_dev")
+  }
+  differing = []
+  for group, name, delta, cell in correlation.each(cells):
+    computed, paper = SheetColumn("", format=".2f").show(cell.value), printed[group, name, delta]
+    if computed != paper:
+      differing.append(
+        f"differs: {correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {paper}"
+      )
+  count = f"{len(printed) - len(differing)} of {len(printed)} cells agree to the printed digit"
+  return [f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {count}", *differing]
 
 
 def _correlations(
@@ -255,23 +226,3 @@ def _pair(row: Mapping[str, str], deltas: Sequence[str], group: str, where: str)
     raise UsageError(f"{where}: 'delta_sxs' is {sxs:g}; it is in per cent, from -100 to 100")
   values = {name.removeprefix(_PREFIX): fields.written_number(row, name, where) for name in deltas}
   return RatedPair(m1, m2, language, sxs, values, group)
-
-
-def _published_cells() -> dict[tuple[str, str, str], str]:
-  return {
-    (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
-    for row in published.read("xm3600_table6_correlations")
-    for split in ("xm600", "xm3600", "coco_dev")
-  }
-
-
-def _nested(cells: Mapping[tuple[str, str, str], Any]) -> dict[str, dict[str, dict[str, Any]]]:
-  """Returns group -> coefficient -> difference -> cell."""
-  nested: dict[str, dict[str, dict[str, Any]]] = {}
-  for (group, name, delta), cell in cells.items():
-    nested.setdefault(group, {}).setdefault(name, {})[delta] = cell
-  return nested
-
-
-def _two_digits(value: float | None) -> str:
-  return SheetColumn("", format=".2f").show(value)

@@ -3,17 +3,35 @@
 Order, sides and the choice of pictures come from hashes, so that they need no generator whose numbers may change, and
 the same input gives the same items whatever order the systems are named in. The pictures depend on the seed, order and
 sides on the rater too: raters see the same pictures, each in an order of their own.
+
+Protocol `sxs` is the side-by-side comparison of section 3.4 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022): seven
+points, the sides drawn by chance. `thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image
+Captioning" (NAACL 2022): precision and recall from 1 to 5, and penalties that are taken off their mean. The
+wording is this project's; the scales are the papers'. THumB's published penalties lie between -0.5 and 0.
 """
 
 import dataclasses
 import hashlib
+import importlib.resources
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.human import fields
 from xmcap.scoring.predictions import Predictions
+
+PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
+  importlib.resources.files("xmcap.scoring.human")
+  .joinpath("rating_protocols.json")
+  .read_text(encoding="utf-8")
+)
+"""Name -> `title`, `task` (what a rater reads first), `advice` (stays on screen), headings of the `captions`, and
+`criteria`: for each question the `name` of its member in the ratings file, `heading`, `question`, `choices` (value and
+meaning), the number key of the first choice, and the `default` of an item that was rated but for this.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +74,6 @@ def draw_items(
   """
   if protocol == "sxs" and len(systems) < 2:
     raise UsageError("side by side needs two systems or more: --predictions=NAME=FILE for each")
-  if limit is not None and limit < 1:
-    raise UsageError(f"--limit={limit}: rate at least one picture")
   chosen = _in_languages(systems, languages)
   _check_same(chosen)
   keys = sorted(next(iter(chosen.values())), key=lambda key: _digest(seed, "image", key))[:limit]
@@ -89,14 +105,15 @@ def _in_languages(
 ) -> dict[str, Predictions]:
   """Returns the predictions in the languages asked for: keys and languages in alphabetical order."""
   chosen: dict[str, Predictions] = {}
-  found = set()
   for name, predictions in systems.items():
     chosen[name] = {}
-    for key in sorted(predictions):
-      codes = [code for code in sorted(predictions[key]) if languages is None or code in languages]
-      if codes:
-        chosen[name][key] = {code: predictions[key][code] for code in codes}
-        found.update(codes)
+    for key, captions in sorted(predictions.items()):
+      kept = {
+        code: caption for code, caption in sorted(captions.items()) if languages is None or code in languages
+      }
+      if kept:
+        chosen[name][key] = kept
+  found = {code for predictions in chosen.values() for captions in predictions.values() for code in captions}
   absent = [code for code in languages or () if code not in found]
   if absent:
     raise UsageError(f"no prediction in {', '.join(absent)}: ask for other languages with --languages")
@@ -110,12 +127,11 @@ def _check_same(systems: Mapping[str, Predictions]) -> None:
   }
   wanted = set().union(*pairs.values())
   for name, given in pairs.items():
-    missing = [f"{code} {files.shown(key)}" for code, key in sorted(wanted - given)]
+    missing = [f"{code} {key}" for code, key in sorted(wanted - given)]
     if missing:
       raise UsageError(
         f"system '{files.shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions that others have "
-        f"({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}); give every system the same pictures and "
-        "languages"
+        f"({fields.few(missing)}); give every system the same pictures and languages"
       )
 
 

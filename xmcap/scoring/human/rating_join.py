@@ -3,14 +3,13 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields, thumb_ratings
-from xmcap.scoring.human.rating_items import RatingItem
-from xmcap.scoring.human.rating_protocols import PROTOCOLS
+from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem
 from xmcap.storage import outputs
 
 
@@ -51,7 +50,8 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)
-  seen: dict[tuple[str, str], str] = {}
+  unrated = set(items)
+  seen: dict[Hashable, str] = {}
   rows: list[dict[str, Any]] = []
   rated: dict[str, int] = {}
   for path in ratings:
@@ -63,23 +63,16 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
           f"{where}: item '{files.shown(id)}' is not in {key}; join ratings with the key of the page that they "
           "were made on"
         )
-      if (id, rater) in seen:
-        raise UsageError(
-          f"{where}: item '{id}' was rated by '{files.shown(rater)}' already, on {seen[id, rater]}; keep one"
-        )
-      seen[id, rater] = where
+      fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{files.shown(rater)}'")
+      unrated.discard(id)
       rated[rater] = rated.get(rater, 0) + 1
-      answer = {
-        criterion["name"]: _answer(line, criterion, where) for criterion in PROTOCOLS[protocol]["criteria"]
-      }
-      rows += (
-        _sxs_rows(items[id], rater, answer) if protocol == "sxs" else _thumb_rows(items[id], rater, answer)
-      )
+      criteria = PROTOCOLS[protocol]["criteria"]
+      answer = {criterion["name"]: _answer(line, criterion, where) for criterion in criteria}
+      rows += (_sxs_rows if protocol == "sxs" else _thumb_rows)(items[id], rater, answer)
   if not rows:
-    raise UsageError(
-      f"{', '.join(map(str, ratings))}: no rating in it; save on the page, then join what it saved"
-    )
-  return JoinedRatings(protocol, rows, rated, len(items), len(items) - len({id for id, _ in seen}))
+    named = ", ".join(map(str, ratings))
+    raise UsageError(f"{named}: no rating in it; save on the page, then join what it saved")
+  return JoinedRatings(protocol, rows, rated, len(items), len(unrated))
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -110,25 +103,25 @@ def _read_key(path: str | os.PathLike) -> tuple[str, dict[str, RatingItem]]:
   """Returns the protocol and item id -> item; the captions of sxs are not in the key."""
   protocols: set[str] = set()
   items: dict[str, RatingItem] = {}
+  seen: dict[Hashable, str] = {}
   for number, row in files.read_jsonl(path):
     where = f"{path}, line {number}"
     id, protocol, key, language = (
       fields.text(row, name, where) for name in ("item", "protocol", "image/key", "language")
     )
     files.check_language(language, where)
-    if id in items:
-      raise UsageError(f"{where}: item '{files.shown(id)}' is in the key already; keep one")
+    fields.once(seen, id, where, f"item '{files.shown(id)}' was in the key")
     protocols.add(protocol)
     if protocol not in PROTOCOLS or len(protocols) > 1:
       raise UsageError(
         f"{where}: protocol '{files.shown(protocol)}'; all lines must be of sxs, or all of thumb, as they were written"
       )
+    captions = ()
     if protocol == "sxs":
-      captions, systems = (), tuple(fields.text(row, side, where) for side in ("left", "right"))
+      systems = [fields.text(row, side, where) for side in ("left", "right")]
     else:
-      captions, systems = (fields.text(row, "caption", where, blank=True),), row.get("systems")
-      if not isinstance(systems, list) or not systems or not all(isinstance(name, str) for name in systems):
-        raise UsageError(f"{where}: 'systems' must be a list of names; take the key as it was written")
+      captions = (fields.text(row, "caption", where, blank=True),)
+      systems = fields.texts(row, "systems", where)
     items[id] = RatingItem(id, key, language, captions, tuple(systems))
   if not items:
     raise UsageError(f"{path}: no item in it; the key was written beside the page")

@@ -15,10 +15,8 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.human import rating_join
-from xmcap.scoring.human.rating_items import RatingItem, draw_items
-from xmcap.scoring.human.rating_protocols import PROTOCOLS
-from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.human import fields, rating_join
+from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem
 from xmcap.scoring.references import References
 from xmcap.scoring.report import elements, pictures
 from xmcap.storage import outputs
@@ -33,47 +31,34 @@ def key_path(path: str | os.PathLike) -> pathlib.Path:
 def write_rating_page(
   path: str | os.PathLike,
   protocol: str,
-  systems: Mapping[str, Predictions],
+  items: Sequence[RatingItem],
   images_dir: str | os.PathLike | None = None,
   references: References | None = None,
-  languages: Sequence[str] | None = None,
-  limit: int | None = None,
-  seed: int = 0,
   rater: str = "",
   link: bool = False,
-) -> list[RatingItem]:
+) -> None:
   """Writes a rating page and, beside it, its key. The same input gives the same bytes.
 
   Args:
     path, rater: the HTML file, and the name that it proposes.
-    protocol, systems, languages, limit, seed: of `rating_items.draw_items`.
-    images_dir: folder with `KEY.jpg` or `KEY.png`, one for each image that is rated; None: the page shows the
-      keys, for raters who have the pictures elsewhere.
+    protocol, items: of `rating_items.draw_items`.
+    images_dir: folder with `KEY.jpg` or `KEY.png` for each image, else UsageError; None: the page shows the keys, for
+      raters who have the pictures elsewhere.
     references: captions by people, which the rater can unfold.
     link: whether the page points to the pictures by relative paths instead of holding them.
-
-  Raises:
-    UsageError: as `draw_items`; no such protocol; or a picture is missing or cannot be read.
   """
-  if protocol not in PROTOCOLS:
-    raise UsageError(f"protocol '{files.shown(protocol)}': there are {' and '.join(PROTOCOLS)}")
-  items = draw_items(protocol, systems, languages, limit, seed, rater)
   keys = list(dict.fromkeys(item.key for item in items))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, items, keys, sources, references or {}, rater)
-  head = elements.page_head(
-    PROTOCOLS[protocol]["title"],
-    elements.resource("rating_page.css", __package__),
-    scripts=True,
-    images="'self' file:" if link else "data:",
+  style, template, script = (
+    elements.resource(f"rating_page.{suffix}", "xmcap.scoring.human") for suffix in ("css", "html", "js")
   )
-  body = string.Template(elements.resource("rating_page.html", __package__)).substitute(
-    data=elements.script_json("data", data), script=elements.resource("rating_page.js", __package__)
-  )
+  allowed = "'self' file:" if link else "data:"
+  head = elements.page_head(PROTOCOLS[protocol]["title"], style, scripts=True, images=allowed)
+  body = string.Template(template).substitute(data=elements.script_json("data", data), script=script)
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
     files.write_text(path, head + body)
-  return items
 
 
 def _picture_sources(
@@ -82,25 +67,20 @@ def _picture_sources(
   """Returns the `src` of each image's picture; nothing without a folder."""
   if images_dir is None:
     return []
-  sources, missing = [], []
+  sources: dict[str, str | None] = {}
   for key in keys:
-    found = pictures.find(pathlib.Path(images_dir), key)
-    if found is None:
-      source = None
-    elif link_from is None:
-      source = pictures.data_uri(found)
+    path = pictures.find(pathlib.Path(images_dir), key)
+    if path is None or link_from is None:
+      sources[key] = path and pictures.data_uri(path)
     else:
-      source = urllib.parse.quote(pathlib.PurePath(os.path.relpath(found, link_from)).as_posix())
-    sources.append(source)
-    if source is None:
-      missing.append(files.shown(key))
+      sources[key] = urllib.parse.quote(os.path.relpath(path, link_from))
+  missing = [key for key, source in sources.items() if source is None]
   if missing:
-    few = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
     raise UsageError(
-      f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read ({few}); add them "
-      "as KEY.jpg or KEY.png"
+      f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read "
+      f"({fields.few(missing)}); add them as KEY.jpg or KEY.png"
     )
-  return sources
+  return [source for source in sources.values() if source is not None]
 
 
 def _page_data(
@@ -108,7 +88,7 @@ def _page_data(
   items: Sequence[RatingItem],
   keys: Sequence[str],
   sources: Sequence[str],
-  references: References,
+  references: Mapping[str, Mapping[str, Sequence[str]]],
   rater: str,
 ) -> dict[str, Any]:
   """Returns what the script needs; a picture is held once, whatever the number of its items."""

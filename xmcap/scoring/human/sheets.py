@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from xmcap.scoring import files, grid
 from xmcap.storage import outputs
@@ -56,52 +56,55 @@ class Sheet:
     return grid.write_csv([column.name for column in self.columns], rows)
 
   def _grid(self) -> grid.Grid:
-    are_texts = [all(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
-    return grid.Grid(
-      tuple(column.heading or column.name for column in self.columns),
-      tuple(
-        tuple(column.show(cell) for column, cell in zip(self.columns, row, strict=True)) for row in self.rows
-      ),
-      num_labels=[*are_texts, False].index(False),
+    headings = tuple(column.heading or column.name for column in self.columns)
+    body = tuple(
+      tuple(column.show(cell) for column, cell in zip(self.columns, row, strict=True)) for row in self.rows
     )
+    are_texts = [all(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
+    return grid.Grid(headings, body, num_labels=[*are_texts, False].index(False))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings(abc.ABC):
-  """Sheets and notes for people, and their numbers as JSON. A subclass says `stem`, the name of its files."""
+  """Sheets and notes for people, and the same as JSON: the fields of a subclass, which says the `stem` of its files."""
 
-  stem: str
-  notes: Sequence[str]
+  stem: ClassVar[str]
+  level: ClassVar[float] = 0.95  # of the bootstrap intervals
+  resamples: int
+  seed: int
+  notes: Sequence[str] = ()
 
   @abc.abstractmethod
   def sheets(self) -> Sequence[Sheet]:
     """Returns the tables."""
 
-  @abc.abstractmethod
   def as_json(self) -> dict[str, Any]:
-    """Returns the numbers, and the notes."""
+    """Returns the fields; a dataclass in them stands for an object of its own."""
+    found = {name: value for name, value in vars(self).items() if name not in ("resamples", "seed", "notes")}
+    bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
+    return {**found, "bootstrap": bootstrap, "notes": self.notes}
 
   def terminal(self) -> str:
     """Returns all sheets and notes as text."""
     notes = [files.shown(note, limit=None) for note in self.notes]
     return "\n".join([*(sheet.terminal() for sheet in self.sheets()), *notes])
 
-  def write(self, out: str | os.PathLike) -> None:
-    """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder, made if need be.
-
-    Raises:
-      XmcapError: the folder cannot be written.
-    """
-    markdown = [sheet.markdown() for sheet in self.sheets()]
-    markdown += [f"- {grid.markdown_text(note)}" for note in self.notes]
-    value = json.dumps(self.as_json(), ensure_ascii=False, indent=2, allow_nan=False)
-    as_json, as_markdown, *tables = self.files(out)
-    with outputs.together(out):
-      files.write_text(as_json, value + "\n")
-      files.write_text(as_markdown, "\n".join(markdown) + "\n")
-      for path, sheet in zip(tables, self.sheets(), strict=True):
-        files.write_text(path, sheet.csv())
-
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the files that `write` writes."""
     names = [f"{self.stem}.json", f"{self.stem}.md", *(f"{sheet.name}.csv" for sheet in self.sheets())]
     return [pathlib.Path(out, name) for name in names]
+
+  def write(self, out: str | os.PathLike) -> None:
+    """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder; XmcapError if it cannot."""
+    sheets = self.sheets()
+    value = json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
+    texts = [value, "\n".join([*(sheet.markdown() for sheet in sheets), *notes])]
+    texts = [*(f"{text}\n" for text in texts), *(sheet.csv() for sheet in sheets)]
+    with outputs.together(out):
+      for path, text in zip(self.files(out), texts, strict=True):
+        files.write_text(path, text)
+
+
+def _plain(value: Any) -> Any:
+  return value.as_json() if hasattr(value, "as_json") else vars(value)

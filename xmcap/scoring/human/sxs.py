@@ -1,4 +1,4 @@
-"""Side-by-side ratings to wins, losses and delta SxS.
+"""Side-by-side ratings, and what comes of them: wins, losses and delta SxS.
 
 Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3: each pair of captions is rated by three people on
 seven points; a system wins an image if most of its raters prefer its caption, by however much, and delta SxS
@@ -8,23 +8,43 @@ than half of them, so that two who disagree make a tie.
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.scoring import files
 from xmcap.scoring.files import shown
-from xmcap.scoring.human import agreement
+from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
-from xmcap.scoring.human.sxs_ratings import SxsRating
 
-_LEVEL = 0.95
 _FEW_RATINGS = 10  # of fewer, sides that never change may be chance
+_MEMBERS = ("image/key", "language", "rater", "left", "right", "rating")
+_WORDS = {
+  "much better": 3, "better": 2, "slightly better": 1, "similar": 0,
+  "slightly worse": -1, "worse": -2, "much worse": -3,
+}  # fmt: skip
 
 # (system, against, language) -> key of an image -> points of its raters, positive where `system` is better.
 _Points = dict[tuple[str, str, str], dict[str, list[int]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class SxsRating:
+  """What one rater said of two captions of one image: -3 (left much better) to 3 (right much better).
+
+  Which system stands on which side is drawn by chance for each rating; `left` and `right` name the systems.
+  """
+
+  key: str
+  language: str
+  rater: str
+  left: str
+  right: str
+  rating: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +55,7 @@ class Tally:
     wins: images on which most raters prefer `system`, in per cent.
     losses: images on which most prefer `against`, in per cent.
     ties: the other images, in per cent.
+    delta_sxs: wins less losses: positive if people prefer `system`.
     low, high: ends of the 95% bootstrap interval of delta SxS; None without resamples.
     same_side: share of the pairs of raters of one image who choose the same side, or both none; None if no image
       has two raters.
@@ -49,6 +70,7 @@ class Tally:
   wins: float
   losses: float
   ties: float
+  delta_sxs: float
   low: float | None
   high: float | None
   ratings: int
@@ -56,33 +78,21 @@ class Tally:
   alpha_side: float | None
   alpha_scale: float | None
 
-  @property
-  def delta_sxs(self) -> float:
-    """Wins less losses, in per cent of the images: positive if people prefer `system`."""
-    return self.wins - self.losses
-
 
 @dataclasses.dataclass(frozen=True)
 class SideBySide(Findings):
   """The tallies of side-by-side ratings, by pair of systems, then language."""
 
   tallies: tuple[Tally, ...]
-  resamples: int
-  seed: int
-  notes: tuple[str, ...] = ()
   stem = "sxs"
 
   def sheets(self) -> list[Sheet]:
     """Returns one sheet, a row a pair and language."""
     ends = ("low", "high") if self.resamples else ()
     columns = [
-      SheetColumn("system"),
-      SheetColumn("against"),
-      SheetColumn("language"),
+      *map(SheetColumn, ("system", "against", "language")),
       SheetColumn("images", format=","),
-      SheetColumn("wins", "wins %", ".1f"),
-      SheetColumn("losses", "losses %", ".1f"),
-      SheetColumn("ties", "ties %", ".1f"),
+      *(SheetColumn(name, f"{name} %", ".1f") for name in ("wins", "losses", "ties")),
       SheetColumn("delta_sxs", "delta SxS", "+.1f"),
       *(SheetColumn(end, format="+.1f") for end in ends),
       SheetColumn("ratings", format=","),
@@ -93,13 +103,42 @@ class SideBySide(Findings):
     rows = [[getattr(tally, column.name) for column in columns] for tally in self.tallies]
     return [Sheet("sxs", "Side by side", columns, rows)]
 
-  def as_json(self) -> dict[str, Any]:
-    """Returns the tallies and notes."""
-    return {
-      "tallies": [dataclasses.asdict(tally) | {"delta_sxs": tally.delta_sxs} for tally in self.tallies],
-      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL},
-      "notes": self.notes,
-    }
+
+def read(path: str | os.PathLike) -> list[SxsRating]:
+  """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line.
+
+  Raises UsageError for a file without ratings, and for a line that lacks a member, names an unknown language, rates a
+  system against itself, is off the scale, or rates again what its rater rated before.
+  """
+  ratings: list[SxsRating] = []
+  seen: dict[Hashable, str] = {}
+  is_csv = str(path).lower().endswith(".csv")
+  for line, row in fields.read_csv(path, _MEMBERS)[1] if is_csv else files.read_jsonl(path):
+    where = f"{path}, line {line}"
+    key, language, rater, left, right = (fields.text(row, name, where).strip() for name in _MEMBERS[:-1])
+    files.check_language(language, where)
+    if left == right:
+      raise UsageError(f"{where}: '{shown(left)}' is on both sides; name two systems")
+    what = (
+      f"'{shown(rater)}' rated '{shown(left)}' against '{shown(right)}' in {language} on image '{shown(key)}'"
+    )
+    fields.once(seen, (key, language, rater, *sorted((left, right))), where, what)
+    ratings.append(SxsRating(key, language, rater, left, right, _rating(row, where)))
+  if not ratings:
+    raise UsageError(f"{path}: no rating; each line must hold {', '.join(_MEMBERS)}")
+  return ratings
+
+
+def _rating(row: Mapping[str, Any], where: str) -> int:
+  value = row.get("rating")
+  if isinstance(value, str):
+    words = " ".join(value.lower().replace("_", " ").split())
+    points = _WORDS[words] if words in _WORDS else fields.written_number(row, "rating", where)
+  else:
+    points = fields.number(row, "rating", where)
+  if points not in _WORDS.values():
+    raise UsageError(f"{where}: 'rating' is {points:g}; it must be a whole number from -3 to 3")
+  return int(points)
 
 
 def evaluate(
@@ -135,7 +174,7 @@ def evaluate(
       f"low, high: 95% bootstrap interval of delta SxS, {resamples:,} resamples of the images, seed {seed}"
     )
   notes += [*_unusual_numbers(points, raters), *_fixed_sides(ratings)]
-  return SideBySide(tallies, resamples, seed, tuple(notes))
+  return SideBySide(tallies=tallies, resamples=resamples, seed=seed, notes=notes)
 
 
 def with_scores(
@@ -146,12 +185,9 @@ def with_scores(
   `scores` are system -> language -> score. Raises UsageError unless they are of the systems that were rated.
   """
   rated = {name for tally in tallies for name in (tally.system, tally.against)}
-  for problem, names in (
-    ("has ratings but no scores", rated - set(scores)),
-    ("has scores but no ratings", set(scores) - rated),
-  ):
-    if names:
-      raise UsageError(f"system '{shown(min(names))}' {problem}; name each with --scores=NAME=DIR")
+  if odd := rated ^ set(scores):
+    problem = "has ratings but no scores" if min(odd) in rated else "has scores but no ratings"
+    raise UsageError(f"system '{shown(min(odd))}' {problem}; name each with --scores=NAME=DIR")
   pairs = []
   for tally in tallies:
     for system in (tally.system, tally.against):
@@ -179,14 +215,13 @@ def _tally(
     # Drawing images with replacement is drawing the numbers of wins, losses and ties.
     drawn = np.random.default_rng(seed).multinomial(len(images), share, size=resamples)
     deltas = 100 * (drawn[:, 0] - drawn[:, 1]) / len(images)
-    low, high = map(float, np.quantile(deltas, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
+    low, high = map(float, np.quantile(deltas, [0.025, 0.975]))
   wins, losses, ties = (float(100 * value) for value in share)
   return Tally(
-    system, against, language, len(images), wins, losses, ties, low, high,
-    sum(map(len, points)),
+    system, against, language, len(images), wins, losses, ties, wins - losses, low, high, sum(map(len, points)),
     agreement.equal_share(sides),
     agreement.krippendorff_alpha(sides),
-    agreement.krippendorff_alpha(points, "interval"),
+    agreement.krippendorff_alpha(points, squared=True),
   )  # fmt: skip
 
 
@@ -197,13 +232,9 @@ def _winner(sides: Sequence[int]) -> int:
 
 def _unusual_numbers(points: _Points, raters: int) -> list[str]:
   counts = collections.Counter(len(values) for images in points.values() for values in images.values())
-  others = {count: images for count, images in sorted(counts.items()) if count != raters}
-  if not others:
-    return []
-  listed = ", ".join(f"{images:,} with {count}" for count, images in others.items())
-  return [
-    f"{sum(others.values()):,} of {counts.total():,} rated pairs of captions do not have {raters} raters: {listed}"
-  ]
+  others = [f"{images:,} with {count}" for count, images in sorted(counts.items()) if count != raters]
+  share = f"{counts.total() - counts[raters]:,} of {counts.total():,} rated pairs of captions"
+  return [f"{share} do not have {raters} raters: {', '.join(others)}"] if others else []
 
 
 def _fixed_sides(ratings: Sequence[SxsRating]) -> list[str]:

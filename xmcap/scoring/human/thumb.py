@@ -6,17 +6,13 @@ Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from xmcap.scoring.human import agreement, thumb_correlations
+from xmcap.scoring.human import agreement, correlation, thumb_correlations
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult
 from xmcap.scoring.human.thumb_ratings import MEASURES, ThumbRatings
-
-_LEVEL = 0.90  # as in the paper
-_CHUNK = 1_000_000  # numbers drawn at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +61,9 @@ class ThumbFindings(Findings):
   systems: tuple[RatedSystem, ...]
   images: int
   agreement: tuple[Kappa, ...]
-  metrics: tuple[MetricResult, ...]
-  resamples: int
-  seed: int
-  notes: tuple[str, ...] = ()
+  metrics: Sequence[MetricResult]
   stem = "thumb"
+  level = 0.90  # as in the paper
 
   def sheets(self) -> list[Sheet]:
     """Returns means, best and worst, and, where there are any, agreement, metric scores and correlations."""
@@ -96,17 +90,6 @@ class ThumbFindings(Findings):
     correlations = thumb_correlations.sheets(self.metrics) if self.metrics else []
     return [means, best, *([kappas] if self.agreement else []), *correlations]
 
-  def as_json(self) -> dict[str, Any]:
-    """Returns systems, agreement, metrics and notes."""
-    return {
-      "images": self.images,
-      "systems": [dataclasses.asdict(system) for system in self.systems],
-      "agreement": [dataclasses.asdict(kappa) for kappa in self.agreement],
-      "metrics": [metric.as_json() for metric in self.metrics],
-      "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": _LEVEL},
-      "notes": self.notes,
-    }
-
 
 def evaluate(
   ratings: ThumbRatings, metrics: Sequence[MetricResult] = (), resamples: int = 1000, seed: int = 0
@@ -124,8 +107,11 @@ def evaluate(
     means = {measure: float(values[number].mean() + 0.0) for measure, values in ratings.measures.items()}
     systems.append(RatedSystem(name, means, intervals[number], *map(int, counts[:, number])))
   kappas = _kappas(ratings)
-  notes = tuple(_notes(ratings, metrics, bool(kappas), resamples, seed))
-  return ThumbFindings(tuple(systems), len(ratings.keys), kappas, tuple(metrics), resamples, seed, notes)
+  notes = _notes(ratings, metrics, bool(kappas), resamples, seed)
+  return ThumbFindings(
+    systems=tuple(systems), images=len(ratings.keys), agreement=kappas, metrics=metrics, resamples=resamples,
+    seed=seed, notes=notes,
+  )  # fmt: skip
 
 
 def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[str, tuple[float, float]]]:
@@ -134,18 +120,13 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
     return [{} for _ in ratings.systems]
   rng = np.random.default_rng(seed)
   count = len(ratings.keys)
-  values = np.concatenate(list(ratings.measures.values())).T
-  step = max(1, _CHUNK // count)
-  means = [
-    # Drawing images with replacement is drawing how often each is there.
-    rng.multinomial(count, np.full(count, 1 / count), size=min(step, resamples - start)) @ values / count
-    for start in range(0, resamples, step)
-  ]
-  ends = np.quantile(np.concatenate(means), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0) + 0.0
-  ends = ends.reshape(2, len(ratings.measures), len(ratings.systems))
+  values = np.stack(list(ratings.measures.values()))
+  # Drawing images with replacement is drawing how often each is there.
+  means = [values @ rng.multinomial(count, np.full(count, 1 / count)) / count for _ in range(resamples)]
+  ends = np.quantile(means, [0.05, 0.95], axis=0) + 0.0  # [2, measures, systems]
   return [
-    {name: (float(low), float(high)) for name, (low, high) in zip(ratings.measures, of_system, strict=True)}
-    for of_system in ends.transpose(2, 1, 0)
+    dict(zip(ratings.measures, map(tuple, ends[:, :, i].T.tolist()), strict=True))
+    for i in range(ends.shape[2])
   ]
 
 
@@ -157,9 +138,7 @@ def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.nd
   weak = strict = True
   for name in ("P", "R"):
     value = sign * ratings.measures[name]
-    others = np.stack([
-      np.delete(value, number, axis=0).max(axis=0, initial=-np.inf) for number in range(len(value))
-    ])  # fmt: skip
+    others = [np.delete(value, number, axis=0).max(axis=0, initial=-np.inf) for number in range(len(value))]
     weak, strict = weak & (value >= others), strict & (value > others)
   return weak.sum(axis=1), strict.sum(axis=1)
 
@@ -170,7 +149,7 @@ def _kappas(ratings: ThumbRatings) -> tuple[Kappa, ...]:
     captions = [each.ratings for each in ratings.captions.values() if {first, second} <= each.ratings.keys()]
     for number, measure in enumerate(MEASURES if captions else ()):
       a, b = ([of_caption[name][number] for of_caption in captions] for name in (first, second))
-      plain, weighted = (agreement.cohen_kappa(a, b, weights) for weights in ("none", "quadratic"))
+      plain, weighted = (agreement.cohen_kappa(a, b, squared) for squared in (False, True))
       kappas.append(Kappa(first, second, measure, len(captions), plain, weighted))
   return tuple(kappas)
 
@@ -186,7 +165,7 @@ def _notes(
     notes.append(f"{ratings.left_out:,} captions in other languages than {ratings.language} are left out")
   if resamples:
     notes.append(
-      f"low, high: bootstrap interval over images, {_LEVEL:.0%} of the means' and 95% of the correlations' totals, "
+      f"low, high: bootstrap interval over images, 90% of the means' and 95% of the correlations' totals, "
       f"{resamples:,} resamples, seed {seed}"
     )
   if len(ratings.annotators) > 1:
@@ -197,7 +176,5 @@ def _notes(
     notes.append(
       f"{metrics[0].removed:,} references that equal the human caption of their image are left out"
     )
-  left_out = sum(cell.undefined for metric in metrics for cell in metric.cells())
-  if left_out:
-    notes.append(f"{left_out:,} resamples over all cells had no coefficient; intervals are of the others")
+  notes += correlation.undefined_note(metric.correlations for metric in metrics)
   return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

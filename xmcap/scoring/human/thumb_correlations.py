@@ -7,7 +7,6 @@ Each system is scored by itself, with the references of all images.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,6 @@ class MetricResult:
   """A metric's scores of the rated captions, and their correlations with the ratings.
 
   Attributes:
-    heading: what tables call it.
-    format: format specification of its scores.
     signature: everything needed to get the same scores from the same captions.
     scores: system -> score of its captions.
     correlations: `without human`, `all systems` -> coefficient -> P, R, total -> coefficient; intervals stand at
@@ -37,30 +34,11 @@ class MetricResult:
   """
 
   name: str
-  heading: str
-  format: str
   signature: str
   scores: dict[str, float]
-  correlations: dict[str, dict[str, dict[str, correlation.Correlation]]]
+  correlations: correlation.Cells
   captions: dict[str, int]
   removed: int = 0
-
-  def cells(self) -> list[correlation.Correlation]:
-    """Returns all coefficients."""
-    pools = self.correlations.values()
-    return [cell for pool in pools for targets in pool.values() for cell in targets.values()]
-
-  def as_json(self) -> dict[str, Any]:
-    """Returns everything, correlations with `score`, `low` and `high`."""
-    value = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-    value["correlations"] = {
-      pool: {
-        name: {target: cell.as_json() for target, cell in targets.items()}
-        for name, targets in coefficients.items()
-      }
-      for pool, coefficients in self.correlations.items()
-    }
-    return value
 
 
 def correlate(
@@ -79,15 +57,12 @@ def correlate(
   not computed anew for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings: of captions, taken for English where their language is unknown.
-    references: key of an image -> one or more reference captions; each image of `ratings` has some.
-    names: of metrics.
-    tokenizer: name of a tokeniser.
-    human: the system whose captions people wrote; correlations are then given without it too.
+    ratings, references: the captions, and for each key of theirs its references.
+    names, tokenizer: metrics and what words are, as `xmcap score` has them.
+    human: the system that people wrote: there are correlations without it too; None: of all systems alone.
     drop_identical_references: whether the human system is scored without those references that have the same
       words as its caption, which are most likely the very same caption.
-    resamples: 0 for no intervals.
-    seed: of the resamples.
+    resamples, seed: of the intervals; 0 resamples for none.
   """
   names = metrics.parse(",".join(names))
   if human is not None and human not in ratings.systems:
@@ -99,6 +74,10 @@ def correlate(
   language = ratings.language or "en"
   splitter = tokenizers.get(tokenizer, language)
   corpora, removed = _corpora(ratings, references, splitter, human if drop_identical_references else None)
+  pools = {"all systems": list(range(len(ratings.systems)))}
+  if human is not None:
+    others = [number for number, system in enumerate(ratings.systems) if system != human]
+    pools = {"without human": others} | pools
   results = []
   for name in names:
     metric = metrics.METRICS[name]
@@ -108,12 +87,9 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
-    pools = _pools(ratings, human)
     results.append(
       MetricResult(
         name,
-        metric.heading,
-        ".1%" if metric.percent else f".{metric.decimals}f",
         f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
         f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}",
         dict(zip(ratings.systems, scores, strict=True)),
@@ -128,19 +104,24 @@ def correlate(
 def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
   """Returns a sheet of the metrics' scores and one of their correlations with the ratings."""
   columns = [SheetColumn("system")]
-  columns += [SheetColumn(result.name, result.heading, result.format) for result in results]
+  for result in results:
+    metric = metrics.METRICS[result.name]
+    shown = ".1%" if metric.percent else f".{metric.decimals}f"
+    columns.append(SheetColumn(result.name, metric.heading, shown))
   rows = [[system, *(result.scores[system] for result in results)] for system in results[0].scores]
   scores = Sheet("thumb_scores", "Scores of the systems", columns, rows)
-  ends = ("low", "high") if any(cell.low is not None for result in results for cell in result.cells()) else ()
+  cells = [cell for result in results for *_, cell in correlation.each(result.correlations)]
+  ends = ("low", "high") if any(cell.low is not None for cell in cells) else ()
   columns = [
     SheetColumn("metric"), SheetColumn("captions_of", "captions of"), SheetColumn("n", format=","),
     SheetColumn("coefficient"), *(SheetColumn(name, format=".2f") for name in (*_TARGETS, *ends)),
   ]  # fmt: skip
   rows = []
   for result in results:
+    heading = metrics.METRICS[result.name].heading
     for pool, coefficients in result.correlations.items():
       for name, targets in coefficients.items():
-        row = [result.heading, pool, result.captions[pool], correlation.COEFFICIENTS[name]]
+        row = [heading, pool, result.captions[pool], correlation.COEFFICIENTS[name]]
         row += [targets[target].value for target in _TARGETS]
         rows.append([*row, *(getattr(targets["total"], end) for end in ends)])
   title = "Correlation of the captions' scores with their ratings"
@@ -179,23 +160,16 @@ def _corpora(
   return corpora, removed
 
 
-def _pools(ratings: ThumbRatings, human: str | None) -> dict[str, list[int]]:
-  """Returns the systems whose captions are pooled, by their numbers."""
-  every = list(range(len(ratings.systems)))
-  if human is None:
-    return {"all systems": every}
-  return {"without human": [i for i in every if ratings.systems[i] != human], "all systems": every}
-
-
 def _correlations(
   ratings: ThumbRatings, scores: np.ndarray, systems: Sequence[int], resamples: int, seed: int
 ) -> dict[str, dict[str, correlation.Correlation]]:
   """Returns coefficient -> target -> coefficient of scores [S, I] with the ratings, over some of the systems."""
   pooled = scores[systems].ravel()
   images = np.arange(len(pooled)).reshape(len(systems), -1).T
-  by_target = {}
-  for target in _TARGETS:
-    values = ratings.measures[target][systems].ravel()
-    draws = resamples if target == "total" else 0
-    by_target[target] = correlation.correlate(pooled, values, images, draws, seed)
+  by_target = {
+    target: correlation.correlate(
+      pooled, ratings.measures[target][systems].ravel(), images, resamples if target == "total" else 0, seed
+    )
+    for target in _TARGETS
+  }
   return {name: {target: by_target[target][name] for target in _TARGETS} for name in correlation.COEFFICIENTS}

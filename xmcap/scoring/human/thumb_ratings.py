@@ -8,7 +8,7 @@ numbers of 0 or less; its total is the mean of precision and recall plus the pen
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,9 @@ from xmcap.scoring import files
 from xmcap.scoring.human import fields
 from xmcap.scoring.inputs import Input
 
-MEASURES: dict[str, str] = {
-  "P": "precision",
-  "R": "recall",
-  "Fl": "fluency",
-  "Con": "conciseness",
-  "Inc": "inclusive language",
-}
+MEASURES = {
+  "P": "precision", "R": "recall", "Fl": "fluency", "Con": "conciseness", "Inc": "inclusive language",
+}  # fmt: skip
 """What is rated. The last three are penalties."""
 
 _TOTAL = "human_score"
@@ -41,7 +37,7 @@ class RatedCaption:
   system: str
   key: str
   text: str
-  ratings: Mapping[str, tuple[float, ...]]
+  ratings: dict[str, tuple[float, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +66,7 @@ class ThumbRatings:
     return tuple(sorted({name for caption in self.captions.values() for name in caption.ratings}))
 
 
-def total(values: Sequence[Any]) -> Any:
+def total(values: Any) -> Any:
   """Returns the total of ratings in the order of `MEASURES`, numbers or arrays."""
   precision, recall, *penalties = values
   return (precision + recall) / 2 + sum(penalties)
@@ -87,33 +83,30 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
       image, or repeats one; some lines name an annotator or a language and others none; or systems lack images.
   """
   captions: dict[tuple[str, str, str], RatedCaption] = {}
-  lines: dict[tuple[str, str, str, str], int] = {}
+  seen: dict[Hashable, str] = {}
+  optional: tuple[str, ...] = ()
   for line, row in files.read_jsonl(path):
     where = f"{path}, line {line}"
     system, key = (fields.text(row, name, where) for name in ("SYS", "seg_id"))
     text = fields.text(row, "hyp", where, blank=True)
-    annotator, code = (
-      fields.text(row, name, where) if name in row else "" for name in ("annotator", "language")
+    given = tuple(name for name in ("language", "annotator") if name in row)
+    code, annotator = (
+      fields.text(row, name, where) if name in given else "" for name in ("language", "annotator")
     )
     if code:
       files.check_language(code, where)
     values = _values(row, where)
+    if not seen:
+      optional = given
+    if given != optional:
+      odd = min(set(given) ^ set(optional))
+      raise UsageError(f"{where}: some lines have '{odd}' and others do not; give it to all or none")
     shown = f"caption of '{files.shown(system)}' for image '{files.shown(key)}'"
-    if (system, key, code, annotator) in lines:
-      raise UsageError(
-        f"{where}: the {shown} was rated before (line {lines[system, key, code, annotator]}); keep one, or tell "
-        "annotators apart by 'annotator'"
-      )
-    _, _, first_code, first_annotator = next(iter(lines), (system, key, code, annotator))
-    for name, value, first in (("language", code, first_code), ("annotator", annotator, first_annotator)):
-      if bool(value) != bool(first):
-        raise UsageError(f"{where}: some lines have '{name}' and others do not; give it to all or none")
-    lines[system, key, code, annotator] = line
+    fields.once(seen, (system, key, code, annotator), where, f"the {shown} was rated")
     caption = captions.setdefault((system, key, code), RatedCaption(system, key, text, {}))
     if caption.text != text:
       raise UsageError(f"{where}: another {shown} than before; a system has one caption an image")
-    ratings = {**caption.ratings, annotator: values}
-    captions[system, key, code] = dataclasses.replace(caption, ratings=ratings)
+    caption.ratings[annotator] = values
   if not captions:
     raise UsageError(f"{path}: no rating; each line must hold SYS, seg_id, hyp, {', '.join(MEASURES)}")
   code = _language(path, {code for _, _, code in captions}, language)
@@ -125,7 +118,7 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
     if missing:
       raise UsageError(
         f"{path}: '{files.shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
-        f"({_few(missing)}); rate the same images for every system"
+        f"({fields.few(missing)}); rate the same images for every system"
       )
   means = [np.mean(list(kept[system, key].ratings.values()), axis=0) for system in systems for key in keys]
   values = np.array(means).T.reshape(len(MEASURES), len(systems), len(keys))
@@ -141,9 +134,15 @@ def read_references(
   Returns key of each image of the file -> its references in a language. Raises UsageError if a line lacks a member, has
   no reference or repeats an image, or one of the images `keys` has none.
   """
+  references: dict[str, list[str]] = {}
   with Input(path) as source:
     if _FIRST.match(source.head):
-      references = _thumb_references(source)
+      seen: dict[Hashable, str] = {}
+      for line, row in source.rows():
+        where = f"{source.name}, line {line}"
+        key = fields.text(row, "seg_id", where)
+        fields.once(seen, key, where, f"image '{files.shown(key)}' had references")
+        references[key] = fields.texts(row, "refs", where)
     else:
       from xmcap.scoring.references import read_references as read_released
 
@@ -152,22 +151,8 @@ def read_references(
   missing = [key for key in keys if key not in references]
   if missing:
     raise UsageError(
-      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({_few(missing)}); add them"
+      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({fields.few(missing)}); add them"
     )
-  return references
-
-
-def _thumb_references(source: Input) -> dict[str, list[str]]:
-  references: dict[str, list[str]] = {}
-  for line, row in source.rows():
-    where = f"{source.name}, line {line}"
-    key = fields.text(row, "seg_id", where)
-    texts = row.get("refs")
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-      raise UsageError(f"{where}: 'refs' must be a list of one or more texts")
-    if key in references:
-      raise UsageError(f"{where}: a second line for image '{files.shown(key)}'; keep one")
-    references[key] = texts
   return references
 
 
@@ -198,8 +183,3 @@ def _values(row: Mapping[str, Any], where: str) -> tuple[float, ...]:
         f"{where}: '{_TOTAL}' is {given:g}, but (P + R) / 2 + Fl + Con + Inc is {computed:g}; correct one of them"
       )
   return tuple(values.values())
-
-
-def _few(keys: Iterable[str]) -> str:
-  first = [files.shown(key) for key in keys]
-  return ", ".join(first[:3]) + (", ..." if len(first) > 3 else "")

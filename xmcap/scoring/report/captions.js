@@ -46,7 +46,7 @@ async function unpack(language) {
       words: captions[2 * s + 1],
       scores: scores[s].map((ofMetric, m) => {
         const score = ofMetric?.[i];
-        return score === null || score === undefined ? null : score / reportData.metrics[m].scale;
+        return score ?? null;
       }),
     })),
   }));

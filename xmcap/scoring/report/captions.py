@@ -42,6 +42,7 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
   first = next(iter(systems.values()))
   table = first.table
   codes = sorted(table.rows, key=lambda code: languages.get(code).english_name)
+  shown = [(code, f"{languages.get(code).english_name} ({code})") for code in codes]
   orders = [("file", "order of the file"), ("worst", "lowest score first"), ("best", "highest score first")]
   for i, name in enumerate(list(systems)[1:], 1):
     orders += [
@@ -53,10 +54,7 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
   locales = _locales(first, keys)
   regions = [(locale, f"{region_name(locale)} ({locale})") for locale in sorted(filter(None, set(locales)))]
   body = string.Template(elements.resource("captions.html")).substitute(
-    languages=elements.options(
-      [(code, f"{languages.get(code).english_name} ({code})") for code in codes],
-      "en" if "en" in table.rows else next(iter(table.rows)),
-    ),
+    languages=elements.options(shown, "en" if "en" in table.rows else next(iter(table.rows))),
     orders=elements.options(orders, "file"),
     metrics=elements.options(scored_by, str(table.metrics.index(table.primary))),
     hide_metrics="" if len(table.metrics) > 1 else " hidden",
@@ -77,7 +75,6 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
         "heading": metrics_lib.METRICS[name].heading,
         "percent": metrics_lib.METRICS[name].percent,
         "decimals": elements.decimals(name),
-        "scale": scale(name),
       }
       for name in table.metrics
     ],
@@ -104,11 +101,6 @@ def blocks(systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportP
     yield elements.tag("script", content, type="text/plain", id=f"pictures-{place}") + "\n"
 
 
-def scale(metric: str) -> int:
-  """Returns what the score of an image is multiplied with before it is rounded: as many digits as are shown."""
-  return 10 ** (elements.decimals(metric) + 2 * metrics_lib.METRICS[metric].percent)
-
-
 def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> str:
   """Returns the captions of a language: base64 of gzip of JSON.
 
@@ -117,7 +109,7 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     rows: for each image: the references; their words; then for each system its caption and the caption's words.
       Words are null where they were not kept, and a system's two are null where it has no caption.
       What is alike stands side by side, which is what makes it small.
-    scores: for each system and each metric of the first: I integers, see `scale`; null without a caption.
+    scores: for each system and each metric of the first: I numbers; null without a caption.
   """
   first = systems[0]
   keys = first.statistics[code].keys
@@ -144,10 +136,11 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
   return base64.b64encode(packed).decode("ascii")
 
 
-def _scores(scored, metric: str, order: Sequence[int]) -> list[int | None] | None:
+def _scores(scored, metric: str, order: Sequence[int]) -> list[float | None] | None:
   if scored is None or metric not in scored.values:
     return None
-  scores = np.rint(scored.image_scores(metric) * scale(metric)).astype(np.int64).tolist()
+  digits = elements.decimals(metric) + 2 * metrics_lib.METRICS[metric].percent
+  scores = np.round(scored.image_scores(metric), digits).tolist()
   return [scores[i] if i >= 0 else None for i in order]
 
 

@@ -48,13 +48,9 @@ def _row(row: comparison_lib.Difference) -> dict:
   """Returns what the script shows; `code` is None for a mean, and what is not known is None."""
   is_language = row.name in languages.LANGUAGES
   numbers = {
-    "difference": row.difference,
-    "low": row.low,
-    "high": row.high,
-    "bootstrap": row.p_bootstrap,
-    "randomisation": row.p_randomization,
-    "holm": row.p_holm if is_language else None,
-  }
+    "difference": row.difference, "low": row.low, "high": row.high, "bootstrap": row.p_bootstrap,
+    "randomisation": row.p_randomization, "holm": row.p_holm if is_language else None,
+  }  # fmt: skip
   return {
     "code": row.name if is_language else None,
     "label": None if is_language else f"Mean, {tables.mean_label(row.name)}",

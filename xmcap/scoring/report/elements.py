@@ -52,12 +52,14 @@ def page_head(title: str, style: str, scripts: bool = False, images: str = "'non
 """
 
 
-def contents(sections_html: Mapping[str, str], links: Mapping[str, str], skip_to: str) -> str:
-  """Returns the bar of links to the sections that are there, and the beginning of `<main>`.
+def contents(sections_html: Mapping[str, str], skip_to: str) -> str:
+  """Returns the bar of links to the sections that are not empty, by their ids, and the beginning of `<main>`.
 
-  A section is known by its id, and empty if it is not there. A reader by keyboard may skip to the section `skip_to`.
+  A reader by keyboard may skip to the section `skip_to`.
   """
-  items = "".join(tag("a", links[name], href=f"#{name}") for name, body in sections_html.items() if body)
+  items = "".join(
+    tag("a", name.capitalize(), href=f"#{name}") for name, body in sections_html.items() if body
+  )
   return f"""<a class="skip" href="#{skip_to}">Skip to the table</a>
 <nav class="contents" aria-label="Sections"><a class="brand" href="#top">xmcap</a>{items}</nav>
 <main id="top">

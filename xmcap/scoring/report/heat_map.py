@@ -47,21 +47,15 @@ def section(systems: Mapping[str, Result], from_first: bool = False) -> str:
   if left_out:
     note += f" {left_out:,} regions with fewer images are not shown."
   explanation = f"<summary>By group of languages and by script</summary>{groups}"
+  body = _MAP + elements.script_json("heat-data", values)
+  body += elements.tag("details", explanation, class_="explanations")
   controls = (
     elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
     + elements.choice("heat-view", "Show", views, buttons=False)
     + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
     + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
   )
-  return elements.section(
-    "regions",
-    "Region by language",
-    _MAP
-    + elements.script_json("heat-data", values)
-    + elements.tag("details", explanation, class_="explanations"),
-    note,
-    controls,
-  )
+  return elements.section("regions", "Region by language", body, note, controls)
 
 
 def data(systems: Mapping[str, Result]) -> dict[str, Any]:
@@ -78,10 +72,9 @@ def data(systems: Mapping[str, Result]) -> dict[str, Any]:
   mean = list(first.table.means)[-1]
   names = [*first.table.rows, mean]
   columns = [{"code": code, "name": languages.get(code).english_name} for code in first.table.rows]
+  rows = [{"code": region, "name": region_name(region), "images": counts[region]} for region in regions]
   return {
-    "regions": [
-      {"code": region, "name": region_name(region), "images": counts[region]} for region in regions
-    ],
+    "regions": rows,
     "columns": [*columns, {"code": "mean", "name": f"mean, {tables.mean_label(mean)}"}],
     "scores": [_scores(result, first.table.metrics, regions, names) for result in systems.values()],
   }
@@ -122,6 +115,5 @@ def _groups(result: Result) -> str:
     count = {"text": str(scores["languages"]), "value": scores["languages"]}
     numbers = [{"text": each.format(scores[each.name]), "value": scores[each.name]} for each in metrics]
     rows.append([{"text": title, "head": True}, count, *numbers])
-  return elements.table_holder("Means over groups of languages", id="groups") + elements.script_json(
-    "groups-data", {"headings": headings, "rows": rows}
-  )
+  values = elements.script_json("groups-data", {"headings": headings, "rows": rows})
+  return elements.table_holder("Means over groups of languages", id="groups") + values

@@ -5,38 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xmcap.scoring import comparison as comparison_lib
 from xmcap.scoring import files, tables
-from xmcap.scoring.report import (
-  captions,
-  differences,
-  elements,
-  health_table,
-  heat_map,
-  notes,
-  scores,
-)
+from xmcap.scoring.report import captions, differences, elements, health_table, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "browser.css")
 _SCRIPTS = (
-  "base.js",
-  "drawing.js",
-  "tables.js",
-  "heat_map.js",
-  "chart.js",
-  "scores.js",
-  "captions.js",
-  "browser.js",
-)
-_LINKS = {
-  "languages": "Languages",
-  "table": "Table",
-  "differences": "Differences",
-  "health": "Health",
-  "regions": "Regions",
-  "captions": "Captions",
-  "reading": "Reading",
-}
+  "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js", "captions.js", "browser.js",
+)  # fmt: skip
 
 
 def write_report(
@@ -53,25 +29,14 @@ def write_report(
 
   Args:
     path: the file to write.
-    systems: name -> what was scored; the report is about the first, and the others are shown side by side with
-      it, where they have the same images and languages.
-    images_dir: folder with `KEY.jpg` or `KEY.png`; None: captions without pictures, unless there is `read_picture`.
-    pictures: `embed`: small ones are held in the file, up to `pictures.BUDGET` characters, spread evenly over
-      the images; `link`: the page points to the files in the folder by relative paths; `none`.
-    read_picture: gives the bytes of a picture by its key, where pictures lie in no folder; it may be called by many
-      threads.
+    systems: name -> what was scored, one or more; the report is about the first, and the others are shown side by
+      side with it, where they have the same images and languages.
+    images_dir, pictures, read_picture: as in `pictures.choose`, whose errors are raised.
     baselines: name -> table of other predictions, shown beside in chart and table. Differences are those to
       the first of them, or else to the second system.
     comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them. If the first system is
       its baseline, differences in all sections are those of the others to it, not of it to the others.
-
-  Raises:
-    UsageError: there is no such way to show pictures, or the pictures to link to are in no folder.
-    XmcapError: the file cannot be written.
-    ValueError: there is no system.
   """
-  if not systems:
-    raise ValueError("a report is about one system or more")
   keys = captions.keys_of(next(iter(systems.values())))
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
   parts = _parts(systems, keys, found, baselines or {}, comparison)
@@ -107,12 +72,12 @@ def _parts(
   }
   styles = "".join(map(elements.resource, _STYLES))
   yield elements.page_head(title, styles, scripts=True, images=pictures.sources)
-  yield elements.contents(sections, _LINKS, skip_to="table")
+  yield elements.contents(sections, skip_to="table")
   yield '<noscript><p class="notices">The report needs a browser that runs JavaScript.</p></noscript>\n'
+  num_images = f"{len(keys):,} image{'' if len(keys) == 1 else 's'}"
+  num_languages = f"{len(table.rows)} language{'' if len(table.rows) == 1 else 's'}"
   yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
-<p class="lede">{len(keys):,} image{"" if len(keys) == 1 else "s"}, {len(table.rows)} language{
-    "" if len(table.rows) == 1 else "s"
-  }</p>
+<p class="lede">{num_images}, {num_languages}</p>
 <p class="signature">{notes.short_signature(table.signature)}</p></header>
 """
   yield notes.notices(table, others, name if rest else "")

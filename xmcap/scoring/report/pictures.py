@@ -20,16 +20,12 @@ from xmcap.errors import UsageError
 BUDGET = 24 * 2**20
 """The most characters of base64 that the embedded pictures of a report take."""
 
-MODES = ("embed", "link", "none")
-"""How a report can show pictures."""
-
+_MODES = ("embed", "link", "none")
 Read = Callable[[str], bytes]
 """Gives the file of a picture by its key."""
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SUFFIXES = (".jpg", ".jpeg", ".png")
-_MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png"}
-_MAX_BYTES_AS_RELEASED = 24_000
 _MAX_PIXELS = 50_000_000
 _MAX_SIDE = 400
 _FEW, _SIDE_OF_FEW, _SIDE_OF_MANY = 800, 320, 176  # few pictures can be larger within the budget
@@ -44,9 +40,8 @@ class ReportPictures:
   """The pictures of a report.
 
   Attributes:
-    data: what the page's script needs to know: `kind`, and `of`, for each image a number that says where its
-      picture is. `embed`: the place among the embedded ones, -1 if it is not embedded, -2 if there is none.
-      `link`: which of `suffixes` the file has, beside the `folder`; -2 if there is none.
+    data: for the page's script: `kind`, and `of`, for each image the place of its picture among the embedded ones (-1:
+      not embedded), or which of `suffixes` its file has in the `folder` of links; -2: there is none.
     sources: what the policy of the page lets pictures be loaded from.
     blocks: of embedded pictures, `perBlock` lines of base64 each.
     note: what is missing, for people.
@@ -60,8 +55,8 @@ class ReportPictures:
 
 def check(mode: str, images_dir: str | os.PathLike | None) -> None:
   """Checks how pictures are to be shown, before anything else is done; UsageError if they cannot be."""
-  if mode not in MODES:
-    raise UsageError(f"pictures '{mode}': there are {', '.join(MODES)}")
+  if mode not in _MODES:
+    raise UsageError(f"pictures '{mode}': there are {', '.join(_MODES)}")
   if mode == "link" and images_dir is None:
     raise UsageError("pictures 'link': name the folder of the pictures too, or choose 'none'")
   if images_dir is not None and not os.path.isdir(images_dir):
@@ -80,10 +75,10 @@ def choose(
   report: str | os.PathLike,
   read: Read | None = None,
 ) -> ReportPictures:
-  """Finds the pictures of images.
+  """Finds the pictures of images; UsageError as `check`.
 
   Args:
-    mode: one of `MODES`.
+    mode: `embed`: small ones, up to `BUDGET` characters, spread evenly over the images; `link`: relative paths; `none`.
     keys: of the images.
     images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
     report: the file that shows them, from whose folder links lead.
@@ -98,11 +93,7 @@ def choose(
   paths = [find(folder, key) for key in keys]
   if mode == "embed":
     return _embedded(keys, [path and path.read_bytes for path in paths])
-  try:
-    relative = os.path.relpath(folder, pathlib.Path(report).parent)
-    address = urllib.parse.quote(pathlib.PurePath(relative).as_posix())
-  except ValueError:  # on another drive
-    address = folder.absolute().as_uri()
+  address = urllib.parse.quote(os.path.relpath(folder, pathlib.Path(report).parent))
   of = [_NONE if path is None else _SUFFIXES.index(path.suffix) for path in paths]
   data = {"kind": "link", "folder": f"{address}/", "suffixes": _SUFFIXES, "of": of}
   # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
@@ -121,38 +112,26 @@ def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
 
 def data_uri(path: pathlib.Path) -> str | None:
   """Returns a picture as a URI that holds it, scaled down if large; None if it cannot be read as a picture."""
-  found = _converted(path.read_bytes, _MAX_SIDE, quality=82, keep_below=_MAX_BYTES_AS_RELEASED)
-  return found and f"data:{found[1]};base64,{base64.b64encode(found[0]).decode('ascii')}"
+  found = thumbnail(path.read_bytes, _MAX_SIDE, quality=82)
+  return None if found is None else f"data:image/jpeg;base64,{base64.b64encode(found).decode('ascii')}"
 
 
-def thumbnail(read: Callable[[], bytes], side: int) -> bytes | None:
-  """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read as a picture."""
-  found = _converted(read, side, quality=74)
-  return found and found[0]
-
-
-def _converted(
-  read: Callable[[], bytes], side: int, quality: int, keep_below: int = 0
-) -> tuple[bytes, str] | None:
-  """Returns a picture as a JPEG, or as it is if it has few bytes, and its media type.
+def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes | None:
+  """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read as a picture.
 
   Its size is read from the header and checked before any pixel is decoded.
   """
   try:
-    content = read()
-    with Image.open(io.BytesIO(content), formats=list(_MEDIA_TYPES)) as image:
+    with Image.open(io.BytesIO(read()), formats=["JPEG", "PNG"]) as image:
       if image.width * image.height > _MAX_PIXELS:
         return None
-      if len(content) <= keep_below:
-        image.load()
-        return content, _MEDIA_TYPES[image.format]
       if image.mode not in _SCALED_MODES:
         image = image.convert("RGB")
       # First scaled down, which for a JPEG saves decoding most of it, and then turned as its EXIF says.
       image.thumbnail((side, side), reducing_gap=1.0)
       buffer = io.BytesIO()
       ImageOps.exif_transpose(image).convert("RGB").save(buffer, "JPEG", quality=quality, optimize=True)
-      return buffer.getvalue(), "image/jpeg"
+      return buffer.getvalue()
   except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError):
     return None
 
@@ -178,13 +157,10 @@ def _embedded(keys: Sequence[str], readers: Sequence[Callable[[], bytes] | None]
     of[place] = number
   lines = [texts[place] for place in embedded]
   blocks = tuple("\n".join(lines[i : i + _PER_BLOCK]) for i in range(0, len(lines), _PER_BLOCK))
-  notes = []
+  note = _missing_note(keys, of)
   if left_out := of.count(_NOT_EMBEDDED):
-    notes.append(
-      f"{len(embedded):,} pictures are in this file, spread evenly; {left_out:,} are left out, since all together "
-      f"would take more than {BUDGET // 2**20} MB."
-    )
-  note = " ".join(filter(None, [*notes, _missing_note(keys, of)]))
+    held = f"{len(embedded):,} pictures are in this file, spread evenly; {left_out:,} are left out"
+    note = f"{held}, since all together would take more than {BUDGET // 2**20} MB. {note}".strip()
   return ReportPictures({"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, note)
 
 
@@ -197,6 +173,5 @@ def _missing_note(keys: Sequence[str], of: Sequence[int]) -> str:
 
 
 def _spread(count: int) -> list[int]:
-  """Returns 0 to count - 1 in an order whose every beginning is spread evenly: by their bits, turned round."""
-  bits = max(1, (count - 1).bit_length())
-  return [place for i in range(1 << bits) if (place := int(f"{i:0{bits}b}"[::-1], 2)) < count]
+  """Returns 0 to count - 1 in an order whose every beginning is spread evenly: by multiples of the golden ratio."""
+  return sorted(range(count), key=lambda place: place * 0.6180339887498949 % 1)

@@ -49,37 +49,30 @@ def data(
 
   A system's scores in a metric are None where it has none; so is a score, and the ends of an absent interval.
 
-  Args:
-    table: of the system that the report is about.
-    others: beside it.
-    name: of the system.
-    reference: which of the others, counted from 0, differences are to; None: none.
-    baseline: whether differences are those of all others to the system.
+  `table` is of the system `name` that the report is about, `reference` the number of the other that differences are to
+  (None: none); with `baseline` they are those of all others to the system.
   """
   rows = [*table.rows, *table.means]
+  codes = [
+    {
+      "code": code,
+      "group": _GROUPS.index(language.group),
+      "trained": language.trained,
+      "images": row["images"],
+    }
+    for code, row in table.rows.items()
+    for language in [languages.get(code)]
+  ]
+  systems = []
+  for system, of_system in [(name, table), *others]:
+    metrics = [metric for metric in table.metrics if metric in of_system.metrics]
+    scores = {metric: [_score(of_system, row, metric) for row in rows] for metric in metrics}
+    systems.append({"name": system, "scores": scores})
   return {
     "primary": table.primary,
-    "languages": [
-      {
-        "code": code,
-        "group": _GROUPS.index(languages.get(code).group),
-        "trained": languages.get(code).trained,
-        "images": row["images"],
-      }
-      for code, row in table.rows.items()
-    ],
+    "languages": codes,
     "means": [tables.mean_label(name) for name in table.means],
-    "systems": [
-      {
-        "name": name,
-        "scores": {
-          metric: [_score(of_system, row, metric) for row in rows]
-          for metric in table.metrics
-          if metric in of_system.metrics
-        },
-      }
-      for name, of_system in [(name, table), *others]
-    ],
+    "systems": systems,
     "beside": {heading: [column.get(row) for row in rows] for heading, column in table.beside.items()},
     "reference": reference,
     "baseline": baseline,
