@@ -86,23 +86,6 @@ class Captioner(nn.Module):
     encoded = self.encoder(rows, _flatten(mask), deterministic)
     return encoded.reshape(batch, captions, *encoded.shape[1:]), mask
 
-  def hidden(
-    self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
-    """All but the product with the vocabulary: arguments as `__call__`, returns [B, K, T, E]."""
-    # One lookup for both sides: the gradient of each would be a whole table of its own, and their sum a third.
-    tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
-    prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
-    features = self.encode_image(image, deterministic)
-    encoded, mask = self._encode(features, prompt_tokens, prompt, deterministic)
-    rows = constrain(_flatten(targets), "batch", "length", "embed")
-    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
-    return hidden.reshape(*targets.shape[:-1], -1)
-
-  def logits(self, hidden: jax.Array) -> jax.Array:
-    """[..., E] -> float32 [..., V]."""
-    return self.decoder.logits(hidden)
-
   def __call__(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:
@@ -117,7 +100,14 @@ class Captioner(nn.Module):
     Returns:
       float32 [B, K, T, V].
     """
-    return self.logits(self.hidden(image, prompt_tokens, target_tokens, deterministic))
+    # One lookup for both sides: the gradient of each would be a whole table of its own, and their sum a third.
+    tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
+    prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
+    features = self.encode_image(image, deterministic)
+    encoded, mask = self._encode(features, prompt_tokens, prompt, deterministic)
+    rows = constrain(_flatten(targets), "batch", "length", "embed")
+    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
+    return self.decoder.logits(hidden).reshape(*targets.shape[:-1], -1)
 
   def start_decoding(
     self, encoded: jax.Array, mask: jax.Array, max_length: int, beams: int = 1
@@ -139,4 +129,4 @@ class Captioner(nn.Module):
       float32 [rows, beams, V], and the cache for the next position.
     """
     hidden, cache = self.decoder.step(self.token_embedder(tokens), position, cross, cache)
-    return self.logits(hidden), cache
+    return self.decoder.logits(hidden), cache
