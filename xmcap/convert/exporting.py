@@ -79,9 +79,8 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     option = ", add_pooling_layer=False" if made.loader == "ViTModel" else ""
     say(f"  transformers.{made.loader}.from_pretrained({str(target)!r}{option})")
   if whole and projection:
-    outputs = _outputs(
-      _PROJECTION, projection, {name: projection[name].shape for name in projection}, given.where
-    )
+    shapes = {name: tensor.shape for name, tensor in projection.items()}
+    outputs = _outputs(_PROJECTION, projection, shapes, given.where)
     write_safetensors(folder / PROJECTION, outputs, {"format": "pt"}, say)
     say(f"{folder / PROJECTION}: weight and bias of the torch.nn.Linear between them")
   if part not in (None, "all"):

@@ -152,7 +152,8 @@ class CaptionEvaluator:
     predictions = {}
     for done, (key, captions) in enumerate(found, 1):
       predictions[key] = {code: captions[code] for code in self.languages if code in self.references[key]}
-      progress(done)
+      if done < len(share):  # the scores say that it is done
+        progress(done)
     if is_shared:
       predictions = _gathered(predictions)
     return {key: predictions[key] for key in keys}
