@@ -208,7 +208,7 @@ def decode(model: str, vit, t5, search, pictures: int, max_length: int) -> None:
   prompts = rng.integers(2, t5.vocab_size, (_LANGUAGES, _PROMPT)).astype(np.int32)
   targets = np.ones((1, 1, 4), np.int32)
   params = fresh(lambda key: captioner.init(key, images[:1], prompts[None, :1], targets)["params"])
-  generate = Generator(captioner, search, max_length, pictures)
+  generate = Generator(captioner, search, max_length)
   seconds = median(lambda: generate(params, images, prompts))
   print(
     f"{model}, {type(search).__name__.lower()} decoding of {max_length} tokens: "

@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 SECTIONS = {
   "The quickstart": ("quickstart",),
   "Training": (
-    "captions_per_image", "train_step", "tpu_step", "kernels", "scan", "accelerator", "plan", "plan_lengths",
+    "captions_per_image", "train_step", "tpu_step", "scan", "accelerator", "plan", "plan_lengths",
     "plan_captions_per_image", "plan_decode", "plan_gpus",
   ),
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g"),

@@ -15,6 +15,7 @@ Full BB takes 6 GB with the peer and 3.5 GB without.
 
 import argparse
 import importlib.util
+import resource
 import statistics
 import time
 
@@ -23,7 +24,6 @@ import numpy as np
 import report
 from jax.tree_util import tree_map_with_path
 
-from xmcap.evaluation import progress
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator
@@ -163,7 +163,7 @@ def main():
     pairs = zip(tokens.reshape(captions, -1), peer.best(images, prompts), strict=True)
     same = statistics.mean(decoding_peer.same_caption(*pair) for pair in pairs)
     print(f"{same:.1%} of the captions are the same, token for token")
-  print(progress.peak_memory())
+  print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB of memory at most")
   beam, large = chosen.search == "beam", chosen.vit == "g"
   report.write(
     "decoding" + "_beam" * beam + "_vit_g" * large,

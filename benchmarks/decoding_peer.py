@@ -10,6 +10,7 @@ from transformers.core_model_loading import revert_weight_conversion
 from transformers.modeling_outputs import BaseModelOutput
 
 from xmcap.convert import hf_t5, hf_vit
+from xmcap.convert.source import parameter_shapes
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.t5 import EOS_ID, T5Config
 from xmcap.models.vit import ViTConfig
@@ -55,8 +56,8 @@ class Peer:
       )  # fmt: skip
       self.projection = torch.nn.Linear(vit.width, t5.emb_dim)
     family = next(family for family in hf_vit.FAMILIES if family.model == "ViTModel")
-    _load(self.vit, hf_vit.vit_pairs(family, vit), flat)
-    _load(self.mt5, hf_t5.t5_pairs(t5), flat)
+    _load(self.vit, hf_vit.vit_pairs(family, vit, parameter_shapes(vit)), flat)
+    _load(self.mt5, hf_t5.t5_pairs(parameter_shapes(t5)), flat)
     with torch.device("cpu"):
       weight, bias = (np.array(flat[f"projection/{name}"]) for name in ("kernel", "bias"))
     self.projection.load_state_dict(

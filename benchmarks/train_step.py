@@ -26,9 +26,6 @@ def main():
   parser.add_argument("--t5x_python", help="an interpreter that imports t5x; without it t5x is left out")
   parser.add_argument("--turns", type=int, default=5, help="of each, after one that does not count")
   parser.add_argument("--steps", type=int, default=2, help="in a turn")
-  parser.add_argument(
-    "--logits_capacity", type=float, default=1.0, help="xmcap's CaptionObjective.logits_capacity"
-  )
   parser.add_argument("--vit_layers", type=int, default=2, help="of the whole captioner")
   parser.add_argument("--captions_per_image", type=int, default=1, help="of the whole captioner")
   parser.add_argument(
@@ -38,8 +35,7 @@ def main():
   shape = turns.shape_of(arguments)
   print(f"{shape}; examples/s, medians of {arguments.turns} turns of {arguments.steps} steps")
 
-  capacity = (f"--logits_capacity={arguments.logits_capacity}",)
-  ours = Rival("xmcap_train_step.py", shape, options=capacity)
+  ours = Rival("xmcap_train_step.py", shape)
   say_costs("xmcap", ours.notes)
   measure = Measure(shape.batch, arguments.turns, arguments.steps)
   ratios = []
@@ -58,7 +54,7 @@ def main():
   if "captioner" not in arguments.without:
     options = (
       "--pictures", f"--vit_layers={arguments.vit_layers}",
-      f"--captions_per_image={arguments.captions_per_image}", *capacity,
+      f"--captions_per_image={arguments.captions_per_image}",
     )  # fmt: skip
     captioner = Rival("xmcap_train_step.py", shape, options=options)
     measure({"whole captioner": (captioner, "xmcap")})

@@ -29,19 +29,14 @@ class Text(nn.Module):
     self.encoder = Encoder(self.t5)
     self.decoder = Decoder(self.t5)
 
-  def hidden(self, image, prompt_tokens, target_tokens, deterministic=True):
+  def __call__(self, image, prompt_tokens, target_tokens, deterministic=True):
     inputs, targets = (x.reshape(-1, x.shape[-1]) for x in (prompt_tokens, target_tokens))
     mask = inputs != PAD_ID
     tokens = jnp.concatenate([inputs, shift_right(targets)], axis=-1)
     embedded, shifted = jnp.split(self.token_embedder(tokens), [inputs.shape[-1]], axis=1)
     encoded = self.encoder(embedded, mask, deterministic)
-    return self.decoder(shifted, encoded, mask, deterministic)
-
-  def logits(self, hidden):
-    return self.decoder.logits(hidden)
-
-  def __call__(self, *inputs):
-    return self.logits(self.hidden(*inputs))
+    logits = self.decoder.logits(self.decoder(shifted, encoded, mask, deterministic))
+    return logits.reshape(*target_tokens.shape, -1)
 
 
 def _weights(path, shape):
@@ -58,7 +53,6 @@ def main():
   parser.add_argument("--pictures", action="store_true", help="the whole captioner, with ViT-B/16's widths")
   parser.add_argument("--vit_layers", type=int, default=2)
   parser.add_argument("--captions_per_image", type=int, default=1)
-  parser.add_argument("--logits_capacity", type=float, default=1.0)
   arguments = parser.parse_args()
   shape = turns.shape_of(arguments)
 
@@ -67,7 +61,7 @@ def main():
     shape.mlp, dtype=shape.dtype,
   )  # fmt: skip
   vit = ViTConfig(shape.width, arguments.vit_layers, 4 * shape.width, shape.heads, 16, 224, dtype=shape.dtype)
-  objective = CaptionObjective(vit, t5, logits_capacity=arguments.logits_capacity)
+  objective = CaptionObjective(vit, t5)
   if not arguments.pictures:
     objective.module = Text(t5)
 

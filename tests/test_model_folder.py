@@ -117,7 +117,7 @@ def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
   (folder / "config.gin").write_text("\n".join(lines))
   picture = model_folders.picture(tmp_path)
   line = failed(capsys, "caption", f"--model_dir={folder}", picture)
-  assert "no model.json; an earlier xmcap wrote" in line and f"--gin_file={folder}/config.gin" in line
+  assert "is no model folder (model.json is absent)" in line and f"--gin_file={folder}/config.gin" in line
   line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "no model.json with it" in line
   # As that line says.

@@ -97,9 +97,7 @@ def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):
   config = (run / "model.json").read_text()
   (run / "model.json").write_text(config.replace('"mlp_dim": 20', '"mlp_dim": 28'))
   line = convert(run, "--to=hf", code=2)
-  assert (
-    "encoder/layers_0/mlp/wi_0/kernel has shape (16, 20), and its configuration asks for (16, 28)" in line
-  )
+  assert "layers_0/mlp/wi_0/kernel has shape (16, 20), and its configuration asks for (16, 28)" in line
   (run / "model.json").write_text(config.replace('"num_encoder_layers": 2', '"num_encoder_layers": 1'))
   assert "encoder/layers_1/" in convert(run, "--to=hf", code=2)
   (run / "model.json").unlink()
@@ -133,11 +131,11 @@ def test_an_unknown_pool(tmp_path, convert):  # noqa: F811
 def test_inputs_that_are_none(tmp_path, convert):  # noqa: F811
   assert "no such file or folder" in convert(tmp_path / "absent", code=2)
   (tmp_path / "empty").mkdir()
-  assert "nothing there that xmcap converts" in convert(tmp_path / "empty", code=2)
+  assert "empty: not what xmcap converts" in convert(tmp_path / "empty", code=2)
   (tmp_path / "notes.txt").write_text("hello")
-  assert "not a file that xmcap converts" in convert(tmp_path / "notes.txt", code=2)
+  assert "notes.txt: not what xmcap converts" in convert(tmp_path / "notes.txt", code=2)
   source = write_mt5(tmp_path / "mt5")
-  assert "give its folder" in convert(source / "model.safetensors", code=2)
+  assert "give a Hugging Face folder" in convert(source / "model.safetensors", code=2)
   assert "name it in train.pretrained" in convert(convert(source), code=2)
 
 

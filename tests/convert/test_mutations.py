@@ -168,7 +168,7 @@ def test_a_config_that_is_none(mt5, convert, text, says):
 
 def test_no_config(mt5, convert):
   (mt5 / "config.json").unlink()
-  assert "no config.json beside the safetensors" in convert(mt5, code=2)
+  assert "give a Hugging Face folder (config.json beside the safetensors)" in convert(mt5, code=2)
 
 
 def test_no_weights(mt5, convert):
@@ -180,7 +180,7 @@ def test_an_npz_cut_short(tmp_path, convert):
   np.savez(tmp_path / "vit.npz", a=np.zeros(100))
   data = (tmp_path / "vit.npz").read_bytes()
   (tmp_path / "vit.npz").write_bytes(data[:-30])
-  assert "not an .npz" in convert(tmp_path / "vit.npz", code=2)
+  assert "vit.npz: not what xmcap converts" in convert(tmp_path / "vit.npz", code=2)
 
 
 def test_an_npz_whose_header_claims_more(tmp_path, convert):

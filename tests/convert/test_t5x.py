@@ -101,7 +101,7 @@ def test_a_spec_that_points_out_of_the_folder(tmp_path, convert, params, folder)
     data = serialization.msgpack_restore((source / "checkpoint").read_bytes())
     data["optimizer"]["target"]["token_embedder"]["embedding"]["kvstore"]["path"] = folder
     (source / "checkpoint").write_bytes(serialization.msgpack_serialize(data))
-  assert "which is no folder beside it" in convert(source, code=2)
+  assert "nor a zarr folder beside it" in convert(source, code=2)
 
 
 def test_a_missing_folder(tmp_path, convert, params):
@@ -135,7 +135,7 @@ def test_a_msgpack_cut_short(tmp_path, convert, params):
   "change, message",
   [
     (lambda flat: flat.pop("decoder/layers_1/mlp/wo/kernel"), "no tensor target/decoder/layers_1/mlp/wo/kernel, which"),
-    (lambda flat: flat.pop("decoder/logits_dense/kernel"), "no parameter decoder/logits_dense/kernel: not a T5.1.1"),
+    (lambda flat: flat.pop("decoder/logits_dense/kernel"), "no tensor decoder/logits_dense/kernel: not a T5.1.1"),
     (lambda flat: flat.update({"decoder/extra/scale": np.zeros(4, np.float32)}), "decoder/extra/scale (4,) has no"),
     (lambda flat: flat.update({"encoder/layers_1/mlp/wo/kernel": np.zeros((20, 15), np.float32)}),
      "encoder/layers_1/mlp/wo/kernel has shape (20, 15), and its other shapes ask for (20, 16)"),

@@ -1,4 +1,4 @@
-"""The predictor's batches, and what is said of progress."""
+"""The predictor's batches."""
 
 import threading
 
@@ -8,9 +8,7 @@ import pytest
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import predictor as predictor_lib
-from xmcap.evaluation import progress
 from xmcap.evaluation.predictor import Predictor
-from xmcap.evaluation.progress import with_progress
 from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -115,45 +113,3 @@ def test_a_sample_is_of_the_number_of_the_picture(make):
 def test_a_batch_holds_a_picture(make):
   with pytest.raises(UsageError, match="Predictor.batch_size is 0"):
     make(scan=False, batch_size=0)
-
-
-@pytest.fixture
-def said(monkeypatch):
-  """seconds of each batch -> the lines said of batches of 4 pictures in 3 languages, of which 20 are to come."""
-
-  def run(seconds):
-    clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(progress, "peak_memory", lambda: "1.5 GB")
-
-    def rows():
-      for i, second in enumerate(seconds):
-        clock[0] += second
-        yield from ((f"{i}{j}", dict.fromkeys("abc", "")) for j in range(4))
-
-    lines = []
-    list(with_progress(rows(), 20, "decoding", lines.append))
-    return lines
-
-  return run
-
-
-def test_progress_leaves_the_compilation_out_of_the_speed(said):
-  """40 s with the compilation, then 8 s a batch, said every 10: 12 captions in 8 s."""
-  assert said([40, 8, 8, 8, 8]) == [
-    "decoding: 8 of 20 pictures, 1.5 captions a second, 24 s left, 1.5 GB",
-    "decoding: 16 of 20 pictures, 1.5 captions a second, 8 s left, 1.5 GB",
-    "decoding: 20 pictures, 60 captions in 72 s, 1.5 GB",
-  ]
-
-
-def test_what_is_soon_done_is_not_talked_about(said):
-  assert said([1] * 5) == []
-
-
-def test_memory_is_that_of_the_devices_if_they_tell(monkeypatch):
-  device = type("Device", (), {"memory_stats": lambda self: {"peak_bytes_in_use": 2_340_000_000}})
-  monkeypatch.setattr(jax, "local_devices", lambda: [device(), device()])
-  assert progress.peak_memory() == "2.3 GB of a device's memory at most"
-  monkeypatch.setattr(device, "memory_stats", lambda self: None)
-  assert progress.peak_memory().endswith("GB of the process's memory at most")

@@ -106,11 +106,9 @@ def test_bfloat16_keeps_parameters_and_logits_in_float32(vit_config, t5_config, 
   )
   variables = jax.eval_shape(model.init, jax.random.key(0), *_arguments(batch))
   assert {str(x.dtype) for x in jax.tree.leaves(variables["params"])} == {"float32"}
-  run = lambda method: jax.eval_shape(  # noqa: E731
-    lambda v: model.apply(v, *_arguments(batch), method=method), variables
-  )
-  assert run("hidden").dtype == "bfloat16"
-  assert run("__call__").dtype == "float32"
+  run = lambda *inputs, **options: jax.eval_shape(lambda v: model.apply(v, *inputs, **options), variables)  # noqa: E731
+  assert run(batch["image"], method="encode_image").dtype == "bfloat16"
+  assert run(*_arguments(batch)).dtype == "float32"
 
 
 def _t5x_names():

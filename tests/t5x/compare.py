@@ -10,7 +10,7 @@ import flax
 import jax
 from t5x import adafactor, trainer, utils
 
-from tests.t5x import corpus  # noqa: F401  (registers it)
+from tests.t5x import corpus
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream
 from xmcap.models.t5 import T5Config
@@ -53,7 +53,7 @@ def t5x_losses(objective, stream, optimizer):
   )
   partitioner = t5x_adapter.Partitioner(num_partitions=2, logical_axis_rules=t5x_adapter.logical_axis_rules())
   assert dict(partitioner.mesh.shape) == {"data": 4, "model": 2}
-  first = t5x_adapter.from_stream(stream.batch(0))
+  first = corpus.from_stream(stream.batch(0))
   initializer = utils.TrainStateInitializer(
     model.optimizer_def, model.get_initial_variables, {name: array.shape for name, array in first.items()},
     partitioner, input_types={name: array.dtype for name, array in first.items()},
@@ -67,7 +67,7 @@ def t5x_losses(objective, stream, optimizer):
     model, state, partitioner, [], None, initializer.train_state_axes, jax.random.PRNGKey(0),
     t5x_adapter.learning_rate(STEPS, SCHEDULE), None,
   ) as training:  # fmt: skip
-    batches = (t5x_adapter.from_stream(stream.batch(step)) for step in range(STEPS))
+    batches = (corpus.from_stream(stream.batch(step)) for step in range(STEPS))
     return [float(training.train(batches, 1).result()["loss"].value) for _ in range(STEPS)]
 
 

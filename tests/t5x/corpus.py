@@ -5,6 +5,8 @@ A split without captions in a language of the mixture would keep seqio looking f
 
 import pathlib
 
+import numpy as np
+
 from tests import small_corpus
 from xmcap.data.tasks import register_corpus
 
@@ -32,3 +34,15 @@ def write(folder: pathlib.Path) -> pathlib.Path:
   small_corpus.write(folder, "three", train=16, validation=6, languages=LANGUAGES, pieces=500)
   (folder / "three.gin").write_text(_GIN.format(folder=folder), encoding="utf-8")
   return folder
+
+
+def from_stream(batch):
+  """A batch of `CaptionStream` with one caption a picture, in the converter's layout."""
+  targets = batch["target_tokens"][:, 0]
+  return {
+    "encoder_image": batch["image"],
+    "encoder_input_tokens": batch["prompt_tokens"][:, 0],
+    "decoder_target_tokens": targets,
+    "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
+    "decoder_loss_weights": batch["target_weights"][:, 0].astype(np.int32),
+  }

@@ -20,9 +20,9 @@ T5 = T5Config(vocab_size=48, emb_dim=16, num_heads=2, head_dim=8, num_encoder_la
               mlp_dim=32, dtype="float32")  # fmt: skip
 
 
-def caption_batch(pictures=3, captions=2, length=6, most=4):
+def caption_batch(pictures=3, captions=2, length=6):
   rng = np.random.default_rng(0)
-  weights = (np.arange(length) < rng.integers(1, most + 1, (pictures, captions, 1))).astype(np.float32)
+  weights = (np.arange(length) < rng.integers(1, 5, (pictures, captions, 1))).astype(np.float32)
   tokens = (rng.integers(3, 48, (pictures, captions, length)) * weights).astype(np.int32)
   return {"image": rng.integers(0, 256, (pictures, 16, 16, 3)).astype(np.uint8),
           "prompt_tokens": rng.integers(3, 48, (pictures, captions, 2)).astype(np.int32),
@@ -78,23 +78,6 @@ def test_loss_is_the_mean_over_real_tokens():
   assert float(loss) == pytest.approx(expected, rel=1e-5) == float(metrics["cross_entropy"])
   right = (np.argmax(logits, -1) == batch["target_tokens"]) * batch["target_weights"]
   assert float(metrics["accuracy"]) == pytest.approx(np.sum(right) / np.sum(batch["target_weights"]))
-
-
-@pytest.mark.parametrize("most", [3, 6], ids=["fits", "does not fit"])
-def test_logits_of_real_tokens_alone_change_nothing(most):
-  batch = caption_batch(most=most)
-  capacity = 0.4
-  real = int(batch["target_weights"].sum())
-  assert (real <= np.ceil(capacity * batch["target_weights"].size)) == (most == 3)
-  whole = CaptionObjective(VIT, T5, label_smoothing=0.1)
-  params = params_of(whole, batch)
-  (loss, metrics), grads = loss_and_grad(whole, params, batch)
-  (few_loss, few_metrics), few_grads = loss_and_grad(
-    CaptionObjective(VIT, T5, 0.1, logits_capacity=capacity), params, batch
-  )
-  np.testing.assert_allclose(few_loss, loss, rtol=1e-6)
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), few_metrics, metrics)
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), few_grads, grads)
 
 
 def test_k_captions_cost_what_they_cost_one_by_one():
@@ -180,5 +163,5 @@ def test_pictures_of_weight_0_do_not_count():
 
 
 def test_refuses_settings_out_of_range():
-  with pytest.raises(UsageError, match="logits_capacity 0"):
-    CaptionObjective(VIT, T5, logits_capacity=0)
+  with pytest.raises(UsageError, match="z_loss -1"):
+    CaptionObjective(VIT, T5, z_loss=-1)

@@ -10,17 +10,17 @@ import ml_dtypes
 import numpy as np
 
 from xmcap.convert.pairs import (
-  LEADING_ONE,
-  LEADING_ONES,
   SAME,
+  Kind,
+  Leaf,
   Pair,
-  Row,
-  expand,
-  later_positions,
+  Shape,
+  leading_ones,
+  module_pairs,
+  position_pairs,
   reshaped,
-  token_and_positions,
 )
-from xmcap.convert.source import Source, make_config
+from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.vit import ViTConfig
 from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, refuse_pickle
@@ -31,9 +31,9 @@ _MOST_ARRAYS = 20_000
 _ANCHOR = "embedding/kernel"
 _BLOCK = "Transformer/encoderblock"
 _INLINE_HEAD = ("probe", "MultiHeadDotProductAttention_0/", "LayerNorm_0/", "MlpBlock_0/")
-_PARTS = ("attention_norm", "attention", "mlp_norm", "mlp")
 _NUMBERINGS = (
-  # big_vision numbers a block's parts by their class, the code before it numbered them all together.
+  # Of attention_norm, attention, mlp_norm and mlp. big_vision numbers the parts of a block by their class, the code
+  # before it numbered them all together.
   ("LayerNorm_0", "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0"),
   ("LayerNorm_0", "MultiHeadDotProductAttention_1", "LayerNorm_2", "MlpBlock_3"),
 )
@@ -45,12 +45,7 @@ def is_file(path: pathlib.Path) -> bool:
 
 
 def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
-  """The ViT in a file.
-
-  Args:
-    path: the .npz.
-    pool: of our model, instead of what the file holds: `map` for an attention pooling, `tok` for a class token, else
-      `gap`.
+  """The ViT in a file, with `pool` instead of what it holds: `map`, `tok` (a class token), else `gap`.
 
   Raises:
     UsageError: it is no whole .npz of numbers, or holds no such ViT.
@@ -67,9 +62,24 @@ def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
   inside = _one_by_one(inside)
   head = "MAPHead_0/" if "MAPHead_0/probe" in inside else "" if "probe" in inside else None
   pool = pool or ("map" if head is not None else "tok" if "cls" in inside else "gap")
-  config, pairs, may_drop, absent = _model(inside, pool, head, str(path))
+  config, heads, positions, parts = _sizes(inside, pool, str(path))
+  with_token = config.num_patches < inside[positions].shape[1]
+  without = f"pool {pool!r} does without"
+  may_drop = {r"head/(kernel|bias)": "the classifier"}
+  may_drop |= {r"pre_logits/(kernel|bias)": "the layer before the classifier"}
   may_drop |= {re.escape(name): "beside the ViT" for name in outside}
-  notes = [f"pool {pool!r}; pictures in [-1, 1], as big_vision's value_range(-1, 1)"]
+  if pool != "tok":
+    may_drop["cls"] = f"the class token: {without}"
+  if pool != "map" and head is not None:
+    names = [head] if head else _INLINE_HEAD
+    may_drop |= {f"{re.escape(name)}.*": f"the attention pooling: {without}" for name in names}
+
+  def pairs(paths):
+    found = position_pairs(pool, (positions, 1), ("cls", 2), with_token)
+    if "vit/map_head/probe" in paths:
+      found.append(Pair(("vit/map_head/probe",), (f"{head}probe",), leading_ones(1)))
+    return module_pairs(paths, _modules(parts, head or ""), _leaf(heads), "vit/", found)
+
   return Source(
     "ViT of big_vision",
     str(path),
@@ -78,8 +88,8 @@ def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
     pairs,
     "its other shapes ask",
     may_drop,
-    absent,
-    notes,
+    absent=["vit/map_head/"] if pool == "map" and head is None else [],
+    notes=[f"pool {pool!r}; pictures in [-1, 1], as big_vision's value_range(-1, 1)"],
   )
 
 
@@ -94,17 +104,13 @@ def _one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
   return single
 
 
-def _model(
-  tensors: Mapping[str, Tensor], pool: str, head: str | None, where: str
-) -> tuple[ViTConfig, list[Pair], dict[str, str], list[str]]:
-  """Configuration, pairs, `may_drop` and `absent` of a `Source`; `head` is the prefix of the attention pooling."""
+def _sizes(
+  tensors: Mapping[str, Tensor], pool: str, where: str
+) -> tuple[ViTConfig, int, str, tuple[str, ...]]:
+  """The configuration, the heads, the name of the positions, and how the parts of a block are called."""
 
-  def shape(name: str, rank: int) -> tuple[int, ...]:
-    if name not in tensors:
-      raise UsageError(f"{where}: no tensor {name}: not a ViT of big_vision with learned positions")
-    if len(tensors[name].shape) != rank:
-      raise UsageError(f"{where}: tensor {name} has shape {tensors[name].shape}, and a ViT's has {rank} axes")
-    return tensors[name].shape
+  def shape(name: str, rank: int) -> Shape:
+    return shape_of(tensors, name, rank, where, "ViT of big_vision with learned positions")
 
   folders = ("", "Transformer/", "Transformer/posembed_input/")
   positions = next(
@@ -112,14 +118,13 @@ def _model(
   )
   patch, _, _, width = shape(_ANCHOR, 4)
   _, rows, _ = shape(positions, 3)
-  numbers = [re.match(rf"{_BLOCK}_(\d{{1,9}})/", name) for name in tensors]
-  depth = 1 + max((int(match[1]) for match in numbers if match), default=-1)
+  depth = count_layers(tensors, _BLOCK)
   parts = next(
     (names for names in _NUMBERINGS if f"{_BLOCK}_0/{names[-1]}/Dense_0/kernel" in tensors), _NUMBERINGS[0]
   )
-  parts = dict(zip(_PARTS, parts, strict=True))
-  _, mlp_dim = shape(f"{_BLOCK}_0/{parts['mlp']}/Dense_0/kernel", 2)
-  _, heads, _ = shape(f"{_BLOCK}_0/{parts['attention']}/query/kernel", 3)
+  _, attention, _, mlp = parts
+  _, mlp_dim = shape(f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2)
+  _, heads, _ = shape(f"{_BLOCK}_0/{attention}/query/kernel", 3)
   with_token = math.isqrt(rows) ** 2 != rows and math.isqrt(max(rows - 1, 0)) ** 2 == rows - 1
   side = math.isqrt(rows - with_token)
   if side * side + with_token != rows:
@@ -128,78 +133,39 @@ def _model(
     width=width, depth=depth, mlp_dim=mlp_dim, num_heads=heads, patch_size=patch, image_size=side * patch, pool=pool,
     activation="gelu_tanh", norm_epsilon=1e-6,
   )  # fmt: skip
-  config = make_config(ViTConfig, where, fields)
-
-  without = f"pool {pool!r} does without"
-  may_drop, absent = {
-    r"head/(kernel|bias)": "the classifier", r"pre_logits/(kernel|bias)": "the layer before the classifier",
-  }, []  # fmt: skip
-  table: list[Row] = [
-    ("patch_embedding/kernel", _ANCHOR, SAME),
-    ("patch_embedding/bias", "embedding/bias", SAME),
-    *_norm("final_norm", "Transformer/encoder_norm"),
-  ]
-  if pool == "tok" and with_token:
-    kind = token_and_positions(LEADING_ONES, LEADING_ONE)
-    table.append((("class_token", "position_embedding"), ("cls", positions), kind))
-  else:
-    table.append(
-      ("position_embedding", positions, later_positions(LEADING_ONE) if with_token else LEADING_ONE)
-    )
-    if pool == "tok":
-      table.append(("class_token", "cls", LEADING_ONES))
-    else:
-      may_drop["cls"] = f"the class token: {without}"
-  if pool == "map" and head is None:
-    absent.append("vit/map_head/")
-  elif pool == "map":
-    table += [
-      ("map_head/probe", f"{head}probe", LEADING_ONE),
-      *_attention("map_head/attention", f"{head}MultiHeadDotProductAttention_0", heads),
-      *_norm("map_head/mlp_norm", f"{head}LayerNorm_0"),
-      *_mlp("map_head/mlp", f"{head}MlpBlock_0"),
-    ]
-  elif head is not None:
-    names = ["MAPHead_0/"] if head else _INLINE_HEAD
-    may_drop |= {f"{re.escape(name)}.*": f"the attention pooling: {without}" for name in names}
-  pairs = expand(table, "vit/")
-  layer = [
-    *_norm("attention_norm", parts["attention_norm"]),
-    *_attention("attention", parts["attention"], heads),
-    *_norm("mlp_norm", parts["mlp_norm"]),
-    *_mlp("mlp", parts["mlp"]),
-  ]
-  for n in range(depth):
-    pairs += expand(layer, f"vit/layers_{n}/", f"{_BLOCK}_{n}/")
-  return config, pairs, may_drop, absent
+  return make_config(ViTConfig, where, fields), heads, positions, parts
 
 
-def _norm(ours: str, theirs: str) -> list[Row]:
-  return [(f"{ours}/{name}", f"{theirs}/{name}", SAME) for name in ("scale", "bias")]
+def _modules(parts: tuple[str, ...], head: str) -> dict[str, str]:
+  """Our modules -> theirs."""
+  modules = {"patch_embedding": "embedding", "final_norm": "Transformer/encoder_norm"}
+  layer = [f"{_BLOCK}_{{n}}/{part}" for part in parts]
+  modules["layers_{n}/attention_norm"] = layer[0]
+  pooling = [f"{head}{part}" for part in ("MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")]
+  for ours, (attention, norm, mlp) in ("layers_{n}", layer[1:]), ("map_head", pooling):
+    for name in ("query", "key", "value", "out"):
+      modules[f"{ours}/attention/{name}"] = f"{attention}/{name}"
+    modules[f"{ours}/mlp_norm"] = norm
+    modules[f"{ours}/mlp/wi"] = f"{mlp}/Dense_0"
+    modules[f"{ours}/mlp/wo"] = f"{mlp}/Dense_1"
+  return modules
 
 
-def _mlp(ours: str, theirs: str) -> list[Row]:
-  return [
-    (f"{ours}/{mine}/{name}", f"{theirs}/{other}/{name}", SAME)
-    for mine, other in (("wi", "Dense_0"), ("wo", "Dense_1"))
-    for name in ("kernel", "bias")
-  ]
-
-
-def _attention(ours: str, theirs: str, heads: int) -> list[Row]:
-  """Their kernels are [embed, heads, head_dim], that of `out` [heads, head_dim, embed]; ours are 2-D."""
+def _leaf(heads: int) -> Leaf:
+  """Their attention's kernels are [embed, heads, head_dim], that of `out` [heads, head_dim, embed]; ours are 2-D."""
   kernel = reshaped(lambda shape: (shape[0], heads, shape[1] // heads))
   bias = reshaped(lambda shape: (heads, shape[0] // heads))
   out = reshaped(lambda shape: (heads, shape[0] // heads, shape[1]))
-  rows = [
-    (f"{ours}/{name}/{leaf}", f"{theirs}/{name}/{leaf}", kind)
-    for name in ("query", "key", "value")
-    for leaf, kind in (("kernel", kernel), ("bias", bias))
-  ]
-  rows += [
-    (f"{ours}/out/{leaf}", f"{theirs}/out/{leaf}", kind) for leaf, kind in (("kernel", out), ("bias", SAME))
-  ]
-  return rows
+
+  def leaf(module: str, name: str) -> tuple[str, Kind]:
+    kind = SAME
+    if module.endswith("/attention/out"):
+      kind = out if name == "kernel" else SAME
+    elif "/attention/" in module:
+      kind = kernel if name == "kernel" else bias
+    return f"/{name}", kind
+
+  return leaf
 
 
 def read_npz(path: pathlib.Path) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xmcap.convert import hf, hf_t5, hf_vit
 from xmcap.convert.importing import check_free, make_folder
-from xmcap.convert.pairs import SAME, TRANSPOSED, expand, export_outputs
+from xmcap.convert.pairs import SAME, TORCH_KERNEL, Pair, Shape, make_outputs
 from xmcap.convert.recognise import is_xmcap
 from xmcap.convert.source import T5_PARTS, parameter_shapes
 from xmcap.errors import UsageError
@@ -19,6 +19,10 @@ from xmcap.training.checkpoints import weights
 
 PROJECTION = "projection.safetensors"
 PARTS = ("all", "t5", "vit")
+_PROJECTION = [
+  Pair(("projection/kernel",), ("weight",), TORCH_KERNEL),
+  Pair(("projection/bias",), ("bias",), SAME),
+]
 
 
 class _Folder(NamedTuple):
@@ -31,13 +35,9 @@ class _Folder(NamedTuple):
 
 
 def export(path: str, out: str, part: str | None = None, say: Callable[[str], None] = print) -> None:
-  """Writes `t5/`, `vit/` and `projection.safetensors`, or one part into `out` itself.
+  """Writes `t5/`, `vit/` and `projection.safetensors`, or one part, `t5` or `vit`, into `out` itself.
 
-  Args:
-    path: a run's folder, one of its checkpoints, or converted weights.
-    out: the new folder.
-    part: `t5` or `vit`; None or `all`: everything that is there.
-    say: prints a line.
+  `path` is a run's folder, one of its checkpoints, or converted weights.
 
   Raises:
     UsageError: no weights of ours there, a part that is not there, a ViT that transformers has no class for, or
@@ -54,15 +54,14 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
   parts = _split(weights.one_by_one(given.tensors), given.where)
   projection = parts.pop("projection")
   wanted = [name for name, tensors in parts.items() if tensors] if part in (None, "all") else [part]
-  for name in wanted:
-    if not parts[name]:
-      raise UsageError(f"--part={name}: {given.where} has no {name}; it has {', '.join(given.parts())}")
   model = _read_model(place, given.where)
   whole = len(wanted) == 2
   # All is checked before anything is written.
   folders = {}
   for name in wanted:
     config = model.config(name)
+    if not parts[name]:
+      raise UsageError(f"--part={name}: {given.where} has no {name}; it has {', '.join(given.parts())}")
     if config is None:
       raise UsageError(f"{given.where}: its {model_json.NAME} says nothing of a {name}")
     target = folder / name if whole else folder
@@ -80,9 +79,8 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     option = ", add_pooling_layer=False" if made.loader == "ViTModel" else ""
     say(f"  transformers.{made.loader}.from_pretrained({str(target)!r}{option})")
   if whole and projection:
-    pairs = expand([("projection/kernel", "weight", TRANSPOSED), ("projection/bias", "bias", SAME)])
     shapes = {name: tensor.shape for name, tensor in projection.items()}
-    outputs = export_outputs(pairs, projection, shapes, given.where)
+    outputs = _outputs(_PROJECTION, projection, shapes, given.where)
     write_safetensors(folder / PROJECTION, outputs, {"format": "pt"}, say)
     say(f"{folder / PROJECTION}: weight and bias of the torch.nn.Linear between them")
   if part not in (None, "all"):
@@ -117,8 +115,15 @@ def _read_model(place: pathlib.Path, where: str) -> model_json.Model:
   )
 
 
+def _outputs(
+  pairs: Sequence[Pair], tensors: Mapping[str, Tensor], shapes: Mapping[str, Shape], where: str
+) -> list[Output]:
+  return make_outputs(pairs, tensors, shapes, where, "its configuration asks", export=True)[0]
+
+
 def _t5(config: T5Config, tensors: Mapping[str, Tensor], where: str) -> _Folder:
-  outputs = export_outputs(hf_t5.t5_pairs(config), tensors, parameter_shapes(config), where)
+  shapes = parameter_shapes(config)
+  outputs = _outputs(hf_t5.t5_pairs(shapes), tensors, shapes, where)
   files = {
     hf.CONFIG: hf_t5.write_config(config, _dtype(outputs)),
     "generation_config.json": hf_t5.GENERATION_CONFIG,
@@ -133,7 +138,8 @@ def _vit(config: ViTConfig, tensors: Mapping[str, Tensor], where: str) -> _Folde
       f"{where}: transformers has no class for a ViT with pool {config.pool!r}, pre_norm {config.pre_norm},"
       f" patch_bias {config.patch_bias}: give --part=t5"
     )
-  outputs = export_outputs(hf_vit.vit_pairs(family, config), tensors, parameter_shapes(config), where)
+  shapes = parameter_shapes(config)
+  outputs = _outputs(hf_vit.vit_pairs(family, config, shapes), tensors, shapes, where)
   values, processor = hf_vit.write_config(family, config, _dtype(outputs))
   note = f"the ViT, {len(tensors)} parameters"
   if config.pool == "gap":

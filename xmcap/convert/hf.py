@@ -1,5 +1,6 @@
 """A Hugging Face folder: config.json, model.safetensors or its shards."""
 
+import functools
 import pathlib
 import re
 from collections.abc import Mapping
@@ -28,11 +29,7 @@ def is_folder(path: pathlib.Path) -> bool:
 
 
 def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
-  """The mT5 or the vision tower in a folder.
-
-  Args:
-    path: the folder.
-    pool: for a ViT, instead of its own.
+  """The mT5 or the vision tower in a folder; a ViT gets `pool` instead of its own.
 
   Raises:
     UsageError: an unknown class, a variant that ours is not, or files that are not whole.
@@ -61,13 +58,21 @@ def _open_t5(
   path: pathlib.Path, given: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]
 ) -> Source:
   config = hf_t5.read_config(given, str(path / CONFIG))
-  pairs, notes = hf_t5.pairs_of_file(given, tensors, hf_t5.t5_pairs(config), str(path))
+  tied = "lm_head.weight" not in tensors and "shared.weight" in tensors
+  if tied and given["model_type"] == "t5":
+    raise UsageError(
+      f"{path}: no tensor lm_head.weight: the logits of T5.1.1 and mT5 are not tied to the embedding"
+    )
+  notes = []
+  if tied:
+    notes = ["no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"]
   shared = tensors.get("shared.weight")
   for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
     if copy in tensors and shared is not None and not _equal(tensors[copy], shared):
       raise UsageError(
         f"{tensors[copy].where}: {copy} differs from shared.weight: xmcap's stacks share one embedding"
       )
+  pairs = functools.partial(hf_t5.t5_pairs, tied=tied)
   return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=notes)
 
 
@@ -96,13 +101,12 @@ def _open_vit(
     )
   may_drop, absent, without = dict(family.may_drop), [], f"pool {config.pool!r} does without"
   if family.token and config.pool != "tok":
-    may_drop[re.escape(prefix + family.token)] = f"the class token: {without}"
+    may_drop[re.escape(prefix + family.token[0])] = f"the class token: {without}"
   if config.pool != "map":
     may_drop[re.escape(f"{prefix}head.") + ".*"] = f"the attention pooling: {without}"
-  elif not any(name.startswith(f"{prefix}head.") for name in tensors):
+  elif family.pool != "map" or not any(name.startswith(f"{prefix}head.") for name in tensors):
     absent.append("vit/map_head/")
-  pairs = hf_vit.vit_pairs(family, config, prefix)
-  pairs = [pair for pair in pairs if not pair.ours[0].startswith(tuple(absent))]
+  pairs = functools.partial(hf_vit.vit_pairs, family, config, prefix=prefix)
   source = "" if processor else f"; no {PROCESSOR}: image_mean and image_std are {family.model}'s usual"
   notes = [f"pool {config.pool!r}{source}"]
   return Source(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)

@@ -1,9 +1,9 @@
 """mT5 as transformers keeps it: names, configuration, both ways."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xmcap.convert.pairs import SAME, TIED, TRANSPOSED, Pair, expand
+from xmcap.convert.pairs import TIED, Pair, module_pairs, torch_leaf
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
@@ -42,53 +42,42 @@ MAY_DROP = {
 }
 
 
-def _attention(ours: str, theirs: str):
+def _attention(ours: str, theirs: str) -> dict[str, str]:
   names = {"query": "q", "key": "k", "value": "v", "out": "o"}
-  return [(f"{ours}/{mine}/kernel", f"{theirs}.{other}.weight", TRANSPOSED) for mine, other in names.items()]
+  return {f"{ours}/{mine}": f"{theirs}.{other}" for mine, other in names.items()}
 
 
-def _mlp(theirs: str):
-  return [
-    (f"mlp/{name}/kernel", f"{theirs}.DenseReluDense.{name}.weight", TRANSPOSED)
-    for name in ("wi_0", "wi_1", "wo")
-  ]
+def _mlp(ours: str, theirs: str) -> dict[str, str]:
+  return {f"{ours}/{name}": f"{theirs}.DenseReluDense.{name}" for name in ("wi_0", "wi_1", "wo")}
 
 
-_ENCODER_LAYER = [
-  ("pre_attention_layer_norm/scale", "0.layer_norm.weight", SAME),
-  *_attention("attention", "0.SelfAttention"),
-  ("pre_mlp_layer_norm/scale", "1.layer_norm.weight", SAME),
-  *_mlp("1"),
-]
-_DECODER_LAYER = [
-  ("pre_self_attention_layer_norm/scale", "0.layer_norm.weight", SAME),
-  *_attention("self_attention", "0.SelfAttention"),
-  ("pre_cross_attention_layer_norm/scale", "1.layer_norm.weight", SAME),
-  *_attention("encoder_decoder_attention", "1.EncDecAttention"),
-  ("pre_mlp_layer_norm/scale", "2.layer_norm.weight", SAME),
-  *_mlp("2"),
-]
-_BIAS = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+_ENCODER, _THEIR_ENCODER = "encoder/layers_{n}", "encoder.block.{n}.layer"
+_DECODER, _THEIR_DECODER = "decoder/layers_{n}", "decoder.block.{n}.layer"
+MODULES = {
+  "token_embedder": "shared",
+  "encoder/relpos_bias": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+  f"{_ENCODER}/pre_attention_layer_norm": f"{_THEIR_ENCODER}.0.layer_norm",
+  **_attention(f"{_ENCODER}/attention", f"{_THEIR_ENCODER}.0.SelfAttention"),
+  f"{_ENCODER}/pre_mlp_layer_norm": f"{_THEIR_ENCODER}.1.layer_norm",
+  **_mlp(f"{_ENCODER}/mlp", f"{_THEIR_ENCODER}.1"),
+  "encoder/encoder_norm": "encoder.final_layer_norm",
+  "decoder/relpos_bias": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+  f"{_DECODER}/pre_self_attention_layer_norm": f"{_THEIR_DECODER}.0.layer_norm",
+  **_attention(f"{_DECODER}/self_attention", f"{_THEIR_DECODER}.0.SelfAttention"),
+  f"{_DECODER}/pre_cross_attention_layer_norm": f"{_THEIR_DECODER}.1.layer_norm",
+  **_attention(f"{_DECODER}/encoder_decoder_attention", f"{_THEIR_DECODER}.1.EncDecAttention"),
+  f"{_DECODER}/pre_mlp_layer_norm": f"{_THEIR_DECODER}.2.layer_norm",
+  **_mlp(f"{_DECODER}/mlp", f"{_THEIR_DECODER}.2"),
+  "decoder/decoder_norm": "decoder.final_layer_norm",
+  "decoder/logits_dense": "lm_head",
+}
+"""Our modules -> theirs."""
 
 
-def t5_pairs(config: T5Config) -> list[Pair]:
-  """Every parameter of our T5 and its name in transformers."""
-  pairs = expand([
-    ("token_embedder/embedding", "shared.weight", SAME),
-    ("decoder/logits_dense/kernel", "lm_head.weight", TRANSPOSED),
-  ])  # fmt: skip
-  for stack, layer, count in (
-    ("encoder", _ENCODER_LAYER, config.num_encoder_layers),
-    ("decoder", _DECODER_LAYER, config.num_decoder_layers),
-  ):
-    rows = [
-      ("relpos_bias/rel_embedding", _BIAS, TRANSPOSED),
-      (f"{stack}_norm/scale", "final_layer_norm.weight", SAME),
-    ]
-    pairs += expand(rows, f"{stack}/", f"{stack}.")
-    for n in range(count):
-      pairs += expand(layer, f"{stack}/layers_{n}/", f"{stack}.block.{n}.layer.")
-  return pairs
+def t5_pairs(paths: Iterable[str], tied: bool = False) -> list[Pair]:
+  """Every parameter of our T5 and its name in transformers; `tied`: the logits come from their embedding."""
+  both = Pair(("token_embedder/embedding", "decoder/logits_dense/kernel"), ("shared.weight",), TIED)
+  return module_pairs(paths, MODULES, torch_leaf, others=[both] if tied else [])
 
 
 def read_config(given: Mapping[str, Any], where: str) -> T5Config:
@@ -109,26 +98,6 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
   if values["num_decoder_layers"] is None:
     values["num_decoder_layers"] = values["num_layers"]
   return make_config(T5Config, where, {ours: values[theirs] for ours, theirs in FIELDS.items()}, FIELDS)
-
-
-def pairs_of_file(
-  given: Mapping[str, Any], names: Collection[str], pairs: list[Pair], where: str
-) -> tuple[list[Pair], list[str]]:
-  """The pairs for what a file holds, and notes for the user: logits that share the embedding are not in it.
-
-  Raises:
-    UsageError: the logits of a T5 are missing.
-  """
-  if "lm_head.weight" in names or "shared.weight" not in names:
-    return pairs, []
-  if given["model_type"] == "t5":
-    raise UsageError(
-      f"{where}: no tensor lm_head.weight: the logits of T5.1.1 and mT5 are not tied to the embedding"
-    )
-  both = Pair(("token_embedder/embedding", "decoder/logits_dense/kernel"), ("shared.weight",), TIED)
-  rest = [pair for pair in pairs if pair.theirs not in (("shared.weight",), ("lm_head.weight",))]
-  note = "no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"
-  return [both, *rest], [note]
 
 
 def write_config(config: T5Config, dtype: str) -> dict[str, Any]:

@@ -1,23 +1,10 @@
 """Vision towers of transformers (ViTModel, CLIPVisionModel, SiglipVisionModel): names, configuration, both ways."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from xmcap.convert.pairs import (
-  JOINED,
-  LEADING_ONE,
-  LEADING_ONES,
-  PATCH,
-  SAME,
-  TRANSPOSED,
-  Kind,
-  Pair,
-  Row,
-  expand,
-  later_positions,
-  token_and_positions,
-)
+from xmcap.convert.pairs import JOINED, Pair, leading_ones, module_pairs, position_pairs, torch_leaf
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
@@ -54,10 +41,9 @@ class Family:
   Attributes:
     model, model_type, processor: its class, the type in its config.json, and the class of its preprocessor_config.json.
     defaults: transformers' values where config.json is silent.
-    anchor: a tensor in every file of it; what stands before it is the prefix of all names.
-    rows: names of the parameters outside the layers and the attention pooling.
-    layer, layers: names in one layer, and the prefix of the layers.
-    position, token: names of the positions, and of the class token if there is one; with their kinds.
+    modules: our modules -> theirs.
+    positions, token: names of the positions, and of the class token if there is one; each with the number of axes
+      of size 1 that it begins with.
     pool, pre_norm, patch_bias: as in ViTConfig.
     mean, std: of its pictures, where no preprocessor_config.json says.
     may_drop: {pattern of a name: reason}.
@@ -67,14 +53,9 @@ class Family:
   model_type: str
   processor: str
   defaults: Mapping[str, Any]
-  anchor: str
-  rows: list[Row]
-  layer: list[Row]
-  layers: str
-  position: str
-  position_kind: Kind
-  token: str | None
-  token_kind: Kind | None
+  modules: Mapping[str, str]
+  positions: tuple[str, int]
+  token: tuple[str, int] | None
   pool: str
   pre_norm: bool
   patch_bias: bool
@@ -82,42 +63,45 @@ class Family:
   std: tuple[float, ...]
   may_drop: Mapping[str, str]
 
-
-def _dense(ours: str, theirs: str) -> list[Row]:
-  return [(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED), (f"{ours}/bias", f"{theirs}.bias", SAME)]
-
-
-def _norm(ours: str, theirs: str) -> list[Row]:
-  return [(f"{ours}/scale", f"{theirs}.weight", SAME), (f"{ours}/bias", f"{theirs}.bias", SAME)]
+  @property
+  def anchor(self) -> str:
+    """A tensor in every file of it; what stands before it is the prefix of all names."""
+    return f"{self.modules['patch_embedding']}.weight"
 
 
-def _layer(norms: tuple[str, str], attention: Sequence[str], mlp: tuple[str, str]) -> list[Row]:
-  rows = [*_norm("attention_norm", norms[0]), *_norm("mlp_norm", norms[1])]
-  for ours, theirs in zip(("query", "key", "value", "out"), attention, strict=True):
-    rows += _dense(f"attention/{ours}", theirs)
-  return [*rows, *_dense("mlp/wi", mlp[0]), *_dense("mlp/wo", mlp[1])]
-
-
-_QKV = ("query", "key", "value")
-_VIT_LAYER = _layer(
-  ("layernorm_before", "layernorm_after"),
-  [*(f"attention.attention.{name}" for name in _QKV), "attention.output.dense"],
-  ("intermediate.dense", "output.dense"),
-)
-_CLIP_LAYER = _layer(
-  ("layer_norm1", "layer_norm2"),
-  [f"self_attn.{name}_proj" for name in ("q", "k", "v", "out")],
-  ("mlp.fc1", "mlp.fc2"),
-)
-_SIGLIP_HEAD = [
-  ("map_head/probe", "head.probe", LEADING_ONE),
-  (tuple(f"map_head/attention/{name}/kernel" for name in _QKV), "head.attention.in_proj_weight", JOINED),
-  (tuple(f"map_head/attention/{name}/bias" for name in _QKV), "head.attention.in_proj_bias", JOINED),
-  *_dense("map_head/attention/out", "head.attention.out_proj"),
-  *_norm("map_head/mlp_norm", "head.layernorm"),
-  *_dense("map_head/mlp/wi", "head.mlp.fc1"),
-  *_dense("map_head/mlp/wo", "head.mlp.fc2"),
-]
+_VIT_LAYER = "encoder.layer.{n}"
+_VIT_MODULES = {
+  "patch_embedding": "embeddings.patch_embeddings.projection",
+  "layers_{n}/attention_norm": f"{_VIT_LAYER}.layernorm_before",
+  "layers_{n}/attention/query": f"{_VIT_LAYER}.attention.attention.query",
+  "layers_{n}/attention/key": f"{_VIT_LAYER}.attention.attention.key",
+  "layers_{n}/attention/value": f"{_VIT_LAYER}.attention.attention.value",
+  "layers_{n}/attention/out": f"{_VIT_LAYER}.attention.output.dense",
+  "layers_{n}/mlp_norm": f"{_VIT_LAYER}.layernorm_after",
+  "layers_{n}/mlp/wi": f"{_VIT_LAYER}.intermediate.dense",
+  "layers_{n}/mlp/wo": f"{_VIT_LAYER}.output.dense",
+  "final_norm": "layernorm",
+}
+_CLIP_LAYER = "encoder.layers.{n}"
+_CLIP_MODULES = {
+  "patch_embedding": "embeddings.patch_embedding",
+  "pre_norm": "pre_layrnorm",  # transformers spells it so
+  "layers_{n}/attention_norm": f"{_CLIP_LAYER}.layer_norm1",
+  "layers_{n}/attention/query": f"{_CLIP_LAYER}.self_attn.q_proj",
+  "layers_{n}/attention/key": f"{_CLIP_LAYER}.self_attn.k_proj",
+  "layers_{n}/attention/value": f"{_CLIP_LAYER}.self_attn.v_proj",
+  "layers_{n}/attention/out": f"{_CLIP_LAYER}.self_attn.out_proj",
+  "layers_{n}/mlp_norm": f"{_CLIP_LAYER}.layer_norm2",
+  "layers_{n}/mlp/wi": f"{_CLIP_LAYER}.mlp.fc1",
+  "layers_{n}/mlp/wo": f"{_CLIP_LAYER}.mlp.fc2",
+  "final_norm": "post_layernorm",
+}
+_SIGLIP_MODULES = _CLIP_MODULES | {
+  "map_head/attention/out": "head.attention.out_proj",
+  "map_head/mlp_norm": "head.layernorm",
+  "map_head/mlp/wi": "head.mlp.fc1",
+  "map_head/mlp/wo": "head.mlp.fc2",
+}
 _BESIDE = {
   r"(.*\.)?embeddings\.position_ids": "numbers from 0 on, not weights",
   r"text_model\..*": "the text tower",
@@ -137,15 +121,8 @@ _SIZES = dict(
 _VIT = Family(
   "ViTModel", "vit", "ViTImageProcessor",
   defaults=_SIZES | dict(patch_size=16, hidden_act="gelu", layer_norm_eps=1e-12, qkv_bias=True),
-  anchor="embeddings.patch_embeddings.projection.weight",
-  rows=[
-    ("patch_embedding/kernel", "embeddings.patch_embeddings.projection.weight", PATCH),
-    ("patch_embedding/bias", "embeddings.patch_embeddings.projection.bias", SAME),
-    *_norm("final_norm", "layernorm"),
-  ],
-  layer=_VIT_LAYER, layers="encoder.layer.",
-  position="embeddings.position_embeddings", position_kind=LEADING_ONE,
-  token="embeddings.cls_token", token_kind=LEADING_ONES,
+  modules=_VIT_MODULES,
+  positions=("embeddings.position_embeddings", 1), token=("embeddings.cls_token", 2),
   pool="tok", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF,
   may_drop={
     r"(.*\.)?pooler\.dense\.(weight|bias)": "the pooler: xmcap takes the class token as it is",
@@ -155,28 +132,15 @@ _VIT = Family(
 _CLIP = Family(
   "CLIPVisionModel", "clip_vision_model", "CLIPImageProcessor",
   defaults=_SIZES | dict(patch_size=32, hidden_act="quick_gelu", layer_norm_eps=1e-5),
-  anchor="embeddings.patch_embedding.weight",
-  rows=[
-    ("patch_embedding/kernel", "embeddings.patch_embedding.weight", PATCH),
-    *_norm("pre_norm", "pre_layrnorm"),  # transformers spells it so
-    *_norm("final_norm", "post_layernorm"),
-  ],
-  layer=_CLIP_LAYER, layers="encoder.layers.",
-  position="embeddings.position_embedding.weight", position_kind=SAME,
-  token="embeddings.class_embedding", token_kind=SAME,
+  modules=_CLIP_MODULES,
+  positions=("embeddings.position_embedding.weight", 0), token=("embeddings.class_embedding", 0),
   pool="tok", pre_norm=True, patch_bias=False, mean=CLIP_MEAN, std=CLIP_STD, may_drop=_BESIDE,
 )  # fmt: skip
 _SIGLIP = Family(
   "SiglipVisionModel", "siglip_vision_model", "SiglipImageProcessor",
   defaults=_SIZES | dict(patch_size=16, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, vision_use_head=True),
-  anchor="embeddings.patch_embedding.weight",
-  rows=[
-    ("patch_embedding/kernel", "embeddings.patch_embedding.weight", PATCH),
-    ("patch_embedding/bias", "embeddings.patch_embedding.bias", SAME),
-    *_norm("final_norm", "post_layernorm"),
-  ],
-  layer=_CLIP_LAYER, layers="encoder.layers.",
-  position="embeddings.position_embedding.weight", position_kind=SAME, token=None, token_kind=None,
+  modules=_SIGLIP_MODULES,
+  positions=("embeddings.position_embedding.weight", 0), token=None,
   pool="map", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF, may_drop=_BESIDE,
 )  # fmt: skip
 FAMILIES = (_VIT, _CLIP, _SIGLIP)
@@ -194,32 +158,22 @@ MODEL_TYPES = {
 }  # fmt: skip
 
 
-def vit_pairs(family: Family, config: ViTConfig, prefix: str = "") -> list[Pair]:
+def vit_pairs(family: Family, config: ViTConfig, paths: Collection[str], prefix: str = "") -> list[Pair]:
   """Every parameter of our ViT and its name in transformers, below `prefix` there."""
-  positions: Row = ("position_embedding", family.position, family.position_kind)
-  if family.token is not None and config.pool == "tok":
-    kind = token_and_positions(family.token_kind, family.position_kind)
-    positions = (("class_token", "position_embedding"), (family.token, family.position), kind)
-  elif family.token is not None:
-    positions = (*positions[:2], later_positions(family.position_kind))
-  head = _SIGLIP_HEAD if config.pool == "map" and family.pool == "map" else []
-  pairs = expand([*family.rows, positions, *head], "vit/", prefix)
-  for n in range(config.depth):
-    pairs += expand(family.layer, f"vit/layers_{n}/", f"{prefix}{family.layers}{n}.")
-  return pairs
+  pairs = position_pairs(config.pool, family.positions, family.token, token_has_position=bool(family.token))
+  if "vit/map_head/probe" in paths:
+    pairs.append(Pair(("vit/map_head/probe",), ("head.probe",), leading_ones(1)))
+    for mine, other in ("kernel", "weight"), ("bias", "bias"):
+      names = tuple(f"vit/map_head/attention/{part}/{mine}" for part in ("query", "key", "value"))
+      pairs.append(Pair(names, (f"head.attention.in_proj_{other}",), JOINED))
+  pairs = module_pairs(paths, family.modules, torch_leaf, "vit/", pairs)
+  return [Pair(pair.ours, tuple(prefix + name for name in pair.theirs), pair.kind) for pair in pairs]
 
 
 def read_config(
   family: Family, given: Mapping[str, Any], processor: Mapping[str, Any], where: str, pool: str | None
 ) -> ViTConfig:
-  """Our configuration of the ViT that a config.json describes.
-
-  Args:
-    family: the tower.
-    given: config.json.
-    processor: preprocessor_config.json, or empty.
-    where: the path of config.json, for messages.
-    pool: instead of the family's own.
+  """Our configuration of the ViT that a config.json and perhaps a preprocessor_config.json describe.
 
   Raises:
     UsageError: it is a variant that ours is not.

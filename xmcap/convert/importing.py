@@ -5,7 +5,7 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from xmcap.convert.pairs import import_outputs
+from xmcap.convert.pairs import make_outputs
 from xmcap.convert.recognise import open_source
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
@@ -26,13 +26,9 @@ def convert(
   pool: str | None = None,
   say: Callable[[str], None] = print,
 ) -> None:
-  """Converts, and says what was found, what stays behind and what to do next.
+  """Converts into the new folder `out`, and says what was found, what stays behind and what to do next.
 
-  Args:
-    path: a Hugging Face folder, a t5x checkpoint, an .npz of big_vision.
-    out: the new folder.
-    format_name, pool: see `recognise.open_source`.
-    say: prints a line.
+  The other arguments are those of `recognise.open_source`.
 
   Raises:
     UsageError: the input is not what it claims, or `out` is taken.
@@ -46,8 +42,8 @@ def convert(
     for name, shape in parameter_shapes(source.config).items()
     if not name.startswith(tuple(source.absent))
   }
-  outputs, dropped = import_outputs(
-    source.pairs, source.tensors, shapes, source.where, source.asked_by, source.may_drop
+  outputs, dropped = make_outputs(
+    source.pairs(shapes), source.tensors, shapes, source.where, source.asked_by, source.may_drop
   )
   dtypes = ", ".join(sorted({str(dtype) for output in outputs for dtype in output.dtypes}))
   taken = len(source.tensors) - len(dropped)

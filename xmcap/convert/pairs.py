@@ -30,6 +30,15 @@ class Kind:
   added: tuple[int, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class Pair:
+  """Names on both sides of the same numbers, one or more each, and how they differ."""
+
+  ours: tuple[str, ...]
+  theirs: tuple[str, ...]
+  kind: Kind
+
+
 def reshaped(their_shape: Callable[[Shape], Shape]) -> Kind:
   """The same numbers in the same order; `their_shape` maps our shape to theirs."""
   return Kind(
@@ -39,22 +48,15 @@ def reshaped(their_shape: Callable[[Shape], Shape]) -> Kind:
   )
 
 
-def _permuted(order: tuple[int, ...]) -> Kind:
-  back = tuple(np.argsort(order).tolist())
-  return Kind(
-    lambda ours: [tuple(ours[0][axis] for axis in back)],
-    lambda theirs, _: [theirs[0].transpose(order)],
-    lambda ours, _: [ours[0].transpose(back)],
-  )
-
-
 SAME = reshaped(lambda shape: shape)
-TRANSPOSED = _permuted((1, 0))
-"""Ours is [in, out], torch's [out, in]."""
-PATCH = _permuted((2, 3, 1, 0))
-"""Ours is [height, width, channel, out], torch's [out, channel, height, width]."""
-LEADING_ONE = reshaped(lambda shape: (1, *shape))
-LEADING_ONES = reshaped(lambda shape: (1, 1, *shape))
+
+_TORCH_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
+TORCH_KERNEL = Kind(
+  lambda ours: [tuple(ours[0][axis] for axis in _TORCH_AXES[len(ours[0])])],
+  lambda theirs, _: [theirs[0].transpose(np.argsort(_TORCH_AXES[theirs[0].ndim]))],
+  lambda ours, _: [ours[0].transpose(_TORCH_AXES[ours[0].ndim])],
+)
+"""Ours is [in, out] or [height, width, in, out], torch's [out, in] or [out, in, height, width]."""
 JOINED = Kind(
   lambda ours: [(sum(shape[-1] for shape in ours), *ours[0][:-1])],
   lambda theirs, shapes: [part.T for part in np.split(theirs[0], len(shapes))],
@@ -65,19 +67,40 @@ TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], theirs[0].T])
 """Their embedding is our embedding and, transposed, the kernel of our logits."""
 
 
-def token_and_positions(token: Kind, positions: Kind) -> Kind:
+def leading_ones(count: int) -> Kind:
+  """Theirs has so many axes of size 1 before ours."""
+  return reshaped(lambda shape: (1,) * count + shape)
+
+
+def position_pairs(
+  pool: str, positions: tuple[str, int], token: tuple[str, int] | None, token_has_position: bool
+) -> list[Pair]:
+  """The pairs of a ViT's `position_embedding` and, with pool `tok`, of its `class_token`.
+
+  Of their positions, and of their class token if there is one, the name is given and how many axes of size 1 come
+  first. `token_has_position`: the first of their positions is the class token's.
+  """
+  name, ones = positions
+  ours = ("vit/position_embedding",)
+  if pool == "tok" and token and token_has_position:
+    return [Pair(("vit/class_token", *ours), (token[0], name), _token_and_positions(token[1], ones))]
+  if token_has_position:
+    return [Pair(ours, (name,), _later_positions(ones))]
+  pairs = [Pair(ours, (name,), leading_ones(ones))]
+  if pool == "tok" and token:
+    pairs.append(Pair(("vit/class_token",), (token[0],), leading_ones(token[1])))
+  return pairs
+
+
+def _token_and_positions(token_ones: int, position_ones: int) -> Kind:
   """Our class token is their token plus the first of their positions; our positions are the others.
 
   On the way out the first position is zero: only the sum counts.
-
-  Args:
-    token: [width] -> their class token.
-    positions: [1 + patches, width] -> their positions.
   """
 
   def their_shapes(ours):
     patches, width = ours[1]
-    return [*token.their_shapes(ours[:1]), *positions.their_shapes([(patches + 1, width)])]
+    return [(1,) * token_ones + (width,), (1,) * position_ones + (patches + 1, width)]
 
   def to_ours(theirs, shapes):
     rows = theirs[1].reshape(-1, shapes[1][1])
@@ -90,53 +113,66 @@ def token_and_positions(token: Kind, positions: Kind) -> Kind:
   return Kind(their_shapes, to_ours, to_theirs, added=(0,))
 
 
-def later_positions(positions: Kind) -> Kind:
+def _later_positions(ones: int) -> Kind:
   """Our positions are all of theirs but the first, which belongs to a class token that is not taken."""
   return Kind(
-    lambda ours: positions.their_shapes([(ours[0][0] + 1, ours[0][1])]),
+    lambda ours: [(1,) * ones + (ours[0][0] + 1, ours[0][1])],
     lambda theirs, shapes: [theirs[0].reshape(-1, shapes[0][1])[1:]],
   )
 
 
-@dataclasses.dataclass(frozen=True)
-class Pair:
-  """Names on both sides of the same numbers, one or more each, and how they differ."""
-
-  ours: tuple[str, ...]
-  theirs: tuple[str, ...]
-  kind: Kind
+Leaf = Callable[[str, str], tuple[str, Kind]]
+"""(our module, our parameter in it) -> what follows the name of their module, and the kind."""
 
 
-Row = tuple[str | tuple[str, ...], str | tuple[str, ...], Kind]
-"""A line of a format's table: our name(s), their name(s), kind."""
+def torch_leaf(module: str, name: str) -> tuple[str, Kind]:
+  """The `Leaf` of torch."""
+  del module
+  if name in ("kernel", "rel_embedding"):
+    return ".weight", TORCH_KERNEL
+  return ".bias" if name == "bias" else ".weight", SAME
 
 
-def expand(rows: Iterable[Row], ours: str = "", theirs: str = "") -> list[Pair]:
-  """Pairs from the lines of a table, below a prefix on each side."""
+def module_pairs(
+  paths: Iterable[str], modules: Mapping[str, str], leaf: Leaf, prefix: str = "", others: Sequence[Pair] = ()
+) -> list[Pair]:
+  """The pairs of a format for our paths: `others`, and those that follow from a table, our module -> theirs.
 
-  def names(given, prefix):
-    return tuple(prefix + name for name in ((given,) if isinstance(given, str) else given))
+  In the table `{n}` is the number of a layer, and our modules are without `prefix`.
+  """
+  pairs = list(others)
+  paired = {path for pair in others for path in pair.ours}
+  for path in paths:
+    if path in paired:
+      continue
+    module, _, name = path.removeprefix(prefix).rpartition("/")
+    layer = re.search(r"layers_(\d+)", module)
+    if layer:
+      module = module.replace(layer[0], "layers_{n}")
+    after, kind = leaf(module, name)
+    other = modules[module].replace("{n}", layer[1] if layer else "")
+    pairs.append(Pair((path,), (other + after,), kind))
+  return pairs
 
-  return [Pair(names(mine, ours), names(other, theirs), kind) for mine, other, kind in rows]
 
-
-def import_outputs(
+def make_outputs(
   pairs: Sequence[Pair],
   source: Mapping[str, Tensor],
   shapes: Mapping[str, Shape],
   where: str,
   asked_by: str,
-  may_drop: Mapping[str, str],
+  may_drop: Mapping[str, str] | None = None,
+  export: bool = False,
 ) -> tuple[list[Output], dict[str, str]]:
-  """The outputs for a model of ours from their tensors; every tensor of both sides is used once.
+  """Our outputs from their tensors, or with `export` theirs from ours; every tensor of both sides is used once.
 
   Args:
-    pairs: of the format.
-    source: their tensors.
-    shapes: of our model.
+    pairs: of the format, with all parameters of our model.
+    source: the tensors.
+    shapes: {path: shape} of our model.
     where: the source, for messages.
     asked_by: why the tensors must be there with their shapes, such as `config.json asks`.
-    may_drop: {pattern of a whole name of theirs: reason}: tensors that may be there and are not used.
+    may_drop: {pattern of a whole name in the source: reason}: tensors that may be there and are not used.
 
   Returns:
     The outputs, and {name: reason} of the tensors that are not used.
@@ -144,25 +180,27 @@ def import_outputs(
   Raises:
     UsageError: a tensor is missing, of another shape, no float, or has no place.
   """
-  _check_each_once(pairs, shapes, where)
   outputs, used = [], {}
   for pair in pairs:
     our_shapes = [tuple(shapes[name]) for name in pair.ours]
+    mine = pair.ours, our_shapes, pair.kind.to_ours
+    other = pair.theirs, [tuple(shape) for shape in pair.kind.their_shapes(our_shapes)], pair.kind.to_theirs
+    (given, given_shapes, _), (made, made_shapes, change) = (mine, other) if export else (other, mine)
     tensors = []
-    for name, wanted in zip(pair.theirs, pair.kind.their_shapes(our_shapes), strict=True):
+    for name, wanted in zip(given, given_shapes, strict=True):
       tensors.append(_given(source, name, wanted, where, asked_by))
       if name in used:
-        raise UsageError(f"{where}: tensor {name} would be used twice, for {used[name]} and {pair.ours[0]}")
-      used[name] = pair.ours[0]
-    dtypes = [
-      np.dtype(np.float32) if i in pair.kind.added else tensors[0].dtype for i in range(len(pair.ours))
-    ]
-    outputs.append(_output(pair.ours, our_shapes, dtypes, pair.theirs, tensors, pair.kind.to_ours))
+        raise UsageError(f"{where}: tensor {name} would be used twice, for {used[name]} and {made[0]}")
+      used[name] = made[0]
+    dtypes = [tensors[min(i, len(tensors) - 1)].dtype for i in range(len(made))]
+    for i in () if export else pair.kind.added:
+      dtypes[i] = np.dtype(np.float32)
+    outputs.append(_output(made, made_shapes, dtypes, given, tensors, change))
   dropped = {}
   for name in source:
     if name in used:
       continue
-    reason = next((why for rule, why in may_drop.items() if re.fullmatch(rule, name)), None)
+    reason = next((why for rule, why in (may_drop or {}).items() if re.fullmatch(rule, name)), None)
     if reason is None:
       raise UsageError(
         f"{where}: tensor {name} {source[name].shape} has no place in a model such as {asked_by} for"
@@ -171,59 +209,18 @@ def import_outputs(
   return outputs, dropped
 
 
-def export_outputs(
-  pairs: Sequence[Pair], source: Mapping[str, Tensor], shapes: Mapping[str, Shape], where: str
-) -> list[Output]:
-  """The reverse: the outputs for their model from our tensors, each of which is used once.
-
-  Args:
-    pairs: of the format.
-    source: our tensors of this part of the model.
-    shapes: of the model that the configuration describes.
-    where: the source, for messages.
-
-  Raises:
-    UsageError: a parameter is missing, of another shape, or has no place.
-  """
-  _check_each_once(pairs, shapes, where)
-  for name in source:
-    if name not in shapes:
-      raise UsageError(
-        f"{where}: parameter {name} {source[name].shape} has no place in the model that its configuration describes"
-      )
-  outputs = []
-  for pair in pairs:
-    tensors = [
-      _given(source, name, tuple(shapes[name]), where, "its configuration asks") for name in pair.ours
-    ]
-    their_shapes = pair.kind.their_shapes([tensor.shape for tensor in tensors])
-    dtypes = [tensors[min(i, len(tensors) - 1)].dtype for i in range(len(pair.theirs))]
-    outputs.append(_output(pair.theirs, their_shapes, dtypes, pair.ours, tensors, pair.kind.to_theirs))
-  return outputs
-
-
 def _given(source: Mapping[str, Tensor], name: str, wanted: Shape, where: str, asked_by: str) -> Tensor:
   if name not in source:
-    raise UsageError(f"{where}: no tensor {name}, which {asked_by} for with shape {tuple(wanted)}")
+    raise UsageError(f"{where}: no tensor {name}, which {asked_by} for with shape {wanted}")
   tensor = source[name]
-  if tensor.shape != tuple(wanted):
-    raise UsageError(
-      f"{tensor.where}: tensor {name} has shape {tensor.shape}, and {asked_by} for {tuple(wanted)}"
-    )
+  if tensor.shape != wanted:
+    raise UsageError(f"{tensor.where}: tensor {name} has shape {tensor.shape}, and {asked_by} for {wanted}")
   if tensor.dtype not in FLOATS:
     raise UsageError(
       f"{tensor.where}: tensor {name} {tensor.shape} is {tensor.dtype}, not float32, float16 or bfloat16: quantised"
       " weights cannot be converted"
     )
   return tensor
-
-
-def _check_each_once(pairs: Sequence[Pair], shapes: Mapping[str, Shape], where: str) -> None:
-  """Refuses a table that does not make each parameter of the model exactly once."""
-  made = [name for pair in pairs for name in pair.ours]
-  if len(made) != len(shapes) or set(made) != set(shapes):
-    wrong = set(made) ^ set(shapes) or {name for name in made if made.count(name) > 1}
-    raise UsageError(f"{where}: no such conversion: it does not make {', '.join(sorted(wrong)[:3])} once")
 
 
 def _output(names, shapes, dtypes, read: Sequence[str], tensors: Sequence[Tensor], change) -> Output:
@@ -235,4 +232,4 @@ def _output(names, shapes, dtypes, read: Sequence[str], tensors: Sequence[Tensor
     arrays = change(given, shapes)
     return [np.asarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
 
-  return Output(names, [tuple(shape) for shape in shapes], dtypes, make, tensors[0].group)
+  return Output(names, shapes, dtypes, make, tensors[0].group)

@@ -11,16 +11,13 @@ from xmcap.tensors.orbax import is_orbax
 from xmcap.training.checkpoints.weights import PARAMS
 
 FORMATS = ("hf", "t5x", "big_vision")
-_KNOWN = "a Hugging Face folder, a checkpoint of t5x, an .npz of big_vision"
+_KNOWN = (
+  f"a Hugging Face folder ({hf.CONFIG} beside the safetensors), a checkpoint of t5x, an .npz of big_vision"
+)
 
 
 def open_source(path: str, format_name: str | None = None, pool: str | None = None) -> Source:
-  """The model in a file or folder.
-
-  Args:
-    path: given by the user.
-    format_name: one of FORMATS, which it must then be; None: whichever it is.
-    pool: for a ViT, instead of its own.
+  """The model in a file or folder; it must be of the format named, and a ViT gets `pool` instead of its own.
 
   Raises:
     UsageError: it is none of the formats, or not the one named.
@@ -58,22 +55,14 @@ def _recognise(path: pathlib.Path) -> tuple[str, pathlib.Path]:
     refuse_pickle(path)
     if big_vision.is_file(path):
       return "big_vision", path
-    if path.suffix == ".safetensors" and hf.is_folder(path.parent):
-      raise UsageError(f"{path}: give its folder, {path.parent}: the sizes are in its {hf.CONFIG}")
-    if path.suffix == ".npz":
-      raise UsageError(f"{path}: not an .npz (no zip file): fetch or copy it again")
-    raise UsageError(f"{path}: not a file that xmcap converts: {_KNOWN}")
-  if hf.is_folder(path):
+  elif hf.is_folder(path):
     return "hf", path
-  checkpoint = t5x.find(path)
-  if checkpoint is not None:
+  elif checkpoint := t5x.find(path):
     return "t5x", checkpoint
-  if is_xmcap(path):
+  elif is_xmcap(path):
     raise UsageError(f"{path}: holds xmcap's own weights: name it in train.pretrained, or give --to=hf")
-  names = sorted(file.name for file in path.iterdir())
-  for name in names:
-    if name.endswith(PICKLES):
-      refuse_pickle(path / name)
-  if any(name.endswith(".safetensors") for name in names):
-    raise UsageError(f"{path}: no {hf.CONFIG} beside the safetensors: fetch it too, the sizes are in it")
-  raise UsageError(f"{path}: nothing there that xmcap converts: {_KNOWN}")
+  else:
+    for file in sorted(path.iterdir()):
+      if file.suffix in PICKLES:
+        refuse_pickle(file)
+  raise UsageError(f"{path}: not what xmcap converts: give {_KNOWN}")

@@ -1,17 +1,16 @@
 """A model that a format's reader found: tensors by their names, and our configuration of it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
-import numpy as np
 from flax import traverse_util
 
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
 from xmcap.models import stacking
-from xmcap.models.captioner import Captioner
+from xmcap.models.captioner import variable_shapes
 from xmcap.models.limits import FieldError
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -33,8 +32,8 @@ class Source:
     where: file or folder.
     tensors: by their names.
     config: of our model.
-    pairs: of tensors and parameters.
-    asked_by, may_drop: see `pairs.import_outputs`.
+    pairs: from the shapes of our parameters to their pairs with the tensors.
+    asked_by, may_drop: see `pairs.make_outputs`.
     absent: prefixes of parameters that the source cannot have; they begin fresh.
     notes: further lines for the user.
   """
@@ -43,7 +42,7 @@ class Source:
   where: str
   tensors: Mapping[str, Tensor]
   config: T5Config | ViTConfig
-  pairs: Sequence[Pair]
+  pairs: Callable[[Mapping[str, Shape]], Sequence[Pair]]
   asked_by: str
   may_drop: Mapping[str, str] = dataclasses.field(default_factory=dict)
   absent: Sequence[str] = ()
@@ -56,13 +55,7 @@ def make_config(
   values: Mapping[str, Any],
   names: Mapping[str, str] | None = None,
 ) -> Any:
-  """A configuration with somebody else's numbers.
-
-  Args:
-    kind: the class.
-    where: the file that the numbers are from, for messages.
-    values: the fields.
-    names: field -> its name in that file, where it differs.
+  """A configuration with the numbers of a file, in which some fields have other `names`.
 
   Raises:
     UsageError: a value is of another type, or out of its limits.
@@ -76,16 +69,25 @@ def make_config(
     raise UsageError(f"{where}: {str(error).splitlines()[0]}") from None
 
 
+def shape_of(tensors: Mapping[str, Tensor], name: str, rank: int, where: str, kind: str) -> Shape:
+  """The shape of a tensor that every model of this kind has; UsageError if it is absent or has another rank."""
+  if name not in tensors:
+    raise UsageError(f"{where}: no tensor {name}: not a {kind}")
+  if len(tensors[name].shape) != rank:
+    raise UsageError(f"{where}: {name} has shape {tensors[name].shape}, and a {kind} has {rank} axes there")
+  return tensors[name].shape
+
+
+def count_layers(names: Iterable[str], prefix: str) -> int:
+  """How many layers there are, by names such as `PREFIX_0/NAME`."""
+  numbers = [re.match(rf"{prefix}_(\d{{1,9}})/", name) for name in names]
+  return 1 + max((int(match[1]) for match in numbers if match), default=-1)
+
+
 def parameter_shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
   """{path: shape} of every parameter of a T5 or a ViT, its layers one by one, as the model itself makes them."""
-  config = dataclasses.replace(config, dtype="float32", scan=True)
   of_vit = isinstance(config, ViTConfig)
-  vit, t5 = (config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)
-  inputs = ((1, vit.image_size, vit.image_size, 3), np.uint8), ((1, 1, 1), np.int32), ((1, 1, 1), np.int32)
-  params = jax.eval_shape(
-    lambda *given: Captioner(vit, t5).init(jax.random.key(0), *given)["params"],
-    *(jax.ShapeDtypeStruct(*one) for one in inputs),
-  )
+  params = variable_shapes(*((config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)))["params"]
   parts = {name: part for name, part in params.items() if name in (("vit",) if of_vit else T5_PARTS)}
   shapes = {}
   for path, leaf in traverse_util.flatten_dict(parts, sep="/").items():

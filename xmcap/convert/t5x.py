@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.convert.pairs import SAME, Pair
-from xmcap.convert.source import Source, make_config, parameter_shapes
+from xmcap.convert.pairs import SAME, Pair, Shape
+from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, one_line
 from xmcap.models.t5 import T5Config
 from xmcap.tensors.files import Tensor, check_claim, check_name, is_file_name
@@ -78,7 +78,10 @@ def open_checkpoint(path: pathlib.Path) -> Source:
       f"{path}: its layers are stacked (scan_layers): xmcap reads t5x checkpoints with layers one by one"
     )
   config = _config(params, path)
-  pairs = [Pair((name,), (_TARGET + name,), SAME) for name in parameter_shapes(config)]
+
+  def pairs(paths):
+    return [Pair((path,), (_TARGET + path,), SAME) for path in paths]
+
   notes = ["relpos_max_distance is not in a checkpoint: t5x's 128"]
   return Source(
     "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=notes
@@ -86,17 +89,8 @@ def open_checkpoint(path: pathlib.Path) -> Source:
 
 
 def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
-  def shape(name: str, rank: int) -> tuple[int, ...]:
-    if name not in params:
-      near = ", ".join(sorted({other.split("/")[0] for other in params})) or "nothing"
-      raise UsageError(f"{path}: no parameter {name}: not a T5.1.1 or mT5 of t5x (there is {near})")
-    if len(params[name].shape) != rank:
-      raise UsageError(f"{path}: {name} has shape {params[name].shape}, and t5x's T5 has {rank} axes there")
-    return params[name].shape
-
-  def layers(stack: str) -> int:
-    numbers = [re.match(rf"{stack}/layers_(\d{{1,9}})/", name) for name in params]
-    return 1 + max((int(match[1]) for match in numbers if match), default=-1)
+  def shape(name: str, rank: int) -> Shape:
+    return shape_of(params, name, rank, str(path), "T5.1.1 or mT5 of t5x")
 
   vocab, width = shape("token_embedder/embedding", 2)
   heads, buckets = shape("encoder/relpos_bias/rel_embedding", 2)
@@ -109,7 +103,8 @@ def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
     )
   fields = dict(
     vocab_size=vocab, emb_dim=width, num_heads=heads, head_dim=joined // heads,
-    num_encoder_layers=layers("encoder"), num_decoder_layers=layers("decoder"), mlp_dim=mlp, relpos_buckets=buckets,
+    num_encoder_layers=count_layers(params, "encoder/layers"),
+    num_decoder_layers=count_layers(params, "decoder/layers"), mlp_dim=mlp, relpos_buckets=buckets,
   )  # fmt: skip
   return make_config(T5Config, str(path), fields)
 
@@ -158,18 +153,14 @@ def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
   if isinstance(leaf, np.ndarray | np.generic):
     array = np.asarray(leaf)
     return Tensor(array.shape, array.dtype, lambda: array, str(path / _LEGACY))
-  if not isinstance(leaf, dict):
-    raise UsageError(f"{path / _LEGACY}: {name} is neither an array nor a tensorstore spec")
-  kvstore = leaf.get("kvstore") if isinstance(leaf.get("kvstore"), dict) else {}
+  spec = leaf if isinstance(leaf, dict) else {}
+  kvstore = spec.get("kvstore")
   # tensorstore before 0.1.14 wrote the path beside the kvstore.
-  folder = str(kvstore.get("path", leaf.get("path", ""))).rstrip("/")
-  if not is_file_name(folder):
+  folder = kvstore.get("path") if isinstance(kvstore, dict) else None
+  folder = str(folder or spec.get("path", "")).rstrip("/")
+  if spec.get("driver") != "zarr" or not is_file_name(folder):
     raise UsageError(
-      f"{path / _LEGACY}: {name} lies at {shown(repr(folder), 80)}, which is no folder beside it"
-    )
-  if leaf.get("driver") != "zarr":
-    raise UsageError(
-      f"{path / _LEGACY}: {name} is kept by the driver {shown(repr(leaf.get('driver')), 80)}, not zarr"
+      f"{path / _LEGACY}: {name} is neither an array nor a zarr folder beside it: {shown(repr(leaf), 160)}"
     )
   return _zarr(path / folder, name)
 

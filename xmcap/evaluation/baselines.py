@@ -2,7 +2,7 @@
 
 import collections
 import concurrent.futures
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import gin
 import numpy as np
@@ -15,6 +15,8 @@ from xmcap.storage import files
 
 _THUMBNAIL = 16  # pixels a side: 10,000 pictures take 30 MB, and blur helps the nearest neighbour
 
+_AT_ONCE = 4096  # training pictures
+
 
 @gin.configurable
 class Baselines:
@@ -25,10 +27,9 @@ class Baselines:
 
   def predict(self, references: References, read_bytes: Callable[[str], bytes]) -> dict[str, Predictions]:
     """Name -> predictions wherever there are references; `read_bytes(key)` gives the file of a picture."""
-    pictures = {key: read_bytes(key) for key in references}
     return {
       "most frequent caption": most_frequent_caption(self.source, references),
-      "nearest picture": nearest_picture(self.source, references, pictures),
+      "nearest picture": nearest_picture(self.source, references, read_bytes),
     }
 
 
@@ -50,21 +51,21 @@ def most_frequent_caption(source: records.RecordSource, references: References) 
 
 
 def nearest_picture(
-  source: records.RecordSource, references: References, pictures: Mapping[str, bytes], batch: int = 4096
+  source: records.RecordSource, references: References, read_bytes: Callable[[str], bytes]
 ) -> Predictions:
   """Predicts the first caption, in each language, of the training picture that is nearest by pixels.
 
-  Pictures (key -> JPEG or PNG) are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance, `batch`
-  training pictures at once. A language that the nearest picture has no caption in gets "".
+  Pictures are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance. A language that the nearest
+  picture has no caption in gets "".
   """
   keys = list(references)
-  queries = np.stack([_thumbnail(pictures[key], key) for key in keys])
+  queries = np.stack([_thumbnail(read_bytes(key), key) for key in keys])
   nearest = np.zeros(len(keys), np.int64)
   distance = np.full(len(keys), np.inf, np.float32)
   # Threads suffice, as Pillow decodes without holding the interpreter.
   with concurrent.futures.ThreadPoolExecutor(files.available_cores()) as threads:
-    for start in range(0, len(source), batch):
-      found = source.read(range(start, min(start + batch, len(source))))
+    for start in range(0, len(source), _AT_ONCE):
+      found = source.read(range(start, min(start + _AT_ONCE, len(source))))
       vectors = np.stack(list(threads.map(lambda record: _thumbnail(record.image, record.key), found)))
       # |q - v|^2 without |q|^2, which is the same for every candidate.
       candidates = (vectors**2).sum(axis=1) - 2 * queries @ vectors.T
@@ -73,7 +74,7 @@ def nearest_picture(
       closer = smallest < distance
       nearest[closer], distance[closer] = start + best[closer], smallest[closer]
   predictions = {}
-  for key, record in zip(keys, source.read(nearest), strict=True):
+  for key, record in zip(keys, source.read(nearest.tolist()), strict=True):
     first = {caption.language: caption.text for caption in reversed(record.captions)}
     predictions[key] = {language: first.get(language, "") for language in references[key]}
   return predictions

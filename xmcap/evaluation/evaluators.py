@@ -18,11 +18,11 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from xmcap.data import images
+from xmcap.data.progress import Progress
 from xmcap.errors import UsageError
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
-from xmcap.evaluation.progress import with_progress
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.scoring import files, output, subsets, tables
 from xmcap.scoring import metrics as metrics_lib
@@ -148,11 +148,12 @@ class CaptionEvaluator:
     numbers = numbers[jax.process_index() :: jax.process_count()] if is_shared else numbers
     share = [keys[number] for number in numbers]
     found = self.predictor(params, share, self._pixels, self.languages, numbers)
-    found = with_progress(found, len(share), f"decoding {len(self.languages)} languages", _say)
-    predictions = {
-      key: {code: captions[code] for code in self.languages if code in self.references[key]}
-      for key, captions in found
-    }
+    progress = Progress(_say, f"pictures decoded in {len(self.languages)} languages", len(share))
+    predictions = {}
+    for done, (key, captions) in enumerate(found, 1):
+      predictions[key] = {code: captions[code] for code in self.languages if code in self.references[key]}
+      if done < len(share):  # the scores say that it is done
+        progress(done)
     if is_shared:
       predictions = _gathered(predictions)
     return {key: predictions[key] for key in keys}

@@ -56,12 +56,8 @@ class LossEvaluator:
           found.append(self._loss(sharded.params, arrays))
         # The next batch is read while one is computed; no more wait in the devices' memory.
         jax.block_until_ready(found[-2:-1])
-    sums: dict[str, float] = {}
-    total = 0.0
-    for loss, metrics in jax.device_get(found):
-      weight = float(metrics.pop("weight"))
-      total += weight
-      for name, value in {**metrics, "loss": loss}.items():
-        sums[name] = sums.get(name, 0.0) + float(value) * weight
-    for name, value in sums.items():
-      yield "", f"{self.prefix}{name}", value / max(total, 1e-9)
+    measured = [{**metrics, "loss": loss} for loss, metrics in jax.device_get(found)]
+    weights = [float(metrics.pop("weight")) for metrics in measured]
+    for name in measured[0]:
+      total = sum(float(metrics[name]) * weight for metrics, weight in zip(measured, weights, strict=True))
+      yield "", f"{self.prefix}{name}", total / max(sum(weights), 1e-9)

@@ -99,7 +99,11 @@ def parse(
   if (folder / model_json.NAME).exists():
     model = model_json.read(folder / model_json.NAME)
   elif not any(_is_same_file(file, folder / CONFIG) for file in files if not callable(file)):
-    raise _no_model_json(model_dir)
+    raise UsageError(
+      f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a training run. If an"
+      f" earlier xmcap wrote it, and you trust who wrote its {CONFIG}, which can run code, add"
+      f" --gin_file={folder / CONFIG}"
+    )
 
   def bind_own() -> None:
     for name, value in {"MODEL_DIR": model_dir, "VOCABULARY": os.fspath(folder / VOCABULARY)}.items():
@@ -138,18 +142,6 @@ def _is_same_file(file: str, other: epath.Path) -> bool:
     return os.path.samefile(file, other)
   except OSError:
     return False
-
-
-def _no_model_json(model_dir: str | os.PathLike) -> UsageError:
-  config = epath.Path(model_dir) / CONFIG
-  if not config.exists():
-    return UsageError(
-      f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a training run"
-    )
-  return UsageError(
-    f"{model_dir}: no {model_json.NAME}; an earlier xmcap wrote this folder. The command that trained it, given again,"
-    f" writes one; if you trust who wrote {CONFIG}, which can run code, eval and caption take --gin_file={config}"
-  )
 
 
 def load_params(model_dir: str, step: int | None = None) -> Any:

@@ -1,7 +1,6 @@
 """Pictures in, captions in the languages asked for out."""
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,8 +16,7 @@ from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
-from xmcap.evaluation.progress import Captions
-from xmcap.models.captioner import Captioner
+from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
 from xmcap.models.t5 import T5Config
@@ -63,7 +61,7 @@ class Predictor:
     else:
       self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
     self.batch_size = batch_size
-    self._generate = Generator(self.captioner, search, max_length, None, cache_dtype)
+    self._generate = Generator(self.captioner, search, max_length, cache_dtype)
 
   @property
   def image_size(self) -> int:
@@ -85,7 +83,7 @@ class Predictor:
     load: Callable[[str], np.ndarray],
     codes: Sequence[str],
     numbers: Sequence[int] | None = None,
-  ) -> Iterator[Captions]:
+  ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields (key, {language: caption}) for each picture, in order.
 
     If the parameters are sharded over several processes, as those of a training run, all call this with the same
@@ -96,15 +94,14 @@ class Predictor:
       keys: of the pictures.
       load: key -> uint8 [image_size, image_size, 3]; called on threads while the batch before is decoded.
       codes: of the languages.
-      numbers: of the pictures in their split, for `Sample`, so that a picture gets the same caption in any share of
-        the split; None: 0, 1, ...
+      numbers: of the pictures in their split, by default 0, 1, ...: `Sample` draws by them.
 
     Raises:
       XmcapError: the parameters are of another model; names the first that differs.
     """
     self._check(params)
-    numbers = np.arange(len(keys)) if numbers is None else np.asarray(numbers)
-    for start, tokens in self._decoded(params, keys, load, self.prompts(codes), numbers.astype(np.int32)):
+    row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
+    for start, tokens in self._decoded(params, keys, load, self.prompts(codes), row_ids):
       for key, rows in zip(keys[start : start + len(tokens)], tokens, strict=False):
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
@@ -113,20 +110,11 @@ class Predictor:
     for path, leaf in found.items():
       if not jnp.issubdtype(getattr(leaf, "dtype", None), jnp.floating):
         raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
-    check_same(self._shapes, found, "the parameters", allow_extra=True)
-
-  @functools.cached_property
-  def _shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
-    """{path: shape} of the model's parameters."""
-    # With `scan` one layer is traced for all.
-    vit, t5 = (dataclasses.replace(config, scan=True) for config in (self.captioner.vit, self.captioner.t5))
-    image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), np.uint8)
-    tokens = jax.ShapeDtypeStruct((1, 1, 1), np.int32)
-    made = jax.eval_shape(Captioner(vit, t5).init, jax.random.key(0), image, tokens, tokens)
-    return flat(made["params"])
+    wanted = flat(variable_shapes(self.captioner.vit, self.captioner.t5)["params"])
+    check_same(wanted, found, "the parameters", allow_extra=True)
 
   def _decoded(
-    self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, numbers: np.ndarray
+    self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, row_ids: np.ndarray
   ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields (position of the first key, tokens [B, L, T]) of batches; the last may have rows beyond the last key."""
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self._generate.cast)
@@ -145,20 +133,13 @@ class Predictor:
       return Job(calls, lambda found: np.stack(found)[rows])
 
     images = prefetch((loading(positions) for _, positions in batches), files.available_cores(), depth=2)
-    begun = None
     with contextlib.closing(images):
       for number, (start, positions) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
         image = sharding.put_batch({"image": next(images)}, sharded.mesh, size, fed)["image"]
-        # Wait for the batch before, as two at once would hold two caches; its tokens are used when the next has begun.
-        done = None if begun is None else (begun[0], np.asarray(begun[1]))
         with sharded.computing():
-          tokens, _ = self._generate(sharded.params, image, prompts, rng, row_ids=numbers[positions])
-          begun = start, jax.device_put(tokens, sharded.replicated)
-        if done is not None:
-          yield done
-      if begun is not None:
-        yield begun[0], np.asarray(begun[1])
+          tokens, _ = self._generate(sharded.params, image, prompts, rng, row_ids=row_ids[positions])
+        yield start, np.asarray(jax.device_put(tokens, sharded.replicated))
 
 
 def _captioner() -> Captioner:

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from xmcap.data.records import RecordSource
 from xmcap.errors import XmcapError
 from xmcap.scoring.references import References
@@ -41,4 +39,4 @@ class RecordReferences:
 
   def read(self, key: str) -> bytes:
     """The bytes of a picture."""
-    return self._source.read(np.array([self._positions[key]]))[0].image
+    return self._source.read([self._positions[key]])[0].image

@@ -71,10 +71,8 @@ def for_decoding(
     ),
     params,
   )
-  if _dtypes(jax.eval_shape(cast, params)) != _dtypes(params):
-    params = jax.jit(cast)(params)
   rules = tuple((axis, axes if axis == "batch" else _without_batch_axes(axes)) for axis, axes in rules)
-  return ShardedParams(jax.device_put(params, gathered), sharded.mesh, rules)
+  return ShardedParams(jax.device_put(cast(params), gathered), sharded.mesh, rules)
 
 
 def _without_batch_axes(axes: str | Sequence[str] | None) -> Any:
@@ -82,7 +80,3 @@ def _without_batch_axes(axes: str | Sequence[str] | None) -> Any:
   axes = (axes,) if isinstance(axes, str) else axes or ()
   left = tuple(axis for axis in axes if axis not in sharding.BATCH_AXES)
   return left[0] if len(left) == 1 else left or None
-
-
-def _dtypes(tree: Any) -> list[Any]:
-  return [leaf.dtype for leaf in jax.tree.leaves(tree)]

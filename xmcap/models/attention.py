@@ -19,13 +19,8 @@ MASKED = -1e10
 def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None) -> jax.Array:
   """Values by the softmax, in float32, of queries times keys.
 
-  Args:
-    query: [rows, queries, heads, kv].
-    key, value: [rows, keys, heads, kv].
-    bias: added to the logits, broadcastable to [rows, heads, queries, keys]; or None.
-
-  Returns:
-    [rows, queries, heads, kv], of the query's dtype.
+  Query [rows, queries, heads, kv] -> the same shape and dtype; key and value are [rows, keys, heads, kv]. The bias is
+  added to the logits, to whose [rows, heads, queries, keys] it can be broadcast.
   """
   logits = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32)
   if bias is not None:

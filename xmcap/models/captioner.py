@@ -5,6 +5,9 @@ tokens), projected to the T5's width and placed before the embedded LangId promp
 share one pass of the ViT.
 """
 
+import dataclasses
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -57,25 +60,16 @@ class Captioner(nn.Module):
     return self.projection(self.image_tower(image, deterministic))
 
   def encode(
-    self, image_features: jax.Array, prompt_tokens: jax.Array, deterministic: bool = True
-  ) -> tuple[jax.Array, jax.Array]:
-    """Encodes each picture with each of its prompts.
+    self, image_features: jax.Array, prompt_tokens: jax.Array, deterministic: bool = True,
+    prompt: jax.Array | None = None,
+  ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """Encodes the [B, N, E] of `encode_image` with each prompt, int32 [B, K, P], padded with 0.
 
-    Args:
-      image_features: [B, N, E] from `encode_image`.
-      prompt_tokens: int32 [B, K, P], padded with 0.
-      deterministic: no dropout.
-
-    Returns:
-      [B, K, N + P, E], and the mask, bool [B, K, N + P], False at the padding of a prompt.
+    `prompt` is [B, K, P, E], if the prompts are embedded already. Returns [B, K, N + P, E], and the mask, bool
+    [B, K, N + P], False at the padding of a prompt.
     """
-    prompt = self.token_embedder(prompt_tokens)
-    return self._encode(image_features, prompt_tokens, prompt, deterministic)
-
-  def _encode(
-    self, image_features: jax.Array, prompt_tokens: jax.Array, prompt: jax.Array, deterministic: bool
-  ) -> tuple[jax.Array, jax.Array]:
-    """`encode` with the prompts embedded, [B, K, P, E]."""
+    if prompt is None:
+      prompt = self.token_embedder(prompt_tokens)
     batch, captions, _ = prompt_tokens.shape
     tokens, width = image_features.shape[1:]
     image = jnp.broadcast_to(image_features[:, None], (batch, captions, tokens, width))
@@ -86,57 +80,41 @@ class Captioner(nn.Module):
     encoded = self.encoder(rows, _flatten(mask), deterministic)
     return encoded.reshape(batch, captions, *encoded.shape[1:]), mask
 
-  def hidden(
-    self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
-  ) -> jax.Array:
-    """All but the product with the vocabulary: arguments as `__call__`, returns [B, K, T, E]."""
-    # One lookup for both sides: the gradient of each would be a whole table of its own, and their sum a third.
-    tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
-    prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
-    features = self.encode_image(image, deterministic)
-    encoded, mask = self._encode(features, prompt_tokens, prompt, deterministic)
-    rows = constrain(_flatten(targets), "batch", "length", "embed")
-    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
-    return hidden.reshape(*targets.shape[:-1], -1)
-
-  def logits(self, hidden: jax.Array) -> jax.Array:
-    """[..., E] -> float32 [..., V]."""
-    return self.decoder.logits(hidden)
-
   def __call__(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:
-    """The logits of each target token, given the picture, the prompt and the target tokens before it.
+    """The logits of each target token, float32 [B, K, T, V], given the picture, the prompt and the targets before it.
 
     Args:
       image: [B, H, W, 3], values 0..255 (uint8 in training).
       prompt_tokens: int32 [B, K, P], padded with 0.
       target_tokens: int32 [B, K, T], ended by EOS, padded with 0; shifted right in here.
       deterministic: no dropout; else the random stream `dropout` is needed.
-
-    Returns:
-      float32 [B, K, T, V].
     """
-    return self.logits(self.hidden(image, prompt_tokens, target_tokens, deterministic))
-
-  def start_decoding(
-    self, encoded: jax.Array, mask: jax.Array, max_length: int, beams: int = 1
-  ) -> tuple[CrossCache, SelfCache]:
-    """Caches for decoding rows = B * K from [rows, N + P, E] and bool [rows, N + P]."""
-    return self.decoder.start(encoded, mask, max_length, beams)
+    # One lookup for both sides: the gradient of each would be a whole table of its own, and their sum a third.
+    tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
+    prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
+    features = self.encode_image(image, deterministic)
+    encoded, mask = self.encode(features, prompt_tokens, deterministic, prompt)
+    rows = constrain(_flatten(targets), "batch", "length", "embed")
+    hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
+    return self.decoder.logits(hidden).reshape(*targets.shape[:-1], -1)
 
   def decode_step(
     self, tokens: jax.Array, position: jax.Array, cross: CrossCache, cache: SelfCache
   ) -> tuple[jax.Array, SelfCache]:
-    """The logits of one position.
+    """The logits of one position, float32 [rows, beams, V], and the cache for the next.
 
-    Args:
-      tokens: int32 [rows, beams], the token before this position (0 at the first).
-      position: int32 scalar.
-      cross, cache: from `start_decoding` and the steps before.
-
-    Returns:
-      float32 [rows, beams, V], and the cache for the next position.
+    `tokens`, int32 [rows, beams], stand before this position, 0 before the first.
     """
     hidden, cache = self.decoder.step(self.token_embedder(tokens), position, cross, cache)
-    return self.logits(hidden), cache
+    return self.decoder.logits(hidden), cache
+
+
+def variable_shapes(vit: ViTConfig, t5: T5Config) -> dict[str, Any]:
+  """`params` and `params_axes` of a captioner, with shapes in the place of numbers."""
+  # With `scan` one layer is traced for all.
+  model = Captioner(dataclasses.replace(vit, scan=True), dataclasses.replace(t5, scan=True))
+  image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), jnp.uint8)
+  tokens = jax.ShapeDtypeStruct((1, 1, 1), jnp.int32)
+  return jax.eval_shape(model.init, jax.random.key(0), image, tokens, tokens)

@@ -102,6 +102,7 @@ class Dense(nn.Module):
     axes: logical axes of the kernel; the bias has the last of them.
     use_bias: whether a bias is added.
     dtype: of the product; parameters are float32.
+    out_dtype: in which the product is summed and given, if not `dtype`.
   """
 
   features: int
@@ -110,12 +111,13 @@ class Dense(nn.Module):
   dtype: Any = jnp.float32
   kernel_init: Initializer = T5_KERNEL_INIT
   bias_init: Initializer = nn.initializers.zeros
+  out_dtype: Any = None
 
   @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
     shape = (inputs.shape[-1], self.features)
     kernel = parameter("kernel", self.kernel_init, shape, self.axes, self.dtype)
-    outputs = jnp.dot(inputs.astype(self.dtype), kernel)
+    outputs = jnp.dot(inputs.astype(self.dtype), kernel, preferred_element_type=self.out_dtype)
     if self.use_bias:
       outputs += parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype)
     return outputs

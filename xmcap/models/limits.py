@@ -43,27 +43,32 @@ def check(config: Any, limits: Limits) -> None:
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     least, most = limits.get(field.name, (-math.inf, math.inf))
+    if wanted := _wanted_instead(value, field.type, least, most):
+      raise FieldError(type(config).__name__, field.name, f"is {shown(repr(value), 60)}: give {wanted}")
 
-    def refuse(wanted: str, field=field, value=value):
-      raise FieldError(type(config).__name__, field.name, f"is {_shown(value)}: give {wanted}")
 
-    if field.type is bool:
-      if not isinstance(value, bool):
-        refuse("true or false")
-    elif field.type is int:
-      if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= value <= most:
-        refuse(f"a whole number from {least:,} to {most:,}")
-    elif field.type is float:
-      if not _is_number(value) or not least <= value <= most:
-        refuse(_range(least, most))
-    elif field.type is str:
-      if not isinstance(value, str):
-        refuse("a text")
-    elif field.type == tuple[float, ...]:
-      if not isinstance(value, list | tuple) or len(value) != 3:
-        refuse("three numbers (red, green, blue)")
-      if not all(_is_number(part) and least <= part <= most for part in value):
-        refuse(f"three times {_range(least, most)}")
+def _wanted_instead(value: Any, kind: Any, least: float, most: float) -> str:
+  """What to give in the place of a value that does not fit; "" where it does."""
+  if kind is bool:
+    return "" if isinstance(value, bool) else "true or false"
+  if kind is str:
+    return "" if isinstance(value, str) else "a text"
+  if kind is int:
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool) and least <= value <= most
+    return "" if fits else f"a whole number from {least:,} to {most:,}"
+  number = "a finite number" if math.isinf(least) else f"a number from {least:g} to {most:g}"
+  if kind is float:
+    return "" if _fits(value, least, most) else number
+  if kind == tuple[float, ...]:
+    fits = isinstance(value, list | tuple) and len(value) == 3
+    fits = fits and all(_fits(part, least, most) for part in value)
+    return "" if fits else f"three numbers (red, green, blue), each {number}"
+  return ""
+
+
+def _fits(value: Any, least: float, most: float) -> bool:
+  is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+  return is_number and math.isfinite(value) and least <= value <= most
 
 
 def check_parameters(config: Any, count: int) -> None:
@@ -72,20 +77,3 @@ def check_parameters(config: Any, count: int) -> None:
     raise UsageError(
       f"{type(config).__name__}: {count:,} parameters; xmcap takes models of {MOST_PARAMETERS:,} at most"
     )
-
-
-def _is_number(value: Any) -> bool:
-  return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _range(least: float, most: float) -> str:
-  if math.isinf(least):
-    return "a finite number"
-  return f"a number from {least:g} to {most:g}"
-
-
-def _shown(value: Any) -> str:
-  """A value as a message can hold it; a number of a million digits is not written out."""
-  if isinstance(value, int) and abs(value) >= 10**30:
-    return f"a number of some {int(value.bit_length() * 0.30103) + 1:,} digits"
-  return shown(repr(value), 60)

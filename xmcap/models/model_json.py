@@ -132,28 +132,26 @@ def parse(raw: bytes, where: str) -> Model:
     version = shown(values.get("version"), 60)
     raise UsageError(f"{where}: version {version}; this xmcap reads {_VERSION}: take a release that reads it")
   _check_names(values, ("format", "version", *_CONFIGS, "mixture", "decoding"), where, "")
-  parts = {}
-  for part, config in _CONFIGS.items():
-    if part in values:
-      given = _object(values, part, where)
-      given = {name: value for name, value in given.items() if name not in _DROPPED}
-      parts[part] = _checked(config, given, where, part)
+  parts = {
+    part: _checked(config, _object(values[part], where, part), where, part)
+    for part, config in _CONFIGS.items()
+    if part in values
+  }
   mixture = values.get("mixture", "")
   if "mixture" in values and (not isinstance(mixture, str) or not _MIXTURE.fullmatch(mixture)):
     raise UsageError(
       f"{where}: mixture is {shown(mixture, 60)}: give the name of a mixture (letters, digits, _ . :)"
     )
-  decoding = dict(_object(values, "decoding", where)) if "decoding" in values else {}
+  decoding = dict(_object(values.get("decoding", {}), where, "decoding"))
   search = None
   if "search" in decoding:
-    fields = dict(_object(decoding, "search", where, "decoding."))
+    fields = dict(_object(decoding.pop("search"), where, "decoding.search"))
     name = fields.pop("name", None)
     if not isinstance(name, str) or name not in _SEARCHES:
       raise UsageError(
         f"{where}: decoding.search.name is {shown(name, 60)}: give one of {', '.join(_SEARCHES)}"
       )
     search = name, _checked(_SEARCHES[name], fields, where, "decoding.search")
-    del decoding["search"]
   decoding = _checked(Decoding, decoding, where, "decoding")
   return Model(**parts, mixture=mixture, decoding=decoding, search=search)
 
@@ -161,6 +159,7 @@ def parse(raw: bytes, where: str) -> Model:
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
   """Returns the given fields if a configuration can be made of them; UsageError names the field that is wrong."""
   fields = dataclasses.fields(config)
+  given = {name: value for name, value in given.items() if name not in _DROPPED}
   _check_names(given, [field.name for field in fields], where, f"{part}.")
   for field in fields:
     if field.default is dataclasses.MISSING and field.name not in given:
@@ -182,15 +181,15 @@ def _made(config: type, given: Fields) -> Any:
   return config(**(defaults | dict(given)))
 
 
-def _object(values: Fields, name: str, where: str, prefix: str = "") -> Fields:
-  if not isinstance(values[name], dict):
-    raise UsageError(f"{where}: {prefix}{name} is no object {{...}}")
-  return values[name]
+def _object(value: Any, where: str, name: str) -> Fields:
+  if not isinstance(value, dict):
+    raise UsageError(f"{where}: {name} is no object {{...}}")
+  return value
 
 
 def _check_names(values: Fields, known: Any, where: str, prefix: str) -> None:
-  unknown = [name for name in values if name not in known]
-  if unknown:
-    raise UsageError(
-      f"{where}: {prefix}{shown(unknown[0], 60)} is no field of a {NAME}; there are {', '.join(known)}"
-    )
+  for name in values:
+    if name not in known:
+      raise UsageError(
+        f"{where}: {prefix}{shown(name, 60)} is no field of a {NAME}; there are {', '.join(known)}"
+      )

@@ -77,10 +77,7 @@ def _stacked(leaves: list[Any]) -> Any:
 def one_by_one(path: str, count: int, layer: Callable[[int], _Leaf]) -> dict[str, _Leaf]:
   """The parameters of single layers that a stacked one holds, by their paths; {} if the path is of no stack.
 
-  Args:
-    path: such as `encoder/layers/mlp/wi_0/kernel`.
-    count: layers.
-    layer: from the number of a layer to its parameter.
+  The path is such as `encoder/layers/mlp/wi_0/kernel`; `layer` gives the parameter of one of `count` layers.
   """
   found = _STACKED.fullmatch(path)
   return {} if not found else {f"{found[1]}{LAYERS}_{n}/{found[2]}": layer(n) for n in range(count)}

@@ -21,7 +21,6 @@ from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.decoding.caches import CrossCache, SelfCache
 from xmcap.models.layers import (
   ACTIVATIONS,
-  T5_KERNEL_INIT,
   Dense,
   Dropout,
   RMSNorm,
@@ -219,15 +218,7 @@ class Encoder(nn.Module):
     self.dropout = Dropout(self.config.dropout_rate)
 
   def __call__(self, embedded: jax.Array, mask: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Encodes rows of vectors.
-
-    Args:
-      embedded: [rows, length, embed].
-      mask: bool [rows, length], False where a position must not be seen.
-
-    Returns:
-      [rows, length, embed].
-    """
+    """[rows, length, embed] -> the same; `mask`, bool [rows, length], is False where a position must not be seen."""
     length = embedded.shape[1]
     bias = self.relpos_bias(length, length) + padding_bias(mask)
     x = self.dropout(embedded, deterministic)
@@ -257,16 +248,10 @@ class DecoderLayer(nn.Module):
   def __call__(
     self, x: jax.Array, encoded: jax.Array, bias: jax.Array, cross_bias: jax.Array, deterministic: bool
   ) -> jax.Array:
-    """One layer for all positions.
+    """All positions: x [rows, length, embed] -> the same.
 
-    Args:
-      x: [rows, length, embed].
-      encoded: [rows, encoded_length, embed].
-      bias: float32 [1, heads, length, length], added to the logits of the self-attention.
-      cross_bias: float32 [rows, 1, 1, encoded_length], of the attention to the encoder.
-
-    Returns:
-      [rows, length, embed].
+    `encoded` is [rows, encoded_length, embed]. The biases are added to the logits of the self-attention,
+    [1, heads, length, length], and of the attention to the encoder, [rows, 1, 1, encoded_length].
     """
     y = self.pre_self_attention_layer_norm(x)
     x = x + self.dropout(self.self_attention(y, y, bias, deterministic), deterministic)
@@ -300,19 +285,6 @@ class DecoderLayer(nn.Module):
     return x + self.mlp(self.pre_mlp_layer_norm(x), True), self_key_value
 
 
-class LogitsDense(nn.Module):
-  """The product with the vocabulary, in the activations' dtype and summed in float32: [..., embed] -> [..., vocab]."""
-
-  vocab_size: int
-
-  @nn.compact
-  def __call__(self, hidden: jax.Array) -> jax.Array:
-    kernel = parameter(
-      "kernel", T5_KERNEL_INIT, (hidden.shape[-1], self.vocab_size), ("embed", "vocab"), hidden.dtype
-    )
-    return jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)
-
-
 class Decoder(nn.Module):
   """The decoder: all positions at once for training, one at a time over a cache for decoding.
 
@@ -332,7 +304,8 @@ class Decoder(nn.Module):
     else:
       self.layers = stacking.make(DecoderLayer, self.config, count)
     self.decoder_norm = _norm(self.config)
-    self.logits_dense = LogitsDense(self.config.vocab_size)
+    dtype = resolve_dtype(self.config.dtype)
+    self.logits_dense = Dense(self.config.vocab_size, ("embed", "vocab"), dtype=dtype, out_dtype=jnp.float32)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def _causal_bias(self, length: int) -> jax.Array:
@@ -342,15 +315,9 @@ class Decoder(nn.Module):
   def __call__(
     self, embedded: jax.Array, encoded: jax.Array, encoded_mask: jax.Array, deterministic: bool = True
   ) -> jax.Array:
-    """Decodes all positions.
+    """Decodes all positions: embedded [rows, length, embed], the targets shifted right -> the same, for `logits`.
 
-    Args:
-      embedded: [rows, length, embed], the targets shifted right and embedded.
-      encoded: [rows, encoded_length, embed].
-      encoded_mask: bool [rows, encoded_length].
-
-    Returns:
-      [rows, length, embed], after the last norm, for `logits`.
+    `encoded` is [rows, encoded_length, embed], and `encoded_mask` bool [rows, encoded_length].
     """
     bias, cross_bias = self._causal_bias(embedded.shape[1]), padding_bias(encoded_mask)
     x = constrain(self.dropout(embedded, deterministic), "batch", "length", "embed")
@@ -377,15 +344,10 @@ class Decoder(nn.Module):
   def step(
     self, embedded: jax.Array, position: jax.Array, cross: CrossCache, cache: SelfCache
   ) -> tuple[jax.Array, SelfCache]:
-    """Decodes one position, the same in every row.
+    """Decodes one position, an int32 scalar below the caches' max_length and the same in every row.
 
-    Args:
-      embedded: [rows, beams, embed], the token before this position.
-      position: int32 scalar, below the caches' max_length.
-      cross, cache: from `start`; `cache` holds the positions before this one.
-
-    Returns:
-      [rows, beams, embed] as `__call__` gives for this position, and the cache with it.
+    Takes the embedded tokens before it, [rows, beams, embed], and the caches of `start` and the steps before. Returns
+    what `__call__` gives for this position, [rows, beams, embed], and the cache with it.
     """
     bias = lax.dynamic_slice_in_dim(cross.relpos_bias, position, 1, axis=2)
     x, keys, values = embedded, [], []

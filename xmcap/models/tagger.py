@@ -40,15 +40,9 @@ class Tagger(nn.Module):
     self.labels_dense = Dense(self.num_classes, ("embed", "classes"), use_bias=True, dtype=dtype)
 
   def __call__(self, image: jax.Array, deterministic: bool = True) -> tuple[jax.Array, jax.Array]:
-    """Classifies pictures.
+    """Pictures [B, H, W, 3] of values 0..255 -> logits of each slot, and of each label's presence.
 
-    Args:
-      image: [B, H, W, 3], values 0..255.
-      deterministic: no dropout.
-
-    Returns:
-      Logits of each slot, float32 [B, S, C + 1], class 0 for an empty slot; and logits of each label's
-      presence, float32 [B, C], label i being class i + 1 of a slot.
+    They are float32 [B, S, C + 1], class 0 for an empty slot, and [B, C], label i being class i + 1 of a slot.
     """
     x = jnp.mean(self.image_tower(image, deterministic), axis=1)
     slots = self.slots_dense(x).reshape(-1, self.num_slots, self.num_classes + 1)

@@ -2,9 +2,8 @@
 
 Dosovitskiy et al., "An Image is Worth 16x16 Words" (2021), pre-norm, as in the field's big_vision code base:
 learned position embeddings of the patches, norm before each block and after the last, and the pooling of Zhai
-et al., "Scaling Vision Transformers" (2022): `gap`, `map` or `tok`, or `none` for all patch tokens. The class
-token has no
-position embedding of its own: add one to it.
+et al., "Scaling Vision Transformers" (2022): `gap`, `map` or `tok`, or `none` for all patch tokens. The class token
+has no position embedding of its own: add one to it.
 """
 
 import dataclasses
@@ -244,14 +243,9 @@ class ViT(nn.Module):
 
   @nn.compact
   def __call__(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Encodes pictures.
+    """Pictures [rows, image_size, image_size, 3] of values 0..255 -> [rows, num_tokens, width].
 
-    Args:
-      image: [rows, image_size, image_size, 3], pixel values 0..255 (uint8, or float with the same range).
-      deterministic: no dropout; else the random stream `dropout` is needed.
-
-    Returns:
-      [rows, num_tokens, width]: one vector, or with pool `none` one a patch.
+    If not deterministic, the random stream `dropout` is needed.
 
     Raises:
       UsageError: a picture of another shape.

@@ -44,7 +44,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)
   pictures = -(-pictures // placed.groups) * placed.groups
-  generator = decoding.Generator(run.objective.module, search, max_length, pictures, cache_dtype)
+  generator = decoding.Generator(run.objective.module, search, max_length, cache_dtype)
   rows = sharding.batch_sharding(placed.mesh)
 
   def replicated(tree: Any) -> Any:

@@ -66,21 +66,6 @@ class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
     return {**lengths, "encoder_image": task_feature_lengths["image"]}
 
 
-def from_stream(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """A batch of `CaptionStream` in the converter's layout; UsageError if it has several captions a picture."""
-  targets = batch["target_tokens"]
-  if targets.shape[1] != 1:
-    raise UsageError(f"{targets.shape[1]} captions a picture: t5x takes 1, set captions_per_image to 1")
-  targets = targets[:, 0]
-  return {
-    "encoder_image": batch["image"],
-    "encoder_input_tokens": batch["prompt_tokens"][:, 0],
-    "decoder_target_tokens": targets,
-    "decoder_input_tokens": np.pad(targets[:, :-1], ((0, 0), (1, 0))),
-    "decoder_loss_weights": batch["target_weights"][:, 0].astype(np.int32),
-  }
-
-
 class CaptionerModel(models.EncoderDecoderModel):
   """xmcap's captioner with the interface that t5x's scripts call; the loss is t5x's own.
 

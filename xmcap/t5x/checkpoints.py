@@ -8,11 +8,9 @@ import argparse
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import flax
 import jax
-import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from flax import traverse_util
@@ -20,11 +18,14 @@ from flax import traverse_util
 from xmcap import terminal
 from xmcap.convert import importing
 from xmcap.convert import t5x as t5x_reader
+from xmcap.convert.pairs import SAME, Pair, make_outputs
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
-from xmcap.models.captioner import Captioner
+from xmcap.models.captioner import variable_shapes
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.t5x import adapter as t5x_adapter
-from xmcap.tensors.files import FLOATS, Output, Tensor, check_finite, write_safetensors
+from xmcap.tensors.files import write_safetensors
 from xmcap.training.checkpoints import weights
 from xmcap.training.checkpoints.read import check_same, flat
 
@@ -32,15 +33,8 @@ from xmcap.training.checkpoints.read import check_same, flat
 def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
   """Writes OUT/checkpoint_0 of t5x: a run's parameters, Adafactor's state as before its first step, step 0.
 
-  All parameters are held in memory at once.
-
-  Args:
-    run: a folder of `xmcap train`; its newest checkpoint that can be read is taken.
-    out: the new folder.
-    say: prints a line.
-
-  Returns:
-    The checkpoint, for `RestoreCheckpointConfig.path`.
+  Of the folder of a run the newest checkpoint that can be read is taken. All parameters are held in memory at once.
+  Returns the checkpoint, for `RestoreCheckpointConfig.path`.
 
   Raises:
     UsageError: no run there, or `out` is taken.
@@ -53,7 +47,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   importing.check_free(folder, "checkpoint_0")
   model_dir.parse(run)
   given = weights.open_weights(run)
-  variables = variable_shapes(t5x_adapter.captioner())
+  variables = variable_shapes(ViTConfig(), T5Config())
   wanted = flat(variables["params"])
   check_same(wanted, given.tensors, given.where)
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
@@ -79,10 +73,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
 def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
   """Writes the captioner in a checkpoint of t5x, of either layout, as weights for `train.pretrained`.
 
-  Args:
-    path: one `checkpoint_N`, or a folder of them, whose newest is taken.
-    out: the new folder, which is returned.
-    say: prints a line.
+  `path` is one `checkpoint_N`, or a folder of them, whose newest is taken. Returns the new folder.
 
   Raises:
     UsageError: no whole checkpoint of t5x there, no captioner in it, or `out` is taken.
@@ -96,33 +87,16 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   for part in ("vit", "projection", "token_embedder", "encoder", "decoder"):
     if not any(name.startswith(f"{part}/") for name in params):
       raise UsageError(f"{found}: no {part} in it, so no captioner: `xmcap convert` takes a T5 alone")
-  outputs = [_output(name, tensor, found) for name, tensor in weights.one_by_one(params).items()]
+  params = weights.one_by_one(params)
+  pairs = [Pair((name,), (name,), SAME) for name in params]
+  shapes = {name: tensor.shape for name, tensor in params.items()}
+  outputs, _ = make_outputs(pairs, params, shapes, str(found), "the checkpoint asks")
   importing.make_folder(folder)
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
   numbers = importing.count(outputs)
   say(f"{found}: {len(outputs)} parameters, {numbers:,} numbers; the optimizer's state is not taken")
   say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
-
-
-def _output(name: str, tensor: Tensor, where: pathlib.Path) -> Output:
-  if tensor.dtype not in FLOATS:
-    raise UsageError(f"{where}: {name} {tensor.shape} is {tensor.dtype}, no parameter: copy it again")
-
-  def make():
-    array = tensor.read()
-    check_finite(name, array, str(where))
-    return (array,)
-
-  return Output((name,), (tensor.shape,), (tensor.dtype,), make)
-
-
-def variable_shapes(module: Captioner) -> Any:
-  """`params` and `params_axes` of a captioner, with shapes in the place of numbers."""
-  side = module.vit.image_size
-  shapes = ((1, side, side, 3), jnp.uint8), ((1, 1, 1), jnp.int32), ((1, 1, 1), jnp.int32)
-  inputs = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-  return jax.eval_shape(lambda *given: module.init(jax.random.key(0), *given), *inputs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

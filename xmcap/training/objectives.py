@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 
 from xmcap.errors import UsageError
-from xmcap.models import kernels
 from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import T5Config
 from xmcap.models.tagger import Tagger
@@ -29,10 +28,6 @@ class CaptionObjective:
     label_smoothing: probability spread over all other tokens; the loss of a perfect guess is still 0, since
       the entropy of the smoothed target is taken off.
     z_loss: weight of log(Z)^2, which keeps the softmax's normaliser near 1 (Chowdhery et al. 2022).
-    logits_capacity: share of a batch's target positions for which logits are made, 0 < x <= 1. Positions of
-      weight 0 get none; a batch with more real tokens than that takes the whole way, so the result is the
-      same. It saves much of a small model's step on one device; on a mesh it moves rows between
-      devices.
   """
 
   def __init__(
@@ -41,17 +36,14 @@ class CaptionObjective:
     t5: T5Config = gin.REQUIRED,
     label_smoothing: float = 0.0,
     z_loss: float = 1e-4,
-    logits_capacity: float = 1.0,
   ):
-    if not 0 <= label_smoothing < 1 or z_loss < 0 or not 0 < logits_capacity <= 1:
+    if not 0 <= label_smoothing < 1 or z_loss < 0:
       raise UsageError(
-        f"CaptionObjective: label_smoothing {label_smoothing} must be in [0, 1), z_loss {z_loss} >= 0, "
-        f"logits_capacity {logits_capacity} in (0, 1]"
+        f"CaptionObjective: label_smoothing {label_smoothing} must be in [0, 1), z_loss {z_loss} >= 0"
       )
     self.module = Captioner(vit, t5)
     self.label_smoothing = label_smoothing
     self.z_loss = z_loss
-    self.logits_capacity = logits_capacity
 
   def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
@@ -74,31 +66,19 @@ class CaptionObjective:
       tokens).
     """
     inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-    hidden = self.module.apply(
-      {"params": params}, *inputs, deterministic, method="hidden", rngs={"dropout": rng}
-    )
-    hidden = hidden.reshape(-1, hidden.shape[-1])
-    targets, weights = batch["target_tokens"].reshape(-1), batch["target_weights"].reshape(-1)
-    head = {"decoder": {"logits_dense": params["decoder"]["logits_dense"]}}
-
-    capacity = math.ceil(self.logits_capacity * len(targets))
-    sums = kernels.summed_over_tokens(self._token_sums, capacity, head, hidden, targets, weights)
-    weight = jnp.sum(weights)
-    means = {name: value / jnp.maximum(weight, 1e-9) for name, value in sums.items()}
-    return means.pop("loss"), {**means, "weight": weight}
-
-  def _token_sums(self, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array) -> Metrics:
-    """Sums by weight over N tokens: hidden [N, E], targets [N], weights [N]."""
-    logits = self.module.apply({"params": head}, hidden, method="logits")
-    of_targets = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+    logits = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
+    targets, weights = batch["target_tokens"], batch["target_weights"]
+    of_targets = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     losses, cross_entropy = token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
     # Not argmax: the maximum is needed for the softmax anyway, and XLA's argmax is slow on CPUs.
     right = of_targets >= jnp.max(logits, -1)
-    return {
-      "loss": jnp.sum(losses * weights),
-      "cross_entropy": jax.lax.stop_gradient(jnp.sum(cross_entropy * weights)),
-      "accuracy": jax.lax.stop_gradient(jnp.sum(right * weights)),
-    }
+    weight = jnp.sum(weights)
+
+    def mean(values):
+      return jnp.sum(values * weights) / jnp.maximum(weight, 1e-9)
+
+    metrics = {"cross_entropy": mean(cross_entropy), "accuracy": mean(right), "weight": weight}
+    return mean(losses), metrics
 
 
 @gin.configurable

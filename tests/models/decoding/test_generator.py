@@ -10,7 +10,6 @@ import pytest
 from flax import struct
 
 from xmcap.errors import UsageError
-from xmcap.models.decoding import generator as decoding
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.caches import SelfCache
 from xmcap.models.decoding.generator import Generator
@@ -158,17 +157,6 @@ def test_samples_follow_their_distribution(search, expected):
   assert (shares[np.asarray(expected) == 0] == 0).all()
 
 
-def test_a_short_batch_runs_the_same_program(captioner, params, batch):
-  # A length of its own, so that no other test has compiled this program.
-  generate = Generator(captioner, Greedy(), MAX_LENGTH + 4, batch_size=3)
-  full = generate(params, batch["image"], batch["prompt_tokens"])
-  programs = decoding._generate._cache_size()
-  short = generate(params, batch["image"][:2], batch["prompt_tokens"][:2])
-  assert decoding._generate._cache_size() == programs
-  assert short[0].shape == (2, 4, MAX_LENGTH + 4)
-  np.testing.assert_array_equal(full[0][:2], short[0])
-
-
 def test_an_ended_caption_can_still_be_overtaken():
   """One row: EOS at once has 0.4; token 2 has 0.6, and after it EOS 0.99: 0.594, found a step later."""
   table = np.full((4, 4), 0.0025)
@@ -260,7 +248,6 @@ def test_captions_that_never_end_are_cut(length):
     (lambda: Beam(0), "beams"),
     (lambda: Beam(2, -1.0), "length_penalty"),
     (lambda: Generator(None, max_length=0), "max_length"),
-    (lambda: Generator(None, batch_size=0), "batch_size"),
   ],
 )
 def test_a_setting_out_of_range_is_named(make, message):
@@ -269,9 +256,7 @@ def test_a_setting_out_of_range_is_named(make, message):
 
 
 def test_what_does_not_fit_is_refused(captioner, params, batch):
-  generate = Generator(captioner, Greedy(), MAX_LENGTH, batch_size=2)
-  with pytest.raises(UsageError, match="3 pictures in one call"):
-    generate(params, batch["image"], batch["prompt_tokens"])
+  generate = Generator(captioner, Greedy(), MAX_LENGTH)
   with pytest.raises(UsageError, match="do not fit 1 pictures"):
     generate(params, batch["image"][:1], batch["prompt_tokens"])
   with pytest.raises(UsageError, match="no pictures"):

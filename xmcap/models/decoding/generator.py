@@ -52,7 +52,7 @@ def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_
   rows = batch * languages
   encoded, mask = apply(apply(image, method="encode_image"), prompt_tokens, method="encode")
   encoded, mask = encoded.reshape(rows, *encoded.shape[2:]), mask.reshape(rows, -1)
-  cross, cache = apply(encoded, mask, max_length, search.beams, method="start_decoding")
+  cross, cache = apply(method=lambda model: model.decoder.start(encoded, mask, max_length, search.beams))
   if cache_dtype is not None:
     cross, cache = cross.astype(cache_dtype), cache.astype(cache_dtype)
   step = functools.partial(apply, method="decode_step")
@@ -63,33 +63,27 @@ def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_
 
 @gin.configurable
 class Generator:
-  """Captions for batches of pictures, by one program that is compiled once.
+  """Captions for batches of pictures, by one program.
 
   Args:
     captioner: the model.
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
     max_length: T, the most tokens of a caption, its EOS counted.
-    batch_size: pictures a program call; a smaller batch, such as a split's last, is filled up with copies of
-      its first picture, which costs no compilation and no step of the search. None: each size compiles.
     cache_dtype: of the keys and values that the decoder keeps, `float32` or `bfloat16` (half the memory, nearly
       the same captions); `auto`: that of the T5's activations.
 
   Raises:
-    UsageError: for a length or batch size below 1, or an unknown dtype.
+    UsageError: for a length below 1, or an unknown dtype.
   """
 
   def __init__(
-    self, captioner: Captioner, search: Search = _GREEDY, max_length: int = 32, batch_size: int | None = None,
-    cache_dtype: str = "auto",
-  ):  # fmt: skip
+    self, captioner: Captioner, search: Search = _GREEDY, max_length: int = 32, cache_dtype: str = "auto"
+  ):
     if max_length < 1:
       raise UsageError(f"Generator.max_length is {max_length}: it must be at least 1")
-    if batch_size is not None and batch_size < 1:
-      raise UsageError(f"Generator.batch_size is {batch_size}: it must be at least 1")
     self.captioner = captioner.clone(stepwise=True)
     self.search = search
     self.max_length = max_length
-    self.batch_size = batch_size
     self.cache_dtype = None if cache_dtype == "auto" else resolve_dtype(cache_dtype)
 
   def cast(self, params: Any) -> Any:
@@ -98,8 +92,8 @@ class Generator:
 
   def __call__(
     self, params: Any, image: Any, prompt_tokens: Any, rng: jax.Array | None = None, row_ids: Any = None
-  ) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
-    """Captions pictures.
+  ) -> tuple[jax.Array, jax.Array]:
+    """Captions pictures; each number of pictures is compiled once.
 
     Args:
       params: the captioner's parameters, or what `cast` made of them.
@@ -113,7 +107,7 @@ class Generator:
       Tokens int32 [B, L, T], ended by EOS (1) where the caption ended, then 0; and scores float32 [B, L].
 
     Raises:
-      UsageError: no pictures, more pictures than batch_size, or prompts that do not fit the pictures.
+      UsageError: no pictures, or prompts that do not fit the pictures.
     """
     batch = len(image)
     if not batch:
@@ -127,25 +121,11 @@ class Generator:
       )
     row_ids = np.arange(batch, dtype=np.int32) if row_ids is None else row_ids
     rng = jax.random.key(0) if rng is None else rng
-    missing = 0 if self.batch_size is None else self.batch_size - batch
-    if missing < 0:
-      raise UsageError(
-        f"{batch} pictures in one call of a Generator of batch_size {self.batch_size}: split them"
-      )
-    if missing:
-      image, prompt_tokens, row_ids = (_fill(x, missing) for x in (image, prompt_tokens, row_ids))
     static = self.captioner, self.search, self.max_length, self.cache_dtype
-    tokens, scores = _generate(*static, params, image, prompt_tokens, rng, row_ids)
-    # Cut here, not on the device, where each size would be compiled.
-    return (np.asarray(tokens)[:batch], np.asarray(scores)[:batch]) if missing else (tokens, scores)
+    return _generate(*static, params, image, prompt_tokens, rng, row_ids)
 
 
 def lower(generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any) -> Any:
   """A generator's program for shapes (with shardings), not compiled yet; arguments as in its `__call__`, all given."""
   static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype
   return _generate.lower(*static, params, image, prompt_tokens, rng, row_ids)
-
-
-def _fill(x: Any, missing: int) -> np.ndarray:
-  x = np.asarray(x)
-  return np.concatenate([x, np.broadcast_to(x[:1], (missing, *x.shape[1:]))])

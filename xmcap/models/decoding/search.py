@@ -45,12 +45,7 @@ def top_tokens(logits: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
   The `count` best lie in the `count` blocks of the highest maxima, so only these are searched. A vocabulary that
   no power of two from 64 on divides is searched as a whole.
 
-  Args:
-    logits: [..., V].
-    count: how many.
-
-  Returns:
-    Their logits and their tokens, int32, each [..., count].
+  From logits [..., V] to those of the best and to their tokens, int32, each [..., count].
   """
   vocabulary = logits.shape[-1]
   block = math.gcd(vocabulary, 256)
@@ -75,17 +70,11 @@ def run_in_stages(
   extend: Callable[[Any, jax.Array, Any], Any], result: Callable[[Any], Any], cross: CrossCache, rows: Any,
   max_length: int,
 ) -> Any:  # fmt: skip
-  """Extends rows until all are done; those that are done cost little, as `STAGES` says.
+  """Extends rows until all are done or have max_length tokens, and returns their `result`; see `STAGES`.
 
-  Args:
-    extend: (cross, position, rows) -> rows with one token more; leaves rows that are done as they are.
-    result: rows -> what is to be returned of them, whose leaves lead with the rows.
-    cross: of all rows.
-    rows: a dataclass whose leaves lead with the rows; `done`, bool [rows], is one of its fields.
-    max_length: tokens, at most.
-
-  Returns:
-    `result` of all rows.
+  `rows` is a dataclass whose leaves lead with the rows, with the field `done`, bool [rows]. `extend(cross, position,
+  rows)` gives rows with one token more and leaves those that are done as they are. The leaves of `result(rows)` lead
+  with the rows too.
   """
   count = len(rows.done)
   index, position = jnp.arange(count), jnp.int32(0)
