@@ -13,7 +13,8 @@ class Captions(PictureStream):
   """So many pictures with K = 2 captions each, of 2 to 5 tokens."""
 
   def __init__(self, count, batch):
-    super().__init__(range(count), batch, SIDE, seed=0, augment=None)
+    super().__init__("made up", batch_size=batch, image_size=SIDE)
+    self.source = range(count)
 
   def _part(self, step, positions, pixels):
     return [caption(index) for index in self._indices(positions)]
@@ -28,7 +29,8 @@ class Tags(PictureStream):
   """So many pictures with up to 2 tags of 5."""
 
   def __init__(self, count, batch):
-    super().__init__(range(count), batch, SIDE, seed=0, augment=None)
+    super().__init__("made up", batch_size=batch, image_size=SIDE)
+    self.source = range(count)
 
   def _part(self, step, positions, pixels):
     return [tagged(index) for index in self._indices(positions)]

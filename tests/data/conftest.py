@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from xmcap.data import record_writer, records, tasks, vocabulary
-from xmcap.data.corpus import RegisteredCorpus
+from xmcap.data.tasks import RegisteredCorpus
 
 NUM_PICTURES = 24
 SIDE = 16

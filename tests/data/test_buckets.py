@@ -8,7 +8,7 @@ import pytest
 from tests.data.conftest import NUM_PICTURES
 from tests.data.streams import captions, equal, texts
 from xmcap.data import images, lengths
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 
 
 def test_the_smallest_length_that_holds_the_batch(tiny):
@@ -133,15 +133,6 @@ def test_several_lengths_of_a_large_split_need_an_index(tiny, tmp_path, monkeypa
     UsageError, match="has no index of the lengths of 'train' .*: `xmcap data index .* makes it"
   ):
     captions(tiny, target_lengths=(12, 24))
-
-
-def test_an_index_of_other_captions_is_noticed(tiny, monkeypatch):
-  stream = captions(tiny, target_lengths=(12, 24))
-  stream._index.lengths[:] += 1
-  with pytest.raises(
-    XmcapError, match="picture '0.*': its longest caption has .* make that again with `xmcap data in"
-  ):
-    stream.batch(0)
 
 
 def test_the_share_of_batches_of_each_length(tiny):

@@ -16,7 +16,7 @@ class Source:
   def __len__(self):
     return 5_000
 
-  def read(self, indices):
+  def iterate(self, indices):
     self.read_indices += list(indices)
     return [
       small_corpus.record(0, ("de", "en", "th"), captions=5 - (index == len(self) - 1)) for index in indices

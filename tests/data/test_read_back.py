@@ -78,14 +78,6 @@ def test_a_file_of_a_killed_build_is_written_again_if_it_cannot_be_read_back(tmp
   assert paths[0].stat().st_mtime_ns == kept
 
 
-def test_metadata_are_of_the_records_that_are_there(tmp_path):
-  written = _write(tmp_path / "out")
-  record_writer.write_metadata(tmp_path / "out", [written], dataset="some")
-  _lose(tmp_path / "out" / "some-train.array_record-00001-of-00002")
-  with pytest.raises(XmcapError, match="5 records were written, but it has 1"):
-    record_writer.write_metadata(tmp_path / "out", [written], dataset="some")
-
-
 def test_an_empty_file_among_others_is_fine(tmp_path):
   written = record_writer.write_split(
     tmp_path, "train", [0, 1], lambda shard: _records(3 * shard, shard), dataset="some", processes=1

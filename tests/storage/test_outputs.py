@@ -112,13 +112,13 @@ def test_a_link_to_a_folder_is_that_folder(tmp_path):
     holder.wait()
 
 
-def test_folders_that_nothing_came_to_lie_in_go_again(tmp_path):
-  with outputs.held(tmp_path / "a" / "b", "xmcap score"):
-    assert (tmp_path / "a" / "b").is_dir()
+def test_a_folder_that_nothing_came_to_lie_in_goes_again(tmp_path):
+  with outputs.held(tmp_path / "a", "xmcap score"):
+    assert (tmp_path / "a").is_dir()
   assert not list(tmp_path.iterdir())
   with outputs.held(tmp_path / "a" / "b", "xmcap score"):
-    (tmp_path / "a" / "kept").write_text("")
-  assert [path.name for path in tmp_path.rglob("*")] == ["a", "kept"]
+    (tmp_path / "a" / "b" / "kept").write_text("")
+  assert [path.name for path in tmp_path.rglob("*")] == ["a", "b", "kept"]
 
 
 def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeypatch):

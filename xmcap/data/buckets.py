@@ -4,6 +4,7 @@ With several lengths it follows from the index of lengths (lengths.py) without r
 finds the same.
 """
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,18 +16,13 @@ from xmcap.data import draws
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.lengths import LengthIndex
 
-_KEPT = 16  # batches before and after the last one that was asked for
+_NEIGHBOURS = 16  # batches before and after one that are kept with it
 
 
 class Bucket(NamedTuple):
-  """A batch before it is read: the positions of its pictures, int64 [B], and T of its targets.
-
-  `longest`, int64 [B], is the longest caption drawn of each picture, in pieces with the end, 0 where there is none. It
-  is None where all batches have one length.
-  """
+  """A batch before it is read: the positions of its pictures, int64 [B], and T of its targets."""
 
   positions: np.ndarray
-  longest: np.ndarray | None
   length: int
 
 
@@ -34,7 +30,6 @@ class Buckets:
   """The batches of a stream, by step.
 
   Args:
-    drawing: of captions.
     index: of the split's captions; None where there is one length.
     indices: positions -> pictures of the split: int64 [N] -> int64 [N].
     pictures: B.
@@ -53,20 +48,14 @@ class Buckets:
   ):
     self._drawing, self._index, self._indices = drawing, index, indices
     self._pictures, self._lengths, self._window = pictures, np.array(lengths), window
-    self._windows: dict[int, list[Bucket]] = {}
+    # Threads work on neighbouring steps.
+    self._kept = functools.lru_cache(maxsize=1 + 2 * -(-_NEIGHBOURS // window))(self._made)
     self._lock = threading.Lock()
 
   def batch(self, step: int) -> Bucket:
     """The batch of a step, whatever steps were asked for before."""
-    window = step // self._window
     with self._lock:
-      if window not in self._windows:
-        self._windows[window] = self._made(window)
-        # Threads work on neighbouring steps.
-        apart = -(-_KEPT // self._window)
-        for old in [number for number in self._windows if abs(number - window) > apart]:
-          del self._windows[old]
-      return self._windows[window][step % self._window]
+      return self._kept(step // self._window)[step % self._window]
 
   def mix(self, steps: int) -> dict[int, float]:
     """T -> the share of batches of that length, among the first so many steps, whole windows of them."""
@@ -80,20 +69,21 @@ class Buckets:
     size = self._window * self._pictures
     positions = np.arange(size, dtype=np.int64) + window * size
     if len(self._lengths) == 1:
-      return [Bucket(positions, None, int(self._lengths[0]))]
+      return [Bucket(positions, int(self._lengths[0]))]
     longest = self._longest(positions)
     batches = np.arange(size).reshape(self._window, self._pictures)
     if self._window > 1:
       # Batches of a window come in drawn order, so that training does not go from short to long.
       order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
       batches = np.argsort(longest, kind="stable").reshape(batches.shape)[order]
-    return [Bucket(positions[rows], longest[rows], self._fitting(longest[rows].max())) for rows in batches]
+    return [Bucket(positions[rows], self._fitting(longest[rows].max())) for rows in batches]
 
   def _fitting(self, pieces: int) -> int:
     place = np.searchsorted(self._lengths, pieces)
     return int(self._lengths[min(place, len(self._lengths) - 1)])
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
+    """The pieces of the longest caption drawn of each picture, with the end; 0 where there is none: int64 [N]."""
     indices = self._indices(positions)
     drawn = self._drawing.at(positions, indices)
     layouts = self._index.layout_of[indices]

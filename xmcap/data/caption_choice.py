@@ -12,10 +12,8 @@ _MAX_LAYOUTS = 10_000  # kept, of some 3 kB each; the pictures of most corpora s
 class Layout:
   """The captions of a picture by language; many pictures have the same layout.
 
-  Args:
-    languages: code of each caption of a picture.
-    columns: code -> column, of the L languages to draw from.
-    power: with it, a language's weight is the number of its captions to this power; None: weights do not depend on it.
+  `languages` has the code of each caption, and `columns` the column of each of the L codes to draw from. With a
+  `power`, a language's weight is the number of its captions to this power.
   """
 
   def __init__(self, languages: Sequence[str], columns: Mapping[str, int], power: float | None):
@@ -61,15 +59,10 @@ Drawn = Callable[[np.ndarray | slice, Layout], tuple[np.ndarray, np.ndarray]]
 
 
 class Drawing:
-  """Draws languages by weight, without replacement, and the captions of a language in turn.
+  """Draws languages by weight, float [L], without replacement, and the captions of a language in turn.
 
-  Args:
-    seed: of the stream.
-    languages: codes to draw from; their places are the columns.
-    weights: float [L].
-    count_power: with it, weights are the number of a picture's captions in a language, to this power.
-    captions_per_image: K.
-    pictures: in the split.
+  With a `count_power`, weights are the number of a picture's captions in a language, to this power. `pictures` are
+  those of the split.
   """
 
   def __init__(

@@ -9,7 +9,6 @@ from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError
 
 _SAMPLE = 1_000  # pictures; a split of 100 GB should not be read to count it
-_READ_BATCH = 64  # pictures are read with their captions
 
 
 @gin.configurable
@@ -43,9 +42,6 @@ def batch_size(stream: Any) -> int:
 def _captions(source: RecordSource, languages: frozenset[str]) -> int:
   sample = spread(source, _SAMPLE)
   counted = sum(
-    caption.language in languages
-    for start in range(0, len(sample), _READ_BATCH)
-    for record in source.read(sample[start : start + _READ_BATCH])
-    for caption in record.captions
+    caption.language in languages for record in source.iterate(sample) for caption in record.captions
   )
   return max(1, round(counted * len(source) / len(sample)))

@@ -58,34 +58,26 @@ def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
 @contextlib.contextmanager
 def _opened(data: bytes, key: str) -> Iterator[Image.Image]:
   """The picture, its header read and its pixels not yet; turns any error within the `with` into an XmcapError."""
-  key = shown(key)
-  if not data:
-    raise XmcapError(f"picture '{key}': no bytes at all: replace or remove it")
+  wrong, mend = "", "replace or remove it"
   try:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
       width, height = image.size
       if width * height > MAX_PIXELS:
-        raise XmcapError(
-          f"picture '{key}': {width} x {height} pixels are more than the {MAX_PIXELS} allowed: "
-          "make it smaller or remove it"
-        )
-      if has_too_many_scans(data):
-        raise XmcapError(f"picture '{key}': a JPEG of more than {MAX_SCANS} scans: save it anew or remove it")
-      yield image
+        wrong, mend = f"{width} x {height} pixels are more than the {MAX_PIXELS} allowed", "make it smaller"
+      elif has_too_many_scans(data):
+        wrong = f"a JPEG of more than {MAX_SCANS} scans"
+      else:
+        yield image
   except (XmcapError, MemoryError):  # want of memory says nothing about the picture
     raise
   except Image.UnidentifiedImageError:
-    raise XmcapError(
-      f"picture '{key}': not a picture in a known format ({', '.join(_FORMATS)}): replace or remove it"
-    ) from None
+    wrong = f"not a picture in a known format ({', '.join(_FORMATS)})" if data else "no bytes at all"
   except Image.DecompressionBombError:
-    raise XmcapError(
-      f"picture '{key}': more than the {MAX_PIXELS} pixels allowed: make it smaller or remove it"
-    ) from None
+    wrong, mend = f"more than the {MAX_PIXELS} pixels allowed", "make it smaller"
   except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
-    raise XmcapError(
-      f"picture '{key}': cannot be decoded ({one_line(error)}): replace or remove it"
-    ) from None
+    wrong = f"cannot be decoded ({one_line(error)})"
+  if wrong:
+    raise XmcapError(f"picture '{shown(key)}': {wrong}: {mend}")
 
 
 def has_too_many_scans(data: bytes) -> bool:

@@ -26,7 +26,7 @@ from absl import logging
 from xmcap.data import workers
 from xmcap.data.records import RecordSource, parse_columns
 from xmcap.data.vocabulary import Vocabulary
-from xmcap.errors import UsageError, one_line
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files, outputs
 
 FORMAT = 1
@@ -38,7 +38,7 @@ _CHUNK = 2_048  # records counted at a time by one process
 _ENCODED = 4_096  # captions in one call of SentencePiece
 
 Counted = tuple[list[str], np.ndarray, np.ndarray]
-"""Of some records: their layouts, the number of each record's layout (uint32), the pieces of each caption (uint16)."""
+"""Of some records: their layouts, the number of each record's layout, the pieces of each caption."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +57,6 @@ class LengthIndex:
   starts: np.ndarray
   lengths: np.ndarray
 
-  def of_records(self, indices: np.ndarray) -> "LengthIndex":
-    """The index of the records at int64 [M], in this order."""
-    return dataclasses.replace(self, layout_of=self.layout_of[indices], starts=self.starts[indices])
-
 
 def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) -> str:
   """The folder of a whole split's index."""
@@ -73,57 +69,52 @@ def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   UsageError names the command that makes it where there is none for a large source, or a wrong or damaged one.
   """
   splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
-  found = [read(source, split, vocabulary) for split in splits]
-  if all(index is not None for index in found):
-    joined, firsts = _joined(found)
-    first_of = dict(zip(splits, firsts, strict=True))
+  found = [counted for split in splits if (counted := read(source, split, vocabulary)) is not None]
+  if len(found) == len(splits):
+    sizes = [len(layout_of) for _, layout_of, _ in found]
+    first_of = dict(zip(splits, np.cumsum([0, *sizes]).tolist(), strict=False))
     places = [np.arange(part.count) + part.first + first_of[part.split] for part in source.stretches]
-    index = joined.of_records(np.concatenate(places))
-    return index if source.chosen is None else index.of_records(source.chosen)
+    counted = found[0] if len(found) == 1 else _merged(found)
+    chosen = np.concatenate(places)
+    return _index(counted, chosen if source.chosen is None else chosen[source.chosen])
   if len(source) > SMALL:
     raise UsageError(
       f"{source.directory} has no index of the lengths of '{source.split}' in pieces of {vocabulary.path}, which "
       f"target_lengths needs: `{_command(source, vocabulary)}` makes it"
     )
   logging.info("no index of lengths in %s: counting the pieces of %s", source.directory, source.split)
-  layouts, layout_of, pieces = _count(source, range(len(source)), vocabulary)
+  return _index(_count(source, range(len(source)), vocabulary), np.arange(len(source)))
+
+
+def _index(counted: Counted, chosen: np.ndarray) -> LengthIndex:
+  """The index of some of the records counted."""
+  layouts, layout_of, pieces = counted
   sizes = _sizes(layouts)[layout_of]
-  return LengthIndex(layouts, layout_of, np.cumsum(sizes) - sizes, pieces)
+  starts = np.cumsum(sizes) - sizes
+  return LengthIndex(layouts, layout_of[chosen], starts[chosen], pieces)
 
 
-def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> LengthIndex | None:
-  """The index of a whole split; None where there is none, UsageError where it is of other records or damaged."""
+def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | None:
+  """What the index of a whole split says; None where there is none, UsageError if it is of other records or damaged."""
   folder = folder_of(source.directory, split, vocabulary)
   again = f"make it again: `{_command(source, vocabulary)}`"
   try:
     about = json.loads(addresses.read_text(addresses.join(folder, _INDEX)))
-    layouts, captions = about["layouts"], about["captions"]
-    if not isinstance(layouts, list):
-      raise ValueError("layouts are no list")
-    expected = _facts(source, split, vocabulary)
-    different = [name for name in expected if about.get(name) != expected[name]]
-    if different:
-      raise UsageError(f"{folder} is an index of other {different[0]} than there are now: {again}")
+    layouts = about["layouts"]
+    for name, expected in _facts(source, split, vocabulary).items():
+      if about.get(name) != expected:
+        raise UsageError(f"{folder} is an index of other {name} than there are now: {again}")
     lengths, layout_of = (_array(addresses.join(folder, name)) for name in (_LENGTHS, _LAYOUTS))
-    sizes = _sizes(layouts)[layout_of]
-    ends = np.cumsum(sizes)
-    if lengths.shape != (captions,) or len(layout_of) != sum(about["records"]["shard_lengths"]):
+    captions, records = _sizes(layouts)[layout_of].sum(), sum(about["records"]["shard_lengths"])
+    if lengths.shape != (captions,) or layout_of.shape != (records,):
       raise ValueError("a file is too short or too long")
-    if len(ends) and ends[-1] != captions:
-      raise ValueError(f"{ends[-1]} captions in layouts, not {captions}")
   except FileNotFoundError:
     return None
-  except (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-  ) as error:
+  except XmcapError:
+    raise
+  except Exception as error:  # damaged files fail in many ways
     raise UsageError(f"{folder} is damaged ({one_line(error)}): {again}") from None
-  return LengthIndex(layouts, layout_of, ends - sizes, lengths)
+  return layouts, layout_of, lengths
 
 
 def write(
@@ -191,23 +182,6 @@ def _array(address: str) -> np.ndarray:
   if addresses.is_remote(address):
     return np.load(io.BytesIO(addresses.read_bytes(address)), allow_pickle=False)
   return np.load(address, mmap_mode="r", allow_pickle=False)
-
-
-def _joined(found: Sequence[LengthIndex]) -> tuple[LengthIndex, list[int]]:
-  """One index of several splits, held in memory, and the first record of each split in it."""
-  if len(found) == 1:
-    return found[0], [0]
-  records, layouts, captions = (
-    np.cumsum([0, *(len(getattr(index, name)) for index in found)]).tolist()
-    for name in ("starts", "layouts", "lengths")
-  )
-  joined = LengthIndex(
-    [layout for index in found for layout in index.layouts],
-    np.concatenate([index.layout_of + first for index, first in zip(found, layouts, strict=False)]),
-    np.concatenate([index.starts + first for index, first in zip(found, captions, strict=False)]),
-    np.concatenate([index.lengths for index in found]),
-  )
-  return joined, records[:-1]
 
 
 def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Counted:

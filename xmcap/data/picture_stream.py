@@ -1,11 +1,12 @@
 """The common part of all streams: the order of pictures, the rows that a process reads, pixels, and prefetching."""
 
 import copy
+import dataclasses
 import functools
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from absl import logging
@@ -26,12 +27,16 @@ _PART_ROWS = 8  # of a batch, made by one thread at a time: the draws of fewer c
 _LEAST_AHEAD = 2  # one is handed over while the other is made
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PictureStream:
   """The base class of streams: `_part` makes neighbouring rows of a batch, on several threads; `_joined` joins them.
 
-  Args:
-    source: the records of the split.
-    pictures: B, of all hosts.
+  A stream sets `source`, the records of its split, and `pictures`, B, if a picture has several examples.
+
+  Attributes:
+    mixture: name of a seqio mixture or task made by `register_corpus`.
+    split: record split, or a part of one such as `train[:1000]`.
+    batch_size: examples in a batch of all hosts.
     image_size: H = W, pixels.
     seed: of order and augmentation.
     augment: random changes to the pictures; None for none.
@@ -40,53 +45,47 @@ class PictureStream:
     prefetch_bytes: memory that their pixels take at most. Two are made ahead whatever they take.
     on_bad: what a picture that cannot be decoded does: `stop` ends the run, `skip` gives it weight 0.
     bad_limit: so many different pictures of a process may be skipped.
-
   """
 
-  def __init__(
-    self,
-    source: RecordSource,
-    pictures: int,
-    image_size: int,
-    seed: int,
-    augment: images.Augment | None,
-    workers: int | None = None,
-    depth: int = 16,
-    prefetch_bytes: int = PREFETCH_BYTES,
-    on_bad: str = "stop",
-    bad_limit: int = 100,
-  ):
-    if (workers or 0) < 0 or depth < _LEAST_AHEAD or prefetch_bytes < 0:
+  mixture: str
+  split: str = "train"
+  batch_size: int = 128
+  image_size: int = 224
+  seed: int = 0
+  augment: images.Augment | None = None
+  workers: int | None = None
+  depth: int = 16
+  prefetch_bytes: int = PREFETCH_BYTES
+  on_bad: str = "stop"
+  bad_limit: int = 100
+
+  def __post_init__(self):
+    if (self.workers or 0) < 0 or self.depth < _LEAST_AHEAD or self.prefetch_bytes < 0:
       raise UsageError(
-        f"a stream with {workers} workers, {depth} batches and {prefetch_bytes} bytes ahead: give at least "
-        f"{_LEAST_AHEAD} batches, and 0 workers for one a core"
+        f"a stream with {self.workers} workers, {self.depth} batches and {self.prefetch_bytes} bytes ahead: give at "
+        f"least {_LEAST_AHEAD} batches, and 0 workers for one a core"
       )
-    if pictures < 1 or image_size < 1:
+    if self.batch_size < 1 or self.image_size < 1:
       raise UsageError(
-        f"a batch of {pictures} pictures of {image_size} pixels is empty: give at least 1 of each"
+        f"a batch of {self.batch_size} with pictures of {self.image_size} pixels is empty: give at least 1 of each"
       )
-    self.source = source
-    self.pictures = pictures
-    self.image_size = image_size
-    self.seed = seed
-    self.augment = augment
-    self.workers = workers or files.available_cores()
-    self.depth = depth
-    self.prefetch_bytes = prefetch_bytes
-    self.skipped = SkippedPictures(on_bad, bad_limit)
+    self.source: RecordSource
+    self.pictures = self.batch_size
+    self.workers = self.workers or files.available_cores()
+    self.skipped = SkippedPictures(self.on_bad, self.bad_limit)
     self.counts_losses = True  # in `lost`; not where batches are made only to be timed
     self._end: int | None = None
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
 
-  def resized(self, pictures: int) -> "PictureStream":
+  def resized(self, pictures: int) -> Self:
     """The same split with another number of pictures a batch, for a try of what comes after the stream."""
     stream = copy.copy(self)
     stream.pictures, stream._lost = pictures, {}
-    stream.skipped = self.skipped.fresh()
+    stream.skipped = SkippedPictures(self.on_bad, self.bad_limit)
     return stream
 
-  def first(self, count: int, multiple: int = 1) -> tuple["PictureStream", int]:
+  def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
     """A stream of the first `count` positions, each once, and the number of its steps.
 
     The batches are the fewest that are no larger than this stream's, of the smallest size that is a multiple of
@@ -104,11 +103,11 @@ class PictureStream:
 
     Records are known by their number and bytes, so a corpus may be moved, and built again.
     """
-    # A source of your own need not have sizes.
-    sizes = getattr(self.source, "sizes", {})
-    records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes.items()}
+    sizes = self.source.sizes.items()
+    records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes}
     return {
       "stream": type(self).__name__,
+      "mixture": self.mixture,
       "split": self.source.split,
       "records": records,
       "pictures": len(self.source),
@@ -166,12 +165,10 @@ class PictureStream:
     """The positions of rows of a step's batch: int64 [N]."""
     if step < 0:
       raise UsageError(f"step {step}: steps count from 0")
-    rows = np.arange(self.pictures) if rows is None else np.asarray(rows, np.int64)
-    if (
-      rows.ndim != 1 or not rows.size or rows[0] < 0 or rows[-1] >= self.pictures or (np.diff(rows) < 1).any()
-    ):
+    chosen = np.arange(self.pictures) if rows is None else np.asarray(rows, np.int64)
+    if not chosen.size or chosen[0] < 0 or chosen[-1] >= self.pictures or (np.diff(chosen) < 1).any():
       raise UsageError(f"rows of a batch of {self.pictures} pictures: give some of them, ascending from 0")
-    return rows + step * self.pictures
+    return chosen + step * self.pictures
 
   def _weights_of(self, positions: np.ndarray) -> np.ndarray:
     """float32 [N]: 0 for positions beyond the end of a stream of `first`, 1 for all others."""

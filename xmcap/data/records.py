@@ -22,7 +22,7 @@ import tensorflow_datasets as tfds
 
 from xmcap import languages
 from xmcap.data.array_records.local import RecordFiles, first_line
-from xmcap.data.example import Example
+from xmcap.data.messages import Example
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files
 from xmcap.terminal import shown
@@ -221,6 +221,7 @@ class RecordSource:
     split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
 
   Attributes:
+    dataset: the name that the metadata give the corpus.
     stretches: the records of the source in the whole splits that they are from.
     sizes: for each of these splits `shard_lengths` (records of each file) and `bytes`, by which its records are known.
     chosen: of a subset, int64 [N], which of the records of the stretches it has; None: all.
@@ -239,6 +240,7 @@ class RecordSource:
       raise UsageError(
         f"{directory} is no corpus (dataset_info.json is absent): `xmcap data build` makes one"
       )
+    self.dataset = info.name
     if split.split("[")[0].strip() not in info.splits:
       known = ", ".join(sorted(info.splits)) or "none"
       raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
@@ -260,12 +262,9 @@ class RecordSource:
       for name, part, count in zip(names, parts, counts, strict=True)
     ]
     self.sizes = {}
-    for stretch in self.stretches:
-      known = info.splits[stretch.split]
-      self.sizes[stretch.split] = {
-        "shard_lengths": list(known.shard_lengths),
-        "bytes": int(known.num_bytes),
-      }
+    for name in dict.fromkeys(stretch.split for stretch in self.stretches):
+      known = info.splits[name]
+      self.sizes[name] = {"shard_lengths": list(known.shard_lengths), "bytes": int(known.num_bytes)}
     self._skips = np.array([part.skip for part in parts], np.int64)
     self._ends = np.cumsum(counts, dtype=np.int64)
     absent = sorted(set(names) - set(addresses.names(directory)))
@@ -274,7 +273,13 @@ class RecordSource:
         f"{addresses.join(directory, absent[0])} is absent ({len(absent)} of {len(names)} files): "
         f"build {directory} again"
       )
-    self._files = _record_files([addresses.join(directory, name) for name in names], self.directory)
+    paths = [addresses.join(directory, name) for name in names]
+    if addresses.is_remote(directory):
+      from xmcap.data.array_records.remote import RemoteRecordFiles  # loads numba, which takes seconds
+
+      self._files: Any = RemoteRecordFiles(paths, self.directory)
+    else:
+      self._files = RecordFiles(paths, self.directory)
 
   def subset(self, chosen: np.ndarray, label: str) -> "RecordSource":
     """The records at int64 [N] of this source, in that order; `label` names them in messages."""
@@ -294,32 +299,24 @@ class RecordSource:
     for start in range(0, len(self), _READ_BATCH):
       yield from self.iterate(range(start, min(start + _READ_BATCH, len(self))))
 
-  def iterate(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> Iterator[T]:
+  def iterate(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> Iterator[T]:
     """The records at indices in [0, len), in their order, each read when it is asked for (in a bucket: read ahead).
 
     `parse` turns a record's bytes into the result. IndexError outside of the range.
     """
-    indices = np.asarray(indices, np.int64).reshape(-1)
-    if indices.size and (indices.min() < 0 or indices.max() >= len(self)):
+    chosen = np.asarray(indices, np.int64).reshape(-1)
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
       raise IndexError(f"index outside [0, {len(self)}) in split '{self.split}' of {self.directory}")
     if self.chosen is not None:
-      indices = self.chosen[indices]
-    shards = np.searchsorted(self._ends, indices, side="right")
+      chosen = self.chosen[chosen]
+    shards = np.searchsorted(self._ends, chosen, side="right")
     starts = self._ends[shards] - np.diff(self._ends, prepend=0)[shards]
-    positions = indices - starts + self._skips[shards]
+    positions = chosen - starts + self._skips[shards]
     yield from self._files.iterate(shards.tolist(), positions.tolist(), parse)
 
-  def read(self, indices: Sequence[int], parse: Callable[[bytes], T] = parse) -> list[T]:
+  def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:
     """The records that `iterate` gives, all at once."""
     return list(self.iterate(indices, parse))
-
-
-def _record_files(paths: Sequence[str], directory: str) -> Any:
-  if not addresses.is_remote(directory):
-    return RecordFiles(paths, directory)
-  from xmcap.data.array_records.remote import RemoteRecordFiles  # loads numba, which takes seconds
-
-  return RemoteRecordFiles(paths, directory)
 
 
 def splits(directory: addresses.Address) -> list[str]:

@@ -35,10 +35,6 @@ class SkippedPictures:
     self._file: epath.Path | None = None
     self._lock = threading.Lock()
 
-  def fresh(self) -> "SkippedPictures":
-    """The same rule, with nothing left out and no file."""
-    return SkippedPictures(self.on_bad, self.limit)
-
   def list_in(self, file: str | os.PathLike) -> None:
     """Lists the pictures in a file from now on, JSON lines (`key`, `reason`); those that are in it count already."""
     if self.on_bad == "stop":

@@ -12,17 +12,18 @@ this too depends on nothing else.)
   buckets.py         from both: how long a batch is, and which pictures are in it when they are dealt out by length
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import gin
 import numpy as np
 
-from xmcap.data import images, lengths
 from xmcap.data import language_weights as weights_lib
+from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.picture_stream import PREFETCH_BYTES, Batch, PictureStream
+from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.records import Columns, parse_columns, read_tags
 from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
@@ -49,6 +50,7 @@ class _Captions(NamedTuple):
 
 
 @gin.configurable
+@dataclasses.dataclass(eq=False, repr=False)
 class CaptionStream(PictureStream):
   """Pictures with K captions each, in languages drawn by weight.
 
@@ -61,10 +63,7 @@ class CaptionStream(PictureStream):
   A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there. A
   picture that has no caption in these languages, or is skipped, has weights 0. All of these are counted in `lost`.
 
-  Args:
-    mixture: name of a seqio mixture or task made by `register_corpus`.
-    split: record split, or a part of one such as `train[:1000]`.
-    batch_size: B x K, of all hosts.
+  Attributes, beside those of `PictureStream`; its `batch_size` is B x K:
     captions_per_image: K.
     prompt_length: P, pieces of the LangId prompt.
     target_length: T, pieces of a caption, its end included.
@@ -77,57 +76,44 @@ class CaptionStream(PictureStream):
     language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
       language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
     temperature: weights are taken to the power of 1 / temperature, as rates in seqio and mT5.
-    image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: see `PictureStream`.
   """
 
-  def __init__(
-    self,
-    mixture: str,
-    split: str = "train",
-    batch_size: int = 128,
-    captions_per_image: int = 1,
-    prompt_length: int = 4,
-    target_length: int = 64,
-    image_size: int = 224,
-    seed: int = 0,
-    augment: images.Augment | None = None,
-    target_lengths: Sequence[int] = (),
-    bucket_window: int = 1,
-    workers: int | None = None,
-    depth: int = 16,
-    prefetch_bytes: int = PREFETCH_BYTES,
-    languages: Sequence[str] = (),
-    language_weights: str | Mapping[str, float] = "rates",
-    temperature: float = 1.0,
-    on_bad: str = "stop",
-    bad_limit: int = 100,
-  ):
-    if captions_per_image < 1 or batch_size < 1 or batch_size % captions_per_image:
+  captions_per_image: int = 1
+  prompt_length: int = 4
+  target_length: int = 64
+  target_lengths: Sequence[int] = ()
+  bucket_window: int = 1
+  languages: Sequence[str] = ()
+  language_weights: str | Mapping[str, float] = "rates"
+  temperature: float = 1.0
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.captions_per_image < 1 or self.batch_size % self.captions_per_image:
       raise UsageError(
-        f"a batch of {batch_size} captions cannot hold {captions_per_image} an image: make it a multiple"
+        f"a batch of {self.batch_size} captions cannot hold {self.captions_per_image} an image: make it a multiple"
       )
-    registered = registration(mixture)
-    source = registered.corpus.source(split)
-    pictures = batch_size // captions_per_image
-    super().__init__(
-      source, pictures, image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit
-    )
+    registered = registration(self.mixture)
+    self.source = registered.corpus.source(self.split)
+    self.pictures = self.batch_size // self.captions_per_image
     self.vocabulary = registered.corpus.vocabulary()
-    self.captions_per_image = captions_per_image
-    self._mixture = mixture
-    self._weights = weights_lib.language_weights(registered.rates, languages, language_weights, temperature)
-    self._count_power = 1 / temperature if language_weights == "count" else None
+    self._weights = weights_lib.language_weights(
+      registered.rates, self.languages, self.language_weights, self.temperature
+    )
+    self._count_power = 1 / self.temperature if self.language_weights == "count" else None
     self.languages = tuple(self._weights)
-    self._prompts = self._prompt_table(prompt_length)
-    if list(target_lengths) != sorted(set(target_lengths)):
-      raise UsageError(f"target_lengths {tuple(target_lengths)}: give rising lengths")
-    sizes = (*(size for size in target_lengths if size < target_length), target_length)
-    if sizes[0] < 2 or bucket_window < 1:
+    self._prompts = self._prompt_table(self.prompt_length)
+    if list(self.target_lengths) != sorted(set(self.target_lengths)):
+      raise UsageError(f"target_lengths {tuple(self.target_lengths)}: give rising lengths")
+    sizes = (*(size for size in self.target_lengths if size < self.target_length), self.target_length)
+    if sizes[0] < 2 or self.bucket_window < 1:
       raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
     weights = np.array(list(self._weights.values()))
-    self._drawing = Drawing(seed, self.languages, weights, self._count_power, captions_per_image, len(source))
-    self._index = lengths.index_of(source, self.vocabulary) if len(sizes) > 1 else None
-    self._plan(sizes, bucket_window)
+    self._drawing = Drawing(
+      self.seed, self.languages, weights, self._count_power, self.captions_per_image, len(self.source)
+    )
+    self._index = lengths.index_of(self.source, self.vocabulary) if len(sizes) > 1 else None
+    self._plan(sizes, self.bucket_window)
 
   def _plan(self, target_lengths: tuple[int, ...], bucket_window: int) -> None:
     """Plans batches of the stream's size."""
@@ -153,7 +139,6 @@ class CaptionStream(PictureStream):
   def signature(self) -> dict[str, Any]:
     return {
       **super().signature(),
-      "mixture": self._mixture,
       "batch_size": self.pictures * self.captions_per_image,
       "captions_per_image": self.captions_per_image,
       "prompt_length": self._prompts.shape[1],
@@ -164,13 +149,13 @@ class CaptionStream(PictureStream):
       "vocabulary": self.vocabulary.sha256,
     }
 
-  def resized(self, pictures: int) -> "CaptionStream":
+  def resized(self, pictures: int) -> Self:
     """See `PictureStream`; targets have the largest length, and pictures come in drawn order."""
     stream = super().resized(pictures)
     stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
-  def first(self, count: int, multiple: int = 1) -> tuple["CaptionStream", int]:
+  def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
     """See `PictureStream`; pictures come in drawn order."""
     stream, steps = super().first(count, multiple)
     stream._plan(self.target_lengths, bucket_window=1)
@@ -182,8 +167,7 @@ class CaptionStream(PictureStream):
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
     bucket = self._buckets.batch(step)
-    rows = positions - step * self.pictures
-    positions = bucket.positions[rows]
+    positions = bucket.positions[positions - step * self.pictures]
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
@@ -195,9 +179,9 @@ class CaptionStream(PictureStream):
         yield record.key, record.image
 
     self._load_pixels(pixels, pictures(), positions)
-    tokens = self._encoded(texts)
-    if bucket.longest is not None:
-      self._check_index(keys, tokens, bucket.longest[rows])
+    # One call for all pictures: a call takes longer than a caption.
+    encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
+    tokens = [[[*next(encoded), EOS_ID] for _ in of_picture] for of_picture in texts]
     return _Captions(keys, positions, np.array(columns), tokens, bucket.length)
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
@@ -239,69 +223,33 @@ class CaptionStream(PictureStream):
       empty = columns[0] == len(self.languages)
       yield record, columns, [] if empty else [record.texts[place].decode() for place in places]
 
-  def _encoded(self, texts: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-    """Texts of B pictures -> ids [B][K], ended by EOS."""
-    # One call for all pictures: a call takes longer than a caption.
-    encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
-    return [[[*next(encoded), EOS_ID] for _ in of_picture] for of_picture in texts]
-
-  def _check_index(
-    self, keys: Sequence[str], tokens: Sequence[Sequence[Sequence[int]]], longest: np.ndarray
-  ) -> None:
-    for key, captions, expected in zip(keys, tokens, longest.tolist(), strict=True):
-      found = min(max(map(len, captions), default=0), lengths.MOST_PIECES)
-      if found != expected:
-        raise XmcapError(
-          f"picture '{shown(key)}': its longest caption has {found} pieces, and {expected} in the index of lengths in "
-          f"{self.source.directory}/lengths: make that again with `xmcap data index`"
-        )
-
 
 @gin.configurable
+@dataclasses.dataclass(eq=False, repr=False)
 class TagStream(PictureStream):
   """Pictures with their tags: the classes seen, in reading order.
 
   A batch holds `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: the tag's line in `tags.txt`, from 1, and 0 in empty
   slots, `weights` float32 [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
 
-  Args:
-    mixture: as for `CaptionStream`; its corpus must have tags.
-    batch_size: pictures in the batch of all hosts.
+  Attributes, beside those of `PictureStream`; its corpus must have tags:
     num_slots: S, tags of a picture at most; further ones are left out and counted in `lost`.
-    image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit: see `PictureStream`.
   """
 
-  def __init__(
-    self,
-    mixture: str,
-    split: str = "train",
-    batch_size: int = 128,
-    num_slots: int = 3,
-    image_size: int = 224,
-    seed: int = 0,
-    augment: images.Augment | None = None,
-    workers: int | None = None,
-    depth: int = 16,
-    prefetch_bytes: int = PREFETCH_BYTES,
-    on_bad: str = "stop",
-    bad_limit: int = 100,
-  ):
-    corpus = registration(mixture).corpus
-    source = corpus.source(split)
-    super().__init__(
-      source, batch_size, image_size, seed, augment, workers, depth, prefetch_bytes, on_bad, bad_limit
-    )
-    if num_slots < 1:
-      raise UsageError(f"num_slots is {num_slots}: a picture needs at least one slot for its tags")
-    self._mixture = mixture
-    self.num_slots = num_slots
+  num_slots: int = 3
+
+  def __post_init__(self):
+    super().__post_init__()
+    if self.num_slots < 1:
+      raise UsageError(f"num_slots is {self.num_slots}: a picture needs at least one slot for its tags")
+    corpus = registration(self.mixture).corpus
+    self.source = corpus.source(self.split)
     self.tags = tuple(read_tags(corpus.location().data_dir))
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
 
   def signature(self) -> dict[str, Any]:
     return {
       **super().signature(),
-      "mixture": self._mixture,
       "num_slots": self.num_slots,
       "tags": len(self.tags),
     }

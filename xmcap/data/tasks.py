@@ -19,7 +19,8 @@ import dataclasses
 import difflib
 import functools
 import os
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 
 import gin
 import numpy as np
@@ -28,12 +29,67 @@ import tensorflow as tf
 
 from xmcap import languages as languages_lib
 from xmcap.data import images
-from xmcap.data.corpus import Location, RegisteredCorpus
-from xmcap.data.records import read_tags
+from xmcap.data.records import RecordSource, read_tags
+from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses
 
 _READ_BATCH = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+  """The folder of a corpus's records, the file of its vocabulary, and a subset as of `xmcap score --subset` or ""."""
+
+  data_dir: str
+  vocabulary: str
+  subset: str = ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RegisteredCorpus:
+  """Image records with captions in several languages, and a vocabulary; `register_corpus` makes one.
+
+  `name` is that of the mixture and of the gin configurable behind `location()`, which raises UsageError if unbound.
+  """
+
+  name: str
+  languages: tuple[str, ...]
+  splits: tuple[str, ...]
+  location: Callable[[], Location]
+
+  def __deepcopy__(self, memo) -> "RegisteredCorpus":
+    return self  # gin copies its arguments, and a registration is one thing
+
+  def source(self, split: str) -> RecordSource:
+    """The records of a split, or of a part of one in TFDS's notation; UsageError or XmcapError as `RecordSource`."""
+    place = self.location()
+    for part in split.split("+"):
+      name = part.split("[")[0].strip()
+      if name not in self.splits:
+        raise UsageError(
+          f"{self.name} has no split '{name}', only {', '.join(self.splits)}: give one of these"
+        )
+    return _source(place.data_dir, split, place.subset)
+
+  def vocabulary(self) -> Vocabulary:
+    """The vocabulary; UsageError if there is none at its place."""
+    return _vocabulary(self.location().vocabulary)
+
+
+@functools.cache
+def _source(directory: str, split: str, subset: str) -> RecordSource:
+  source = RecordSource(directory, split)
+  if not subset:
+    return source
+  from xmcap.scoring import subsets  # only a subset needs it
+
+  places = {record.key: place for place, record in enumerate(source)}
+  chosen = subsets.choose(subset, places)
+  return source.subset(np.sort([places[key] for key in chosen.keys]), chosen.label)
+
+
+_vocabulary = functools.cache(Vocabulary)
 
 
 class CorpusVocabulary(seqio.SentencePieceVocabulary):
@@ -48,11 +104,8 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
     return self._corpus.location().vocabulary
 
   def _model_context(self):
-    path = self._corpus.vocabulary().local_path  # our class checks the file, with one-line errors
-    if self._model is None or path != self._sentencepiece_model_file:
-      self._sentencepiece_model_file = path
-      self._model = None
-    return super()._model_context()
+    vocabulary = self._corpus.vocabulary()  # may lie in any bucket, and errors are of one line
+    return types.SimpleNamespace(tokenizer=vocabulary.processor, sp_model=vocabulary.model)
 
   def __eq__(self, other) -> bool:
     # seqio compares vocabularies when it mixes corpora, which then need a location.
@@ -179,12 +232,8 @@ def register_corpus(
 ) -> RegisteredCorpus:
   """Registers a corpus: a seqio task a language, the mixture, and the gin configurable of its location.
 
-  Args:
-    name: of the mixture; the tasks are NAME_LANGUAGE. seqio and gin raise ValueError if it is taken.
-    languages: codes of the languages that it holds.
-    rates: how often a language is drawn, relative to the others; all alike if absent.
-    splits: record splits that it has.
-    build_hint: the command that makes it, for the message when it is not there.
+  The mixture has the corpus's name, and the tasks are NAME_LANGUAGE. `rates` say how often a language is drawn,
+  relative to the others. `build_hint` is the command that makes the corpus, for the message when it is not there.
   """
 
   def locate(data_dir: str = "", vocabulary: str = "") -> Location:
@@ -199,7 +248,9 @@ def register_corpus(
   rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
   if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
     raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
-  corpus = RegisteredCorpus(name, codes, splits, gin.configurable(name, module="xmcap.tasks")(locate))
+  corpus = RegisteredCorpus(
+    name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(locate)
+  )
   _add_tasks(corpus, rates)
   return corpus
 
@@ -207,14 +258,10 @@ def register_corpus(
 def register_part(
   name: str, of: RegisteredCorpus, *, splits: Sequence[str] = (), subset: str = ""
 ) -> RegisteredCorpus:
-  """Registers a part of a corpus under a name of its own; it lies where the corpus lies.
+  """Registers a part of a corpus under a name of its own: some of its splits, or a subset of its pictures.
 
-  Args:
-    name: as of `register_corpus`.
-    of: the corpus.
-    splits: the splits of the part; all of the corpus's if empty.
-    subset: if given, the pictures, as for `xmcap score --subset`: `xm600:SEED` draws 600. `NAME.subset` in gin chooses
-      others.
+  It lies where the corpus lies. The subset is as for `xmcap score --subset`: `xm600:SEED` draws 600. `NAME.subset` in
+  gin chooses another.
   """
   default = subset
 
@@ -223,7 +270,7 @@ def register_part(
     return dataclasses.replace(of.location(), subset=subset)
 
   location = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
-  part = RegisteredCorpus(name, of.languages, splits or of.splits, location)
+  part = RegisteredCorpus(name, of.languages, tuple(splits) or of.splits, location)
   _add_tasks(part, dict.fromkeys(of.languages, 1.0))
   return part
 

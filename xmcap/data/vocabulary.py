@@ -6,21 +6,20 @@ language, `<en>` to `<zh>`, the LangId prompt of Thapliyal et al. (2022), sectio
 no such pieces, and its prompt is the language's code as text.
 """
 
-import atexit
-import contextlib
 import functools
 import hashlib
 import io
+import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import gin
 import numpy as np
 import sentencepiece
 
 from xmcap import languages as languages_lib
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files
 
 PAD_ID = 0
@@ -95,35 +94,30 @@ def train_vocabulary(
 
 def _lines(path: str) -> Iterator[str]:
   """The lines of a UTF-8 file that are not blank; UsageError if they cannot be read."""
-  number = 1
   try:
     with open(path, "rb") as file:
-      for line in file:
-        text = line.decode("utf-8").strip()
+      for number, line in enumerate(file, 1):
+        try:
+          text = line.decode("utf-8").strip()
+        except UnicodeDecodeError:
+          raise UsageError(f"{path}, line {number}: not UTF-8: save the file as UTF-8") from None
         if text:
           yield text
-        number += 1
-  except UnicodeDecodeError as error:
-    raise UsageError(
-      f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}): save the file as UTF-8"
-    ) from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror}): give a readable text file") from None
 
 
 def read_model(path: str) -> bytes:
   """Reads the bytes of a model from this machine or from a bucket; UsageError if it cannot be read."""
-  reason = ""
   try:
     # A file of this machine that is too large is not even read.
     size = 0 if addresses.is_remote(path) else os.path.getsize(path)
     model = addresses.read_bytes(path) if size <= LARGEST else b""
-  except OSError as error:
-    reason = error.strerror or "it is absent"
-  except XmcapError as error:
-    reason = str(error)
-  if reason:
-    raise UsageError(f"{path}: the vocabulary cannot be read ({reason}): give a SentencePiece model")
+  except (OSError, XmcapError) as error:
+    reason = getattr(error, "strerror", None) or one_line(error)
+    raise UsageError(
+      f"{path}: the vocabulary cannot be read ({reason}): give a SentencePiece model"
+    ) from None
   size = max(size, len(model))
   if size > LARGEST:
     raise UsageError(f"{path}: {size:,} bytes; a SentencePiece model has {LARGEST:,} at most: give another")
@@ -136,27 +130,28 @@ class Vocabulary:
   Args:
     path: a `.model` file: mT5's, or one written by `train_vocabulary`; a path or an address (`gs://...`).
 
+  Attributes:
+    model, sha256: the bytes of the file, and their hash.
+    processor: SentencePiece's own, over the model.
+
   Raises:
     UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
   """
 
   def __init__(self, path: str):
     self.path = os.fspath(path)
-    model = read_model(self.path)
-    self.sha256 = hashlib.sha256(model).hexdigest()
-    self._processor = sentencepiece.SentencePieceProcessor()
+    self.model = read_model(self.path)
+    self.sha256 = hashlib.sha256(self.model).hexdigest()
+    self.processor = sentencepiece.SentencePieceProcessor()
     try:
-      # An empty file loads without complaint, as a model of nothing.
-      loaded = bool(model) and self._processor.LoadFromSerializedProto(model)
+      # An empty file loads without complaint, as a model of nothing, and so do pieces that are not UTF-8.
+      loaded = bool(self.model) and self.processor.LoadFromSerializedProto(self.model)
+      pieces = self.processor.id_to_piece(list(range(self.size))) if loaded else ()
     except (RuntimeError, ValueError, OSError):
-      loaded = False  # ValueError: the message itself is no UTF-8
-    if not loaded or not self._processor.get_piece_size():
+      pieces = ()
+    if not pieces:
       raise UsageError(f"{self.path}: not a SentencePiece model: give mT5's .model file or train one")
-    try:
-      self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
-    except UnicodeDecodeError:
-      raise UsageError(f"{self.path}: holds pieces that are not UTF-8: fetch or copy it again") from None
-    ids = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
+    ids = (self.processor.pad_id(), self.processor.eos_id(), self.processor.unk_id())
     if ids != (PAD_ID, EOS_ID, UNK_ID):
       raise UsageError(
         f"{self.path}: pad, end and unknown are ids {ids}, not {(PAD_ID, EOS_ID, UNK_ID)} as mT5's: "
@@ -167,14 +162,9 @@ class Vocabulary:
     return _opened, (self.path, self.sha256)
 
   @property
-  def local_path(self) -> str:
-    """The model as a file of this machine, for readers that know no other; a copy is there while the process is."""
-    return _local_copy(self.path) if addresses.is_remote(self.path) else self.path
-
-  @property
   def size(self) -> int:
     """The number of pieces, special ones included (mT5: 250,100)."""
-    return self._processor.get_piece_size()
+    return self.processor.get_piece_size()
 
   @property
   def rows(self) -> int:
@@ -183,47 +173,27 @@ class Vocabulary:
 
   def encode(self, text: str) -> list[int]:
     """Text to ids, without an end."""
-    return self._processor.encode(text)
+    return self.processor.encode(text)
 
   def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
     """Texts to lists of ids, without ends, in one call on the calling thread."""
-    return self._processor.encode(list(texts), num_threads=1)
+    return self.processor.encode(list(texts), num_threads=1)
 
-  def decode(self, ids: Iterable[int]) -> str:
+  def decode(self, ids: Sequence[int] | np.ndarray) -> str:
     """Ids to text: up to the first end, pads left out; ids of rows that no piece has read as unknown."""
-    kept = []
-    size = self.size
-    for token in np.asarray(ids if hasattr(ids, "__len__") else list(ids), np.int64).reshape(-1).tolist():
-      if token == EOS_ID:
-        break
-      if token != PAD_ID:
-        kept.append(token if 0 <= token < size else UNK_ID)
-    return self._processor.decode(kept)
-
-  def piece(self, token: int) -> str:
-    """The piece of an id, with `▁` for a space."""
-    return self._processor.id_to_piece(token)
-
-  def is_byte(self, token: int) -> bool:
-    """Whether the piece of an id stands for a byte of a character that has no piece."""
-    return self._processor.is_byte(token)
+    kept = itertools.takewhile(lambda token: token != EOS_ID, np.asarray(ids, np.int64).tolist())
+    known = range(self.size)
+    return self.processor.decode([token if token in known else UNK_ID for token in kept if token != PAD_ID])
 
   def has_language_piece(self, language: str) -> bool:
     """Whether the model holds the LangId piece of a language."""
-    return self._processor.piece_to_id(language_piece(language)) != UNK_ID
+    return self.processor.piece_to_id(language_piece(language)) != UNK_ID
 
   def prompt(self, language: str) -> list[int]:
     """The ids that tell the model to write in a language: `<xx>` where it has that piece, else `xx` as text (mT5)."""
-    return list(self._prompts[languages_lib.get(language).code])
-
-  @functools.cached_property
-  def _prompts(self) -> dict[str, tuple[int, ...]]:
-    return {
-      code: (self._processor.piece_to_id(language_piece(code)),)
-      if self.has_language_piece(code)
-      else tuple(self.encode(code))
-      for code in languages_lib.LANGUAGES
-    }
+    code = languages_lib.get(language).code
+    piece = self.processor.piece_to_id(language_piece(code))
+    return self.encode(code) if piece == UNK_ID else [piece]
 
 
 def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
@@ -235,30 +205,15 @@ def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
       f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one that "
       "`xmcap.data.vocabulary.train_vocabulary` wrote"
     )
-  owners: dict[tuple[int, ...], str] = {}
-  for language in languages:
-    prompt = tuple(vocabulary.prompt(language))
-    if not prompt or UNK_ID in prompt:
+  prompts = [tuple(vocabulary.prompt(language)) for language in languages]
+  for language, prompt in zip(languages, prompts, strict=True):
+    if not prompt or UNK_ID in prompt or prompts.count(prompt) > 1:
       raise UsageError(
-        f"{vocabulary.path}: the prompt of '{language}' is unknown to it: give another vocabulary"
-      )
-    other = owners.setdefault(prompt, language)
-    if other != language:
-      raise UsageError(
-        f"{vocabulary.path}: '{other}' and '{language}' have the same prompt: give another one"
+        f"{vocabulary.path}: the prompt of '{language}' is unknown to it, or another language's: give another"
       )
 
 
 @functools.cache
 def _opened(path: str, sha256: str) -> Vocabulary:
   """A vocabulary that comes from another process: opened once, not with each call."""
-  del sha256
   return Vocabulary(path)
-
-
-@functools.cache
-def _local_copy(path: str) -> str:
-  kept = contextlib.ExitStack()
-  copy = kept.enter_context(addresses.local_copy(path))
-  atexit.register(kept.close)
-  return copy

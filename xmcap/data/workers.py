@@ -14,28 +14,28 @@ _Out = TypeVar("_Out")
 
 
 class Pool:
-  """Processes that take calls in turn."""
+  """Processes that take calls in turn; without any, this one makes them."""
 
   def __init__(self, workers: list[processes_lib.Worker]):
     self._workers = workers
 
   def map(self, function: Callable[..., _Out], *iterables: Iterable[Any]) -> Iterator[_Out]:
     """As `map`, in order; raises processes.Killed if a process ends in the middle of its work."""
+    calls = zip(*iterables, strict=False)
+    if not self._workers:
+      yield from itertools.starmap(function, calls)
     done: dict[int, _Out] = {}
-    shared = processes_lib.share(self._workers, function, zip(*iterables, strict=False))
-    for expected in itertools.count():
-      while expected not in done:
-        found = next(shared, None)
-        if found is None:
-          return
-        number, result = found
-        done[number] = result
-      yield done.pop(expected)
+    awaited = 0
+    for number, result in processes_lib.share(self._workers, function, calls):
+      done[number] = result
+      while awaited in done:
+        yield done.pop(awaited)
+        awaited += 1
 
 
 @contextlib.contextmanager
 def pool(processes: int) -> Iterator[Pool]:
-  """A pool of so many processes, `processes.MAX` at most; XmcapError if one cannot be started.
+  """A pool of so many processes, `processes.MAX` at most, none for 1; XmcapError if one cannot be started.
 
   They end at once when the caller is killed, so that a restarted build does not meet those of the one before.
   """
@@ -43,7 +43,7 @@ def pool(processes: int) -> Iterator[Pool]:
   workers: list[processes_lib.Worker] = []
   at_once = False
   try:
-    for _ in range(min(processes, processes_lib.MAX)):
+    for _ in range(min(processes, processes_lib.MAX) if processes > 1 else 0):
       workers.append(processes_lib.Worker(context, terminal.guard))
     yield Pool(workers)
   except BaseException as error:
@@ -70,11 +70,10 @@ def map_records(
   """
   count = len(source)
   ranges = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
-  processes = min(processes or files.available_cores(), len(ranges))
   repeated = [itertools.repeat(argument) for argument in arguments]
-  with contextlib.ExitStack() as stack:
-    run = map if processes <= 1 else stack.enter_context(pool(processes)).map
-    for done, result in zip(ranges, run(function, itertools.repeat(source), ranges, *repeated), strict=True):
+  with pool(min(processes or files.available_cores(), len(ranges))) as shared:
+    results = shared.map(function, itertools.repeat(source), ranges, *repeated)
+    for done, result in zip(ranges, results, strict=True):
       yield result
       if progress is not None:
         progress(done.stop, count)

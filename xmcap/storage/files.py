@@ -63,7 +63,7 @@ def output(
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-  """Writes a UTF-8 file whole or not at all; XmcapError in one line where that cannot be."""
+  """Writes a UTF-8 file whole or not at all; XmcapError where that cannot be."""
   write_bytes(path, text.encode("utf-8"))
 
 

@@ -62,30 +62,19 @@ class Content:
 
 
 class Read:
-  """A read that has been begun; `result` waits for it.
-
-  Args:
-    address: of the object.
-    start, stop: the range; a negative `start` counts from the end, a `stop` of None is the end.
-  """
+  """A read that has been begun; a negative `start` counts from the object's end, a `stop` of None is the end."""
 
   def __init__(self, address: str, start: int = 0, stop: int | None = None):
     self.address = address
     self._range = slice(start, stop)
-    self._size = None if stop is None else stop - start
     backend = _backend_of(address.split("://")[0], ObjectStore().requests)
     self._future = backend.begin(address, self._range)
 
   def result(self) -> Content:
-    """What was read.
-
-    Raises:
-      FileNotFoundError: there is no such object.
-      ShortObjectError: it ends before the range.
-      XmcapError: it could not be read, however often it was tried; names the address.
-    """
+    """What was read; FileNotFoundError, ShortObjectError, or XmcapError if it fails however often it is tried."""
     content = _tried(self.address, self._wait)
-    if self._size is not None and len(content.data) != self._size:
+    start, stop = self._range.start, self._range.stop
+    if stop is not None and len(content.data) != stop - start:
       raise ShortObjectError(f"{self.address} is shorter than it should be: copy it again")
     return content
 
@@ -123,7 +112,8 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
   backend = _backend_of(address.split("://")[0], settings.requests)
   reason = ""
   for attempt in range(settings.attempts):
-    _pause(attempt)
+    if attempt:
+      time.sleep(min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_PAUSE))
     try:
       return ask(backend, settings.timeout_seconds)
     except FileNotFoundError:
@@ -142,11 +132,6 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
   )
 
 
-def _pause(attempt: int) -> None:
-  if attempt:
-    time.sleep(min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_PAUSE))
-
-
 class _TensorStore:
   """Objects of gs:// and s3://."""
 
@@ -154,14 +139,13 @@ class _TensorStore:
     import tensorstore  # half a second, which reading local files does not need
 
     self._tensorstore = tensorstore
-    self._scheme = scheme
     retries = {"max_retries": 0, "initial_delay": "100ms", "max_delay": "100ms"}  # `Read` tries again
-    kind = "gcs" if scheme == "gs" else "s3"
+    self._driver = "gcs" if scheme == "gs" else "s3"
     limit = {"limit": ObjectStore().requests}
     self._context = tensorstore.Context(
-      {f"{kind}_request_retries": retries, f"{kind}_request_concurrency": limit}
+      {f"{self._driver}_request_retries": retries, f"{self._driver}_request_concurrency": limit}
     )
-    self._stores: dict[str, Any] = {}
+    self._store = functools.cache(self._opened)
 
   def begin(self, address: str, part: slice):
     bucket, key = _parts(address)
@@ -188,23 +172,21 @@ class _TensorStore:
     parts = [name.partition("/") for name in map(bytes.decode, found) if name]
     return {name for name, slash, _ in parts if bool(slash) == folders}
 
-  def _store(self, bucket: str):
-    if bucket not in self._stores:
-      spec: dict[str, Any] = {"driver": "gcs" if self._scheme == "gs" else "s3", "bucket": bucket}
-      if self._scheme == "s3":
-        if "AWS_ACCESS_KEY_ID" in os.environ:
-          spec["aws_credentials"] = {"type": "environment"}
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        if endpoint:
-          spec |= {"endpoint": endpoint, "aws_region": region or "us-east-1"}
-        elif region:
-          spec["aws_region"] = region
-      elif "STORAGE_EMULATOR_HOST" in os.environ:
-        host = os.environ["STORAGE_EMULATOR_HOST"]
-        os.environ["TENSORSTORE_GCS_HTTP_URL"] = host if "://" in host else f"http://{host}"
-      self._stores[bucket] = self._tensorstore.KvStore.open(spec, context=self._context).result()
-    return self._stores[bucket]
+  def _opened(self, bucket: str):
+    spec: dict[str, Any] = {"driver": self._driver, "bucket": bucket}
+    if self._driver == "s3":
+      if "AWS_ACCESS_KEY_ID" in os.environ:
+        spec["aws_credentials"] = {"type": "environment"}
+      region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+      endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+      if endpoint:
+        spec |= {"endpoint": endpoint, "aws_region": region or "us-east-1"}
+      elif region:
+        spec["aws_region"] = region
+    elif "STORAGE_EMULATOR_HOST" in os.environ:
+      host = os.environ["STORAGE_EMULATOR_HOST"]
+      os.environ["TENSORSTORE_GCS_HTTP_URL"] = host if "://" in host else f"http://{host}"
+    return self._tensorstore.KvStore.open(spec, context=self._context).result()
 
 
 class _Fsspec:
@@ -224,7 +206,7 @@ class _Fsspec:
   def begin(self, address: str, part: slice):
     return self._pool.submit(self._read, address, part)
 
-  def finish(self, future, timeout: float) -> Content:
+  def finish(self, future: concurrent.futures.Future[Content], timeout: float) -> Content:
     return future.result(timeout=timeout)
 
   def exists(self, address: str, timeout: float) -> bool:

@@ -30,11 +30,7 @@ Paths = str | os.PathLike | Iterable[str | os.PathLike]
 _TRIES = 40
 _PAUSE = 0.05  # seconds; a holder writes its name at once, and a lock that is being removed is gone as soon
 _HOLDER = 300  # bytes of it that are shown
-# With these the output cannot be written either, and who tries to says so.
-_UNWRITABLE = (
-  errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG,
-  errno.EEXIST,
-)  # fmt: skip
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.ELOOP)
 
 _mutex = threading.Lock()
 _held: dict[str, "_Hold"] = {}  # lock file -> what this process holds
@@ -50,10 +46,10 @@ class _Busy(XmcapError):
 
 @dataclasses.dataclass
 class _Hold:
-  """A lock of this process: its open file, the folders that were made for it, and how often it was taken."""
+  """A lock of this process: its open file, whether its folder was made for it, and how often it was taken."""
 
   descriptor: int
-  made: list[str]
+  made_folder: bool
   count: int = 1
 
 
@@ -84,7 +80,7 @@ def held(
 ) -> Iterator[None]:
   """Within it no other process writes this output; this process may hold it again.
 
-  A folder is made if need be, and removed at the end if nothing came to lie in it.
+  Its folder is made if need be, and removed at the end if nothing came to lie in it.
 
   Args:
     path: the output. In a bucket, and where the file system knows no locks, a line says that nobody looks out.
@@ -106,7 +102,8 @@ def held(
     try:
       _take_patiently(lock, os.fspath(path), command, option, lease, say)
     except OSError as error:
-      if error.errno not in _UNWRITABLE or os.path.lexists(lock):
+      # With other errors the output cannot be written either, and who tries to says so.
+      if error.errno in _NO_LOCKS or os.path.lexists(lock):
         reason = f"{lock}: {error.strerror}"
         say(f"xmcap: {path}: nobody notices two writers at once here ({reason}): start one alone")
         with contextlib.suppress(OSError):
@@ -142,12 +139,8 @@ def held_all(
 def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
   """What `whole_files.replacing` writes and `remove` removes in a folder appears all at once at the end, or not at all.
 
-  Args:
-    path: the folder; made if need be, and held meanwhile.
-    folder: False: `path` is the file among them by which the others are known, and it is held.
-
-  Raises:
-    XmcapError: the folder cannot be written; or as `held`.
+  The folder is made if need be, and held meanwhile; or the file among them by which the others are known. XmcapError
+  where it cannot be written, or as `held`.
   """
   place = pathlib.Path(path)
   parent = place if folder else place.parent
@@ -173,11 +166,7 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
 
 
 def settle(path: str | os.PathLike, folder: bool = True) -> None:
-  """Puts files that were written `together` right where a kill came between; before they are read.
-
-  Raises:
-    XmcapError: they are being written, or cannot be put right; says what to do.
-  """
+  """Puts files that were written `together` right where a kill came between; XmcapError where that cannot be."""
   journal = _journal_of(pathlib.Path(path), folder)
   if not os.path.lexists(journal):
     return
@@ -193,26 +182,20 @@ def settle(path: str | os.PathLike, folder: bool = True) -> None:
 def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> None:
   """Raises UsageError where an output is an input or another output; links are followed, devices and pipes left out.
 
-  Args:
-    outputs: option -> the file that it names, or the files that are written for it; "" and None are none.
-    inputs: option -> what is read, in the same way.
+  Both are option -> the file that it names, or the files that are written or read for it; "" and None are none.
   """
   written: list[tuple[str, str]] = []
   for option, path in _each(outputs):
     for other, place in written:
       if _same(path, place):
-        raise UsageError(f"{option}={path}: {_also(other, place, path)} is written there too: name another")
+        raise UsageError(f"{option}={path}: {other}={place} is written there too: name another")
     written.append((option, path))
   for option, path in _each(inputs):
     for other, place in written:
       if _same(path, place):
         raise UsageError(
-          f"{other}={place}: would be written over {_also(option, path, place)}, which is read: name another"
+          f"{other}={place}: would be written over {option}={path}, which is read: name another"
         )
-
-
-def _also(option: str, path: str, same: str) -> str:
-  return option if path == same else f"{option}={path}"
 
 
 def _each(places: Mapping[str, Paths]) -> Iterator[tuple[str, str]]:
@@ -283,19 +266,20 @@ def _take_patiently(
 
 def _take(lock: str, path: str, command: str, option: str) -> None:
   """Takes a lock, or raises _Busy; OSError where there can be none."""
+  folder = os.path.dirname(lock)
   with _mutex:
     if lock in _held:
       _held[lock].count += 1
       return
-    made: list[str] = []
+    made_folder = not os.path.lexists(folder)
     try:
       for _ in range(_TRIES):
-        made += _make(os.path.dirname(lock))
+        os.makedirs(folder, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # who made the folder has removed it, empty as it was
           descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
           holder = _lock(lock, descriptor, command)
           if holder is None:
-            _held[lock] = _Hold(descriptor, made)
+            _held[lock] = _Hold(descriptor, made_folder)
             return
           os.close(descriptor)
           if holder:
@@ -303,7 +287,8 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
         time.sleep(_PAUSE)
       raise _Busy("another process", path, option)
     except BaseException:
-      _remove_folders(made)
+      if made_folder:
+        _remove_if_empty(folder)
       raise
 
 
@@ -344,27 +329,13 @@ def _release(lock: str) -> None:
       if _is_at(hold.descriptor, lock):
         os.unlink(lock)
     os.close(hold.descriptor)
-    _remove_folders(hold.made)
+    if hold.made_folder:
+      _remove_if_empty(os.path.dirname(lock))
 
 
-def _make(folder: str) -> list[str]:
-  """Makes a folder and its parents; returns those that were not there, the outermost first."""
-  absent = []
-  while not os.path.lexists(folder):
-    absent.append(folder)
-    folder = os.path.dirname(folder)
-  made = []
-  for folder in reversed(absent):
-    with contextlib.suppress(FileExistsError):
-      os.mkdir(folder)
-      made.append(folder)
-  return made
-
-
-def _remove_folders(made: list[str]) -> None:
-  for folder in reversed(made):
-    with contextlib.suppress(OSError):
-      os.rmdir(folder)
+def _remove_if_empty(folder: str) -> None:
+  with contextlib.suppress(OSError):
+    os.rmdir(folder)
 
 
 def _is_at(descriptor: int, lock: str) -> bool:

@@ -20,7 +20,7 @@ from absl import logging
 from xmcap.errors import UsageError, XmcapError, one_line
 
 _PAGE = 4_096  # bytes
-_READS_NOTED = 256  # at a time, when they were last read
+_LOOK_EVERY = 30.0  # seconds for which a full cache is not tried again
 _SETTINGS = f"""
 PRAGMA page_size = {_PAGE};
 PRAGMA journal_mode = WAL;
@@ -65,21 +65,17 @@ def key(*parts: object) -> bytes:
 
 
 class RangeCache:
-  """A cache in a folder, safe in threads and processes; see `RecordCache`.
+  """A cache in a folder, of `size` bytes, safe in threads and processes; see `RecordCache`.
 
-  Args:
-    size: bytes on disk at most.
-    idle: seconds without a read after which a range may make room.
-    look_every: seconds for which a full cache is not tried again.
+  What was not read for `idle` seconds may make room; this is looked at to half of them.
   """
 
-  def __init__(self, directory: str | os.PathLike, size: int, idle: float = 3600.0, look_every: float = 30.0):
+  def __init__(self, directory: str | os.PathLike, size: int, idle: float = 3600.0):
     self.directory = pathlib.Path(directory)
     self.size = size
     self._path = self.directory / "ranges.sqlite"
-    self._idle, self._look_every = idle, look_every
+    self._idle = idle
     self._full_until = float("-inf")
-    self._reads: list[tuple[float, bytes]] = []
     self._lock = threading.Lock()
     try:
       self.directory.mkdir(parents=True, exist_ok=True)
@@ -99,25 +95,24 @@ class RangeCache:
     """The range of a key; None where there is none."""
     with self._lock:
       try:
-        row = self._database.execute("SELECT data FROM ranges WHERE key = ?", (key,)).fetchone()
-        if row is not None:
-          self._reads.append((time.time(), key))
-          if len(self._reads) >= _READS_NOTED:
-            self._note_reads()
+        row = self._database.execute("SELECT data, used FROM ranges WHERE key = ?", (key,)).fetchone()
+        if row is None:
+          return None
+        if row[1] < time.time() - self._idle / 2:
+          self._database.execute("UPDATE ranges SET used = ? WHERE key = ?", (time.time(), key))
+        return row[0]
       except sqlite3.Error as error:
         self._give_up(error)
         return None
-    return row and row[0]
 
   def put(self, key: bytes, data: bytes) -> None:
     """Adds a range, unless the cache is full or the disk refuses."""
     with self._lock:
       if time.monotonic() < self._full_until:
         return
-      row = (key, time.time(), data)
       try:
-        if not self._insert(row) and not (self._make_room() and self._insert(row)):
-          self._full_until = time.monotonic() + self._look_every
+        if not self._insert(key, data) and not (self._make_room() and self._insert(key, data)):
+          self._full_until = time.monotonic() + _LOOK_EVERY
       except sqlite3.Error as error:
         self._give_up(error)
 
@@ -125,10 +120,10 @@ class RangeCache:
     """What the ranges take on the disk."""
     return self._path.stat().st_size if self._path.exists() else 0
 
-  def _insert(self, row: tuple[bytes, float, bytes]) -> bool:
+  def _insert(self, key: bytes, data: bytes) -> bool:
     """Whether there is room."""
     try:
-      self._database.execute("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?)", row)
+      self._database.execute("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?)", (key, time.time(), data))
     except sqlite3.OperationalError as error:
       if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
         raise
@@ -137,14 +132,8 @@ class RangeCache:
 
   def _make_room(self) -> bool:
     """Removes what was not read for long; whether there was any."""
-    self._note_reads()
-    return bool(
-      self._database.execute("DELETE FROM ranges WHERE used < ?", (time.time() - self._idle,)).rowcount
-    )
-
-  def _note_reads(self) -> None:
-    self._database.executemany("UPDATE ranges SET used = ? WHERE key = ?", self._reads)
-    self._reads.clear()
+    old = self._database.execute("DELETE FROM ranges WHERE used < ?", (time.time() - self._idle,))
+    return old.rowcount > 0
 
   def _give_up(self, error: sqlite3.Error) -> None:
     if self._full_until != float("inf"):

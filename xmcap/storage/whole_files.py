@@ -101,12 +101,7 @@ def _refuse_folder(path: pathlib.Path) -> None:
 
 
 def carry_out(journal: pathlib.Path) -> None:
-  """Does what is left of a journal, if there is one. It is nobody's word but its own that the names are harmless.
-
-  Raises:
-    XmcapError: it is no journal of ours.
-    OSError: the folder cannot be written.
-  """
+  """Does what is left of a journal, if there is one; XmcapError if it is none of ours, which may name other files."""
   content = _read(journal)
   if content is None:
     return

@@ -5,14 +5,15 @@ when asked, writing knows the whole header from the shapes before the first numb
 """
 
 import dataclasses
+import functools
 import json
 import math
 import os
 import pathlib
 import struct
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -38,7 +39,6 @@ FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
 """The dtypes of weights; integers are buffers, or quantised."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
-_BLOCK = 2**25  # bytes
 _LONGEST_HEADER = 2**24
 """Bytes of a safetensors header, some 100 for each tensor. The library alone would parse 100 MB."""
 _LONGEST_NAME, _LONGEST_FILE_NAME = 500, 255
@@ -80,13 +80,7 @@ def is_file_name(name: str) -> bool:
 
 
 def check_claim(claimed: int, held: int, where: str) -> None:
-  """Refuses files that claim far more numbers than they could hold: a few bytes would fill the memory.
-
-  Args:
-    claimed: bytes of the numbers.
-    held: bytes of the files that they are in, which may be compressed.
-    where: begins the message.
-  """
+  """Refuses files of `held` bytes, perhaps compressed, that claim far more numbers than they could hold."""
   if claimed > _LARGEST_RATIO * held + _ALWAYS_FINE:
     raise UsageError(
       f"{where}: claims {claimed:,} bytes of numbers and its files have {held:,}: no real weights are so; fetch or copy"
@@ -96,11 +90,7 @@ def check_claim(claimed: int, held: int, where: str) -> None:
 
 def check_finite(name: str, array: np.ndarray, where: str) -> None:
   """Raises UsageError where a tensor of floats holds NaN or infinity."""
-  if array.dtype not in FLOATS:
-    return
-  flat = array.ravel(order="K")
-  step = _BLOCK // array.itemsize
-  if not all(np.isfinite(flat[start : start + step]).all() for start in range(0, flat.size, step)):
+  if array.dtype in FLOATS and not np.isfinite(array).all():
     raise UsageError(
       f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before a run went wrong"
     )
@@ -113,11 +103,7 @@ class LastRead:
     self._name, self._array = None, None
 
   def slices(self, name: str, stacked: Tensor) -> list[Tensor]:
-    """The parts of a tensor along its first axis; `name` tells it from the others that share this memory.
-
-    Raises:
-      UsageError: it has no axis, or more parts than a model has layers.
-    """
+    """The parts of a tensor along its first axis; UsageError where they are more than the layers of a model."""
     if not stacked.shape or stacked.shape[0] > _MOST_LAYERS:
       raise UsageError(
         f"{stacked.where}: {name} has shape {stacked.shape}: its first axis is to be {_MOST_LAYERS:,} layers at most"
@@ -149,8 +135,6 @@ def refuse_pickle(path: str | os.PathLike) -> None:
 
 
 def _holds_pickle(path: pathlib.Path) -> bool:
-  import zipfile
-
   try:
     with zipfile.ZipFile(path) as file:
       return any(name.endswith((".pkl", ".pickle")) for name in file.namelist())
@@ -160,11 +144,7 @@ def _holds_pickle(path: pathlib.Path) -> bool:
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
-  """The tensors of a safetensors file, by name; nothing but its header is read.
-
-  Raises:
-    UsageError: the file is absent, a pickle, or not a whole safetensors file.
-  """
+  """The tensors of a safetensors file, by name; nothing but its header is read. UsageError if it is another file."""
   from safetensors import SafetensorError, safe_open
 
   path = pathlib.Path(path)
@@ -173,47 +153,32 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
   refuse_pickle(path)
   try:
     with open(path, "rb") as file:
-      (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
-      if length > _LONGEST_HEADER:
-        raise ValueError(f"a header of {length:,} bytes; {_LONGEST_HEADER:,} at most")
-      header = json.loads(file.read(length), object_pairs_hook=_members)
+      length = int.from_bytes(file.read(8), "little")
+    if length > _LONGEST_HEADER:
+      raise ValueError(f"a header of {length:,} bytes; {_LONGEST_HEADER:,} at most")
     # The library checks the header: dtypes, shapes, and offsets that neither overlap nor leave the file.
-    with safe_open(path, "np"):
-      pass
-  except (SafetensorError, ValueError, RecursionError, OSError) as error:
+    with safe_open(path, "np") as file:
+      names = file.keys()
+      entries = {name: file.get_slice(name) for name in names}
+      found = {name: (entry.get_dtype(), tuple(entry.get_shape())) for name, entry in entries.items()}
+  except (SafetensorError, ValueError, OSError) as error:
     reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")[:160]
     raise UsageError(f"{path}: not a whole safetensors file ({reason}): fetch or copy it again") from None
-  header.pop("__metadata__", None)
+
+  def read(name: str) -> np.ndarray:
+    # Opened for each: pages of a mapped file count as this process's memory while it is mapped.
+    with safe_open(path, "np") as file:
+      return file.get_tensor(name)
+
   tensors = {}
-  for name, entry in header.items():
+  for name, (dtype, shape) in found.items():
     check_name(name, str(path))
-    if entry["dtype"] not in _DTYPES:
+    if dtype not in _DTYPES:
       raise UsageError(
-        f"{path}: tensor {name} has dtype {entry['dtype']}: xmcap takes weights in F32, F16 or BF16, not quantised"
+        f"{path}: tensor {name} has dtype {dtype}: xmcap takes weights in F32, F16 or BF16, not quantised"
       )
-    dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
-    offset = 8 + length + entry["data_offsets"][0]
-    tensors[name] = Tensor(shape, dtype, _reader(path, offset, shape, dtype), str(path))
+    tensors[name] = Tensor(shape, _DTYPES[dtype], functools.partial(read, name), str(path))
   return tensors
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-  members = dict(pairs)
-  if len(members) < len(pairs):
-    # Readers differ in which of the two they take.
-    raise ValueError("a name that is given twice")
-  return members
-
-
-def _reader(path: pathlib.Path, offset: int, shape: tuple[int, ...], dtype: np.dtype):
-  def read() -> np.ndarray:
-    # Read, not mapped: pages of a mapped file count as this process's memory until the kernel wants them back.
-    array = np.fromfile(path, dtype, math.prod(shape), offset=offset)
-    if array.size != math.prod(shape):
-      raise XmcapError(f"{path}: became shorter while it was read: copy it again")
-    return array.reshape(shape)
-
-  return read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,17 +200,8 @@ def write_safetensors(
 ) -> int:
   """Writes a safetensors file: the header first, then one output after the other; it appears when it is whole.
 
-  Args:
-    path: written under another name beside it, then renamed.
-    outputs: the content, made in an order that takes slices of one array together.
-    metadata: of the header; transformers wants `format`.
-    say: told every few seconds how far it is.
-
-  Returns:
-    Bytes written.
-
-  Raises:
-    XmcapError: an output has another shape or dtype than announced.
+  Slices of one array are made one after the other. `say` is told every few seconds how far it is. Returns the bytes
+  written.
   """
   path = pathlib.Path(path)
   entries = {
@@ -270,8 +226,7 @@ def write_safetensors(
         shape, dtype = entries[name]
         raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {dtype} {shape}")
       file.seek(start + offsets[name])
-      for rows in _blocks(array):
-        file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+      file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     file.flush()
     os.fsync(file.fileno())
   return start + end
@@ -290,10 +245,3 @@ def _made(
       if now - last >= _PROGRESS_SECONDS:
         last, left = now, (total - done) * (now - began) / max(done, 1)
         say(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB, {left:.0f} s left")
-
-
-def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
-  """A transposed array in blocks of rows: reordered as a whole it would be held twice."""
-  rows = len(array) if array.flags.c_contiguous else max(1, _BLOCK * len(array) // max(array.nbytes, 1))
-  for start in range(0, len(array), max(rows, 1)):
-    yield array[start : start + rows]

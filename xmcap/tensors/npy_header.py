@@ -4,7 +4,6 @@ numpy believes a header's length and makes an array as large as it claims: a few
 header is short, and claims just what is there.
 """
 
-import io
 import math
 from typing import BinaryIO, NamedTuple
 
@@ -12,13 +11,6 @@ import numpy as np
 
 from xmcap.errors import UsageError, one_line
 
-_MAGIC = b"\x93NUMPY"
-_READERS = {
-  (1, 0): (2, np.lib.format.read_array_header_1_0),
-  (2, 0): (4, np.lib.format.read_array_header_2_0),
-}
-_LONGEST = 10_000
-"""Bytes of a header: numpy's own limit. A plain array's has some 120."""
 _MOST_AXES = 32
 
 
@@ -42,23 +34,18 @@ def read_header(stream: BinaryIO, size: int, where: str) -> Header:
   Raises:
     UsageError: no header of a plain array, Python objects, or a shape that asks for other bytes than there are.
   """
-  start = stream.read(len(_MAGIC) + 2)
-  if len(start) < len(_MAGIC) + 2 or not start.startswith(_MAGIC):
-    raise UsageError(f"{where} is no array of numpy (its first bytes are others): fetch or copy it again")
-  version = start[-2], start[-1]
-  if version not in _READERS:
-    raise UsageError(f"{where} has array format {version[0]}.{version[1]}; xmcap reads 1.0 and 2.0")
-  width, read = _READERS[version]
-  field = stream.read(width)
-  count = int.from_bytes(field, "little")
-  if len(field) < width or count > _LONGEST:
-    raise UsageError(f"{where} has a header of {count:,} bytes; an array's has {_LONGEST:,} at most")
-  text = stream.read(count)
+  start = stream.tell()
   try:
-    shape, fortran_order, dtype = read(io.BytesIO(field + text))
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+      # Later versions are for headers that would be too long here.
+      raise ValueError(f"format {version[0]}.{version[1]}, not 1.0")
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
   # It is parsed as Python's literals, which fail in many ways: nested too deeply, out of memory, no such dtype.
   except Exception as error:
-    raise UsageError(f"{where} has a header that cannot be read ({one_line(error)[:120]})") from None
+    raise UsageError(
+      f"{where} has no header of a numpy array ({one_line(error)[:120]}): fetch it again"
+    ) from None
   if dtype.hasobject:
     raise UsageError(
       f"{where} holds Python objects, a pickle, which can run code when it is read, so xmcap never does: save it as"
@@ -68,7 +55,7 @@ def read_header(stream: BinaryIO, size: int, where: str) -> Header:
     raise UsageError(f"{where} holds {one_line(TypeError(dtype))[:80]}, no plain numbers or texts")
   if len(shape) > _MOST_AXES or any(isinstance(axis, bool) or axis < 0 for axis in shape):
     raise UsageError(f"{where} has the shape {one_line(ValueError(shape))[:80]}, which no array has")
-  header = Header(shape, dtype, fortran_order, len(start) + width + count)
+  header = Header(shape, dtype, fortran_order, stream.tell() - start)
   if size != header.length + math.prod(shape) * dtype.itemsize:
     raise UsageError(
       f"{where} holds {size:,} bytes, and its shape {one_line(ValueError(shape))[:80]} asks for others"

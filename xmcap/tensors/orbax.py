@@ -46,11 +46,7 @@ def is_orbax(path: str | os.PathLike) -> bool:
 
 
 def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
-  """{path in the tree: tensor} of a folder; nothing but shapes is read.
-
-  Raises:
-    UsageError: it cannot be read.
-  """
+  """{path in the tree: tensor} of a folder; nothing but shapes is read. UsageError where it cannot be."""
   import jax
   import orbax.checkpoint as ocp
   from etils import epath
@@ -83,7 +79,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   tensors = {}
   for where, leaf in jax.tree_util.tree_leaves_with_path(tree):
     keys = tuple(str(getattr(key, "key", getattr(key, "idx", key))) for key in where)
-    if getattr(leaf, "shape", None) is not None and getattr(leaf, "dtype", None) is not None:
+    if _is_array(leaf):
       shape, dtype = tuple(leaf.shape), np.dtype(leaf.dtype)
       tensors["/".join(keys)] = Tensor(shape, dtype, lambda keys=keys: read(keys), str(folder))
   return tensors
@@ -109,25 +105,22 @@ def check_metadata(folder: Any) -> None:
 
 
 def check_claim_of(folder: Any, tree: Any) -> None:
-  """Refuses a tree whose arrays claim far more numbers than the folder has bytes; files in a bucket are not counted.
-
-  Args:
-    folder: an `epath.Path`.
-    tree: Orbax's metadata: shapes, dtypes and chunks.
-  """
+  """Refuses a tree whose arrays claim far more numbers than the folder, an `epath.Path`, has bytes; not in a bucket."""
   import jax
 
+  if "://" in str(folder):
+    return
   claimed = 0
-  for leaf in jax.tree.leaves(tree):
-    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
-    if shape is None or dtype is None:
-      continue
+  for leaf in filter(_is_array, jax.tree.leaves(tree)):
     # Whole chunks are made in memory, however little of one belongs to the array.
     chunk = getattr(getattr(leaf, "storage", None), "chunk_shape", None) or ()
-    claimed += max(math.prod(shape), math.prod(chunk)) * np.dtype(dtype).itemsize
-  if "://" not in str(folder):
-    held = sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
-    check_claim(claimed, held, str(folder))
+    claimed += max(math.prod(leaf.shape), math.prod(chunk)) * np.dtype(leaf.dtype).itemsize
+  held = sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
+  check_claim(claimed, held, str(folder))
+
+
+def _is_array(leaf: Any) -> bool:
+  return getattr(leaf, "shape", None) is not None and getattr(leaf, "dtype", None) is not None
 
 
 def _damaged(folder: Any, error: BaseException) -> UsageError:

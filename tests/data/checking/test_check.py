@@ -9,8 +9,7 @@ from tests.data import release_pictures
 from tests.data.conftest import colour, png
 from xmcap.data import record_writer
 from xmcap.data.checking import check as check_lib
-from xmcap.data.checking.check import check
-from xmcap.data.checking.findings import ERRORS
+from xmcap.data.checking.check import ERRORS, check
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
 

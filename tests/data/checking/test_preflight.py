@@ -23,7 +23,7 @@ class Source:
   def __len__(self):
     return 10_000
 
-  def read(self, indices):
+  def iterate(self, indices):
     self.reads += list(indices)
     return [small_corpus.record(i, ("th",) if i in self.thai else ("en",), captions=1) for i in indices]
 
@@ -48,7 +48,7 @@ def test_more_is_read_where_a_language_is_missing():
 
 def test_a_picture_that_cannot_be_decoded():
   source = Source()
-  source.read = lambda indices: [
+  source.iterate = lambda indices: [
     records.Record(f"{i:04d}", b"\x89PNG\r\n\x1a\nno picture", [records.Caption("en", "a dog")])
     for i in indices
   ]
@@ -84,7 +84,7 @@ def test_two_languages_with_one_prompt():
     has_language_piece = staticmethod(lambda language: False)
     prompt = staticmethod(lambda language: [5])
 
-  with pytest.raises(UsageError, match="'de' and 'en' have the same prompt"):
+  with pytest.raises(UsageError, match="the prompt of 'de' is unknown to it, or another language's"):
     preflight.check_vocabulary(Same, ["de", "en"], {})
 
 
@@ -111,7 +111,7 @@ def test_a_vocabulary_of_the_size_of_the_model(size, rows):
 @pytest.mark.parametrize(
   "size, message",
   [
-    (32_100, "own.model: 32,100 pieces leave many of 250,112 rows unused .*mT5's model of 250,100 pieces"),
+    (32_100, "own.model: 32,100 pieces do not fit the model's 250,112 rows .*mT5's has 250,100 pieces"),
     (256_300, "own.model: 256,300 pieces do not fit the model's 250,112 rows"),
   ],
 )

@@ -113,14 +113,14 @@ def test_bytes_and_unknown_pieces_have_kinds(tmp_path):
 
 
 def test_usage_errors(tiny_dir, tmp_path):
-  with pytest.raises(UsageError, match="no captions in 'fr'; it has ar de en"):
+  with pytest.raises(UsageError, match="'fr' is none of the languages to draw from: ar de en"):
     show_tiny(tiny_dir, languages="fr")
   with pytest.raises(UsageError, match="has no split 'dev'"):
     show_tiny(tiny_dir, split="dev")
   with pytest.raises(UsageError, match="is no corpus"):
     show_tiny(tmp_path)
   with pytest.raises(UsageError, match="give a number from 1 to 500"):
-    show_tiny(tiny_dir, count=501)
+    show.examples(show_tiny(tiny_dir, count=501))
   with gin.unlock_config():
     gin.clear_config()
   with pytest.raises(UsageError, match="name no corpus"):

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from xmcap import cli
-from xmcap.data import published, record_writer
+from xmcap.data import record_writer
 from xmcap.data.checking import statistics as statistics_lib
 from xmcap.data.checking.statistics import Row, statistics
-from xmcap.data.checking.statistics_tables import text
+from xmcap.data.checking.statistics_tables import figures, text
 from xmcap.data.records import Caption, Record
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
@@ -104,9 +104,9 @@ def test_the_published_sizes_are_those_of_the_files():
     ("coco35l", "train", 19_258_790), ("coco35l", "validation", 850_000),
     ("cc3m35l", "train", 112_821_180), ("cc3m35l", "validation", 538_560),
   ):  # fmt: skip
-    figures = published.figures(corpus, split)
-    assert sum(row["captions"] for code, row in figures.items() if code != "en") == lines
-  table = published.figures("xm3600", "test")
+    of_split = figures(corpus, split)
+    assert sum(row["captions"] for code, row in of_split.items() if code != "en") == lines
+  table = figures("xm3600", "test")
   assert len(table) == 36 and sum(row["captions"] for row in table.values()) == 261_375
 
 

@@ -10,8 +10,8 @@ record a chunk, not compressed. The hashes of the chunk's header and of its data
 import struct
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from xmcap.data import messages
 from xmcap.data.array_records.highway_hash import highway_hash
 
 BLOCK = 1 << 16
@@ -22,40 +22,35 @@ _CHUNK_HEADER = struct.Struct("<5Q")
 _KEY = np.frombuffer(bytearray(b"Riegeli/records\nRiegeli/records\n"), np.uint64)
 _MAGIC = 0x71930E704FDAE05E
 _VERSION = 1
-
-
-def _messages():
-  """The messages of layout.proto: RiegeliPostscript, ArrayRecordMetadata in its envelope, ArrayRecordFooter."""
-  file = descriptor_pb2.FileDescriptorProto(name="xmcap/array_record.proto", package="xmcap.array_record")
-  fields = {
-    "Postscript": ("footer_offset", "magic"),
-    "Metadata": ("version", "num_chunks", "num_records"),
-    "Footer": ("chunk_offset", "decoded_data_size", "num_records"),
-  }
-  for name, numbers in fields.items():
-    message = file.message_type.add(name=name)
-    for number, field in enumerate(numbers, 1):
-      message.field.add(name=field, number=number, type="TYPE_UINT64", label="LABEL_OPTIONAL")
-  file.message_type.add(name="FooterMetadata").field.add(
-    name="array_record", number=1, type="TYPE_MESSAGE", label="LABEL_OPTIONAL",
-    type_name=".xmcap.array_record.Metadata",
-  )  # fmt: skip
-  pool = descriptor_pool.DescriptorPool()
-  pool.Add(file)
-  return [
-    message_factory.GetMessageClass(pool.FindMessageTypeByName(f"xmcap.array_record.{name}"))
-    for name in ("Postscript", "FooterMetadata", "Footer")
-  ]
-
-
-_Postscript, _FooterMetadata, _Footer = _messages()
+_MESSAGES = messages.define("""
+name: "xmcap/array_record.proto" package: "array_record" syntax: "proto3"
+message_type {
+  name: "Postscript"
+  field { name: "footer_offset" number: 1 type: TYPE_UINT64 label: LABEL_OPTIONAL }
+  field { name: "magic" number: 2 type: TYPE_UINT64 label: LABEL_OPTIONAL }
+}
+message_type {
+  name: "Metadata"
+  field { name: "version" number: 1 type: TYPE_UINT64 label: LABEL_OPTIONAL }
+  field { name: "num_chunks" number: 2 type: TYPE_UINT64 label: LABEL_OPTIONAL }
+}
+message_type {
+  name: "FooterMetadata"
+  field { name: "array_record" number: 1 type: TYPE_MESSAGE label: LABEL_OPTIONAL type_name: ".array_record.Metadata" }
+}
+message_type {
+  name: "Footer"
+  field { name: "chunk_offset" number: 1 type: TYPE_UINT64 label: LABEL_OPTIONAL }
+  field { name: "num_records" number: 3 type: TYPE_UINT64 label: LABEL_OPTIONAL }
+}
+""")
 
 
 def footer_offset(tail: bytes) -> int:
   """The offset of a file's footer; `tail` is the last `BLOCK` bytes. ValueError if it is no ArrayRecord file."""
   if len(tail) != BLOCK:
     raise ValueError(f"an ArrayRecord file has at least {BLOCK} bytes, not {len(tail)}")
-  postscript = _Postscript.FromString(_chunk(tail, 0)[0])
+  postscript = _MESSAGES["array_record.Postscript"].FromString(_chunk(tail, 0)[0])
   if postscript.magic != _MAGIC:
     raise ValueError("it does not end as an ArrayRecord file does")
   return postscript.footer_offset
@@ -67,8 +62,8 @@ def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
   `data` are the file's bytes from the footer on, which is at `offset`. ValueError if the footer is damaged.
   """
   metadata, *footers = _chunk(data, offset)
-  held = _FooterMetadata.FromString(metadata).array_record
-  footers = [_Footer.FromString(footer) for footer in footers]
+  held = _MESSAGES["array_record.FooterMetadata"].FromString(metadata).array_record
+  footers = [_MESSAGES["array_record.Footer"].FromString(footer) for footer in footers]
   if held.version != _VERSION or held.num_chunks != len(footers):
     raise ValueError(
       f"its footer is of version {held.version} with {len(footers)} of {held.num_chunks} chunks"
@@ -83,36 +78,34 @@ def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
 
 def record(data: bytes, offset: int) -> bytes:
   """The record of a chunk; `data` begins at `offset` of the file. ValueError if a byte is not as it was written."""
-  records = _chunk(data, offset)
-  if len(records) != 1:
-    raise ValueError(f"a chunk of {len(records)} records")
-  return records[0]
+  (found,) = _chunk(data, offset)
+  return found
 
 
 def _chunk(data: bytes, offset: int) -> list[bytes]:
   """The records of the chunk that begins at `offset` of the file, where `data` begins too."""
-  data = _without_block_headers(data, offset)
-  if len(data) < _CHUNK_HEADER.size:
+  plain = _without_block_headers(data, offset)
+  if len(plain) < _CHUNK_HEADER.size:
     raise ValueError("it ends within a chunk's header")
-  header_hash, size, data_hash, kind, decoded_size = _CHUNK_HEADER.unpack_from(data)
-  if header_hash != _hash(data[8 : _CHUNK_HEADER.size]):
+  header_hash, size, data_hash, kind, decoded_size = _CHUNK_HEADER.unpack_from(plain)
+  if header_hash != _hash(plain[8 : _CHUNK_HEADER.size]):
     raise ValueError("the hash of a chunk's header does not match")
-  data = data[_CHUNK_HEADER.size : _CHUNK_HEADER.size + size]
-  if len(data) < size:
+  chunk = plain[_CHUNK_HEADER.size : _CHUNK_HEADER.size + size]
+  if len(chunk) < size:
     raise ValueError("it ends within a chunk")
-  if data_hash != _hash(data):
+  if data_hash != _hash(chunk):
     raise ValueError("the hash of a chunk does not match")
-  if kind & 0xFF != ord("r") or data[0] != 0:
+  if kind & 0xFF != ord("r") or chunk[0] != 0:
     raise ValueError("its records are compressed, which cannot be read by ranges")
-  sizes_size, start = _varint(data, 1)
+  sizes_size, start = _varint(chunk, 1)
   values = start + sizes_size
   records = []
   at = start
   for _ in range(kind >> 8):
-    length, at = _varint(data, at)
-    records.append(bytes(data[values : values + length]))
+    length, at = _varint(chunk, at)
+    records.append(bytes(chunk[values : values + length]))
     values += length
-  if at != start + sizes_size or values != len(data) or values - at != decoded_size:
+  if at != start + sizes_size or values != len(chunk) or values - at != decoded_size:
     raise ValueError("the sizes of a chunk's records do not add up")
   return records
 
@@ -134,19 +127,14 @@ def _hash(data: bytearray) -> int:
   return int(highway_hash(np.frombuffer(data, np.uint8), _KEY)) if data else _EMPTY_HASH
 
 
-_EMPTY_HASH = int(
-  highway_hash(np.empty(0, np.uint8), _KEY)
-)  # compiles the hash, too, before there are threads
+# Compiles the hash before there are threads.
+_EMPTY_HASH = int(highway_hash(np.empty(0, np.uint8), _KEY))
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-  """A varint and the place after it."""
+def _varint(data: bytearray, at: int) -> tuple[int, int]:
+  """A varint and the place after it; IndexError where it is cut off."""
   number = shift = 0
-  while True:
-    if at >= len(data) or shift > 63:
-      raise ValueError("a chunk's sizes are damaged")
-    byte = data[at]
-    number |= (byte & 0x7F) << shift
+  while data[at] >= 0x80:
+    number |= (data[at] & 0x7F) << shift
     at, shift = at + 1, shift + 7
-    if byte < 0x80:
-      return number, at
+  return number | data[at] << shift, at + 1

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from google.protobuf import message
@@ -25,20 +25,13 @@ T = TypeVar("T")
 _AHEAD = 64
 
 
-class _OpenedFile(NamedTuple):
-  """A file whose footer was read: the object's version, the offsets of `layout.chunk_offsets`."""
-
-  version: str
-  offsets: np.ndarray
-
-
 class RemoteRecordFiles:
   """Files of a bucket, by their addresses; used as `local.RecordFiles`."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
     self._directory = directory
-    self._opened: dict[int, _OpenedFile] = {}
+    self._opened: dict[int, tuple[str, np.ndarray]] = {}  # file -> its version, `layout.chunk_offsets`
     self._lock = threading.Lock()
 
   def __reduce__(self):
@@ -68,18 +61,18 @@ class RemoteRecordFiles:
         left.cancel()
 
   def _range(self, file: int, position: int, cache: range_cache.RangeCache | None) -> "_Range":
-    opened = self._opened[file]
+    version, offsets = self._opened[file]
     with self._naming(file):
-      if position + 1 >= len(opened.offsets):
-        raise ValueError(f"it has {len(opened.offsets) - 1} records, not {position + 1}")
-      start, stop = opened.offsets[position : position + 2].tolist()
-      return _Range(self._files[file], opened.version, start, stop, cache)
+      if position + 1 >= len(offsets):
+        raise ValueError(f"it has {len(offsets) - 1} records, not {position + 1}")
+      start, stop = offsets[position : position + 2].tolist()
+    return _Range(self._files[file], version, start, stop, cache)
 
   def _open(self, files: set[int], cache: range_cache.RangeCache | None) -> None:
     """Reads the footers of files that were not read yet, all at a time."""
     with self._lock:
-      files = sorted(files - self._opened.keys())
-      tails = {file: Read(self._files[file], -layout.BLOCK) for file in files}
+      absent = sorted(files - self._opened.keys())
+      tails = {file: Read(self._files[file], -layout.BLOCK) for file in absent}
       footers = {}
       for file, tail in tails.items():
         with self._naming(file):
@@ -88,7 +81,7 @@ class RemoteRecordFiles:
           footers[file] = _Range(self._files[file], content.version, start, None, cache)
       for file, footer in footers.items():
         with self._naming(file):
-          self._opened[file] = _OpenedFile(footer.version, footer.decoded(layout.chunk_offsets))
+          self._opened[file] = footer.version, footer.decoded(layout.chunk_offsets)
 
   @contextlib.contextmanager
   def _naming(self, file: int) -> Iterator[None]:
@@ -108,38 +101,34 @@ class _Range:
     self, address: str, version: str, start: int, stop: int | None, cache: range_cache.RangeCache | None
   ):
     self.version = version
-    self._address, self._start, self._stop = address, start, stop
+    self._where = address, start, stop
     self._cache = cache if version else None
     self._key = range_cache.key(address, version, start, stop)
     self._held = self._cache.get(self._key) if self._cache else None
-    self._read = self._begun() if self._held is None else None
+    self._read = Read(*self._where) if self._held is None else None
 
   def decoded(self, decode: Callable[[bytes, int], T]) -> T:
     """The result of `decode` for the bytes and their offset; the bytes are cached once it has accepted them.
 
     Bytes that it refuses (ValueError, IndexError) are read again once: they may have been damaged on the way.
     """
-    if self._held is not None:
-      with contextlib.suppress(ValueError, IndexError):
-        return decode(self._held, self._start)
-    first = self._read or self._begun()
     with contextlib.suppress(ValueError, IndexError):
-      return self._accepted(first, decode)
-    return self._accepted(self._begun(), decode)
+      if self._held is not None:
+        return decode(self._held, self._where[1])
+    with contextlib.suppress(ValueError, IndexError):
+      return self._accepted(self._read or Read(*self._where), decode)
+    return self._accepted(Read(*self._where), decode)
 
   def cancel(self) -> None:
     """Gives the read up."""
     if self._read is not None:
       self._read.cancel()
 
-  def _begun(self) -> Read:
-    return Read(self._address, self._start, self._stop)
-
   def _accepted(self, read: Read, decode: Callable[[bytes, int], T]) -> T:
     content = read.result()
     if content.version and content.version != self.version:
-      raise XmcapError(f"{self._address} was changed while it was read: start again")
-    found = decode(content.data, self._start)
+      raise XmcapError(f"{self._where[0]} was changed while it was read: start again")
+    found = decode(content.data, self._where[1])
     if self._cache is not None:
       self._cache.put(self._key, content.data)
     return found

@@ -8,13 +8,12 @@ machine translations some are odd.
 import collections
 import dataclasses
 import functools
-import hashlib
 import io
 import json
 import os
 import pathlib
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -22,10 +21,28 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data import images, records, workers
-from xmcap.data.checking.findings import ERRORS, Find, SplitFindings
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses, files, outputs
+from xmcap.terminal import shown
+
+KINDS: Mapping[str, str] = {
+  "damaged": "records that cannot be read",
+  "invalid": "records that are not as the layout says",
+  "broken_picture": "pictures that cannot be decoded",
+  "repeated_key": "keys that another record has",
+  "unknown_tag": "tags that tags.txt lacks",
+  "no_captions": "pictures without a caption",
+  "empty_caption": "captions without a letter, digit or sign",
+  "control_characters": "captions with control characters, or signs of a text decoded wrongly",
+  "long_caption": "captions over the limit",
+  "wrong_script": "captions of which most letters are not of their language's script",
+  "repeated_caption": "captions that their picture has already in this language",
+}
+"""Kinds of finds; those in ERRORS make a record one that cannot be used."""
+
+ERRORS = ("damaged", "invalid", "broken_picture", "repeated_key", "unknown_tag")
+_MAX_LANGUAGES = 8  # named of a kind
 
 MAX_CHARACTERS = 500
 """A longer caption is over the limit; XM3600's longest has some 300."""
@@ -41,6 +58,82 @@ Texts = dict[str, list[tuple[int, str, str]]]
 
 Problem = tuple[str, str, str]
 """Kind of a find, its description, a language or ""."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Find:
+  """One find: the split, the index and key of its record, its kind, a description, and a language or ""."""
+
+  split: str
+  index: int
+  key: str
+  kind: str
+  what: str
+  language: str = ""
+
+
+@dataclasses.dataclass
+class SplitFindings:
+  """The findings in a split; as a string, for people.
+
+  Attributes:
+    bytes: of the pictures, as stored.
+    formats: `JPEG` and so on -> pictures.
+    counts: kind -> finds.
+    by_language: kind -> language -> finds, of captions.
+    bad: records that cannot be used.
+    sides: shortest and longest side of a picture, in pixels; 0 if none could be decoded.
+    first: kind -> its first find.
+  """
+
+  split: str
+  pictures: int = 0
+  captions: int = 0
+  bytes: int = 0
+  formats: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+  counts: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+  by_language: dict[str, collections.Counter] = dataclasses.field(default_factory=dict)
+  bad: int = 0
+  sides: tuple[int, int] = (0, 0)
+  first: dict[str, Find] = dataclasses.field(default_factory=dict)
+
+  def add(self, find: Find) -> None:
+    """Counts a find."""
+    self.counts[find.kind] += 1
+    self.first.setdefault(find.kind, find)
+    if find.language:
+      self.by_language.setdefault(find.kind, collections.Counter())[find.language] += 1
+
+  def __str__(self) -> str:
+    formats = ", ".join(f"{count:,} {name}" for name, count in sorted(self.formats.items())) or "none decoded"
+    lines = [
+      f"{self.split}: {self.pictures:,} pictures ({formats}; sides of {self.sides[0]:,} to {self.sides[1]:,} pixels; "
+      f"{self.bytes / 1e9:,.3f} GB), {self.captions:,} captions"
+    ]
+    for kind in (kind for kind in KINDS if self.counts[kind]):
+      name = f"{'ERROR' if kind in ERRORS else 'warning':<7} {kind}"
+      lines.append(f"  {self.counts[kind]:>10,}  {name}: {KINDS[kind]}")
+      if kind in self.by_language:
+        found = self.by_language[kind].most_common(_MAX_LANGUAGES)
+        more = len(self.by_language[kind]) - len(found)
+        tail = f" and {more} more languages" if more else ""
+        lines.append(f"{'':14}{', '.join(f'{code} {count:,}' for code, count in found)}{tail}")
+      first = self.first[kind]
+      language = f" ({first.language})" if first.language else ""
+      lines.append(f"{'':14}first: {shown(first.key)}{language}: {shown(first.what)}")
+    if not self.counts:
+      lines.append("  nothing wrong")
+    return "\n".join(lines)
+
+  def as_json(self) -> dict:
+    """The same for programs."""
+    names = ("split", "pictures", "captions", "bytes", "bad", "sides")
+    return {
+      **{name: getattr(self, name) for name in names},
+      "formats": dict(sorted(self.formats.items())),
+      "counts": {kind: self.counts[kind] for kind in KINDS if self.counts[kind]},
+      "by_language": {kind: dict(sorted(counts.items())) for kind, counts in self.by_language.items()},
+    }
 
 
 def check(
@@ -91,73 +184,62 @@ def check(
   return found
 
 
-@dataclasses.dataclass
-class _Checked:
-  """The results for some records; `sides` are those of their pictures, `hashes` 64 bits of each key, 0 for none."""
-
-  finds: list[Find] = dataclasses.field(default_factory=list)
-  hashes: list[int] = dataclasses.field(default_factory=list)
-  captions: int = 0
-  bytes: int = 0
-  formats: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-  sides: list[int] = dataclasses.field(default_factory=list)
-
-
-def _collected(source: RecordSource, chunks: Iterator[_Checked], lines: BinaryIO) -> SplitFindings:
+def _collected(
+  source: RecordSource, chunks: Iterator[tuple[SplitFindings, list[Find], list[str]]], lines: BinaryIO
+) -> SplitFindings:
   """Adds the chunks of a split up, and writes their finds."""
-  found = SplitFindings(source.split)
-  hashes = []
-
-  def add(finds: list[Find]) -> None:
-    found.bad += len({find.index for find in finds if find.kind in ERRORS})
+  total = SplitFindings(source.split)
+  first: dict[str, int] = {}
+  for found, finds, keys in chunks:
+    for index, key in enumerate(keys, total.pictures):
+      if key and (earlier := first.setdefault(key, index)) != index:
+        finds.append(Find(source.split, index, key, "repeated_key", f"record {earlier:,} has it already"))
+    finds.sort(key=lambda find: find.index)
+    total.bad += len({find.index for find in finds if find.kind in ERRORS})
     for find in finds:
-      found.add(find)
+      total.add(find)
       lines.write(f"{json.dumps(dataclasses.asdict(find), ensure_ascii=False)}\n".encode())
-
-  for chunk in chunks:
-    add(chunk.finds)
-    found.pictures += len(chunk.hashes)
-    found.captions += chunk.captions
-    found.bytes += chunk.bytes
-    found.formats += chunk.formats
-    if sides := [*chunk.sides, *filter(None, found.sides)]:
-      found.sides = min(sides), max(sides)
-    hashes.append(np.array(chunk.hashes, np.uint64))
-  add(list(_repeated_keys(source, np.concatenate(hashes))))
-  return found
+    total.pictures += found.pictures
+    total.captions += found.captions
+    total.bytes += found.bytes
+    total.formats += found.formats
+    if sides := [side for side in (*total.sides, *found.sides) if side]:
+      total.sides = min(sides), max(sides)
+  return total
 
 
 def _check_records(
   source: RecordSource, indices: range, tags: frozenset[str] | None, max_characters: int
-) -> _Checked:
-  """Checks the records at some indices, in any process."""
-  checked = _Checked()
+) -> tuple[SplitFindings, list[Find], list[str]]:
+  """Checks the records at some indices, in any process: sums, finds, keys ("" of a damaged one)."""
+  found = SplitFindings(source.split, len(indices))
+  finds: list[Find] = []
+  keys: list[str] = []
   texts: Texts = {}
   for start in range(0, len(indices), _READ_AT_ONCE):
     for index, record in _read(source, indices[start : start + _READ_AT_ONCE]):
       if isinstance(record, XmcapError):
-        checked.finds.append(Find(source.split, index, "", "damaged", str(record)))
-        checked.hashes.append(0)
+        finds.append(Find(source.split, index, "", "damaged", str(record)))
+        keys.append("")
         continue
-      checked.hashes.append(_hash(record.key))
-      checked.captions += len(record.captions)
-      checked.bytes += len(record.image)
+      keys.append(record.key)
+      found.captions += len(record.captions)
+      found.bytes += len(record.image)
       problems = [
         *_in_record(record),
-        *_in_picture(record, checked),
+        *_in_picture(record, found),
         *(("unknown_tag", tag, "") for tag in record.tags if tags is not None and tag not in tags),
         *_in_captions(record.captions, max_characters),
       ]
-      checked.finds += [
-        Find(source.split, index, record.key, kind, _short(what), language)
+      finds += [
+        Find(source.split, index, record.key, kind, shown(what, _MAX_SHOWN), language)
         for kind, what, language in problems
       ]
       for language, text in dict.fromkeys((caption.language, caption.text) for caption in record.captions):
         if text.strip() and language in languages.LANGUAGES:
           texts.setdefault(language, []).append((index, record.key, text))
-  checked.finds += _wrong_scripts(texts, source.split)
-  checked.finds.sort(key=lambda find: find.index)
-  return checked
+  finds += _wrong_scripts(texts, source.split)
+  return found, finds, keys
 
 
 def _read(source: RecordSource, indices: Sequence[int]) -> Iterator[tuple[int, Record | XmcapError]]:
@@ -181,15 +263,16 @@ def _in_record(record: Record) -> Iterator[Problem]:
     yield "invalid", str(error), ""
 
 
-def _in_picture(record: Record, checked: _Checked) -> Iterator[Problem]:
+def _in_picture(record: Record, found: SplitFindings) -> Iterator[Problem]:
   try:
     height, width, _ = images.decode(record.image, record.key).shape
   except XmcapError as error:
     yield "broken_picture", str(error), ""
     return
   with Image.open(io.BytesIO(record.image)) as image:
-    checked.formats[image.format] += 1
-  checked.sides += [height, width]
+    found.formats[image.format] += 1
+  smallest, largest = found.sides if any(found.sides) else (height, height)
+  found.sides = min(smallest, height, width), max(largest, height, width)
 
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:
@@ -216,10 +299,10 @@ def _odd_character(text: str) -> str:
   """The first control or private character of a text, or the one that a wrong decoding leaves; "" if none."""
   if text.isprintable() and _DECODED_WRONGLY not in text:
     return ""
-  return next(
-    (char for char in text if char == _DECODED_WRONGLY or unicodedata.category(char) in ("Cc", "Cs", "Co")),
-    "",
+  odd = (
+    char for char in text if char == _DECODED_WRONGLY or unicodedata.category(char) in ("Cc", "Cs", "Co")
   )
+  return next(odd, "")
 
 
 def _wrong_scripts(texts: Texts, split: str) -> Iterator[Find]:
@@ -230,24 +313,4 @@ def _wrong_scripts(texts: Texts, split: str) -> Iterator[Find]:
     for place in np.flatnonzero((letters >= _MIN_LETTERS) & (2 * own < letters)).tolist():
       index, key, text = held[place]
       what = f"{own[place]} of {letters[place]} letters are {'/'.join(scripts.scripts_of(language))}: {text}"
-      yield Find(split, index, key, "wrong_script", _short(what), language)
-
-
-def _short(text: str) -> str:
-  return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
-
-
-def _hash(key: str) -> int:
-  return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little") | 1
-
-
-def _repeated_keys(source: RecordSource, hashes: np.ndarray) -> Iterator[Find]:
-  """Finds keys that come again; the records of equal hashes are read to compare them."""
-  order = np.argsort(hashes, kind="stable")
-  ordered = hashes[order]
-  again = order[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)]
-  for index in np.sort(again).tolist():
-    first = int(order[np.searchsorted(ordered, hashes[index])])
-    key = source[index].key
-    if source[first].key == key:
-      yield Find(source.split, index, key, "repeated_key", f"record {first:,} has it already")
+      yield Find(split, index, key, "wrong_script", shown(what, _MAX_SHOWN), language)

@@ -7,24 +7,20 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.data import images, records
-from xmcap.data.vocabulary import MT5_SIZE, ROW_MULTIPLE, Vocabulary, check_prompts
+from xmcap.data.vocabulary import MT5_SIZE, Vocabulary, check_prompts
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 # Evenly spaced pictures read at first, and then where languages are still missing.
 _SAMPLE, _LARGER_SAMPLE = 256, 4096
-_CHUNK = 64
+_COUNTED = 64  # captions of a language whose pieces are counted
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitSample:
-  """A sample of a split.
+  """A sample of a split of so many `pictures`: the `captions` by language of the records `looked_at`.
 
-  Attributes:
-    pictures: in the split.
-    looked_at: records read and checked, the first and the last among them.
-    captions: language -> its captions in those records.
-    missing: languages of the stream with no caption there.
+  `missing` are the languages of the stream that have no caption there.
   """
 
   pictures: int
@@ -46,14 +42,12 @@ def read_split(stream: Any) -> SplitSample:
   for size in (_SAMPLE, _LARGER_SAMPLE):
     new = [index for index in records.spread(source, size).tolist() if index not in seen]
     seen.update(new)
-    for start in range(0, len(new), _CHUNK):
-      chunk = new[start : start + _CHUNK]
-      for index, record in zip(chunk, source.read(chunk), strict=True):
-        records.check(record)
-        if index in (0, len(source) - 1):
-          images.load(record.image, record.key, stream.image_size)
-        for caption in record.captions:
-          captions.setdefault(caption.language, []).append(caption.text)
+    for index, record in zip(new, source.iterate(new), strict=True):
+      records.check(record)
+      if index in (0, len(source) - 1):
+        images.load(record.image, record.key, stream.image_size)
+      for caption in record.captions:
+        captions.setdefault(caption.language, []).append(caption.text)
     missing = tuple(language for language in wanted if language not in captions)
     if not missing:
       break
@@ -66,15 +60,11 @@ def check_rows(vocabulary: Vocabulary, rows: int) -> None:
   A model has a row for each piece, rounded up to a multiple of 128. Too few pieces are as wrong as too many: the ids of
   a text would mean something else to the model.
   """
-  if vocabulary.rows == rows:
-    return
-  too_many = vocabulary.size > rows
-  how = f"do not fit the model's {rows:,} rows" if too_many else f"leave many of {rows:,} rows unused"
-  mt5 = ", mT5's model of 250,100 pieces" if rows == -(-MT5_SIZE // ROW_MULTIPLE) * ROW_MULTIPLE else ""
-  raise UsageError(
-    f"{vocabulary.path}: {vocabulary.size:,} pieces {how} (T5Config.vocab_size): "
-    f"give the vocabulary that the model is for{mt5}, --gin.VOCABULARY=PATH, or change the model"
-  )
+  if vocabulary.rows != rows:
+    raise UsageError(
+      f"{vocabulary.path}: {vocabulary.size:,} pieces do not fit the model's {rows:,} rows (T5Config.vocab_size): give "
+      f"the vocabulary that it is for (mT5's has {MT5_SIZE:,} pieces), --gin.VOCABULARY=PATH, or change the model"
+    )
 
 
 def check_vocabulary(
@@ -84,9 +74,6 @@ def check_vocabulary(
 
   The text is the first of a language's captions, or the language's own name. Changes that SentencePiece's `nmt_nfkc`
   makes on purpose (compatibility characters, invisible ones, white space) do not count.
-
-  Raises:
-    UsageError: names the language and the decoded text.
   """
   check_prompts(vocabulary, languages)
   for language in languages:
@@ -101,12 +88,11 @@ def check_vocabulary(
 
 def cut_share(vocabulary: Vocabulary, captions: Mapping[str, Sequence[str]], target_length: int) -> float:
   """The share of captions that have more than `target_length` pieces, their end included."""
-  texts = [text for of_language in captions.values() for text in of_language[:_CHUNK]]
+  texts = [text for of_language in captions.values() for text in of_language[:_COUNTED]]
   longer = sum(len(ids) + 1 > target_length for ids in vocabulary.encode_all(texts))
   return longer / max(len(texts), 1)
 
 
 def _plain(text: str) -> str:
-  return "".join(
-    char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char)[0] not in "CZ"
-  )
+  normal = unicodedata.normalize("NFKC", text)
+  return "".join(char for char in normal if unicodedata.category(char)[0] not in "CZ")

@@ -90,48 +90,36 @@ def stream_of(
   source = RecordSource(directory, split)
   sample = source.read(records.spread(source, _SAMPLE))
   held = {caption.language for record in sample for caption in record.captions}
-  held = [code for code in languages_lib.LANGUAGES if code in held]
-  wanted = languages_lib.parse(languages) if languages else held
-  absent = [code for code in wanted if code not in held]
-  if absent:
-    raise UsageError(f"{directory}, split '{split}': no captions in '{absent[0]}'; it has {' '.join(held)}")
   if not vocabulary and not addresses.is_file(addresses.join(directory, "vocabulary.model")):
     raise UsageError(f"{directory} holds no vocabulary.model: name one with --vocabulary=PATH")
   name = next(_names)
-  tasks.register_corpus(name, languages=wanted, splits=names)
+  tasks.register_corpus(
+    name, languages=[code for code in languages_lib.LANGUAGES if code in held], splits=names
+  )
   with gin.unlock_config():
     gin.bind_parameter(f"{name}.data_dir", str(directory))
     gin.bind_parameter(f"{name}.vocabulary", str(vocabulary))
   return CaptionStream(
     mixture=name,
     split=split,
-    batch_size=_checked(count) * captions_per_image,
+    batch_size=count * captions_per_image,
     captions_per_image=captions_per_image,
     prompt_length=8,
     target_length=target_length,
     image_size=image_size,
     seed=seed,
-    # Bindings of gin for the stream of a run are not for this one.
-    augment=None,
-    target_lengths=(),
-    bucket_window=1,
-    languages=(),
-    language_weights="rates",
-    temperature=1.0,
+    languages=languages_lib.parse(languages) if languages else (),
   )
-
-
-def _checked(count: int) -> int:
-  if not 1 <= count <= MAX_COUNT:
-    raise UsageError(f"{count} pictures on a sheet: give a number from 1 to {MAX_COUNT}")
-  return count
 
 
 def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
   """The examples of a step in drawn order, if the stream gave `count` pictures a batch (None: as many as it does)."""
-  stream = stream.resized(_checked(stream.pictures if count is None else count))
+  count = stream.pictures if count is None else count
+  if not 1 <= count <= MAX_COUNT:
+    raise UsageError(f"{count} pictures on a sheet: give a number from 1 to {MAX_COUNT}")
+  stream = stream.resized(count)
   batch = stream.batch(step)
-  positions = np.arange(stream.pictures, dtype=np.int64) + step * stream.pictures
+  positions = np.arange(count, dtype=np.int64) + step * count
   held = stream.source.read(draws.permuted(stream.seed, positions, len(stream.source)))
   languages = {tuple(stream.vocabulary.prompt(code)): code for code in stream.languages}
   shown = []
@@ -186,9 +174,10 @@ def _caption_of(
 def pieces(vocabulary: Vocabulary, ids: Sequence[int], kind: str = "text") -> Iterator[Piece]:
   """The pieces of ids; `kind` is that of plain text."""
   special = {EOS_ID: "end", UNK_ID: "unknown"}
+  processor = vocabulary.processor
   for token in ids:
-    known = special.get(token, "byte" if vocabulary.is_byte(token) else kind)
-    yield Piece(vocabulary.piece(token), known)
+    known = special.get(token, "byte" if processor.is_byte(token) else kind)
+    yield Piece(processor.id_to_piece(token), known)
 
 
 def configured_stream() -> CaptionStream:

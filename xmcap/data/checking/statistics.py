@@ -7,15 +7,18 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from xmcap import languages
-from xmcap.data import published, records, workers
+from xmcap.data import records, workers
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.storage import addresses
 
+PUBLISHED = ("xm3600", "coco35l", "cc3m35l")
+"""Corpora with published figures."""
+
 _CHUNK = 2_048  # records counted at a time by one process
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Row:
   """The text of one language in one split.
 
@@ -23,12 +26,11 @@ class Row:
     split: name of the split, with how it is stored: `train (records)`, `test (release)`.
     language: code.
     images: images of the split that have a caption in the language.
-    captions: captions.
     words: words; at spaces, and for zh, ja and th by the segmenters of `xmcap score`.
     characters: Unicode code points, spaces included.
     spaced_words: words at spaces in every language, as the XM3600 paper counts.
     once, twice, more: images with one, two, three or more captions ("replication" there).
-    lengths: pieces of a caption, its end included -> captions with so many; () without a vocabulary.
+    lengths: pieces of a caption, its end included -> captions with so many; empty without a vocabulary.
   """
 
   split: str
@@ -41,7 +43,12 @@ class Row:
   once: int = 0
   twice: int = 0
   more: int = 0
-  lengths: tuple[tuple[int, int], ...] = ()
+  lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
+
+  def add(self, other: "Row") -> None:
+    """Adds the counts of other images to these."""
+    for field in dataclasses.fields(self)[2:]:
+      setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
   @property
   def mean_spaced_words(self) -> float:
@@ -56,16 +63,16 @@ class Row:
   @property
   def pieces(self) -> int:
     """Pieces of all captions, their ends included."""
-    return sum(length * count for length, count in self.lengths)
+    return sum(length * count for length, count in self.lengths.items())
 
   def longer_than(self, length: int) -> int:
     """Captions of more pieces, their ends included, than `length`."""
-    return sum(count for pieces, count in self.lengths if pieces > length)
+    return sum(count for pieces, count in self.lengths.items() if pieces > length)
 
   def length_at(self, share: float) -> int:
     """The pieces that this share of the captions does not exceed."""
     seen = 0
-    for pieces, count in self.lengths:
+    for pieces, count in sorted(self.lengths.items()):
       seen += count
       if seen >= share * self.captions:
         return pieces
@@ -106,8 +113,8 @@ def statistics(
     progress: called with a split's name, records so far, and all records.
   """
   directory = addresses.absolute(directory).rstrip("/")
-  if corpus and corpus not in published.CORPORA:
-    raise UsageError(f"nothing is published of the corpus '{corpus}': give {', '.join(published.CORPORA)}")
+  if corpus and corpus not in PUBLISHED:
+    raise UsageError(f"nothing is published of the corpus '{corpus}': give {', '.join(PUBLISHED)}")
   model = Vocabulary(vocabulary) if vocabulary else None
   if model and target_length < 2:
     raise UsageError(f"a target length of {target_length} holds no text: give at least 2")
@@ -120,7 +127,7 @@ def statistics(
       _count_records, source, model, chunk=_CHUNK, processes=processes, progress=done
     )
     found.rows.extend(_rows(name, parts))
-    found.images[name], found.published[name] = len(source), corpus or published.name(directory)
+    found.images[name], found.published[name] = len(source), corpus or source.dataset.replace("_", "").lower()
   for folder in [directory, *(addresses.join(directory, name) for name in addresses.folders(directory))]:
     path = addresses.join(folder, "captions.jsonl")
     if not addresses.is_file(path):
@@ -140,31 +147,18 @@ def statistics(
   return found
 
 
-class _Counts:
-  """The counts of one language: sums by the names of `Row`, and captions by length."""
-
-  def __init__(self):
-    self.sums: collections.Counter[str] = collections.Counter()
-    self.lengths: collections.Counter[int] = collections.Counter()
-
-
-def _rows(split: str, parts: Iterable[dict[str, _Counts]]) -> list[Row]:
+def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
   """A row for each language, in the order of the codes, of the parts of a split."""
-  total: dict[str, _Counts] = collections.defaultdict(_Counts)
+  total: dict[str, Row] = {}
   for part in parts:
-    for language, counts in part.items():
-      total[language].sums.update(counts.sums)
-      total[language].lengths.update(counts.lengths)
-  return [
-    Row(split, code, **total[code].sums, lengths=tuple(sorted(total[code].lengths.items())))
-    for code in languages.LANGUAGES
-    if code in total
-  ]
+    for language, row in part.items():
+      total.setdefault(language, Row(split, language)).add(row)
+  return [total[code] for code in languages.LANGUAGES if code in total]
 
 
 def _count_records(
   source: records.RecordSource, indices: range, vocabulary: Vocabulary | None
-) -> dict[str, _Counts]:
+) -> dict[str, Row]:
   captions = (
     [(code.decode(), text.decode()) for code, text in zip(record.languages, record.texts, strict=True)]
     for record in source.iterate(indices, records.parse_columns)
@@ -172,25 +166,28 @@ def _count_records(
   return _count(captions, vocabulary)
 
 
-def _count(images: Iterable[Sequence[tuple[str, str]]], vocabulary: Vocabulary | None) -> dict[str, _Counts]:
+def _count(images: Iterable[Sequence[tuple[str, str]]], vocabulary: Vocabulary | None) -> dict[str, Row]:
   """Counts the (language, text) pairs of each image, by language."""
-  counts: dict[str, _Counts] = collections.defaultdict(_Counts)
+  rows = {code: Row("", code) for code in languages.LANGUAGES}
   for captions in images:
     for language, number in collections.Counter(language for language, _ in captions).items():
-      counts[language].sums["images"] += 1
-      counts[language].sums["once" if number == 1 else "twice" if number == 2 else "more"] += 1
+      row = rows[languages.get(language).code]
+      row.images += 1
+      row.once += number == 1
+      row.twice += number == 2
+      row.more += number > 2
     for language, text in captions:
-      sums = counts[language].sums
+      row = rows[language]
       spaced = len(text.split())
-      sums["captions"] += 1
-      sums["spaced_words"] += spaced
-      sums["words"] += spaced if languages.get(language).spaces else len(_segmenter(language)(text))
-      sums["characters"] += len(text)
+      row.captions += 1
+      row.spaced_words += spaced
+      row.words += spaced if languages.get(language).spaces else len(_segmenter(language)(text))
+      row.characters += len(text)
     if vocabulary:
       pieces = vocabulary.encode_all([text for _, text in captions])
       for (language, _), ids in zip(captions, pieces, strict=True):
-        counts[language].lengths[len(ids) + 1] += 1
-  return dict(counts)
+        rows[language].lengths[len(ids) + 1] += 1
+  return {code: row for code, row in rows.items() if row.captions}
 
 
 @functools.cache
