@@ -114,11 +114,12 @@ def score_language(
 
 
 def _check(language: str, captions: Captions) -> None:
-  texts = itertools.chain(captions.hypotheses, *captions.references)
-  longest = max(texts, key=len)
+  longest = max(itertools.chain(captions.hypotheses, *captions.references), key=len)
   if len(longest) > MAX_CAPTION:
+    texts_of_images = zip(captions.keys, captions.hypotheses, captions.references, strict=True)
+    key = next(key for key, hypothesis, texts in texts_of_images if longest in (hypothesis, *texts))
     raise UsageError(
-      f"{language}: a caption of {len(longest):,} characters ('{shown(longest, 40)}'); at most {MAX_CAPTION:,} are "
+      f"{language}, image '{shown(key)}': a caption of {len(longest):,} characters; at most {MAX_CAPTION:,} are "
       "scored: shorten or remove it"
     )
   if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
