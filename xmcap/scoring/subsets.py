@@ -81,14 +81,9 @@ def take(references: References, keys: Collection[str]) -> References:
 def take_predictions(
   predictions: Predictions, references: Mapping[str, object], keys: Collection[str]
 ) -> Predictions:
-  """Leaves out the predictions of images that have references and are not chosen.
+  """Leaves out the predictions of images that have references and are not among the chosen keys.
 
   Those of unknown images stay, so that `match_references` finds them as it does without a subset.
-
-  Args:
-    predictions: image key -> language -> caption.
-    references: all the images, by key.
-    keys: the chosen ones.
   """
   left_out = references.keys() - set(keys)
   return {key: captions for key, captions in predictions.items() if key not in left_out}
