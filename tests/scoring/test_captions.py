@@ -14,16 +14,19 @@ _PREDICTIONS = {"k": {"en": "a dog"}}
 @pytest.mark.parametrize(
   "references, message",
   [
-    ("captions.jsonl", "references: a text, must be a dictionary, .* as read_references returns"),
-    ([], "references: of type list, must be a dictionary"),
-    ({1: {"en": ["a"]}}, "references: the image key 1 is of type int, must be a text"),
-    ({"k": ["a"]}, r"references\['k'\]: of type list, must be a dictionary"),
-    ({"k": {1: ["a"]}}, "references: the language code 1 is of type int"),
-    ({"k": {"eng": ["a"]}}, "references: unknown language 'eng'; did you mean 'en'"),
-    ({"k": {"en": "a dog"}}, r"references\['k'\]\['en'\]: a text, must be a list of texts"),
-    ({"k": {"en": None}}, r"references\['k'\]\['en'\]: of type NoneType, must be a list of texts"),
-    ({"k": {"en": ["a", 1]}}, r"references\['k'\]\['en'\]: of type int, must be a text"),
-    ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: of type int"),
+    (
+      "captions.jsonl",
+      "references: 'captions.jsonl' must be a dictionary, image key -> language code -> captions",
+    ),
+    ([], r"references: \[\] must be a dictionary"),
+    ({1: {"en": ["a"]}}, r"references: \{1: .* must be a dictionary, .* with texts as keys"),
+    ({"k": ["a"]}, r"references\['k'\]: \['a'\] must be a dictionary"),
+    ({"k": {1: ["a"]}}, r"references\['k'\]: \{1: .* with texts as keys"),
+    ({"k": {"eng": ["a"]}}, r"references\['k'\]: unknown language 'eng'; did you mean 'en'"),
+    ({"k": {"en": "a dog"}}, r"references\['k'\]\['en'\]: 'a dog' must be a list of texts"),
+    ({"k": {"en": None}}, r"references\['k'\]\['en'\]: None must be a list of texts"),
+    ({"k": {"en": ["a", 1]}}, r"references\['k'\]\['en'\]: \['a', 1\] must be a list of texts"),
+    ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: 1 must be"),
   ],
 )
 def test_references_that_are_none_are_named(references, message):
@@ -35,12 +38,12 @@ def test_references_that_are_none_are_named(references, message):
 @pytest.mark.parametrize(
   "predictions, message",
   [
-    ("ours.jsonl", "predictions: a text, must be a dictionary, .* as read_predictions returns"),
-    ({1: {"en": "a"}}, "predictions: the image key 1 is of type int"),
-    ({"k": "a dog"}, r"predictions\['k'\]: a text, must be a dictionary, language code -> captions"),
-    ({"k": {None: "a"}}, "predictions: the language code None is of type NoneType"),
-    ({"k": {"en": ["a"]}}, r"predictions\['k'\]\['en'\]: of type list, must be a text"),
-    ({"k": {"en": float("nan")}}, r"predictions\['k'\]\['en'\]: of type float, must be a text"),
+    ("ours.jsonl", "predictions: 'ours.jsonl' must be a dictionary"),
+    ({1: {"en": "a"}}, r"predictions: \{1: .* with texts as keys"),
+    ({"k": "a dog"}, r"predictions\['k'\]: 'a dog' must be a dictionary, language code -> captions"),
+    ({"k": {None: "a"}}, r"predictions\['k'\]: \{None: .* with texts as keys"),
+    ({"k": {"en": ["a"]}}, r"predictions\['k'\]\['en'\]: \['a'\] must be a text"),
+    ({"k": {"en": float("nan")}}, r"predictions\['k'\]\['en'\]: nan must be a text"),
   ],
 )
 def test_predictions_that_are_none_are_named(predictions, message):

@@ -103,7 +103,7 @@ def test_what_an_archive_holds_is_checked(tmp_path, members, message):
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
-  with pytest.raises(UsageError, match=r"\(captions.jsonl\): unpacks to over 1 MiB"):
+  with pytest.raises(UsageError, match=r"\(captions.jsonl\): a packed file of over 1 MiB"):
     _rows(_zip(tmp_path / "x", {"captions.jsonl": b"\n" * ((1 << 20) + 1)}))
 
 

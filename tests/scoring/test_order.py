@@ -41,8 +41,8 @@ def test_words_stand_where_their_captions_do():
   references = {"b": {"en": ["Two Dogs", "a dog", "a dog"]}, "a": {"en": ["cats", "a cat"]}}
   predictions = {"b": {"en": "The Dog"}, "a": {"en": "One cat"}}
   words = score(references, predictions, keep="words").words["en"]
-  assert words.hypotheses == ("the dog", "one cat")
-  assert words.references == (("two dogs", "a dog", "a dog"), ("cats", "a cat"))
+  assert words.hypotheses == ("one cat", "the dog")
+  assert words.references == (("cats", "a cat"), ("two dogs", "a dog", "a dog"))
 
 
 @pytest.mark.parametrize("swap", [False, True])

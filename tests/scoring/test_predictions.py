@@ -88,11 +88,11 @@ def test_a_folder_holds_a_file_a_language(tmp_path):
   "contents, language, message",
   [
     ({}, None, "no predictions in it"),
-    ({"README_md": ""}, None, "README.md is no file of one language's predictions"),
-    ({"xx_jsonl": ""}, None, "xx.jsonl is no file of one language's predictions"),
+    ({"README_md": ""}, None, "README.md is not the one file of a language's predictions"),
+    ({"xx_jsonl": ""}, None, "xx.jsonl is not the one file of a language's predictions"),
     ({"en_jsonl": ""}, None, "en.jsonl: no prediction in it"),
-    ({"en_jsonl": "[]", "en_json": "[]"}, None, "en.json and en.jsonl are both of en"),
-    ({"en_jsonl": "[]"}, "el", "holds en.jsonl, but --language says el"),
+    ({"en_jsonl": "[]", "en_json": "[]"}, None, "en.json is not the one file"),
+    ({"en_jsonl": "[]"}, "el", "en.jsonl is not the one file of el"),
     (
       {"en_jsonl": '{"image/key": "k", "language": "el", "caption": ""}'},
       None,
@@ -112,7 +112,7 @@ def test_anything_else_in_a_folder_is_named(tmp_path, contents, language, messag
 
 def test_a_folder_in_the_folder_is_named(tmp_path):
   (tmp_path / "en.json").mkdir()
-  with pytest.raises(UsageError, match="en.json is no file"):
+  with pytest.raises(UsageError, match="en.json is not the one file"):
     read_predictions(tmp_path)
 
 
@@ -150,8 +150,8 @@ def test_languages_choose_what_is_scored():
 @pytest.mark.parametrize(
   "predictions, message",
   [
-    ({"k1": {"en": ""}, "k2": {"en": ""}}, r"1 of 3 predictions are missing, in th \(th k1\)"),
-    ({}, r"3 of 3 predictions are missing, in 2 languages \(en k1, th k1, en k2\)"),
+    ({"k1": {"en": ""}, "k2": {"en": ""}}, r"1 of 3 predictions are missing \(th k1\)"),
+    ({}, r"3 of 3 predictions are missing \(en k1, th k1, en k2\)"),
     (
       {"k1": {"en": "", "th": ""}, "k2": {"en": "", "th": ""}},
       r"1 prediction without references, 0 unknown images among them \(th k2\)",

@@ -110,7 +110,7 @@ def test_other_inputs_may_be_pipes_too(tmp_path, pipe):
 
 def test_a_zip_archive_in_a_pipe_has_a_limit(tmp_path, pipe, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 18)
-  with pytest.raises(UsageError, match="a zip archive of over 0 MiB; give it as a file"):
+  with pytest.raises(UsageError, match="a packed file of over 0 MiB; unpack it yourself"):
     inputs.Input(pipe("zip", b"PK\x03\x04" + bytes(1 << 19)))
 
 

@@ -71,7 +71,7 @@ def test_signature_depends_on_the_references_and_not_on_their_order():
 
 def test_missing_predictions_are_refused_or_scored_as_empty():
   lacking = {**_PREDICTIONS, "k3": {}}
-  with pytest.raises(UsageError, match="1 of 5 predictions are missing, in en"):
+  with pytest.raises(UsageError, match="1 of 5 predictions are missing"):
     score(_REFERENCES, lacking)
   table = score(_REFERENCES, lacking, missing="empty").table
   empty = score(_REFERENCES, {**_PREDICTIONS, "k3": {"en": ""}}).table
@@ -117,15 +117,15 @@ def _first_references(references):
 @pytest.mark.parametrize(
   "options, message",
   [
-    ({"bootstrap": -1}, "--bootstrap=-1: must be 0 or more"),
-    ({"bootstrap": 1.5}, "--bootstrap=1.5: must be a whole number"),
-    ({"bootstrap": 5, "seed": -1}, "--seed=-1: must be 0 or more"),
+    ({"bootstrap": -1}, "--bootstrap: must be a whole number from 0 to"),
+    ({"bootstrap": 1.5}, "--bootstrap: must be a whole number"),
+    ({"bootstrap": 5, "seed": -1}, "--seed: must be a whole number from 0 to"),
     ({"keep": ["word"]}, "keep: nothing is called 'word'; there are words and document_frequency"),
     ({"metrics": "cidr"}, "did you mean 'cider'"),
-    ({"metrics": []}, "metrics: none is named"),
-    ({"metrics": [1]}, "metrics: 1 is no name, such as 'cider_d' is"),
+    ({"metrics": []}, r"metrics: \(\) is no list of names"),
+    ({"metrics": [1]}, r"metrics: \(1,\) is no list of names"),
     ({"languages": "eng"}, "did you mean 'en'"),
-    ({"languages": []}, "languages: none is named"),
+    ({"languages": []}, r"languages: \(\) is no list of names"),
     ({"missing": "drop"}, "choose refuse or empty"),
     ({"subset": "xm600"}, "give xm600:SEED"),
     ({"tokenizer": "defalt"}, "did you mean 'default'"),

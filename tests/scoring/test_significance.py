@@ -126,7 +126,7 @@ def test_a_text_of_metrics_is_parsed():
 
 
 def test_a_negative_seed_is_refused():
-  with pytest.raises(UsageError, match="--seed=-1: must be 0 or more"):
+  with pytest.raises(UsageError, match="--seed: must be a whole number from 0 to"):
     compare({"a": _system(_BASE), "b": _system(_BETTER)}, seed=-1)
 
 

@@ -118,7 +118,7 @@ def test_malformed_headers_are_refused(capsys, written, folder, content):
 def test_an_array_that_is_there_twice_is_refused(capsys, written, folder):
   with zipfile.ZipFile(folder / "scores.npz", "a") as archive:
     archive.writestr("en/cider.npy", archive.read("en/cider.npy"))
-  _refused(capsys, written, folder, "array 'en/cider' is there twice")
+  _refused(capsys, written, folder, "'en/cider.npy' is no array of scores, is there twice")
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(capsys, written, folder):

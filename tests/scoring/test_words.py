@@ -3,10 +3,10 @@ import numpy as np
 from xmcap.scoring.words import Words, number
 
 
-def test_words_are_numbered_in_the_order_they_come():
+def test_words_are_numbered_in_alphabetical_order():
   words = Words.of([["a", "dog"], [], ["a", "cat", "a"]])
-  assert words.vocabulary == ("a", "dog", "cat")
-  assert words.numbers.tolist() == [0, 1, 0, 2, 0] and words.lengths.tolist() == [2, 0, 3]
+  assert words.vocabulary == ("a", "cat", "dog")
+  assert words.numbers.tolist() == [0, 2, 0, 1, 0] and words.lengths.tolist() == [2, 0, 3]
 
 
 def test_captions_are_given_back():

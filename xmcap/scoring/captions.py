@@ -1,9 +1,8 @@
 """Checks dictionaries of captions that a program made and that were never read from a file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.terminal import shown
@@ -15,52 +14,33 @@ def check_references(references: Any) -> None:
   Raises:
     UsageError: something is of another type or names an unknown language; the message says where.
   """
-  for key, code, texts in _entries(references, "references"):
-    if isinstance(texts, str) or not isinstance(texts, Sequence):
-      _refuse("references", key, code, texts, "a list of texts")
-    for text in texts:
-      if not isinstance(text, str):
-        _refuse("references", key, code, text, "a text, each of the list")
+  _check("references", references, _are_texts, "a list of texts")
 
 
 def check_predictions(predictions: Any) -> None:
   """Checks image key -> language code -> caption, as `check_references` does."""
-  for key, code, text in _entries(predictions, "predictions"):
-    if not isinstance(text, str):
-      _refuse("predictions", key, code, text, "a text")
+  _check("predictions", predictions, lambda value: isinstance(value, str), "a text")
 
 
-def _entries(captions: Any, name: str) -> Iterator[tuple[str, str, Any]]:
-  """Yields (image key, language code, value); UsageError where a dictionary, key or code is of another type."""
-  if not isinstance(captions, Mapping):
-    raise UsageError(
-      f"{name}: {_kind(captions)}, must be a dictionary, image key -> language code -> captions, as read_{name} "
-      "returns"
-    )
+def _are_texts(value: Any) -> bool:
+  return (
+    isinstance(value, Sequence)
+    and not isinstance(value, str)
+    and all(isinstance(text, str) for text in value)
+  )
+
+
+def _check(name: str, captions: Any, is_good: Callable[[Any], bool], wanted: str) -> None:
+  _check_dictionary(captions, name, "image key -> language code -> captions")
   for key, of_image in captions.items():
-    if not isinstance(key, str):
-      raise UsageError(f"{name}: the image key {_shown(key)} is {_kind(key)}, must be a text")
-    if not isinstance(of_image, Mapping):
-      raise UsageError(
-        f"{name}[{_shown(key)}]: {_kind(of_image)}, must be a dictionary, language code -> captions"
-      )
+    where = f"{name}[{shown(repr(key))}]"
+    _check_dictionary(of_image, where, "language code -> captions")
     for code, value in of_image.items():
-      if code not in languages.LANGUAGES:
-        if not isinstance(code, str):
-          raise UsageError(
-            f"{name}: the language code {_shown(code)} is {_kind(code)}, must be a text such as 'en'"
-          )
-        files.check_language(code, name)
-      yield key, code, value
+      files.check_language(code, where)
+      if not is_good(value):
+        raise UsageError(f"{where}[{shown(repr(code))}]: {shown(repr(value))} must be {wanted}")
 
 
-def _refuse(name: str, key: str, code: str, value: Any, wanted: str) -> None:
-  raise UsageError(f"{name}[{_shown(key)}][{_shown(code)}]: {_kind(value)}, must be {wanted}")
-
-
-def _kind(value: Any) -> str:
-  return "a text" if isinstance(value, str) else f"of type {type(value).__name__}"
-
-
-def _shown(value: Any) -> str:
-  return f"'{shown(value)}'" if isinstance(value, str) else shown(repr(value))
+def _check_dictionary(value: Any, where: str, wanted: str) -> None:
+  if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+    raise UsageError(f"{where}: {shown(repr(value))} must be a dictionary, {wanted}, with texts as keys")

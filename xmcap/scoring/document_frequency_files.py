@@ -1,7 +1,9 @@
 """Files of document frequencies, so that scores of different corpora can be weighed alike.
 
-Gzip-compressed JSONL: a line a language, `{"language", "tokenizer", "images", "vocabulary", "orders"}`; an order
-holds `prefix`, `word` and `frequency`, lists as in `DocumentFrequency`.
+Gzip-compressed JSONL: a line a language, `{"language", "tokenizer", "images", "vocabulary", "orders"}`. An order holds
+the lists `prefix`, `word` and `frequency`, sorted by the first two. They say of each n-gram its first n - 1 words, as a
+place in the order before (0 in the first order), its last word, as a place in the vocabulary, and how many images have
+it.
 """
 
 import gzip
@@ -15,12 +17,13 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files, layouts, tokenizers
-from xmcap.scoring.inputs import MAX_UNPACKED, Input
+from xmcap.scoring.inputs import MAX_UNPACKED
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.terminal import shown
 
 _MOST_IMAGES = 1 << 40
-_ORDERS = 4  # of n-grams, from 1 word to 4: as many as `DocumentFrequency.of` counts
+_ORDERS = 4  # of n-grams, from 1 word to 4: as many as `DocumentFrequency.of` takes
+_ORDER = ("prefix", "word", "frequency")
 
 
 def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str) -> None:
@@ -34,13 +37,25 @@ def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency],
         "tokenizer": _version(tokenizer, language),
         "images": held.num_images,
         "vocabulary": held.vocabulary,
-        "orders": [
-          {"prefix": prefix.tolist(), "word": word.tolist(), "frequency": frequency.tolist()}
-          for prefix, word, frequency in zip(held.prefix, held.word, held.frequency, strict=True)
-        ],
+        "orders": _orders(held),
       }
       packed.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
   files.write_binary(path, lambda file: file.write(buffer.getvalue()))
+
+
+def _orders(held: DocumentFrequency) -> list[dict[str, list[int]]]:
+  orders, places = [], {(): 0}
+  for ngrams, frequency in zip(held.ngrams, held.frequency, strict=True):
+    of_ngram = sorted(zip(map(tuple, ngrams.tolist()), frequency.tolist(), strict=True))
+    orders.append(
+      {
+        "prefix": [places[ngram[:-1]] for ngram, _ in of_ngram],
+        "word": [ngram[-1] for ngram, _ in of_ngram],
+        "frequency": [count for _, count in of_ngram],
+      }
+    )
+    places = {ngram: place for place, (ngram, _) in enumerate(of_ngram)}
+  return orders
 
 
 def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency]:
@@ -50,23 +65,22 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
     UsageError: the file cannot be read, holds something else, or its words were found by another tokeniser.
   """
   frequencies = {}
-  with Input(path, max_line=MAX_UNPACKED) as source:
-    for number, row in source.rows():
-      where = f"{path}, line {number}"
-      language, version = layouts.text(row, "language", where), layouts.text(row, "tokenizer", where)
-      files.check_language(language, where)
+  for number, row in files.read_jsonl(path, max_line=MAX_UNPACKED):
+    where = f"{path}, line {number}"
+    language, version = layouts.text(row, "language", where), layouts.text(row, "tokenizer", where)
+    files.check_language(language, where)
+    wanted = _version(tokenizer, language)
+    if version != wanted:
+      raise UsageError(
+        f"{where}: words of {language} were found by {shown(version)}, and would now be by {wanted}; "
+        "make the file again"
+      )
+    try:
       if language in frequencies:
-        raise UsageError(f"{where}: a second line of {language}; make the file with xmcap score --save_df")
-      wanted = _version(tokenizer, language)
-      if version != wanted:
-        raise UsageError(
-          f"{where}: words of {language} were found by {shown(version)}, and would now be by {wanted}; "
-          "make the file again"
-        )
-      try:
-        frequencies[language] = _parse(row)
-      except (KeyError, TypeError, ValueError, OverflowError):
-        raise UsageError(f"{where}: damaged; make the file again with xmcap score --save_df") from None
+        raise ValueError("a second line of the language")
+      frequencies[language] = _parse(row)
+    except (KeyError, TypeError, ValueError, OverflowError):
+      raise UsageError(f"{where}: damaged; make the file again with xmcap score --save_df") from None
   if not frequencies:
     raise UsageError(f"{path}: no language in it; make it with xmcap score --save_df")
   return frequencies
@@ -79,23 +93,19 @@ def _parse(row: dict[str, Any]) -> DocumentFrequency:
     raise ValueError("images")
   if layouts.texts(vocabulary) is None or sorted(set(vocabulary)) != vocabulary:
     raise ValueError("vocabulary")
-  orders, before = [], 1
+  ngrams, frequencies = [np.zeros((1, 0), np.int64)], []
   for order in row["orders"]:
-    prefix, word, frequency = (
-      np.array(order[name], np.int64).reshape(-1) for name in ("prefix", "word", "frequency")
-    )
-    keys = prefix * len(vocabulary) + word
-    if not (len(prefix) == len(word) == len(frequency)) or (np.diff(keys) <= 0).any():
+    prefix, word, frequency = (np.array(order[name], np.int64).reshape(-1) for name in _ORDER)
+    limits = (prefix, 0, len(ngrams[-1])), (word, 0, len(vocabulary)), (frequency, 1, images + 1)
+    is_within = all(((values >= low) & (values < end)).all() for values, low, end in limits)
+    is_sorted = (np.diff(prefix * len(vocabulary) + word) > 0).all()
+    if not (len(prefix) == len(word) == len(frequency) and is_within and is_sorted):
       raise ValueError("order")
-    limits = (prefix, 0, before - 1), (word, 0, len(vocabulary) - 1), (frequency, 1, images)
-    for values, low, high in limits:
-      if len(values) and (values.min() < low or values.max() > high):
-        raise ValueError("range")
-    orders.append((prefix, word, frequency))
-    before = len(prefix)
-  if len(orders) != _ORDERS:
+    ngrams.append(np.column_stack([ngrams[-1][prefix], word]))
+    frequencies.append(frequency)
+  if len(frequencies) != _ORDERS:
     raise ValueError("orders")
-  return DocumentFrequency(images, tuple(vocabulary), *zip(*orders, strict=True))
+  return DocumentFrequency(images, tuple(vocabulary), tuple(ngrams[1:]), tuple(frequencies))
 
 
 def _version(tokenizer: str, language: str) -> str:

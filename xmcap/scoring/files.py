@@ -3,19 +3,19 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, BinaryIO
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.inputs import MAX_LINE, Input
 from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown
 
 
-def read_jsonl(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(path: str | os.PathLike, max_line: int = MAX_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
   """Yields (line number from 1, object) of a JSONL file; UsageError as `Input` and `Input.rows`."""
-  with Input(path) as source:
+  with Input(path, max_line) as source:
     yield from source.rows()
 
 
@@ -75,6 +75,16 @@ def _replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     raise XmcapError(
       f"{path}: cannot be written ({error.strerror or error}); free space or choose another folder"
     ) from error
+
+
+def first_few(items: Sequence[str]) -> str:
+  """Returns the first three, separated by commas."""
+  return ", ".join(items[:3]) + (", ..." if len(items) > 3 else "")
+
+
+def count(items: Sized, noun: str) -> str:
+  """Returns how many there are, such as `1 prediction` or `2 predictions`."""
+  return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
 
 
 def check_language(code: str, where: str) -> None:

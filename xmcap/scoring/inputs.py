@@ -103,8 +103,7 @@ class Input:
     piece, size = self.head, 0
     while piece:
       size += len(piece)
-      if size > self._max_bytes:
-        raise UsageError(f"{self.name}: unpacks to over {MAX_UNPACKED >> 20} MiB; unpack it yourself")
+      self._check_size(size, self._max_bytes)
       yield piece
       with self._reading():
         piece = self._file.read(_BLOCK)
@@ -133,7 +132,11 @@ class Input:
   def _unpacked(self, file: io.BufferedReader) -> Iterator[BinaryIO]:
     magic = file.peek(4)[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
-      with self._member(file if file.seekable() else self._whole(file)) as unpacked:
+      if not file.seekable():  # a pipe, and the directory of an archive stands at its end
+        content = file.read(MAX_UNPACKED + 1)
+        self._check_size(len(content), MAX_UNPACKED)
+        file = io.BytesIO(content)
+      with self._member(file) as unpacked:
         yield unpacked
     elif magic.startswith((b"\x1f\x8b", b"BZh")):
       self._max_bytes = MAX_UNPACKED
@@ -141,13 +144,6 @@ class Input:
         yield unpacked
     else:
       yield file
-
-  def _whole(self, file: BinaryIO) -> BinaryIO:
-    """Returns a zip archive that comes through a pipe: its directory stands at its end."""
-    content = file.read(MAX_UNPACKED + 1)
-    if len(content) > MAX_UNPACKED:
-      raise UsageError(f"{self.name}: a zip archive of over {MAX_UNPACKED >> 20} MiB; give it as a file")
-    return io.BytesIO(content)
 
   @contextlib.contextmanager
   def _member(self, file: BinaryIO) -> Iterator[BinaryIO]:
@@ -164,15 +160,18 @@ class Input:
         )
       member = members[0]
       self.name = f"{self.name} ({shown(member.filename)})"
-      if member.flag_bits & _ENCRYPTED:
-        raise UsageError(f"{self.name}: encrypted; pack it without a password")
-      if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise UsageError(f"{self.name}: compressed in a way that is not read here; pack it with plain zip")
-      # zipfile never unpacks more than the size stated here.
-      if member.file_size > MAX_UNPACKED:
-        raise UsageError(f"{self.name}: unpacks to over {MAX_UNPACKED >> 20} MiB; unpack it yourself")
+      is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+      if member.flag_bits & _ENCRYPTED or not is_plain:
+        raise UsageError(
+          f"{self.name}: encrypted, or compressed in a way that is not read here; use plain zip"
+        )
+      self._check_size(member.file_size, MAX_UNPACKED)  # zipfile never unpacks more than the size stated here
       with archive.open(member) as unpacked:
         yield unpacked
+
+  def _check_size(self, size: int, limit: float) -> None:
+    if size > limit:
+      raise UsageError(f"{self.name}: a packed file of over {MAX_UNPACKED >> 20} MiB; unpack it yourself")
 
   @contextlib.contextmanager
   def _reading(self) -> Iterator[None]:

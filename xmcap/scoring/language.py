@@ -13,26 +13,26 @@ from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
-from xmcap.scoring.metrics import document_frequency as document_frequency_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.statistics import Statistics
 from xmcap.terminal import shown
 
 MAX_CAPTION = 10_000
 """Characters of a caption. Some normalisations and segmenters take a time that grows with the square of the length."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Captions:
-  """The captions of one language: of I images the keys, hypotheses and references.
+  """The captions of one language: of I images, in alphabetical order, the keys, hypotheses and references.
 
   Attributes:
-    tokenized: the references as the release splits them; None unless the tokeniser needs them.
+    tokenized: the references as the release splits them; empty unless the tokeniser needs them.
   """
 
-  keys: list[str] = dataclasses.field(default_factory=list)
-  hypotheses: list[str] = dataclasses.field(default_factory=list)
-  references: list[Sequence[str]] = dataclasses.field(default_factory=list)
-  tokenized: list[Sequence[str]] | None = None
+  keys: list[str]
+  hypotheses: list[str]
+  references: list[Sequence[str]]
+  tokenized: list[Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Scored:
   """The outcome of one language.
 
   Attributes:
-    values: metric -> float64 [I, k], its statistics in the order of the captions.
-    num_references: how many reference captions there are.
+    statistics: of the metrics.
     tokenizer: version of the tokeniser that found the words.
     document_frequency_hash: of the document frequencies that weighed the n-grams.
     references_hash: of the keys and references, whatever their order.
@@ -58,8 +57,7 @@ class Scored:
     document_frequency: None unless kept.
   """
 
-  values: dict[str, np.ndarray]
-  num_references: int
+  statistics: Statistics
   tokenizer: str
   document_frequency_hash: str
   references_hash: str
@@ -79,9 +77,6 @@ def score_language(
 ) -> Scored:
   """Scores the captions of one language.
 
-  Sums of floats depend on their order, so all is computed in alphabetical order of the keys and references: the order
-  of a file changes no bit.
-
   Args:
     language: its code.
     captions: the captions.
@@ -97,103 +92,82 @@ def score_language(
   """
   _check(language, captions)
   found = tokenizers.get(tokenizer, language)
-  order = sorted(range(len(captions.keys)), key=captions.keys.__getitem__)
-  ordered = _sorted(captions, order)
-  corpus = _corpus(ordered, found, document_frequency)
-  values = {}
-  for name in metrics:
-    statistics = metrics_lib.METRICS[name].statistics(corpus)
-    values[name] = np.empty_like(statistics)
-    values[name][order] = statistics
-  if document_frequency is not None:
-    fingerprint = document_frequency.fingerprint
-  else:
-    fingerprint = document_frequency_lib.fingerprint(corpus.ngrams)
+  # Sums of floats depend on their order, so references are sorted, and the order of a file changes no bit.
+  references = list(map(sorted, captions.references))
+  corpus = _corpus(found, captions, references, document_frequency)
+  values = {name: metrics_lib.METRICS[name].statistics(corpus) for name in metrics}
+  of_references = DocumentFrequency.of(corpus.ngrams)
   measured = None
   if health:
     measured = health_lib.measure(
-      language, ordered.hypotheses, corpus.hypotheses, corpus.references, ordered.references
+      language, captions.hypotheses, corpus.hypotheses, corpus.references, references
     )
   return Scored(
-    values,
-    sum(map(len, captions.references)),
+    Statistics(tuple(captions.keys), values, sum(map(len, references))),
     found.version,
-    fingerprint,
-    _hash(ordered),
+    (document_frequency or of_references).fingerprint,
+    _hash(captions.keys, references),
     measured,
-    _words(corpus, captions, order) if "words" in keep else None,
-    DocumentFrequency.of(corpus.ngrams) if "document_frequency" in keep else None,
+    _words(corpus, captions) if "words" in keep else None,
+    of_references if "document_frequency" in keep else None,
   )
 
 
 def _check(language: str, captions: Captions) -> None:
-  for key, hypothesis, texts in zip(captions.keys, captions.hypotheses, captions.references, strict=True):
-    longest = max(len(hypothesis), *map(len, texts))
-    if longest > MAX_CAPTION:
-      raise UsageError(
-        f"{language}, image '{shown(key)}': a caption of {longest:,} characters; at most {MAX_CAPTION:,} are "
-        "scored: shorten or remove it"
-      )
-  tokenized = captions.tokenized
-  if tokenized is not None and list(map(len, tokenized)) != list(map(len, captions.references)):
+  longest = max(itertools.chain(captions.hypotheses, *captions.references), key=len)
+  if len(longest) > MAX_CAPTION:
+    texts_of_images = zip(captions.keys, captions.hypotheses, captions.references, strict=True)
+    key = next(key for key, hypothesis, texts in texts_of_images if longest in (hypothesis, *texts))
+    raise UsageError(
+      f"{language}, image '{shown(key)}': a caption of {len(longest):,} characters; at most {MAX_CAPTION:,} are "
+      "scored: shorten or remove it"
+    )
+  if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
     raise UsageError(
       f"{language}: tokeniser 'given' needs as many texts in caption/tokenized as an image has references"
     )
 
 
-def _sorted(captions: Captions, order: Sequence[int]) -> Captions:
-  """Returns the captions with their images in the given order, and the references of each sorted."""
-  references = [captions.references[place] for place in order]
-  tokenized = None
-  if captions.tokenized is not None:
-    # The words of two equal captions may differ, so they are sorted in pairs.
-    tokenized = [
-      [words for _, words in sorted(zip(texts, captions.tokenized[place], strict=True))]
-      for place, texts in zip(order, references, strict=True)
-    ]
-  return Captions(
-    [captions.keys[place] for place in order],
-    [captions.hypotheses[place] for place in order],
-    list(map(sorted, references)),
-    tokenized,
-  )
-
-
 def _corpus(
-  captions: Captions, tokenizer: tokenizers.Tokenizer, document_frequency: DocumentFrequency | None
+  tokenizer: tokenizers.Tokenizer,
+  captions: Captions,
+  references: Sequence[Sequence[str]],
+  document_frequency: DocumentFrequency | None,
 ) -> metrics_lib.Corpus:
-  counts = np.fromiter(map(len, captions.references), np.int64, len(captions.references))
-  if captions.tokenized is None:
-    words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, captions.references))
+  counts = np.fromiter(map(len, references), np.int64, len(references))
+  if not captions.tokenized:
+    words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, references))
     return metrics_lib.Corpus.of_words(words, counts, document_frequency)
-  texts, given = (
-    list(itertools.chain.from_iterable(lists)) for lists in (captions.references, captions.tokenized)
-  )
-  words = iter(tokenizer.tokenize_references(texts, given))
-  references = [list(itertools.islice(words, count)) for count in counts.tolist()]
-  return metrics_lib.Corpus(tokenizer.tokenize(captions.hypotheses), references, document_frequency)
+  # The words of two equal captions may differ, so they are sorted in pairs.
+  pairs = itertools.chain.from_iterable(map(sorted, _pairs(captions)))
+  flat = iter(tokenizer.tokenize_references(*map(list, zip(*pairs, strict=True))))
+  words = [list(itertools.islice(flat, count)) for count in counts.tolist()]
+  return metrics_lib.Corpus(tokenizer.tokenize(captions.hypotheses), words, document_frequency)
 
 
-def _hash(captions: Captions) -> str:
-  """Returns 16 hex digits of sorted keys and references."""
-  held = captions.keys, captions.references
+def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:
+  """Returns for each image its references, each with the words of the release, or with itself where there are none."""
+  return [
+    list(zip(texts, words, strict=True))
+    for texts, words in zip(captions.references, captions.tokenized or captions.references, strict=True)
+  ]
+
+
+def _hash(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
+  """Returns 16 hex digits of the keys and references."""
   try:
     # MessagePack says how many texts there are and how long each is, so that no two lists give the same bytes.
-    encoded = msgspec.msgpack.encode(held)
+    encoded = msgspec.msgpack.encode((keys, references))
   except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
-    encoded = json.dumps(held).encode()
+    encoded = json.dumps((keys, references)).encode()
   return hashlib.sha256(encoded).hexdigest()[:16]
 
 
-def _words(corpus: metrics_lib.Corpus, captions: Captions, order: Sequence[int]) -> Tokenized:
-  """Returns the words of a sorted corpus in the order of the captions that were given."""
-  hypotheses, references = [""] * len(order), [()] * len(order)
-  for place, hypothesis, words in zip(order, corpus.hypotheses, corpus.references, strict=True):
-    texts = captions.references[place]
-    if captions.tokenized is not None:
-      texts = list(zip(texts, captions.tokenized[place], strict=True))
-    in_order = [""] * len(texts)
-    for number, of_text in zip(sorted(range(len(texts)), key=texts.__getitem__), words, strict=True):
-      in_order[number] = " ".join(of_text)
-    hypotheses[place], references[place] = " ".join(hypothesis), tuple(in_order)
-  return Tokenized(tuple(hypotheses), tuple(references))
+def _words(corpus: metrics_lib.Corpus, captions: Captions) -> Tokenized:
+  """Returns the words of a corpus, the references in the order that they were given in."""
+  references = []
+  for pairs, words in zip(_pairs(captions), corpus.references, strict=True):
+    order = sorted(range(len(pairs)), key=pairs.__getitem__)
+    of_place = dict(zip(order, map(" ".join, words), strict=True))
+    references.append(tuple(of_place[place] for place in range(len(order))))
+  return Tokenized(tuple(map(" ".join, corpus.hypotheses)), tuple(references))

@@ -76,9 +76,7 @@ def released(
 def annotations(source: Input) -> dict[str, list[str]]:
   """Returns image key -> captions, in the order of `images`, or of the annotations where there is no `images`.
 
-  Raises:
-    UsageError: broken JSON, a member is missing or of the wrong type, an id of an image or an annotation is given
-      twice, or a caption belongs to none of the images.
+  UsageError if a member is missing or of the wrong type, an id stands twice, or a caption is of none of the images.
   """
   document = source.document()
   captions: dict[str, list[str]] = {}

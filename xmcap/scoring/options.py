@@ -2,7 +2,7 @@
 
 import numbers
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
@@ -54,7 +54,7 @@ def check(
 
 def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
   """Returns the metrics that are named, in the order of a table's columns; UsageError as `metrics.parse`."""
-  return metrics_lib.parse(",".join(_names("metrics", names, "cider_d")))
+  return metrics_lib.parse(",".join(_names("metrics", names, metrics_lib.METRICS)))
 
 
 def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -63,26 +63,21 @@ def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
     return None
   if isinstance(codes, str):
     return languages_lib.parse(codes)
-  return tuple(languages_lib.get(code).code for code in _names("languages", codes, "en"))
+  return tuple(languages_lib.get(code).code for code in _names("languages", codes, languages_lib.LANGUAGES))
 
 
 def kept(names: str | Sequence[str]) -> frozenset[str]:
   """Returns the parts of `KEEP` that are named; UsageError if something else is."""
-  found = _names("keep", names, KEEP[0]) if names else ()
-  for name in found:
-    if name not in KEEP:
-      raise UsageError(f"keep: nothing is called '{shown(name)}'; there are {' and '.join(KEEP)}")
-  return frozenset(found)
+  found = frozenset(_names("keep", names, KEEP) if names else ())
+  for name in found - {*KEEP}:
+    raise UsageError(f"keep: nothing is called '{shown(name)}'; there are {' and '.join(KEEP)}")
+  return found
 
 
 def check_count(name: str, value: Any, highest: int) -> None:
   """Raises a UsageError if the option is no whole number from 0 to the highest."""
-  if not isinstance(value, numbers.Integral):
-    raise UsageError(f"--{name}={shown(str(value))}: must be a whole number")
-  if value > highest:
-    raise UsageError(f"--{name}: must be {highest:,} or less")
-  if value < 0:
-    raise UsageError(f"--{name}={value if value > -highest else '-...'}: must be 0 or more")
+  if not isinstance(value, numbers.Integral) or not 0 <= value <= highest:
+    raise UsageError(f"--{name}: must be a whole number from 0 to {highest:,}")
 
 
 def check_text(name: str, value: str) -> None:
@@ -95,11 +90,8 @@ def check_text(name: str, value: str) -> None:
     raise UsageError(f"--{name}={shown(value)}: not UTF-8; write it in UTF-8") from None
 
 
-def _names(option: str, names: str | Sequence[str], example: str) -> tuple[str, ...]:
+def _names(option: str, names: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
   names = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) else tuple(names)
-  if not names:
-    raise UsageError(f"{option}: none is named; name one, such as '{example}'")
-  for name in names:
-    if not isinstance(name, str):
-      raise UsageError(f"{option}: {shown(repr(name))} is no name, such as '{example}' is")
+  if not names or not all(isinstance(name, str) for name in names):
+    raise UsageError(f"{option}: {shown(repr(names))} is no list of names; there are {', '.join(known)}")
   return names

@@ -56,7 +56,7 @@ def score_files(
     options: the other options of `score`.
 
   Raises:
-    UsageError: input that cannot be read or does not fit together, in one line that says where.
+    UsageError: input that cannot be read or does not fit together.
     XmcapError: `out` cannot be written, or a package is not installed.
   """
   if languages is None and language is not None:

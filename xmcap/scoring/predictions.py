@@ -26,7 +26,6 @@ MISSING = ("refuse", "empty")
 
 _HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
 _SUFFIXES = (".jsonl", ".json")
-_FIRST_FEW = 3
 
 
 def read_predictions(path: str | os.PathLike, language: str | None = None) -> Predictions:
@@ -38,9 +37,7 @@ def read_predictions(path: str | os.PathLike, language: str | None = None) -> Pr
     language: the code of captions that come without one; those that name theirs must agree.
 
   Raises:
-    UsageError: the file cannot be read or is empty; a line or a result lacks a member, has one of the wrong
-      type, or names an unknown language or another than it should; predictions are repeated (counts and the
-      first few); a folder holds something else; or a language is needed and not given.
+    UsageError: the file cannot be read, holds none or something else, repeats predictions, or needs `language`.
   """
   if language is not None:
     language = languages_lib.get(language).code
@@ -56,25 +53,21 @@ def read_predictions(path: str | os.PathLike, language: str | None = None) -> Pr
 
 def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathlib.Path]]:
   """Returns (language, file) of a folder with one file a language."""
-  found: dict[str, pathlib.Path] = {}
   try:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
   except OSError as error:
     raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
-  for entry in entries:
-    code, name = entry.stem, shown(entry.name)
-    if code not in languages_lib.LANGUAGES or entry.suffix not in _SUFFIXES or not entry.is_file():
+  codes = [entry.stem for entry in entries]
+  for code, entry in zip(codes, entries, strict=True):
+    is_of_language = code in languages_lib.LANGUAGES and entry.suffix in _SUFFIXES and entry.is_file()
+    if not is_of_language or codes.count(code) > 1 or language not in (None, code):
       raise UsageError(
-        f"{folder}: {name} is no file of one language's predictions (CODE.jsonl or CODE.json); remove it"
+        f"{folder}: {shown(entry.name)} is not the one file of {language or 'a language'}'s predictions (CODE.jsonl or "
+        "CODE.json); remove it"
       )
-    if code in found:
-      raise UsageError(f"{folder}: {found[code].name} and {name} are both of {code}; keep one")
-    if language not in (None, code):
-      raise UsageError(f"{folder}: holds {name}, but --language says {language}; leave out --language")
-    found[code] = entry
-  if not found:
+  if not entries:
     raise UsageError(f"{folder}: no predictions in it; a folder holds a file a language, such as en.jsonl")
-  return list(found.items())
+  return list(zip(codes, entries, strict=True))
 
 
 def _read(path: str | os.PathLike, language: str | None, says: str, predictions: Predictions) -> None:
@@ -94,7 +87,7 @@ def _read(path: str | os.PathLike, language: str | None, says: str, predictions:
       captions[code] = caption
   if repeated:
     raise UsageError(
-      f"{source.name}: {_count(repeated, 'prediction')} given twice ({_few(repeated)}); keep one an "
+      f"{source.name}: {files.count(repeated, 'prediction')} given twice ({files.first_few(repeated)}); keep one an "
       "image and language"
     )
   if empty:
@@ -151,14 +144,10 @@ def match_references(
   languages: Sequence[str] | None = None,
   missing: str = "refuse",
 ) -> tuple[str, ...]:
-  """Checks that there is exactly one prediction for each image and language with references.
-
-  An image without references in a language needs no prediction in it, and a language without any is not scored;
-  a prediction for either is refused, since it could not be scored.
+  """Checks that there is exactly one prediction for each image and language with references; no more, no less.
 
   Args:
-    references: image key -> language -> captions.
-    predictions: image key -> language -> caption.
+    references, predictions: the captions.
     languages: the codes to score, other predictions being left aside; None: all that have references.
     missing: `refuse`, or `empty`: missing predictions are no error, and `fill_missing` makes them empty ones.
 
@@ -166,8 +155,7 @@ def match_references(
     The codes to score, in alphabetical order.
 
   Raises:
-    Unmatched: a language without references, no references at all, or predictions that are missing or left over
-      (counts and the first few).
+    Unmatched: a language without references, or predictions that are missing or left over.
     UsageError: an unknown code, or another way to treat missing predictions than `MISSING`.
   """
   check_missing(missing)
@@ -213,29 +201,25 @@ def fill_missing(
 
 def _refuse_missing(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
   missing = list(_missing(references, predictions, scored))
-  if not missing:
-    return
-  wanted = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
-  lacking = sorted({language for language, _ in missing})
-  where = lacking[0] if len(lacking) == 1 else f"{len(lacking)} languages"
-  raise Unmatched(
-    f"{len(missing):,} of {wanted:,} predictions are missing, in {where} ({_few_pairs(missing)}); predict them, "
-    "name the languages to score with --languages, or score them as empty captions with --missing=empty"
-  )
+  if missing:
+    wanted = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
+    raise Unmatched(
+      f"{len(missing):,} of {wanted:,} predictions are missing ({_few_pairs(missing)}); predict them, name the "
+      "languages to score with --languages, or score them as empty captions with --missing=empty"
+    )
 
 
 def _refuse_extra(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
-  wanted = set(scored)
   extra = sorted(
     (code, key)
     for key, captions in predictions.items()
     for code in captions
-    if code in wanted and not references.get(key, {}).get(code)
+    if code in scored and not references.get(key, {}).get(code)
   )
   if extra:
     unknown = {key for _, key in extra if key not in references}
     raise Unmatched(
-      f"{_count(extra, 'prediction')} without references, {_count(unknown, 'unknown image')} among them "
+      f"{files.count(extra, 'prediction')} without references, {files.count(unknown, 'unknown image')} among them "
       f"({_few_pairs(extra)}); remove them, or give the references that belong to them"
     )
 
@@ -252,13 +236,5 @@ def _missing(
         yield language, key
 
 
-def _count(items: Sequence | set, noun: str) -> str:
-  return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
-
-
 def _few_pairs(pairs: Sequence[tuple[str, str]]) -> str:
-  return _few([f"{language} {shown(key)}" for language, key in pairs])
-
-
-def _few(items: Sequence[str]) -> str:
-  return ", ".join(items[:_FIRST_FEW]) + (", ..." if len(items) > _FIRST_FEW else "")
+  return files.first_few([f"{language} {shown(key)}" for language, key in pairs])

@@ -65,9 +65,7 @@ def read_references(
     tokenized: whether to read `caption/tokenized` too.
 
   Raises:
-    UsageError: the file cannot be read; a line is no JSON object, repeats a key, names an unknown language,
-      has a member of the wrong type, or lacks `caption/tokenized` or has more or fewer of them than captions
-      (file and line are named); a language is needed and not given; or no image is in the file.
+    UsageError: the file cannot be read, holds no image or something else (the line is named), or needs `language`.
   """
   codes = (
     languages_lib.LANGUAGES if languages is None else [languages_lib.get(code).code for code in languages]

@@ -3,6 +3,9 @@
 import dataclasses
 import functools
 import os
+from typing import Annotated
+
+import msgspec
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics, tables
@@ -20,7 +23,9 @@ from xmcap.terminal import shown
 MAX_TABLE = 16 << 20
 """Bytes of the largest `table.json` that is read; one of 36 languages in all metrics takes 30 thousand."""
 
-_LARGEST = 1e12  # beyond any score, and safe to turn into a float
+# Beyond any score, and safe to turn into a float.
+_Count = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]
+_Score = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,90 +56,66 @@ class Result:
     return slices_lib.of(self.statistics, locales_of(self.references))
 
 
+class _Interval(msgspec.Struct):
+  score: _Score
+  low: _Score
+  high: _Score
+
+
+class _TableFile(msgspec.Struct):
+  """What `Table.as_json` writes, but for columns beside."""
+
+  languages: Annotated[dict[str, dict[str, _Count | _Score | _Interval]], msgspec.Meta(min_length=1)]
+  means: dict[str, dict[str, _Score | _Interval]] = {}
+  signature: str = ""
+  title: str = ""
+  notes: list[str] = []
+
+
 def read_table(path: str | os.PathLike) -> tables.Table:
   """Reads `table.json`, but for columns beside and notes on them; UsageError if it is none."""
-  value = _read_object(path)
-  signature, title, notes = value.get("signature"), value.get("title", ""), value.get("notes", [])
-  rows = _rows(value, path)
-  columns = {frozenset(row) for row in rows.values()}
-  names = set().union(*columns)
-  is_table = (
-    isinstance(signature, str)
-    and isinstance(title, str)
-    and isinstance(notes, list)
-    and all(isinstance(note, str) for note in notes)
-    and len(columns) == 1
-    and names > names & {*tables.COUNTS}
-  )
-  if not is_table:
-    raise UsageError(f"{path}: no table of xmcap score; write it anew")
-  if not names <= {*tables.COUNTS, *metrics.METRICS}:
-    raise UsageError(f"{path}: a metric that this version does not know; score again")
-  _signature(value, path)
-  table = tables.Table.of_rows(signature, rows, title, intervals=_intervals(value, path), notes=tuple(notes))
+  held = _read(path)
+  signature = _signature(held, path)
+  rows = _rows(held)
+  names = [row.keys() - {*tables.COUNTS} for row in rows.values()]
+  if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
+    raise UsageError(
+      f"{path}: languages with other metrics, or one that this version does not know; score again"
+    )
+  intervals: dict[str, dict[str, tables.Interval]] = {}
+  for name, row in {**held.languages, **held.means}.items():
+    for metric, cell in row.items():
+      if isinstance(cell, _Interval):
+        intervals.setdefault(name, {})[metric] = cell.low, cell.high
+  table = tables.Table.of_rows(str(signature), rows, held.title, intervals=intervals, notes=tuple(held.notes))
   return dataclasses.replace(table, notes=table.own_notes)
 
 
 def read_signature(path: str | os.PathLike) -> Signature:
   """Returns the signature of `table.json`; UsageError if there is none."""
-  return _signature(_read_object(path), path)
+  return _signature(_read(path), path)
 
 
 def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
   """Returns language code -> {name: number} of `table.json`; UsageError if it holds something else."""
-  return _rows(_read_object(path), path)
+  return _rows(_read(path))
 
 
-def _signature(value: dict, path: str | os.PathLike) -> Signature:
+def _signature(held: _TableFile, path: str | os.PathLike) -> Signature:
   try:
-    return Signature.parse(str(value.get("signature", "")))
+    return Signature.parse(held.signature)
   except UsageError as error:
     raise UsageError(f"{path}: {error}") from None
 
 
-def _rows(value: dict, path: str | os.PathLike) -> dict[str, dict[str, float]]:
-  of_languages = value.get("languages")
-  if not isinstance(of_languages, dict) or not of_languages:
-    raise UsageError(f"{path}: no object 'languages' with scores; name a folder that xmcap score wrote")
-  rows: dict[str, dict[str, float]] = {}
-  for language, row in of_languages.items():
-    files.check_language(language, str(path))
-    if not isinstance(row, dict):
-      raise UsageError(f"{path}, '{language}': not an object of scores; write it anew with xmcap score")
-    rows[language] = {}
-    for name, cell in row.items():
-      score = cell.get("score") if isinstance(cell, dict) else cell
-      if not _is_number(score) or (name in tables.COUNTS and not isinstance(score, int)):
-        raise UsageError(
-          f"{path}, '{language}': '{shown(name)}' is no number; write it anew with xmcap score"
-        )
-      rows[language][name] = score
-  return rows
+def _rows(held: _TableFile) -> dict[str, dict[str, float]]:
+  return {
+    code: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
+    for code, row in held.languages.items()
+  }
 
 
-def _intervals(value: dict, path: str | os.PathLike) -> dict[str, dict[str, tables.Interval]]:
-  """Returns language code or mean -> metric -> interval, of scores that have one."""
-  intervals: dict[str, dict[str, tables.Interval]] = {}
-  means = value.get("means", {})
-  if not isinstance(means, dict) or not all(isinstance(row, dict) for row in means.values()):
-    raise UsageError(f"{path}, 'means': not an object of scores; write it anew with xmcap score")
-  for name, row in {**value["languages"], **means}.items():
-    for metric, cell in row.items():
-      if isinstance(cell, dict):
-        ends = cell.get("low"), cell.get("high")
-        if not all(map(_is_number, ends)):
-          raise UsageError(
-            f"{path}, '{shown(name)}': '{shown(metric)}' has no interval; write it anew with xmcap score"
-          )
-        intervals.setdefault(name, {})[metric] = ends
-  return intervals
-
-
-def _is_number(value: object) -> bool:
-  return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
-
-
-def _read_object(path: str | os.PathLike) -> dict:
+def _read(path: str | os.PathLike) -> _TableFile:
   outputs.settle(os.path.dirname(path))
   try:
     with open(path, "rb") as file:
@@ -145,5 +126,15 @@ def _read_object(path: str | os.PathLike) -> dict:
     ) from None
   if len(content) > MAX_TABLE:
     raise UsageError(f"{path}: over {MAX_TABLE >> 20} MiB; name a folder that xmcap score wrote")
-  value = strict_json.parse(content, str(path))
-  return value if isinstance(value, dict) else {}
+  try:
+    held = msgspec.convert(strict_json.parse(content, str(path)), _TableFile)
+  except msgspec.ValidationError as error:
+    raise UsageError(f"{path}: no table of xmcap score ({shown(error)}); write it anew") from None
+  for code, row in held.languages.items():
+    files.check_language(code, str(path))
+    for name in tables.COUNTS:
+      if not isinstance(row.get(name, 0), int):
+        raise UsageError(
+          f"{path}: no table of xmcap score ({code}: {name} is no whole number); write it anew"
+        )
+  return held

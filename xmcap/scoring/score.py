@@ -84,40 +84,46 @@ def score(
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
-  _check_frequencies(document_frequencies, scored)
-  captions = _by_language(references, predictions, scored, tokenizer)
+  for code in scored:
+    if document_frequencies is not None and code not in document_frequencies:
+      raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
+  tokenized = {}
+  if tokenizers.get(tokenizer, scored[0]).needs_tokenized:
+    tokenized = references_lib.tokenized_of(references)
+    if not tokenized:
+      raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
+  keys = sorted(references)
 
   def score_one(code: str) -> language_lib.Scored:
+    of_language = [key for key in keys if references[key].get(code)]
+    captions = language_lib.Captions(
+      of_language,
+      [predictions[key][code] for key in of_language],
+      [references[key][code] for key in of_language],
+      [tokenized[key][code] for key in of_language] if tokenized else [],
+    )
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
-      code, captions[code], metrics, tokenizer, frequency, health=health, keep=kept
+      code, captions, metrics, tokenizer, frequency, health=health, keep=kept
     )
 
   # The languages that need a segmenter take longest, so they come first.
   slowest_first = sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS)
   found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
   of_language = {code: found[code] for code in scored}
-
-  statistics = {
-    code: Statistics(tuple(captions[code].keys), outcome.values, outcome.num_references)
-    for code, outcome in of_language.items()
-  }
+  statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
-  signature = Signature(
-    {
-      **{f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in metrics},
-      **_signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies)),
-      **_signature_of_images(of_language, statistics),
-      "subset": subset_label,
-      "missing": missing,
-      **(_signature_of_bootstrap(bootstrap, seed) if bootstrap else {}),
-      "xmcap": xmcap.__version__,
-    }
-  )
-  samples = resampling.bootstrap(statistics, bootstrap, seed) if bootstrap else {}
+  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in metrics}
+  parts |= _signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies))
+  parts |= _signature_of_images(of_language)
+  parts |= {"subset": subset_label, "missing": missing}
+  samples = {}
+  if bootstrap:
+    parts["bootstrap"] = f"{bootstrap},seed={seed},level=95%,document_frequency=fixed"
+    samples = resampling.bootstrap(statistics, bootstrap, seed)
   table = tables.Table.of_rows(
-    str(signature),
+    str(Signature({**parts, "xmcap": xmcap.__version__})),
     {code: held.row() for code, held in statistics.items()},
     title,
     intervals=resampling.intervals(samples),
@@ -128,43 +134,10 @@ def score(
     statistics,
     references if isinstance(references, References) else References(references),
     predictions,
-    _health(of_language, captions) if health else {},
+    _health(of_language, predictions) if health else {},
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )
-
-
-def _by_language(
-  references: Mapping[str, Mapping[str, Sequence[str]]],
-  predictions: Predictions,
-  scored: Sequence[str],
-  tokenizer: str,
-) -> dict[str, language_lib.Captions]:
-  """Returns language -> its captions, with the released words if the tokeniser needs them."""
-  tokenized = None
-  if tokenizers.get(tokenizer, scored[0]).needs_tokenized:
-    tokenized = references_lib.tokenized_of(references)
-    if not tokenized:
-      raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
-  found = {code: language_lib.Captions(tokenized=None if tokenized is None else []) for code in scored}
-  for key, of_image in references.items():
-    for code, texts in of_image.items():
-      if texts and code in found:
-        captions = found[code]
-        captions.keys.append(key)
-        captions.hypotheses.append(predictions[key][code])
-        captions.references.append(texts)
-        if tokenized is not None:
-          captions.tokenized.append(tokenized[key][code])
-  return found
-
-
-def _check_frequencies(
-  document_frequencies: Mapping[str, DocumentFrequency] | None, scored: Sequence[str]
-) -> None:
-  for code in scored:
-    if document_frequencies is not None and code not in document_frequencies:
-      raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
 
 
 def _missing_notes(filled: Mapping[str, int]) -> list[str]:
@@ -186,12 +159,17 @@ def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[
 
 
 def _health(
-  of_language: Mapping[str, language_lib.Scored], captions: Mapping[str, language_lib.Captions]
+  of_language: Mapping[str, language_lib.Scored], predictions: Predictions
 ) -> dict[str, health_lib.Health]:
   copies = health_lib.copies(
-    {code: dict(zip(held.keys, held.hypotheses, strict=True)) for code, held in captions.items()}
+    {
+      code: {key: predictions[key][code] for key in outcome.statistics.keys}
+      for code, outcome in of_language.items()
+    }
   )
-  return {code: dataclasses.replace(held.health, copy=copies[code]) for code, held in of_language.items()}
+  return {
+    code: dataclasses.replace(outcome.health, copy=copies[code]) for code, outcome in of_language.items()
+  }
 
 
 def _signature_of_words(
@@ -212,21 +190,15 @@ def _signature_of_words(
   }
 
 
-def _signature_of_images(
-  of_language: Mapping[str, language_lib.Scored], statistics: Mapping[str, Statistics]
-) -> dict[str, str]:
-  keys = {key for held in statistics.values() for key in held.keys}
-  num_references = sum(held.num_references for held in statistics.values())
-  references = "".join(f"{code}:{held.references_hash}\n" for code, held in of_language.items())
+def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict[str, str]:
+  keys = {key for outcome in of_language.values() for key in outcome.statistics.keys}
+  num_references = sum(outcome.statistics.num_references for outcome in of_language.values())
+  references = "".join(f"{code}:{outcome.references_hash}\n" for code, outcome in of_language.items())
   return {
-    "languages": " ".join(statistics),
+    "languages": " ".join(of_language),
     "images": of_images(keys),
     "references": f"{num_references}#{_hash(references)}",
   }
-
-
-def _signature_of_bootstrap(resamples: int, seed: int) -> dict[str, str]:
-  return {"bootstrap": f"{resamples},seed={seed},level=95%,document_frequency=fixed"}
 
 
 def _hash(text: str) -> str:

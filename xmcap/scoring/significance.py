@@ -54,9 +54,9 @@ def compare(
   """
   if len(systems) < 2:
     raise UsageError("a comparison needs two systems or more: xmcap compare A B")
-  if resamples < 1:
-    raise UsageError(f"--resamples={resamples}: must be 1 or more")
   options.check_count("resamples", resamples, options.MAX_RESAMPLES)
+  if not resamples:
+    raise UsageError("--resamples=0: must be 1 or more")
   options.check_count("seed", seed, options.MAX_SEED)
   for name in systems:
     options.check_text("name", name)
@@ -67,6 +67,11 @@ def compare(
     for code, of_language in baseline.statistics.items():
       if set(held.statistics[code].keys) != set(of_language.keys):
         raise UsageError(f"{name} and {system} were scored on other images in '{code}': score both again")
+  few_references = {
+    code
+    for code, held in baseline.statistics.items()
+    if held.num_references < FEW_REFERENCES * len(held.keys)
+  }
   first = _only(baseline.statistics, metrics)
   drawn = resampling.bootstrap(first, resamples, seed)
   rows: list[Difference] = []
@@ -75,10 +80,28 @@ def compare(
     redrawn = resampling.bootstrap(second, resamples, seed)
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
-      found = [
-        _difference(system, metric, code, baseline, held, (drawn, redrawn), exchanged)
-        for code in (*baseline.table.rows, *baseline.table.means)
-      ]
+      found = []
+      for code in (*baseline.table.rows, *baseline.table.means):
+        before, after = (
+          (of_system.table.rows.get(code) or of_system.table.means[code])[metric]
+          for of_system in (baseline, held)
+        )
+        resampled = redrawn[code][metric] - drawn[code][metric]
+        p = _p(exchanged[1][code][metric] - exchanged[0][code][metric], after - before)
+        found.append(
+          Difference(
+            system,
+            metric,
+            code,
+            before,
+            after,
+            *resampling.interval(resampled),
+            p_bootstrap=_p(resampled - (after - before), after - before),
+            p_randomization=p,
+            p_holm=p,
+            few_references=code in few_references,
+          )
+        )
       rows += corrected(found)
   notes = tuple(f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes)
   return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, notes)
@@ -137,34 +160,6 @@ def _only(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> dict[
     code: dataclasses.replace(held, values={name: held.values[name] for name in metrics})
     for code, held in statistics.items()
   }
-
-
-def _difference(
-  system: str,
-  metric: str,
-  name: str,
-  baseline: System | Result,
-  other: System | Result,
-  drawn: tuple[resampling.Samples, resampling.Samples],
-  exchanged: tuple[resampling.Samples, resampling.Samples],
-) -> Difference:
-  scores = [(held.table.rows.get(name) or held.table.means[name])[metric] for held in (baseline, other)]
-  difference = scores[1] - scores[0]
-  resampled = drawn[1][name][metric] - drawn[0][name][metric]
-  swapped = exchanged[1][name][metric] - exchanged[0][name][metric]
-  held = baseline.statistics.get(name)
-  p = _p(swapped, difference)
-  return Difference(
-    system,
-    metric,
-    name,
-    *scores,
-    *resampling.interval(resampled),
-    p_bootstrap=_p(resampled - difference, difference),
-    p_randomization=p,
-    p_holm=p,
-    few_references=held is not None and held.num_references < FEW_REFERENCES * len(held.keys),
-  )
 
 
 def _p(samples: np.ndarray, difference: float) -> float:

@@ -15,7 +15,7 @@ class Statistics:
   """The statistics of one language.
 
   Attributes:
-    keys: the keys of the images, I of them, in the order of the references.
+    keys: the keys of the images, I of them, in alphabetical order.
     values: metric -> float64 [I, k], what the metric aggregates.
     num_references: how many reference captions the images have in all.
   """

@@ -25,7 +25,8 @@ MAX_BYTES = 512 << 20
 _MAX_ARRAYS = 2 * len(languages.LANGUAGES) * (2 + len(metrics.METRICS))
 _KEYS, _IMAGES, _NUM_REFERENCES = "keys", "images", "num_references"
 _LARGEST = 1e9  # of a statistic: the largest are numbers of n-grams of one image
-_UNREADABLE = (OSError, ValueError, UsageError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+# RuntimeError is zipfile's, of an encrypted archive.
+_UNREADABLE = (OSError, ValueError, UsageError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 
 
 def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistics]) -> None:
@@ -55,9 +56,7 @@ def read_statistics(path: str | os.PathLike) -> dict[str, Statistics]:
   """Reads what `write_statistics` wrote. The file may be a stranger's: it is taken only if all of it fits together.
 
   Raises:
-    UsageError: the file cannot be read or holds something else: arrays that are of no language and metric, are there
-      twice, claim more than the file holds or more than `MAX_BYTES`, are of another type or shape, indices out of
-      range, keys that stand twice or are no texts, statistics that are no numbers or out of range.
+    UsageError: the file cannot be read or holds something else, claims more than it holds or more than `MAX_BYTES`.
   """
   try:
     arrays = _read(path)
@@ -67,20 +66,14 @@ def read_statistics(path: str | os.PathLike) -> dict[str, Statistics]:
       code, _, member = name.partition("/")
       members.setdefault(code, {})[member] = values
     statistics = {code: _of_language(code, of_language, keys) for code, of_language in members.items()}
-  except RuntimeError as error:  # zipfile's error for an encrypted archive; NotImplementedError is one too
-    raise _no_statistics(
-      path, str(error) if isinstance(error, NotImplementedError) else "encrypted"
-    ) from None
   except _UNREADABLE as error:
-    said = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-    raise _no_statistics(path, said) from None
+    reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    raise UsageError(
+      f"{path}: no scores of xmcap in it ({shown(reason)}); write them with xmcap score"
+    ) from None
   if not statistics:
     raise UsageError(f"{path}: no language in it; write it anew with xmcap score")
   return statistics
-
-
-def _no_statistics(path: str | os.PathLike, reason: str) -> UsageError:
-  return UsageError(f"{path}: no scores of xmcap in it ({shown(reason)}); write them with xmcap score")
 
 
 def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -92,12 +85,11 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
       raise ValueError(f"over {_MAX_ARRAYS:,} arrays, or over {MAX_BYTES >> 20} MiB of them")
     for member in members:
       name = member.filename.removesuffix(".npy")
-      if name in arrays:
-        raise ValueError(f"array {name!a} is there twice")
-      if not _is_known(name):
-        raise ValueError(f"{member.filename!a} is no array of scores")
-      if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"array {name} is compressed in a way that is not read here")
+      is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+      if name in arrays or not _is_known(name) or not is_plain:
+        raise ValueError(
+          f"{member.filename!a} is no array of scores, is there twice or compressed in another way"
+        )
       with archive.open(member) as stream:
         header = npy_header.read_header(stream, member.file_size, f"array {name}")
         content = stream.read(member.file_size)

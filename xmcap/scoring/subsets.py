@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from xmcap.errors import UsageError
+from xmcap.scoring import files
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References, locales_of, tokenized_of
@@ -18,7 +19,6 @@ from xmcap.terminal import shown
 
 _DRAW = "xm600:"
 _SIZE = 600
-_FIRST_FEW = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Subset:
 def check(spec: str | os.PathLike) -> None:
   """Raises a UsageError if SEED is no whole number, or there is no such file."""
   spec = os.fspath(spec)
-  if spec.startswith(_DRAW):
-    _check_seed(spec)
-  elif not os.path.exists(spec):
+  if spec.startswith(_DRAW) and not re.fullmatch("[0-9]{1,18}", spec.removeprefix(_DRAW)):
+    raise UsageError(f"--subset={shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
+  if not spec.startswith(_DRAW) and not os.path.exists(spec):
     raise UsageError(
       f"--subset={shown(spec, limit=500)}: no such file of image keys; to draw {_SIZE} images give "
       f"{_DRAW}SEED, such as {_DRAW}7"
@@ -56,8 +56,7 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> Subset:
     references: the images to choose from, by key.
 
   Raises:
-    UsageError: as `check`, or there are fewer than 600 images; the file cannot be read or names no image, an
-      unknown one, or one twice (lines are named).
+    UsageError: as `check`, or there are fewer than 600 images, or the file does not name images of the references.
   """
   spec = os.fspath(spec)
   check(spec)
@@ -82,14 +81,9 @@ def take(references: References, keys: Collection[str]) -> References:
 def take_predictions(
   predictions: Predictions, references: Mapping[str, object], keys: Collection[str]
 ) -> Predictions:
-  """Leaves out the predictions of images that have references and are not chosen.
+  """Leaves out the predictions of images that have references and are not among the chosen keys.
 
   Those of unknown images stay, so that `match_references` finds them as it does without a subset.
-
-  Args:
-    predictions: image key -> language -> caption.
-    references: all the images, by key.
-    keys: the chosen ones.
   """
   left_out = references.keys() - set(keys)
   return {key: captions for key, captions in predictions.items() if key not in left_out}
@@ -107,11 +101,6 @@ def _drawn(spec: str, keys: Collection[str]) -> Subset:
   return Subset(tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label)
 
 
-def _check_seed(spec: str) -> None:
-  if not re.fullmatch("[0-9]{1,18}", spec.removeprefix(_DRAW)):
-    raise UsageError(f"--subset={shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
-
-
 def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
   lines: dict[str, int] = {}
   unknown = []
@@ -123,10 +112,9 @@ def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
       if key not in known:
         unknown.append(f"'{shown(key)}' on line {number}")
   if unknown:
-    few = ", ".join(unknown[:_FIRST_FEW]) + (", ..." if len(unknown) > _FIRST_FEW else "")
     raise UsageError(
-      f"{path}: {len(unknown):,} key{'' if len(unknown) == 1 else 's'} not among the images of the references "
-      f"({few}); remove them"
+      f"{path}: {files.count(unknown, 'key')} not among the images of the references ({files.first_few(unknown)}); "
+      "remove them"
     )
   if not lines:
     raise UsageError(f"{path}: no key in it; name an image a line, or draw with {_DRAW}SEED")

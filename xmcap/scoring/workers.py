@@ -23,7 +23,8 @@ def share(function: Callable[[_In], _Out], items: Sequence[_In], processes: int)
     XmcapError: a worker cannot be started, or was killed.
   """
   processes = min(processes, len(items))
-  if processes < 2 or not _can_fork():
+  threaded = any(name in sys.modules for name in ("jax", "tensorflow"))
+  if processes < 2 or threaded or "fork" not in multiprocessing.get_all_start_methods():
     return [function(item) for item in items]
   context = multiprocessing.get_context("fork")
   workers: list[processes_lib.Worker] = []
@@ -46,8 +47,3 @@ def _begin(function: Callable) -> None:
 
 def _call(item):
   return _function(item)
-
-
-def _can_fork() -> bool:
-  threaded = any(name in sys.modules for name in ("jax", "tensorflow"))
-  return not threaded and "fork" in multiprocessing.get_all_start_methods()

@@ -85,7 +85,10 @@ def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
 def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 2)
-  with inputs.Input(path) as source, pytest.raises(UsageError, match="captions.jsonl: unpacks to over 1 MiB"):
+  with (
+    inputs.Input(path) as source,
+    pytest.raises(UsageError, match="captions.jsonl: a packed file of over 1 MiB"),
+  ):
     list(source.rows())
 
 

@@ -127,15 +127,11 @@ def test_format():
 
 
 @pytest.mark.parametrize(
-  ("arguments", "message"),
-  [
-    (([], [], [], []), "one or more images"),
-    ((["a"], [], [[["a"]]], [["a"]]), "words of 0"),
-    ((["a"], [["a"]], [[["a"]]], [["a", "b"]]), "2 references, but words of 1"),
-  ],
+  "arguments",
+  [([], [], [], []), (["a"], [], [[["a"]]], [["a"]]), (["a"], [["a"]], [[["a"]]], [["a", "b"]])],
 )
-def test_arguments_that_do_not_fit(arguments, message):
-  with pytest.raises(ValueError, match=message):
+def test_arguments_that_do_not_fit(arguments):
+  with pytest.raises(ValueError, match="there must be one or more, and as many in each"):
     health.measure("en", *arguments)
 
 

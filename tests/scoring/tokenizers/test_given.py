@@ -27,7 +27,7 @@ def test_only_given_needs_the_words_of_the_release():
 
 @pytest.mark.parametrize(
   "tokenized, message",
-  [(None, "the file has none"), (["a"], "has 1 for 2 captions"), (["a b", " "], "that of 'c d' is empty")],
+  [(None, "not so of"), (["a"], "not so of 'c d'"), (["a b", " "], "not so of 'c d'")],
 )
 def test_missing_words_are_an_error(tokenized, message):
   with pytest.raises(UsageError, match=f"'caption/tokenized' of each reference of 'en'.* {message}"):

@@ -113,15 +113,11 @@ def measure(
     UsageError: there is no such language.
     XmcapError: py3langid is not installed.
   """
+  images = len(hypotheses), len(words), len(references), len(reference_words)
+  if not hypotheses or len(set(images)) > 1 or list(map(len, references)) != list(map(len, reference_words)):
+    raise ValueError(f"captions and words of {images} images: there must be one or more, and as many in each")
   texts = [text for group in references for text in group]
   text_words = [of_text for group in reference_words for of_text in group]
-  if not hypotheses or not len(hypotheses) == len(words) == len(references) == len(reference_words):
-    raise ValueError(
-      f"{len(hypotheses)} hypotheses, words of {len(words)}, references of {len(references)} images and words of "
-      f"{len(reference_words)}: there must be one or more images, and as many in each"
-    )
-  if len(texts) != len(text_words):
-    raise ValueError(f"{len(texts)} references, but words of {len(text_words)}")
 
   with_words = [of_caption for of_caption in words if of_caption]
   endings = truncation.Endings(text_words)

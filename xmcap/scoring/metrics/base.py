@@ -54,7 +54,7 @@ class Corpus:
   @functools.cached_property
   def ngrams(self) -> ngrams.Ngrams:
     """The counts of the n-grams of all captions."""
-    return ngrams.count(self._words, self._num_references)
+    return ngrams.Ngrams(self._words, self._num_references)
 
   @functools.cached_property
   def hypotheses(self) -> list[Sequence[str]]:

@@ -45,10 +45,7 @@ class Cider(base.Metric):
         )
       inverse_document_frequency = np.log(documents) - np.log(np.maximum(1.0, frequency))
       weight = order.count * inverse_document_frequency[order.ngram]
-      squares = np.bincount(order.caption, weight**2, minlength=num_captions)
-      singles = inverse_document_frequency[len(frequency) - len(order.single_caption) :]
-      squares = squares + np.bincount(order.single_caption, singles**2, minlength=num_captions)
-      norm = np.sqrt(squares)
+      norm = np.sqrt(np.bincount(order.caption, weight**2, minlength=num_captions))
       product = self._product(weight[order.hypothesis], weight[order.reference])
       dot = np.bincount(order.caption[order.reference], product, minlength=num_captions)
       norms = norm * norm[hypothesis]

@@ -51,10 +51,9 @@ class Default(base.Tokenizer):
     lengths = found.lengths[token]
     ends = np.cumsum(lengths)
     places = np.repeat((np.cumsum(found.lengths) - found.lengths)[token] - (ends - lengths), lengths)
+    ends_of_captions = ends[np.flatnonzero(token == distinct.index(_END))]
     return Words(
-      found.vocabulary,
-      found.numbers[places + np.arange(len(places))],
-      np.diff(ends[np.flatnonzero(token == distinct.index(_END))], prepend=0),
+      found.vocabulary, found.numbers[places + np.arange(len(places))], np.diff(ends_of_captions, prepend=0)
     )
 
   @property

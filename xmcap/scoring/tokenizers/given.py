@@ -1,5 +1,6 @@
 """References split as their release splits them: the nearest to the XM3600 paper's own, unpublished segmenters."""
 
+import itertools
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError
@@ -33,13 +34,10 @@ class Given(base.Tokenizer):
   def tokenize_references(
     self, texts: Sequence[str], tokenized: Sequence[str] | None = None
   ) -> list[list[str]]:
-    needed = f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', but"
-    if tokenized is None or len(tokenized) != len(texts):
-      found = "none" if tokenized is None else f"{len(tokenized)} for {len(texts)} captions"
-      raise UsageError(f"{needed} the file has {found}; use the references as released, or another tokeniser")
-    for text, given in zip(texts, tokenized, strict=True):
-      if text.strip() and not given.strip():
+    for text, given in itertools.zip_longest(texts, tokenized or ()):
+      if text is None or given is None or (text.strip() and not given.strip()):
         raise UsageError(
-          f"{needed} that of '{shown(text)}' is empty; mend the file, or use another tokeniser"
+          f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', not so of "
+          f"'{shown(text)}'; use the references as released, or another tokeniser"
         )
     return [text.split() for text in self._normalize(tokenized)]
