@@ -72,8 +72,8 @@ def _case(
   rng = random.Random(f"{options.seed}:{number}")
   of = commands.LIGHT if number % _WORKERS else commands.HEAVY
   command = commands.choose(of, rng, options.only, options.kills)
-  if options.cases and not (options.only or options.kills):
-    command = of[number // _WORKERS % len(of)]  # few cases are of all commands
+  if number // _WORKERS < len(of) and not (options.only or options.kills):
+    command = of[number // _WORKERS]  # the first cases are of each command, so that few are of all
   if options.kills:
     return kills.run(command, made, folder, rng, options.patience)
   commands.clear(folder)
