@@ -24,7 +24,7 @@ if ! "$venv/bin/python" -c 'import torch, transformers' 2>/dev/null; then
   versions=(--constraint requirements.lock)
   [ -z "$latest" ] || versions=()
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^torch==' requirements.lock)"
-  "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "${versions[@]}" -e ".[parity]"
+  "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" "${versions[@]}" -e ".[parity]"
 fi
 
 # The report and the rating page are tested in a real Chromium: the system's, Debian's, or playwright's.

@@ -28,10 +28,10 @@ prepare_environment() {
     fi
   fi
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv || return 1
-  "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "${versions[@]}" -e ".$extras" || return 1
+  "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" "${versions[@]}" -e ".$extras" || return 1
   if [ "${2:-}" = --latest ]; then
     # Beyond the bound that setup.py sets.
-    "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --upgrade jax || return 1
+    "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --upgrade jax || return 1
   fi
   echo "$wanted" >"$stamp"
 }

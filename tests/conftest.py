@@ -1,20 +1,8 @@
 """Fixtures of every test."""
 
-import os
-import pathlib
-
 import pytest
 
-# libtpu is installed with the tests, to plan for chips that are not there: jax is not to look for them.
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Most of the tests' time is XLA's: what it has compiled is kept for other tests, for the processes that tests start,
-# and for the next time.
-os.environ.setdefault(
-  "JAX_COMPILATION_CACHE_DIR", str(pathlib.Path(__file__).parents[1] / ".cache" / "compiled-for-tests")
-)
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
-
-from tests import loopback_store
+from tests import environment, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
 from xmcap.storage import object_store
 

@@ -1,5 +1,7 @@
 """A pulse of the whole system: every stage of quickstart.sh, through the command, with a few pictures and steps."""
 
+import contextlib
+import io
 import json
 import pathlib
 import shutil
@@ -39,29 +41,33 @@ def place(tmp_path_factory):
   gin.clear_config()
 
 
-def evaluate(place, out, *extra):
-  run("eval", f"--model_dir={place / 'model'}", "--gin_file=runs/eval_emoji36.gin", f"--gin.EVAL_DIR={out}",
-      f"--gin.DATA_DIR={place / 'data'}",
-      f"--gin.REFERENCES={place / 'data/test/captions.jsonl'}", "--gin.Predictor.max_length=6", *extra)  # fmt: skip
+@pytest.fixture(scope="module")
+def evaluated(place):
+  """The folder of an evaluation, and what it printed."""
+  with contextlib.redirect_stdout(io.StringIO()) as printed:
+    run("eval", f"--model_dir={place / 'model'}", "--gin_file=runs/eval_emoji36.gin",
+        f"--gin.EVAL_DIR={place / 'eval'}", f"--gin.DATA_DIR={place / 'data'}",
+        f"--gin.REFERENCES={place / 'data/test/captions.jsonl'}", "--gin.Predictor.max_length=6")  # fmt: skip
+  return place / "eval", printed.getvalue()
 
 
-def test_the_evaluation_writes_a_row_a_language(place, tmp_path, capsys):
-  evaluate(place, tmp_path)
-  table = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+def test_the_evaluation_writes_a_row_a_language(evaluated):
+  folder, printed = evaluated
+  table = json.loads((folder / "table.json").read_text(encoding="utf-8"))
   # Eight emoji may leave Maori or Quechua without a name; the other 34 have all of them.
   assert len(table["languages"]) >= 34 and table["signature"]
-  assert {path.name for path in tmp_path.iterdir()} >= {
+  assert {path.name for path in folder.iterdir()} >= {
     "table.csv", "table.json", "table.md", "table.tex", "predictions.jsonl", "report.html",
     "baseline_most_frequent_caption.jsonl", "baseline_nearest_picture.jsonl",
   }  # fmt: skip
-  assert "nearest picture" in capsys.readouterr().out
+  assert "nearest picture" in printed
 
 
-def test_score_gives_what_eval_gave(place, tmp_path):
-  evaluate(place, tmp_path / "eval")
+def test_score_gives_what_eval_gave(place, evaluated, tmp_path):
+  folder, _ = evaluated
   run("score", f"--references={place / 'data/test/captions.jsonl'}", f"--out={tmp_path / 'score'}",
-      f"--predictions={tmp_path / 'eval/predictions.jsonl'}", "--metrics=cider,cider_d,exact")  # fmt: skip
-  tables = [json.loads((tmp_path / name / "table.json").read_text()) for name in ("eval", "score")]
+      f"--predictions={folder / 'predictions.jsonl'}", "--metrics=cider,cider_d,exact")  # fmt: skip
+  tables = [json.loads((one / "table.json").read_text()) for one in (folder, tmp_path / "score")]
   assert [tables[0][name] for name in ("languages", "means", "signature")] == [
     tables[1][name] for name in ("languages", "means", "signature")
   ]

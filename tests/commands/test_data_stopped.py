@@ -94,7 +94,10 @@ def judged(code, said, number, done):
     assert code == -number
 
 
-@pytest.mark.parametrize("number, after", [(signal.SIGINT, 0.0), (signal.SIGINT, 4.0), (signal.SIGTERM, 0.5)])
+@pytest.mark.parametrize(
+  "number, after",
+  [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.5), pytest.param(signal.SIGINT, 4.0, marks=pytest.mark.full)],
+)
 def test_build(number, after, tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=100, dev=4, languages=("de", "th"))
   arguments = [f"--{part}={path}" for part, path in release.paths.items()]
@@ -110,7 +113,14 @@ def corpus(tmp_path_factory):
   return small_corpus.write(tmp_path_factory.mktemp("corpus") / "c", train=600, languages=("de", "th"))
 
 
-@pytest.mark.parametrize("number, after", [(signal.SIGINT, 0.0), (signal.SIGINT, 3.0), (signal.SIGTERM, 0.5)])
+@pytest.mark.parametrize(
+  "number, after",
+  [
+    (signal.SIGINT, 3.0),
+    pytest.param(signal.SIGINT, 0.0, marks=pytest.mark.full),
+    pytest.param(signal.SIGTERM, 0.5, marks=pytest.mark.full),
+  ],
+)
 def test_check(number, after, corpus, tmp_path):
   out = tmp_path / "out"
   code, said = stopped(

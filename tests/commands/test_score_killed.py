@@ -31,9 +31,10 @@ def _gone(process) -> bool:
   return sessions.wait(lambda: not sessions.members(process.pid), 5)
 
 
-def test_kills_at_any_time_leave_no_process(files, tmp_path):
-  draw = random.Random(0)
-  for number in _SIGNALS * 3:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.full)])
+def test_kills_at_any_time_leave_no_process(files, tmp_path, times):
+  draw = random.Random(times)
+  for number in _SIGNALS * times:
     _kill(_score(*files, tmp_path / "out"), number, draw.uniform(0, 2))
 
 

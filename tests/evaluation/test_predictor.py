@@ -1,5 +1,6 @@
 """The predictor's batches."""
 
+import functools
 import threading
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import predictor as predictor_lib
 from xmcap.evaluation.predictor import Predictor
+from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -22,25 +24,31 @@ class _Vocabulary:
     return " ".join(map(str, tokens))
 
 
+@functools.cache
+def _params(scan):
+  model = Captioner(*_configs(scan))
+  inputs = np.zeros((1, 8, 8, 3), np.uint8), np.ones((1, 1, 2), np.int32), np.ones((1, 1, 2), np.int32)
+  return jax.jit(model.init)(jax.random.key(0), *inputs)["params"]
+
+
+def _configs(scan):
+  vit = ViTConfig(16, 2, 24, 2, 4, 8, scan=scan, dtype="float32")
+  return vit, T5Config(31, 12, 2, 8, 1, 2, 20, scan=scan, dtype="float32")
+
+
 @pytest.fixture
 def make(monkeypatch):
   """scan, ... -> a predictor of a small model whose layers are stacked or not, and parameters for it."""
 
   def build(scan, batch_size=4, **options):
-    monkeypatch.setattr(
-      predictor_lib, "ViTConfig", lambda: ViTConfig(16, 2, 24, 2, 4, 8, scan=scan, dtype="float32")
-    )
-    monkeypatch.setattr(
-      predictor_lib, "T5Config", lambda: T5Config(31, 12, 2, 8, 1, 2, 20, scan=scan, dtype="float32")
-    )
+    for name, config in zip(("ViTConfig", "T5Config"), _configs(scan), strict=True):
+      monkeypatch.setattr(predictor_lib, name, lambda config=config: config)
     corpus = type("Corpus", (), {"vocabulary": lambda self: _Vocabulary()})()
     monkeypatch.setattr(
       predictor_lib.tasks, "registration", lambda name: type("Registration", (), {"corpus": corpus})
     )
     predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)
-    model = predictor_lib.Captioner(predictor_lib.ViTConfig(), predictor_lib.T5Config())
-    inputs = np.zeros((1, 8, 8, 3), np.uint8), np.ones((1, 1, 2), np.int32), np.ones((1, 1, 2), np.int32)
-    return predictor, model.init(jax.random.key(0), *inputs)["params"]
+    return predictor, _params(scan)
 
   return build
 

@@ -70,9 +70,10 @@ def _case(
   options, number: int, made: pathlib.Path, folder: pathlib.Path
 ) -> tuple[sandbox.Case, sandbox.Outcome]:
   rng = random.Random(f"{options.seed}:{number}")
-  command = commands.choose(
-    commands.LIGHT if number % _WORKERS else commands.HEAVY, rng, options.only, options.kills
-  )
+  of = commands.LIGHT if number % _WORKERS else commands.HEAVY
+  command = commands.choose(of, rng, options.only, options.kills)
+  if number // _WORKERS < len(of) and not (options.only or options.kills):
+    command = of[number // _WORKERS]  # the first cases are of each command, so that few are of all
   if options.kills:
     return kills.run(command, made, folder, rng, options.patience)
   commands.clear(folder)

@@ -43,7 +43,7 @@ def _lowered(model, searching, max_length, cache_dtype="auto"):
   return lower(generator, params, image, prompts, jax.random.key(0), np.arange(PICTURES))
 
 
-@pytest.mark.parametrize("searching", [Greedy(), Beam(4), Sample()])
+@pytest.mark.parametrize("searching", [Greedy(), Beam(4), pytest.param(Sample(), marks=pytest.mark.full)])
 def test_logits_are_computed_for_one_position_of_a_row(model, searching):
   """No array holds the vocabulary for more than the hypotheses of one position: 48 rows times the beams."""
   text = _lowered(model, searching, 13).compile().as_text()
@@ -69,7 +69,7 @@ def test_a_cache_in_bfloat16_takes_half_of_the_memory(model):
   assert full == 2 * half and full % (2 * 2 * 2 * 20 * 96 * long * 4) == 0 and full
 
 
-@pytest.mark.parametrize("searching", [Greedy(), Beam(4)])
+@pytest.mark.parametrize("searching", [Beam(4), pytest.param(Greedy(), marks=pytest.mark.full)])
 def test_a_cache_in_bfloat16_gives_nearly_the_same_captions(model, searching):
   captioner, params, image, prompts = model
   full, half = (

@@ -36,7 +36,13 @@ def unrolled(vit_config, t5_config, batch):
   return _train(_objective(vit_config, t5_config), batch, 5)
 
 
-@pytest.mark.parametrize("changes", [{"scan": True}, {"remat": True}, {"scan": True, "remat": True}])
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {"scan": True, "remat": True},
+    *(pytest.param({one: True}, marks=pytest.mark.full) for one in ("scan", "remat")),
+  ],
+)
 def test_five_steps_are_the_same(vit_config, t5_config, batch, unrolled, changes):
   state, losses = _train(_objective(vit_config, t5_config, **changes), batch, 5)
   assert losses[0] != losses[-1]
@@ -57,14 +63,12 @@ def test_a_stack_has_an_axis_of_layers(vit_config, t5_config, batch):
   )  # fmt: skip
 
 
-def test_layers_begin_with_numbers_of_their_own(vit_config, t5_config, batch):
-  params = _objective(vit_config, t5_config).init(jax.random.key(0), batch)["params"]
-  kernel = params["vit"]["layers"]["mlp"]["wi"]["kernel"]
+def test_layers_begin_with_numbers_of_their_own(variables):
+  kernel = variables["params"]["vit"]["layers"]["mlp"]["wi"]["kernel"]
   assert not np.allclose(kernel[0], kernel[1])
 
 
-def test_layers_apart_and_together(vit_config, t5_config, batch):
-  params = _objective(vit_config, t5_config).init(jax.random.key(0), batch)["params"]
+def test_layers_apart_and_together(params):
   apart = stacking.unstack(params)
   assert "layers_0" in apart["vit"] and "layers" not in apart["vit"]
   jax.tree.map(np.testing.assert_array_equal, stacking.stack(apart), params)
@@ -87,8 +91,8 @@ def test_the_stepwise_decoder_is_the_same_with_layers_apart(t5_config):
   embedded = jax.random.normal(keys[0], (2, 4, t5_config.emb_dim))
   encoded = jax.random.normal(keys[1], (2, 3, t5_config.emb_dim))
   mask = np.ones((2, 3), bool)
-  params = Decoder(t5_config).init(jax.random.key(0), embedded, encoded, mask)["params"]
-  expected = Decoder(t5_config).apply({"params": params}, embedded, encoded, mask)
+  params = jax.jit(Decoder(t5_config).init)(jax.random.key(0), embedded, encoded, mask)["params"]
+  expected = jax.jit(Decoder(t5_config).apply)({"params": params}, embedded, encoded, mask)
   stepwise = Decoder(t5_config, stepwise=True)
   apart = {"params": stacking.unstack(params)}
   cross, cache = stepwise.apply(apart, encoded, mask, 4, 1, method="start")
@@ -99,11 +103,11 @@ def test_the_stepwise_decoder_is_the_same_with_layers_apart(t5_config):
     np.testing.assert_allclose(hidden[:, 0], expected[:, position], rtol=1e-4, atol=1e-5)
 
 
-def test_dropout_is_a_function_of_its_key_and_the_layer(vit_config, t5_config, batch):
+def test_dropout_is_a_function_of_its_key_and_the_layer(vit_config, t5_config, params, batch):
   module = Captioner(vit_config, dataclasses.replace(t5_config, dropout_rate=0.5))
   inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-  params = module.init(jax.random.key(0), *inputs)["params"]
 
+  @jax.jit
   def logits(seed):
     return module.apply({"params": params}, *inputs, False, rngs={"dropout": jax.random.key(seed)})
 

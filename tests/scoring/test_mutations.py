@@ -1,4 +1,4 @@
-"""Ten thousand damaged files: each gives a result, or one line that says what is wrong and exit 2."""
+"""Thousands of damaged files: each gives a result, or one line that says what is wrong and exit 2."""
 
 import contextlib
 import io
@@ -15,8 +15,9 @@ from xmcap.scoring import read_predictions, read_references, subsets
 
 pytestmark = pytest.mark.slow
 
-_READ = 1_000  # damaged files of each of the eight layouts, through the readers
-_SCORED = 250  # and through the command: 10,000 in all
+# Damaged files of each of the eight layouts, through the readers and through the command.
+_READ = pytest.mark.parametrize("count", [200, pytest.param(1_000, marks=pytest.mark.full)])
+_SCORED = pytest.mark.parametrize("count", [120, pytest.param(250, marks=pytest.mark.full)])
 _MEMORY = 500 << 20  # bytes that a small file, however damaged, must not take
 
 _TEXTS = {"en": ("a red ball", "two \U0001f697 cars"), "el": ("μια κόκκινη μπάλα", "δύο αυτοκίνητα")}
@@ -284,12 +285,13 @@ def _peak():
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
+@_READ
 @pytest.mark.parametrize("layout", _LAYOUTS)
-def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, layout):
+def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, layout, count):
   read = _READERS[layout]
   before = _peak()
   outcomes = {"read": 0, "refused": 0}
-  for seed in range(_READ):
+  for seed in range(count):
     path = _files(tmp_path / "in", layout, seed)
     try:
       read(path, random.Random(seed))
@@ -300,20 +302,21 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, layout):
       assert len(line.splitlines()) == 1 and len(line) < 1000 and str(tmp_path) in line, (seed, line[:1000])
     except Exception as error:
       raise AssertionError(f"{layout} {seed}: no traceback is allowed") from error
-  assert min(outcomes.values()) > _READ // 20, outcomes  # the damage is neither always seen nor never
+  assert min(outcomes.values()) > count // 20, outcomes  # the damage is neither always seen nor never
   assert _peak() - before < _MEMORY
 
 
+@_SCORED
 @pytest.mark.parametrize("layout", _LAYOUTS)
-def test_a_damaged_file_is_scored_or_refused_by_the_command(tmp_path, layout):
+def test_a_damaged_file_is_scored_or_refused_by_the_command(tmp_path, layout, count):
   _, option, extra = _LAYOUTS[layout]
   whole = {"references": tmp_path / "references", "predictions": tmp_path / "predictions"}
   whole["references"].write_bytes(_release())
   whole["predictions"].write_bytes(_predictions(("el",) if extra else ("en", "el")))
   before = _peak()
   outcomes = {0: 0, 2: 0}
-  for seed in range(_SCORED):
-    named = {**whole, option: _files(tmp_path / "in", layout, _READ + seed), "out": tmp_path / "out"}
+  for seed in range(count):
+    named = {**whole, option: _files(tmp_path / "in", layout, 1_000 + seed), "out": tmp_path / "out"}
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
       code = cli.main(

@@ -20,8 +20,9 @@ pytestmark = pytest.mark.slow
 
 def start(folder, where, count, who=0):
   """The processes, going; number `who` hangs."""
-  environment = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0", "PYTHONUNBUFFERED": "1"}
-  environment.pop("JAX_COMPILATION_CACHE_DIR", None)  # see test_processes.py
+  environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+  if count > 1:
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)  # see test_processes.py
   port = free_port()
   places = [()] if count == 1 else [(str(port), str(index)) for index in range(count)]
   return [
@@ -80,7 +81,10 @@ def test_data_that_do_not_come_to_one_of_two(tmp_path):
   assert re.search(r'hanging.py", line \d+ in hang\b', said[1][1])
 
 
-@pytest.mark.parametrize("where, place", [("evaluator", "batch 3 of the slow evaluator"), ("step", "step 5")])
+@pytest.mark.parametrize(
+  "where, place",
+  [("step", "step 5"), pytest.param("evaluator", "batch 3 of the slow evaluator", marks=pytest.mark.full)],
+)
 def test_one_process_alone(tmp_path, where, place):
   ((_, log),) = end(start(tmp_path, where, 1), 75)
   line = rf"started again: this process has been in '{place}' for \d+ s .*at hanging.py:\d+ in hang;"
@@ -88,7 +92,7 @@ def test_one_process_alone(tmp_path, where, place):
   assert re.search(r'hanging.py", line \d+ in hang\b', log)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_a_stop_within_an_evaluation_loses_nothing(tmp_path, undisturbed, count):
   processes = start(tmp_path, "slow", count)
   for line in processes[0].stdout:

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,18 +31,28 @@ def caption_batch(pictures=3, captions=2, length=6):
           "target_tokens": tokens, "target_weights": weights}  # fmt: skip
 
 
-def params_of(objective, batch):
-  return jax.jit(objective.init)(jax.random.key(0), batch)["params"]
+# One of each, so that what a test has compiled the next need not.
+captioning = functools.cache(functools.partial(CaptionObjective, VIT, T5))
+tagging = functools.cache(functools.partial(TagObjective, VIT, num_classes=5, num_slots=2))
+
+
+@functools.cache
+def params_of(objective):
+  return jax.jit(objective.init)(jax.random.key(0), caption_batch())["params"]
+
+
+@functools.cache
+def compiled(objective):
+  grad = jax.value_and_grad(objective.loss, has_aux=True)
+  return jax.jit(objective.loss, static_argnums=3), jax.jit(grad, static_argnums=3)
 
 
 def loss_of(objective, params, batch):
-  return jax.jit(objective.loss, static_argnums=3)(params, batch, jax.random.key(0), True)
+  return compiled(objective)[0](params, batch, jax.random.key(0), True)
 
 
 def loss_and_grad(objective, params, batch):
-  return jax.jit(jax.value_and_grad(objective.loss, has_aux=True), static_argnums=3)(
-    params, batch, jax.random.key(0), True
-  )
+  return compiled(objective)[1](params, batch, jax.random.key(0), True)
 
 
 def test_smoothed_loss_equals_optax():
@@ -67,10 +79,10 @@ def test_a_logit_that_is_not_finite_is_not_hidden():
 
 
 def test_loss_is_the_mean_over_real_tokens():
-  objective, batch = CaptionObjective(VIT, T5, z_loss=0.0), caption_batch()
-  params = params_of(objective, batch)
+  objective, batch = captioning(z_loss=0.0), caption_batch()
+  params = params_of(captioning())
   loss, metrics = loss_of(objective, params, batch)
-  logits = objective.module.apply(
+  logits = jax.jit(objective.module.apply)(
     {"params": params}, batch["image"], batch["prompt_tokens"], batch["target_tokens"]
   )
   losses = optax.softmax_cross_entropy_with_integer_labels(logits, batch["target_tokens"])
@@ -81,8 +93,8 @@ def test_loss_is_the_mean_over_real_tokens():
 
 
 def test_k_captions_cost_what_they_cost_one_by_one():
-  objective, batch = CaptionObjective(VIT, T5), caption_batch(pictures=2, captions=4)
-  params = params_of(objective, batch)
+  objective, batch = captioning(), caption_batch(pictures=2, captions=4)
+  params = params_of(objective)
   loss, metrics = loss_of(objective, params, batch)
   total = weight = 0.0
   for k in range(4):
@@ -94,17 +106,17 @@ def test_k_captions_cost_what_they_cost_one_by_one():
 
 
 def test_batch_with_no_token_has_loss_zero():
-  objective, batch = CaptionObjective(VIT, T5), caption_batch()
-  params = params_of(objective, batch)
+  objective, batch = captioning(), caption_batch()
+  params = params_of(objective)
   empty = {**batch, "target_weights": np.zeros_like(batch["target_weights"])}
   (loss, _), grads = loss_and_grad(objective, params, empty)
   assert loss == 0 and all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(grads))
 
 
 def test_tags_loss_and_metrics():
-  objective = TagObjective(VIT, num_classes=5, num_slots=2, labels_weight=0.5)
+  objective = tagging(labels_weight=0.5)
   batch = {"image": caption_batch()["image"], "tags": np.array([[1, 5], [3, 0], [2, 2]], np.int32)}
-  params = params_of(objective, batch)
+  params = params_of(objective)
   slots, labels = jax.jit(objective.module.apply)({"params": params}, batch["image"])
   present = np.array([[1, 0, 0, 0, 1], [0, 0, 1, 0, 0], [0, 1, 0, 0, 0]])
   softmax = optax.softmax_cross_entropy_with_integer_labels(slots, batch["tags"]).mean()
@@ -119,10 +131,10 @@ def test_tags_loss_and_metrics():
 
 
 def test_the_accuracy_of_a_picture_without_tags_is_whether_none_is_named():
-  objective = TagObjective(VIT, num_classes=5, num_slots=2)
+  objective = tagging()
   tags = np.array([[1, 2], [3, 4]], np.int32)
   batch = {"image": np.repeat(caption_batch()["image"][:1], 2, 0), "tags": tags}
-  params = params_of(objective, batch)
+  params = params_of(objective)
   head = params["slots_dense"]
   for named, expected in ((0, 1.0), (3, 0.0)):
     bias = head["bias"].reshape(2, 6) + 1e3 * np.eye(6)[named]
@@ -132,9 +144,9 @@ def test_the_accuracy_of_a_picture_without_tags_is_whether_none_is_named():
 
 
 def test_pictures_of_weight_0_count_nowhere_in_tags():
-  objective = TagObjective(VIT, num_classes=5, num_slots=2)
+  objective = tagging()
   batch = {"image": caption_batch()["image"], "tags": np.array([[1, 5], [3, 0], [2, 2]], np.int32)}
-  params = params_of(objective, batch)
+  params = params_of(objective)
   (loss, metrics), grads = loss_and_grad(objective, params, {name: x[:2] for name, x in batch.items()})
   weights = np.array([1, 1, 0], np.float32)
   (few_loss, few_metrics), few_grads = loss_and_grad(objective, params, {**batch, "weights": weights})
@@ -147,9 +159,9 @@ def test_pictures_of_weight_0_count_nowhere_in_tags():
 
 
 def test_pictures_of_weight_0_do_not_count():
-  objective = TagObjective(VIT, num_classes=5, num_slots=2)
+  objective = tagging()
   batch = {"image": caption_batch()["image"], "tags": np.array([[1, 5], [3, 0], [2, 2]], np.int32)}
-  params = params_of(objective, batch)
+  params = params_of(objective)
   some = {**batch, "weights": np.array([1, 0, 1], np.float32)}
   few = {name: array[[0, 2]] for name, array in batch.items()}
   (loss, metrics), grads = loss_and_grad(objective, params, some)

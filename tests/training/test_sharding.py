@@ -29,15 +29,11 @@ from xmcap.training.step import create_state
 ROOT = Path(__file__).parents[2]
 MESHES = {
   "data 8": {"data": 8},
-  "data 4 x model 2": {"data": 4, "model": 2},
   "fsdp 8": {"data": 1, "fsdp": 8},
-  "data 2 x fsdp 4": {"data": 2, "fsdp": 4},
+  "data 2 x fsdp 2 x model 2": {"data": 2, "fsdp": 2, "model": 2},
 }
-# Each mesh that the captioner is compiled for takes half a minute; test_processes.py has it over `data` alone.
-CASES = [
-  *((mesh, "toy") for mesh in MESHES),
-  *((mesh, "captions") for mesh in ("data 4 x model 2", "data 2 x fsdp 4")),
-]
+# The captioner takes long to compile; test_processes.py has it over `data` alone.
+CASES = [*((mesh, "toy") for mesh in MESHES), ("data 2 x fsdp 2 x model 2", "captions")]
 
 
 def specs(shape, axes, **rules):
@@ -193,9 +189,7 @@ def test_batch_is_placed_without_its_keys():
 def eight_devices(tmp_path_factory):
   """{mesh: what it trained}, see `main`."""
   folder = tmp_path_factory.mktemp("meshes")
-  # Four meshes are compiled, and need not be fast.
-  given = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-  env = local.environment(8, given)
+  env = local.environment(8, {**os.environ, "PYTHONPATH": str(ROOT)})
   command = [sys.executable, "-m", "tests.training.test_sharding", str(folder)]
   result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
   assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
@@ -219,7 +213,7 @@ def test_a_parameter_is_cut_as_the_mesh_says(eight_devices, mesh):
 
 
 @pytest.mark.slow
-def test_checkpoint_of_one_mesh_is_read_on_the_others(eight_devices):
+def test_checkpoint_of_one_mesh_is_read_on_another(eight_devices):
   for mesh, (step, difference) in eight_devices["read"].items():
     assert step == 10 and difference == 0, mesh
 
@@ -269,7 +263,7 @@ def constrained():
 
 
 def main(folder):
-  """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on every other."""
+  """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on another."""
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.training.checkpoints.read import load_params
   from xmcap.training.checkpoints.retention import CheckpointPolicy
@@ -323,10 +317,11 @@ def main(folder):
         wi = state.params["wi"]
         result["bytes"][name] = [wi.nbytes, wi.addressable_shards[0].data.nbytes]
         wrote = load_params(model_dir)
-        for other, other_partitioning in meshes.items():
-          read = train(model_dir, partitioning=other_partitioning, **settings).state
-          worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
-          result["read"][f"{name} on {other}"] = [int(read.step), worst]
+        names = list(meshes)
+        other = names[names.index(name) - 1]
+        read = train(model_dir, partitioning=meshes[other], **settings).state
+        worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
+        result["read"][f"{name} on {other}"] = [int(read.step), worst]
   Path(folder, "result.json").write_text(json.dumps(result))
 
 
