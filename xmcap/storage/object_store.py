@@ -78,7 +78,7 @@ class Read:
       raise ShortObjectError(f"{self.address} is shorter than it should be: copy it again")
     return content
 
-  def _wait(self, backend: "_TensorStore | _Fsspec", seconds: float) -> Content:
+  def _wait(self, backend: Any, seconds: float) -> Content:
     future, self._future = self._future, None
     future = future or backend.begin(self.address, self._range)
     try:
