@@ -142,7 +142,10 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
     (lambda path: path.write_bytes(b"\xff" * 100_000), "not a SentencePiece model"),
     (lambda path: path.write_bytes(path.read_bytes()[:-2000]), "model.vocabulary.model: "),
     (lambda path: path.open("r+b").truncate(2**30), "bytes; a SentencePiece model"),
-    (lambda path: path.write_bytes(path.read_bytes().replace(b"<de>", b"<d\xff>")), "not UTF-8"),
+    (
+      lambda path: path.write_bytes(path.read_bytes().replace(b"<de>", b"<d\xff>")),
+      "not a SentencePiece model",
+    ),
   ],
 )
 def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
@@ -157,7 +160,7 @@ def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
     ("vit", "width", 32, "has shape"),
     ("vit", "depth", 2, "has shape (1, "),
     ("t5", "mlp_dim", 24, "has shape"),
-    ("t5", "vocab_size", 2**24, "leave many of 16,777,216 rows unused"),
+    ("t5", "vocab_size", 2**24, "pieces do not fit the model's 16,777,216 rows"),
     ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), and this model's has (16, 16)"),
   ],
 )

@@ -127,7 +127,10 @@ def test_a_second_run_in_a_model_folder_is_refused(here, capsys, no_configuratio
     (f"{_SHOW} --out=corpus/../corpus/dataset_info.json", "written over DIR"),
     (f"{_SCORE} --out=new --save_df=predictions.jsonl", "--save_df=.* over --predictions"),
     (f"{_SCORE} --out=new --save_df=references.jsonl", "--save_df=.* over --references"),
-    (f"{_SCORE} --out=new --save_df=new/table.csv", "--save_df=new/table.csv: --out is written there too"),
+    (
+      f"{_SCORE} --out=new --save_df=new/table.csv",
+      "--save_df=new/table.csv: --out=new/table.csv is written there too",
+    ),
     (f"{_SCORE} --out=new --save_df=link/tags.txt --df=corpus/tags.txt", "--save_df=.* over --df"),
     (f"{_SCORE} --out=scored --baseline=scored", "--out=scored/table.json: .* over --baseline"),
     ("compare scored A=scored --out=new --references=new/report.html", "--out=new/report.html"),

@@ -90,13 +90,14 @@ def run(
     for attempt in range(restart + 1):
       group = _Processes(commands(command, processes, _free_port()), variables)
       try:
-        code = group.wait(num_signals, grace)
+        process, code = group.wait(num_signals, grace)
       finally:
         group.kill()
       if code == 0 or num_signals() or not is_restartable(code):
         break
       if attempt < restart:
-        runner.say(f"ended with {exit_code_words(code)}: starting again ({attempt + 1} of {restart})")
+        ended = f"process {process} ended with {exit_code_words(code)}"
+        runner.say(f"{ended}: starting again ({attempt + 1} of {restart})")
   return 128 - code if code < 0 else code
 
 
@@ -136,8 +137,8 @@ class _Processes:
       reader.start()
       self._readers.append(reader)
 
-  def wait(self, num_signals: Callable[[], int], grace: float) -> int:
-    """Waits for the end of all; returns 0, or the code of the one that failed first (-N: by signal N)."""
+  def wait(self, num_signals: Callable[[], int], grace: float) -> tuple[int, int]:
+    """Waits for the end of all; returns the process that failed first and its code (-N: by signal N), or 0 and 0."""
     while None in self._codes() and not any(self._codes()) and not num_signals():
       time.sleep(_POLL_SECONDS)
     first = self._codes()
@@ -149,8 +150,12 @@ class _Processes:
     self._wait_until(grace, lambda: num_signals() > enough)
     self.kill()
     # A failure counts before the codes of those that only lost it, and the first to end before the others.
-    failures = [code for code in unasked if code is not None and not is_restartable(code)]
-    return next((code for code in [*failures, *first, *unasked, *self._codes()] if code), 0)
+    failures = [code if code and not is_restartable(code) else 0 for code in unasked]
+    for codes in (failures, first, unasked, self._codes()):
+      for process, code in enumerate(codes):
+        if code:
+          return process, code
+    return 0, 0
 
   def kill(self) -> None:
     """Ends what is left, the processes' own children too, and waits for the last lines."""
