@@ -11,7 +11,7 @@ import inspect
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import gin
 from gin import config as gin_config
@@ -19,6 +19,8 @@ from gin import resource_reader
 
 from xmcap import gin_types
 from xmcap.errors import UsageError
+
+_Made = TypeVar("_Made")
 
 
 def gin_folder() -> pathlib.Path:
@@ -78,6 +80,11 @@ def macro(name: str) -> str:
   if name not in _macros():
     raise UsageError(f"no gin file defines {name}: add a line such as {name} = 'DIR' to the run's file")
   return gin.query_parameter(f"{name}/gin.macro.value")
+
+
+def bound(configurable: Callable[..., _Made]) -> _Made:
+  """Calls a configurable with what gin binds for it, and nothing else."""
+  return configurable()
 
 
 def resolve(value: Any) -> Any:

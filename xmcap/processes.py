@@ -14,7 +14,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from multiprocessing.context import BaseContext
+from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any
 
 from xmcap.errors import XmcapError
@@ -38,7 +38,7 @@ class Worker:
 
   def __init__(
     self,
-    context: BaseContext,
+    context: ForkContext | SpawnContext,
     initializer: Callable[..., object] | None = None,
     arguments: tuple[Any, ...] = (),
     others: Sequence["Worker"] = (),
@@ -92,6 +92,7 @@ class Worker:
   def _killed(self) -> Killed:
     self._process.join()
     status = self._process.exitcode
+    assert status is not None  # it has ended
     how = f"ended with status {status}"
     if status < 0:
       how = f"was killed (signal {-status}{'; out of memory?' if -status == signal.SIGKILL else ''})"
@@ -162,6 +163,7 @@ def _outcome(packed: bytes) -> bytes:
 def _end_with_parent() -> None:
   """Ends this process within a second of its parent, whatever it is doing."""
   parent = multiprocessing.parent_process()
+  assert parent is not None  # this is a worker
 
   def is_gone(timeout: float) -> bool:
     # Forked processes hold copies of each other's sentinels; hence the second look.

@@ -101,10 +101,10 @@ def _show(arguments) -> None:
   outputs.keep_apart(
     {"--out": arguments.out}, {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
   )
-  if arguments.gin_file:
-    stream = show.configured_stream()
-  else:
+  if arguments.dir:
     stream = show.stream_of(arguments.dir, count=arguments.count, **{**_SHOW_DEFAULTS, **given})
+  else:
+    stream = show.configured_stream()
   directory = stream.source.directory
   of_corpus = [entry.path for entry in os.scandir(directory)] if os.path.isdir(directory) else []
   outputs.keep_apart({"--out": arguments.out}, {"DIR": of_corpus})

@@ -46,11 +46,13 @@ def _plan(arguments) -> None:
   if not base.configure(arguments):
     return
   if arguments.params:
+    from xmcap.configuration import bound
     from xmcap.models.t5 import T5Config
     from xmcap.models.vit import ViTConfig
     from xmcap.planning import parameters
 
-    print(parameters.parameter_table(parameters.count_parameters(ViTConfig(), T5Config())).text(), end="")
+    counts = parameters.count_parameters(bound(ViTConfig), bound(T5Config))
+    print(parameters.parameter_table(counts).text(), end="")
   if topology is None:
     return
   plan = _search if arguments.search else _decode if arguments.decode else _step

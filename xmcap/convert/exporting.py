@@ -65,7 +65,10 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     if config is None:
       raise UsageError(f"{given.where}: its {model_json.NAME} says nothing of a {name}")
     target = folder / name if whole else folder
-    folders[target] = (_t5 if name == "t5" else _vit)(config, parts[name], given.where)
+    if isinstance(config, T5Config):
+      folders[target] = _t5(config, parts[name], given.where)
+    else:
+      folders[target] = _vit(config, parts[name], given.where)
     check_free(target, hf.WEIGHTS, hf.CONFIG)
   if whole:
     check_free(folder, PROJECTION)

@@ -56,7 +56,8 @@ def convert(
     say(f"not there: {prefix}: begins fresh in training")
   make_folder(folder)
   part = "t5" if isinstance(source.config, T5Config) else "vit"
-  model = model_json.Model(**{part: model_json.of_config(source.config, leave_out=_OF_A_RUN)})
+  fields = model_json.of_config(source.config, leave_out=_OF_A_RUN)
+  model = model_json.Model(t5=fields) if part == "t5" else model_json.Model(vit=fields)
   (folder / model_json.NAME).write_text(model_json.as_text(model), encoding="utf-8")
   size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.kind}, say)
   say(

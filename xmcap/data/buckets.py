@@ -84,14 +84,16 @@ class Buckets:
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """The pieces of the longest caption drawn of each picture, with the end; 0 where there is none: int64 [N]."""
+    index = self._index
+    assert index is not None  # there are several lengths
     indices = self._indices(positions)
     drawn = self._drawing.at(positions, indices)
-    layouts = self._index.layout_of[indices]
+    layouts = index.layout_of[indices]
     longest = np.zeros(len(positions), np.int64)
     by_layout = np.argsort(layouts, kind="stable")
     for rows in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
-      codes = self._index.layouts[int(layouts[rows[0]])].encode()
+      codes = index.layouts[int(layouts[rows[0]])].encode()
       columns, places = drawn(rows, self._drawing.layout(codes, codes.split()))
       if columns[0, 0] < len(self._drawing.languages):  # else there is no caption in these languages
-        longest[rows] = self._index.lengths[self._index.starts[indices[rows], None] + places].max(axis=1)
+        longest[rows] = index.lengths[index.starts[indices[rows], None] + places].max(axis=1)
     return longest

@@ -101,7 +101,11 @@ class Drawing:
     turns = starts.astype(np.int64) + positions // self._pictures
 
     def captions(rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-      drawn = order[rows] if order is not None else draws.weighted_order(layout.weights, uniforms[rows])
+      if order is not None:
+        drawn = order[rows]
+      else:
+        assert layout.weights is not None  # it was made with the power
+        drawn = draws.weighted_order(layout.weights, uniforms[rows])
       return layout.take(drawn, turns[rows], self.captions_per_image)
 
     return captions

@@ -205,7 +205,7 @@ def load(
   with _opened(data, key) as image:
     turned = _orientation(image) >= 5  # the sides change places
     width, height = image.size[::-1] if turned else image.size
-    box = augment.box(width, height, draws) if augment else (0, 0, width, height)
+    box = (0, 0, width, height) if augment is None or draws is None else augment.box(width, height, draws)
     if image.format == "JPEG":
       reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
@@ -217,4 +217,5 @@ def load(
     right, bottom = min(box[2] * across, image.width), min(box[3] * down, image.height)
     box = (box[0] * across, box[1] * down, right, bottom)
     pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    return pixels[:, ::-1] if augment is not None and augment.flip and draws[4] < 0.5 else pixels
+    flipped = augment is not None and draws is not None and augment.flip and draws[4] < 0.5
+    return pixels[:, ::-1] if flipped else pixels

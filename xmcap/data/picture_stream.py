@@ -138,7 +138,8 @@ class PictureStream:
     if num_steps is not None:
       steps = itertools.islice(steps, num_steps)
     depth = self.batches_ahead(len(self._positions(0, rows)))
-    return prefetch((self._job(step, rows, self.workers) for step in steps), self.workers, depth)
+    workers = self.workers or files.available_cores()
+    return prefetch((self._job(step, rows, workers) for step in steps), workers, depth)
 
   def batches_ahead(self, rows: int) -> int:
     """The number of batches of so many rows made ahead: `depth`, or fewer where `prefetch_bytes` hold fewer."""
@@ -172,7 +173,9 @@ class PictureStream:
 
   def _weights_of(self, positions: np.ndarray) -> np.ndarray:
     """float32 [N]: 0 for positions beyond the end of a stream of `first`, 1 for all others."""
-    return np.ones(len(positions), np.float32) if self._end is None else np.float32(positions < self._end)
+    if self._end is None:
+      return np.ones(len(positions), np.float32)
+    return (positions < self._end).astype(np.float32)
 
   def _indices(self, positions: np.ndarray) -> np.ndarray:
     return draws.permuted(self.seed, positions, len(self.source))

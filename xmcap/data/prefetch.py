@@ -3,9 +3,9 @@
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent import futures
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xmcap.errors import UsageError
 
@@ -25,7 +25,7 @@ class Job(Generic[Part, Out]):
     return self.join([part() for part in self.parts])
 
 
-def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -> Iterator[Out]:
+def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -> Generator[Out, None, None]:
   """Yields the item of each job in order, up to `depth` of them made ahead, the first begun at once.
 
   An error in a part is raised when its item's turn comes. Closing the iterator (`close()`, or the end of its last
@@ -42,7 +42,7 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
   submitted = ((job, [executor.submit(part) for part in job.parts]) for job in jobs)
   pending = collections.deque(itertools.islice(submitted, depth))
 
-  def items() -> Iterator[Out]:
+  def items() -> Generator[Any, None, None]:
     try:
       yield  # entered at once, so that closing before the first item also ends the threads
       while pending:

@@ -40,10 +40,10 @@ class SkippedPictures:
     if self.on_bad == "stop":
       return
     with self._lock:
-      self._file = epath.Path(file)
-      if self._file.exists():
+      self._file = listed = epath.Path(file)
+      if listed.exists():
         try:
-          lines = [json.loads(line) for line in self._file.read_text().splitlines()]
+          lines = [json.loads(line) for line in listed.read_text().splitlines()]
           self._reasons = {str(line["key"]): str(line["reason"]) for line in lines} | self._reasons
         except (ValueError, TypeError, KeyError, RecursionError):
           raise XmcapError(
@@ -61,7 +61,7 @@ class SkippedPictures:
       self._reasons[key] = str(error)
       logging.warning("left out: %s", error)
       if self._file is not None:
-        self._write()
+        self._write(self._file)
       if len(self._reasons) > self.limit:
         where = f"; they are listed in {self._file}" if self._file is not None else ""
         raise XmcapError(
@@ -73,11 +73,11 @@ class SkippedPictures:
     with self._lock:
       return np.array([key not in self._met for key in keys], np.float32)
 
-  def _write(self) -> None:
+  def _write(self, file: epath.Path) -> None:
     # A whole file each time: stores such as gs:// cannot append, and the limit keeps it short.
     lines = [
       json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
     ]
-    part = self._file.parent / f"{self._file.name}.part"
+    part = file.parent / f"{file.name}.part"
     part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    part.replace(self._file)
+    part.replace(file)

@@ -115,7 +115,7 @@ class CaptionStream(PictureStream):
     self._index = lengths.index_of(self.source, self.vocabulary) if len(sizes) > 1 else None
     self._plan(sizes, self.bucket_window)
 
-  def _plan(self, target_lengths: tuple[int, ...], bucket_window: int) -> None:
+  def _plan(self, target_lengths: Sequence[int], bucket_window: int) -> None:
     """Plans batches of the stream's size."""
     self.target_lengths = target_lengths
     self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
@@ -193,10 +193,10 @@ class CaptionStream(PictureStream):
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     weights = self._weights_of(positions) * self.skipped.weights(keys)
     cut, empty = [], []
-    for key, weight, row, captions in zip(keys, weights, targets, tokens, strict=True):
+    for number, (key, weight, captions) in enumerate(zip(keys, weights, tokens, strict=True)):
       if weight and not captions:
         empty.append(key)
-      for line, ids in zip(row, captions, strict=False):
+      for line, ids in zip(targets[number], captions, strict=False):
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
           cut.append(key)

@@ -158,7 +158,9 @@ class RecordDataSource(seqio.DataSource):
       chosen = np.random.default_rng().integers(2**31) if seed is None else seed
       order = tf.stack([tf.cast(chosen, tf.int64), tf.constant(0, tf.int64)])
       last = tf.constant(count - 1, tf.int64)
-      dataset = dataset.map(lambda index: tf.random.experimental.index_shuffle(index, order, last))
+      dataset = dataset.map(
+        lambda index: tf.random.experimental.index_shuffle(index, order, last)  # pyright: ignore[reportAttributeAccessIssue]
+      )
     return dataset.map(lambda index: {"index": index, "split": tf.constant(split)})
 
 
@@ -192,7 +194,8 @@ def _read_captions(
     columns = tf.numpy_function(read, (batch["index"], batch["split"]), (tf.string,) * 3)
     for column in columns:
       column.set_shape([None])
-    return tf.data.Dataset.from_tensor_slices(dict(zip(("image", "targets", "key"), columns, strict=True)))
+    named = dict(zip(("image", "targets", "key"), columns, strict=True))
+    return tf.data.Dataset.from_tensor_slices(named)  # pyright: ignore[reportArgumentType]
 
   def decode(example):
     image = tf.io.decode_png(example["image"], channels=3)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xmcap import configuration
 from xmcap.data import tasks
 from xmcap.data.checking import preflight
 from xmcap.data.prefetch import Job, prefetch
@@ -144,7 +145,7 @@ class Predictor:
 
 def _captioner() -> Captioner:
   try:
-    return Captioner(ViTConfig(), T5Config())
+    return Captioner(configuration.bound(ViTConfig), configuration.bound(T5Config))
   except (TypeError, RuntimeError) as error:  # gin, for parameters that nothing binds
     raise UsageError(
       f"no captioner is configured ({one_line(error)}): give the folder of a captioner, or a gin file of its model"

@@ -44,9 +44,9 @@ class ShardedParams:
 def for_evaluation(params: Any, devices: Sequence[jax.Device]) -> ShardedParams:
   """Leaves the parameters of a training run on their mesh, and puts others whole on every one of `devices`."""
   for leaf in jax.tree.leaves(params):
-    given = getattr(leaf, "sharding", None)
-    if isinstance(given, NamedSharding) and given.mesh.axis_names == sharding.MESH_AXES:
-      return ShardedParams(params, given.mesh, None)
+    is_named = isinstance(getattr(leaf, "sharding", None), NamedSharding)
+    if is_named and leaf.sharding.mesh.axis_names == sharding.MESH_AXES:
+      return ShardedParams(params, leaf.sharding.mesh, None)
   # The mesh of the run may need more devices than there are now.
   partitioning = sharding.Partitioning(data=-1, fsdp=1, model=1, fsdp_limit=None)
   mesh = partitioning.mesh(devices)

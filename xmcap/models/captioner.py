@@ -68,12 +68,11 @@ class Captioner(nn.Module):
     `prompt` is [B, K, P, E], if the prompts are embedded already. Returns [B, K, N + P, E], and the mask, bool
     [B, K, N + P], False at the padding of a prompt.
     """
-    if prompt is None:
-      prompt = self.token_embedder(prompt_tokens)
+    text = self.token_embedder(prompt_tokens) if prompt is None else prompt
     batch, captions, _ = prompt_tokens.shape
     tokens, width = image_features.shape[1:]
     image = jnp.broadcast_to(image_features[:, None], (batch, captions, tokens, width))
-    embedded = jnp.concatenate([image, prompt.astype(image.dtype)], axis=2)
+    embedded = jnp.concatenate([image, text.astype(image.dtype)], axis=2)
     rows = constrain(_flatten(embedded), "batch", "length", "embed")
     image_mask = jnp.ones((batch, captions, tokens), bool)
     mask = jnp.concatenate([image_mask, prompt_tokens != PAD_ID], axis=2)

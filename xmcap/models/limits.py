@@ -54,7 +54,7 @@ def _wanted_instead(value: Any, kind: Any, least: float, most: float) -> str:
   if kind is str:
     return "" if isinstance(value, str) else "a text"
   if kind is int:
-    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool) and least <= value <= most
+    fits = _is_of(value, numbers.Integral) and least <= value <= most
     return "" if fits else f"a whole number from {least:,} to {most:,}"
   number = "a finite number" if math.isinf(least) else f"a number from {least:g} to {most:g}"
   if kind is float:
@@ -67,8 +67,12 @@ def _wanted_instead(value: Any, kind: Any, least: float, most: float) -> str:
 
 
 def _fits(value: Any, least: float, most: float) -> bool:
-  is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-  return is_number and math.isfinite(value) and least <= value <= most
+  return _is_of(value, numbers.Real) and math.isfinite(value) and least <= value <= most
+
+
+def _is_of(value: Any, kind: type) -> bool:
+  """Whether a value is a number of a kind; to Python, bool is one of int."""
+  return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def check_parameters(config: Any, count: int) -> None:

@@ -7,6 +7,7 @@ stack, no biases, logits not tied to the embedding. Deviation from t5x: tokens a
 
 import dataclasses
 import math
+from typing import Any
 
 import gin
 import jax
@@ -299,6 +300,7 @@ class Decoder(nn.Module):
   def setup(self):
     self.relpos_bias = RelativePositionBias(self.config, bidirectional=False)
     count = self.config.num_decoder_layers
+    self.layers: Any
     if self.stepwise:
       self.layers = [DecoderLayer(self.config) for _ in range(count)]
     else:

@@ -43,6 +43,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   devices = topology.devices()
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)
+  assert placed.rules is not None  # no parameters are on a mesh yet
   pictures = -(-pictures // placed.groups) * placed.groups
   generator = decoding.Generator(run.objective.module, search, max_length, cache_dtype)
   rows = sharding.batch_sharding(placed.mesh)

@@ -105,7 +105,9 @@ class Module:
 
   def _trips(self, loop: Instruction, unknown: int) -> int:
     """How often a loop runs that counts from 0 up to a constant; `unknown` for other loops."""
-    lines = self.functions.get(_CONDITION.search(loop.rest)[1], [])
+    condition = _CONDITION.search(loop.rest)
+    assert condition is not None, loop.rest
+    lines = self.functions.get(condition[1], [])
     texts = [f"{line.shape} {line.operation}({line.rest}" for line in lines]
     limits = [found[1] for text in texts if (found := _LIMIT.search(text))]
     counts = any(line.root and "direction=LT" in line.rest for line in lines)

@@ -11,7 +11,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from xmcap.errors import UsageError
 from xmcap.storage import strict_json
@@ -37,6 +37,10 @@ _BROKEN = (
   RuntimeError,
   ValueError,
 )
+
+
+class _Readable(Protocol):
+  def read(self, size: int, /) -> bytes: ...
 
 
 class Input:
@@ -129,14 +133,15 @@ class Input:
       self.num_lines += 1
 
   @contextlib.contextmanager
-  def _unpacked(self, file: io.BufferedReader) -> Iterator[BinaryIO]:
+  def _unpacked(self, file: io.BufferedReader) -> Iterator[_Readable]:
     magic = file.peek(4)[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
+      archive: BinaryIO = file
       if not file.seekable():  # a pipe, and the directory of an archive stands at its end
         content = file.read(MAX_UNPACKED + 1)
         self._check_size(len(content), MAX_UNPACKED)
-        file = io.BytesIO(content)
-      with self._member(file) as unpacked:
+        archive = io.BytesIO(content)
+      with self._member(archive) as unpacked:
         yield unpacked
     elif magic.startswith((b"\x1f\x8b", b"BZh")):
       self._max_bytes = MAX_UNPACKED
@@ -146,7 +151,7 @@ class Input:
       yield file
 
   @contextlib.contextmanager
-  def _member(self, file: BinaryIO) -> Iterator[BinaryIO]:
+  def _member(self, file: BinaryIO) -> Iterator[_Readable]:
     with zipfile.ZipFile(file) as archive:
       members = [
         member

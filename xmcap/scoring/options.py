@@ -76,7 +76,7 @@ def kept(names: str | Sequence[str]) -> frozenset[str]:
 
 def check_count(name: str, value: Any, highest: int) -> None:
   """Raises a UsageError if the option is no whole number from 0 to the highest."""
-  if not isinstance(value, numbers.Integral) or not 0 <= value <= highest:
+  if not isinstance(value, numbers.Integral) or not 0 <= int(value) <= highest:
     raise UsageError(f"--{name}: must be a whole number from 0 to {highest:,}")
 
 

@@ -10,7 +10,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files, layouts
 from xmcap.scoring.inputs import Input, uncollected
-from xmcap.scoring.references import References
+from xmcap.scoring.references import ReferenceMapping
 from xmcap.terminal import shown
 
 
@@ -100,8 +100,11 @@ def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[
   """Yields (line, image key, language, caption)."""
   for number, row in source.rows():
     key, code, caption = row.get("image/key"), row.get("language", language), row.get("caption")
-    are_texts = isinstance(key, str) and isinstance(code, str) and isinstance(caption, str)
-    if not are_texts or code not in languages_lib.LANGUAGES or language not in (None, code):
+    if (
+      not (isinstance(key, str) and isinstance(code, str) and isinstance(caption, str))
+      or code not in languages_lib.LANGUAGES
+      or language not in (None, code)
+    ):
       _refuse({"language": language, **row}, f"{source.name}, line {number}", f"{says} {language}")
     yield number, key, code, caption
 
@@ -139,7 +142,7 @@ def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, st
 
 
 def match_references(
-  references: References,
+  references: ReferenceMapping,
   predictions: Predictions,
   languages: Sequence[str] | None = None,
   missing: str = "refuse",
@@ -185,7 +188,7 @@ def check_missing(missing: str) -> None:
 
 
 def fill_missing(
-  references: References, predictions: Predictions, languages: Iterable[str]
+  references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
 ) -> tuple[Predictions, dict[str, int]]:
   """Adds an empty caption wherever there are references in one of the languages but no prediction.
 
@@ -199,7 +202,7 @@ def fill_missing(
   return filled, dict(sorted(counts.items()))
 
 
-def _refuse_missing(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
+def _refuse_missing(references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...]) -> None:
   missing = list(_missing(references, predictions, scored))
   if missing:
     wanted = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
@@ -209,7 +212,7 @@ def _refuse_missing(references: References, predictions: Predictions, scored: tu
     )
 
 
-def _refuse_extra(references: References, predictions: Predictions, scored: tuple[str, ...]) -> None:
+def _refuse_extra(references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...]) -> None:
   extra = sorted(
     (code, key)
     for key, captions in predictions.items()
@@ -225,7 +228,7 @@ def _refuse_extra(references: References, predictions: Predictions, scored: tupl
 
 
 def _missing(
-  references: References, predictions: Predictions, languages: Iterable[str]
+  references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
   """Yields (language, image key) where there are references and no prediction, in the references' order."""
   wanted = set(languages)

@@ -14,6 +14,9 @@ from xmcap.terminal import shown
 Captions = dict[str, dict[str, list[str]]]
 """Image key -> language code -> captions (one or more)."""
 
+ReferenceMapping = Mapping[str, Mapping[str, Sequence[str]]]
+"""The same, as a program may give it to `score`."""
+
 
 class References(Captions):
   """Image key -> language code -> reference captions; their types are checked here, and not again by `score`.

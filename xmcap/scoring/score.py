@@ -168,7 +168,9 @@ def _health(
     }
   )
   return {
-    code: dataclasses.replace(outcome.health, copy=copies[code]) for code, outcome in of_language.items()
+    code: dataclasses.replace(outcome.health, copy=copies[code])
+    for code, outcome in of_language.items()
+    if outcome.health is not None
   }
 
 

@@ -40,8 +40,9 @@ def write(
     XmcapError: the folder cannot be written.
   """
   from xmcap.scoring import report
+  from xmcap.scoring.report import pictures as pictures_lib
 
-  report.pictures.check(pictures, images_dir)
+  pictures_lib.check(pictures, images_dir)
   held = read_references(references, language=language)
   results = {}
   for name, system in systems.items():

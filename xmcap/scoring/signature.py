@@ -56,7 +56,7 @@ class Signature:
   @classmethod
   def parse(cls, text: str) -> "Signature":
     """Reads the long form; UsageError if the text is none."""
-    parts = dict(part.partition(":")[::2] for part in text.split("|"))
+    parts = {name: value for name, _, value in (part.partition(":") for part in text.split("|"))}
     if len(parts) != text.count("|") + 1 or not all(parts.values()) or "tokenizer" not in parts:
       raise UsageError(f"'{shown(text)}' is no signature of xmcap; score again with xmcap score")
     return cls(parts)

@@ -6,7 +6,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -146,7 +146,7 @@ def _of_language(code: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]
   )
 
 
-def _are_integers(values: Any, axes: int) -> bool:
+def _are_integers(values: Any, axes: int) -> TypeGuard[np.ndarray]:
   return values is not None and values.dtype.kind in "iu" and values.ndim == axes
 
 

@@ -9,12 +9,13 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import References, locales_of, tokenized_of
+from xmcap.scoring.references import ReferenceMapping, References, locales_of, tokenized_of
 from xmcap.terminal import shown
 
 _DRAW = "xm600:"
@@ -67,14 +68,15 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> Subset:
   return Subset(keys, f"file#{digest[:16]}")
 
 
-def take(references: References, keys: Collection[str]) -> References:
+def take(references: ReferenceMapping, keys: Collection[str]) -> References:
   """Returns the references of some of the images, in their old order."""
   chosen = set(keys)
+
+  def of_chosen(held: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in held.items() if key in chosen}
+
   return References(
-    *(
-      {key: value for key, value in held.items() if key in chosen}
-      for held in (references, locales_of(references), tokenized_of(references))
-    )
+    of_chosen(references), of_chosen(locales_of(references)), of_chosen(tokenized_of(references))
   )
 
 

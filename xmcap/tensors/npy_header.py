@@ -5,7 +5,7 @@ header is short, and claims just what is there.
 """
 
 import math
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Header(NamedTuple):
   length: int
 
 
-def read_header(stream: BinaryIO, size: int, where: str) -> Header:
+def read_header(stream: IO[bytes], size: int, where: str) -> Header:
   """Reads the header of an array, and leaves the stream at its first number.
 
   Args:

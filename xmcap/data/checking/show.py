@@ -10,6 +10,7 @@ import gin
 import numpy as np
 from PIL import Image
 
+from xmcap import configuration
 from xmcap import languages as languages_lib
 from xmcap.data import draws, images, records, tasks
 from xmcap.data.records import Record, RecordSource
@@ -188,7 +189,7 @@ def configured_stream() -> CaptionStream:
     raise UsageError(
       "the gin files name no corpus (CaptionStream.mixture): add one such as --gin_file=data/coco35l.gin"
     ) from None
-  return CaptionStream()
+  return configuration.bound(CaptionStream)
 
 
 def facts(stream: CaptionStream, step: int) -> dict[str, str]:

@@ -57,7 +57,7 @@ def write_sheet(
     f"<li>{_chip(Piece(text, kind))}<span>{_escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
-  style = elements.resource("base.css") + elements.resource("sheet.css", __package__)
+  style = elements.resource("base.css") + elements.resource("sheet.css", "xmcap.data.checking")
   head = elements.page_head(title, style, images="data:")
   page = f"""{head}<main id="top">
 <header class="page-head"><h1>{_escape(title)}</h1>

@@ -67,7 +67,8 @@ def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
   with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
     last = -1
     while (member := archive.next()) is not None:
-      archive.members.clear()  # or all of them would be kept
+      # Or all of them would be kept.
+      archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
       if member.offset <= last:
         raise tarfile.ReadError("its entries run in a circle")
       last = member.offset

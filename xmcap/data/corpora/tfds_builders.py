@@ -47,7 +47,10 @@ class RecordsConfig(tfds.core.BuilderConfig):
   shard_pictures: int = _SHARD_PICTURES
 
 
-class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
+  tfds.core.GeneratorBasedBuilder,
+  skip_registration=True,  # pyright: ignore[reportCallIssue]
+):
   """Makes the records of a corpus; a subclass says which."""
 
   VERSION = tfds.core.Version("1.0.0")

@@ -26,8 +26,7 @@ CONVENTIONS = ("t5x", "transformers")
 EARLY_STOPPING = ("never", False, True)
 
 
-@struct.dataclass
-class _Rows:
+class _Rows(struct.PyTreeNode):
   """Live hypotheses have not ended; tokens [rows, beams, max_length + 1], scores float32 [rows, beams].
 
   Both lists are sorted, the best first. The cache's arrays are [rows, beams, max_length, heads, kv].

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 from flax import struct
 
 
-@struct.dataclass
-class CrossCache:
+class CrossCache(struct.PyTreeNode):
   """Keys and values of the encoder's output, made once a row and never changed.
 
   Attributes:
@@ -33,8 +32,7 @@ class CrossCache:
     return CrossCache(keys, values, self.padding, self.relpos_bias)
 
 
-@struct.dataclass
-class SelfCache:
+class SelfCache(struct.PyTreeNode):
   """Keys and values of the positions so far: one a layer, each [rows * beams, max_length, heads, kv]."""
 
   keys: tuple[jax.Array, ...]

@@ -37,6 +37,7 @@ class Search(Protocol):
     self, step: Step, cross: CrossCache, cache: SelfCache, max_length: int, keys: Any
   ) -> tuple[Any, Any]:
     """Returns tokens int32 [rows, max_length] and scores float32 [rows]; `keys` [rows] are random keys."""
+    ...
 
 
 def top_tokens(logits: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
@@ -102,8 +103,7 @@ def run_in_stages(
   return results
 
 
-@struct.dataclass
-class _Rows:
+class _Rows(struct.PyTreeNode):
   """Rows with one hypothesis each.
 
   Column 0 of `tokens` is the start token, so that column `position` is what stands before it.

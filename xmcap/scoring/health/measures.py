@@ -155,7 +155,7 @@ def _wrong_language(language: str, captions: Sequence[str]) -> float | None:
   with_letters = np.flatnonzero(letters)
   size = min(SAMPLE, len(with_letters))
   sample = with_letters[np.arange(size) * len(with_letters) // max(size, 1)]
-  return _share([found != language for found in identifier.identify(captions[i] for i in sample)])
+  return _share([found != language for found in identifier.identify(captions[int(i)] for i in sample)])
 
 
 def _share(flags: Sequence[bool] | np.ndarray) -> float | None:

@@ -31,9 +31,10 @@ def count_letters(captions: Sequence[str], language: str) -> tuple[np.ndarray, n
   letters = _matcher(r"[\p{L}--[\p{scx=Zyyy}\p{scx=Zinh}]]")
   scripts = "".join(rf"\p{{scx={script}}}" for script in scripts_of(language))
   own = _matcher(rf"[[\p{{L}}&&[{scripts}]]--[\p{{scx=Zyyy}}\p{{scx=Zinh}}]]")
-  return tuple(
+  all_letters, own_letters = (
     np.array([sum(map(matches, caption)) for caption in captions], np.int64) for matches in (letters, own)
   )
+  return all_letters, own_letters
 
 
 @functools.cache

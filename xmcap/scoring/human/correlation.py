@@ -46,10 +46,10 @@ def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     # A constant series; the caller counts the NaN.
     warnings.simplefilter("ignore")
     if name == "kendall":
-      return np.asarray(stats.kendalltau(x, y, axis=-1).statistic)
+      return np.asarray(stats.kendalltau(x, y, axis=-1).statistic)  # pyright: ignore[reportCallIssue]
     if name == "spearman":
       x, y = stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1)
-    return np.asarray(stats.pearsonr(x, y, axis=-1).statistic)
+    return np.asarray(stats.pearsonr(x, y, axis=-1).statistic)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def correlate(

@@ -100,7 +100,7 @@ class Metric(abc.ABC):
   def statistics(self, corpus: Corpus) -> np.ndarray:
     """Returns float64 [images, k]: what `aggregate` needs of each image."""
 
-  def aggregate(self, totals: np.ndarray, count: np.ndarray) -> np.ndarray:
+  def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     """Returns float64 [...], the scores of sets of images; by default, the mean of the first statistic.
 
     Args:

@@ -49,7 +49,7 @@ class Bleu(base.Metric):
     lengths, correct, total = np.split(_COUNTED[corpus], [2, 2 + _MAX_N], axis=1)
     return np.concatenate([lengths, correct[:, : self.n], total[:, : self.n]], axis=1)
 
-  def aggregate(self, totals: np.ndarray, count: np.ndarray) -> np.ndarray:
+  def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     del count
     return self._scores(totals, effective_order=False)
 

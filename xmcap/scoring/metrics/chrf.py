@@ -1,6 +1,7 @@
 """chrF as sacreBLEU defines it."""
 
 import collections
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,14 +42,14 @@ class Chrf(base.Metric):
     order = np.lexsort((-self._f_score(values), image))
     return values[order[np.flatnonzero(np.diff(image, prepend=-1))]]
 
-  def aggregate(self, totals: np.ndarray, count: np.ndarray) -> np.ndarray:
+  def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     del count
     return self._f_score(totals)
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
     return self._f_score(statistics)
 
-  def _count(self, words: list[str]) -> list[dict[str, int]]:
+  def _count(self, words: Sequence[str]) -> list[collections.Counter[str]]:
     """Returns n-gram -> how often it occurs, for each order."""
     text = "".join(words)
     counts = [collections.Counter(text)]
@@ -74,7 +75,9 @@ class Chrf(base.Metric):
     return 100 * np.divide(product, weighted, out=np.zeros(shape), where=weighted > 0)
 
 
-def _matches(hypothesis: list[dict[str, int]], reference: list[dict[str, int]]) -> list[int]:
+def _matches(
+  hypothesis: list[collections.Counter[str]], reference: list[collections.Counter[str]]
+) -> list[int]:
   """Returns for each order the n-grams of the hypothesis, of the reference, and of both."""
   statistics = []
   for ours, theirs in zip(hypothesis, reference, strict=True):

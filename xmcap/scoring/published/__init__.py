@@ -27,7 +27,7 @@ def text(name: str) -> str:
   """Returns a table as CSV with a header line; ValueError if there is none of the name."""
   if name not in TABLES:
     raise ValueError(f"no published table '{name}'; there are: {', '.join(TABLES)}")
-  return resources.files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+  return resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
 
 
 def read(name: str) -> tuple[dict[str, str], ...]:

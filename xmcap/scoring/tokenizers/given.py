@@ -40,4 +40,4 @@ class Given(base.Tokenizer):
           f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', not so of "
           f"'{shown(text)}'; use the references as released, or another tokeniser"
         )
-    return [text.split() for text in self._normalize(tokenized)]
+    return [text.split() for text in self._normalize(tokenized or ())]

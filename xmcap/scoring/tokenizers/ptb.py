@@ -51,6 +51,7 @@ class Ptb(base.Tokenizer):
       return []
     lines = "".join(f"{_LINE_END.sub(' ', text)}\n{_SEPARATOR}\n" for text in texts)
     tokenizer = _pycocoevalcap()
+    assert tokenizer.__file__ is not None  # a module that lies in a file
     jar = pathlib.Path(tokenizer.__file__).with_name(tokenizer.STANFORD_CORENLP_3_4_1_JAR)
     split = _run(jar, lines).split("\n")
     if len(split) != 2 * len(texts) + 1 or set(split[1::2]) != {_SEPARATOR.lower()}:

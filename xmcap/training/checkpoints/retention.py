@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeGuard
 
 import gin
 import orbax.checkpoint as ocp
@@ -94,7 +94,7 @@ def read_note(checkpoint: epath.Path) -> Note | None:
   return Note(metric, value, score)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
   return type(value) in (int, float) and abs(value) < math.inf
 
 

@@ -46,8 +46,10 @@ def of_run(stream: Any) -> Settings:
   digests = hosts.agree("data of the run", hashlib.sha256(data.encode()).hexdigest())
   others = [number for number, digest in enumerate(digests) if digest != digests[0]]
   if others:
+    run = hosts.current()
+    assert run is not None  # there are several processes
     raise UsageError(
-      f"{hosts.current().describe(others)} has other data than process 0: start all with the same command, on copies of"
+      f"{run.describe(others)} has other data than process 0: start all with the same command, on copies of"
       " the same corpus and vocabulary"
     )
   return Settings(configuration.bindings(), json.loads(data))

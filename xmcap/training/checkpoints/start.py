@@ -3,25 +3,35 @@
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 from absl import logging
+from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.tensors.files import Tensor
 from xmcap.training.checkpoints.read import damaged_dir, damaged_steps, first_readable, flat, restore
 from xmcap.training.checkpoints.weights import Weights, open_weights
-from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.hosts import join as hosts
 from xmcap.training.step import TrainState
 
 Pretrained = str | Sequence[str | tuple[str, str]]
 
 
+class RunCheckpoints(Protocol):
+  """What the start of a run asks of the run's own checkpoints, as `write.Checkpoints` answers it."""
+
+  directory: epath.Path
+
+  def restore_latest(
+    self, target: TrainState, other_data: bool, say: Callable[[str], None], /
+  ) -> TrainState | None: ...
+
+
 def starting_state(
-  checkpoints: Checkpoints,
+  checkpoints: RunCheckpoints,
   create: Callable[[Collection[str]], TrainState],
   target: TrainState,
   initial_checkpoint: str | None = None,
@@ -185,7 +195,7 @@ def _resized(positions: np.ndarray, old: int, new: int) -> np.ndarray:
   from scipy import ndimage  # takes half a second, and few runs need it
 
   grid = positions.astype(np.float32).reshape(old, old, -1)
-  return ndimage.zoom(grid, (new / old, new / old, 1), order=1).reshape(new * new, -1)
+  return np.asarray(ndimage.zoom(grid, (new / old, new / old, 1), order=1)).reshape(new * new, -1)
 
 
 def _fresh(model: set[str], taken: set[str]) -> list[str]:

@@ -153,6 +153,7 @@ def check_folder(directory: epath.Path) -> None:
   if jax.process_index() == 0:
     file.unlink()
   if blind := [number for number, report in enumerate(reports) if report != "True"]:
+    assert _current is not None  # what one process alone wrote was there to be unlinked
     raise XmcapError(
       f"{folder}: {_current.describe(blind)} does not see what process 0 ({_current.names[0]}) writes there: give a"
       " folder that all hosts share, such as gs://... or a network disk"

@@ -27,14 +27,14 @@ _COCO_ID = re.compile(r"([0-9]{1,15})_([0-9]{1,3})")
 _REC_NUM = re.compile(r"[0-9]{1,18}")
 
 
-class _CocoLine(msgspec.Struct, gc=False):
+class _CocoLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, reportGeneralTypeIssues]
   trg_lang: str
   caption_tokenized: str
   translation_tokenized: str
   id: str = msgspec.field(name="image_id")
 
 
-class _Cc3mLine(msgspec.Struct, gc=False):
+class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, reportGeneralTypeIssues]
   trg_lang: str
   caption_tokenized: str
   translation_tokenized: str
