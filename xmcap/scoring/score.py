@@ -10,7 +10,7 @@ from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import options, resampling, subsets, tables, tokenizers, workers
+from xmcap.scoring import inputs, options, resampling, subsets, tables, tokenizers, workers
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
@@ -109,7 +109,8 @@ def score(
 
   # The languages that need a segmenter take longest, so they come first.
   slowest_first = sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS)
-  found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
+  with inputs.uncollected():
+    found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
   of_language = {code: found[code] for code in scored}
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
