@@ -8,9 +8,9 @@ import xmcap
 from xmcap.errors import UsageError
 from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import health as health_lib
+from xmcap.scoring import inputs, options, resampling, subsets, tables, tokenizers, workers
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import inputs, options, resampling, subsets, tables, tokenizers, workers
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
