@@ -28,6 +28,10 @@ _HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
 _SUFFIXES = (".jsonl", ".json")
 
 
+class CheckedPredictions(Predictions):
+  """Predictions from a file, whose types the reader has checked; `score` does not check them again."""
+
+
 def read_predictions(path: str | os.PathLike, language: str | None = None) -> Predictions:
   """Reads predictions in the order of the file; its content, not its name, says which layout it has.
 
@@ -41,7 +45,7 @@ def read_predictions(path: str | os.PathLike, language: str | None = None) -> Pr
   """
   if language is not None:
     language = languages_lib.get(language).code
-  predictions: Predictions = {}
+  predictions = CheckedPredictions()
   with uncollected():
     if os.path.isdir(path):
       for code, file in _files(pathlib.Path(path), language):

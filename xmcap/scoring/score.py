@@ -14,7 +14,7 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.predictions import CheckedPredictions, Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.result import Result
 from xmcap.scoring.signature import METRIC, Signature, of_images
@@ -70,7 +70,8 @@ def score(
   metrics, kept = options.metric_names(metrics), options.kept(keep)
   if not isinstance(references, References):
     captions_lib.check_references(references)
-  captions_lib.check_predictions(predictions)
+  if not isinstance(predictions, CheckedPredictions):
+    captions_lib.check_predictions(predictions)
   subset_label = "all"
   if subset:
     chosen = subsets.choose(subset, references)
