@@ -109,6 +109,13 @@ def test_a_picture_that_cannot_be_loaded_ends_it(make):
     list(predictor(params, _keys(6), load, ["en"]))
 
 
+@pytest.mark.parametrize("leaf", [np.zeros(12, np.int32), "text"])
+def test_parameters_are_arrays_of_floats(make, leaf):
+  predictor, params = make(scan=True)
+  with pytest.raises(XmcapError, match="shared_embedding is no array of floats"):
+    list(predictor({**params, "shared_embedding": leaf}, _keys(1), _load, ("de",)))
+
+
 def test_a_sample_is_of_the_number_of_the_picture(make):
   """A share of the split, as a host has it, gets the captions that the whole split gets."""
   predictor, params = make(scan=False, search=Sample(temperature=5.0))

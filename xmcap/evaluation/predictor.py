@@ -109,7 +109,8 @@ class Predictor:
   def _check(self, params: Any) -> None:
     found = flat(params)
     for path, leaf in found.items():
-      if not jnp.issubdtype(getattr(leaf, "dtype", None), jnp.floating):
+      dtype = getattr(leaf, "dtype", None)
+      if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
         raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
     wanted = flat(variable_shapes(self.captioner.vit, self.captioner.t5)["params"])
     check_same(wanted, found, "the parameters", allow_extra=True)
