@@ -5,8 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from flax import traverse_util
-
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
 from xmcap.models import stacking
@@ -90,7 +88,7 @@ def parameter_shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
   params = variable_shapes(*((config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)))["params"]
   parts = {name: part for name, part in params.items() if name in (("vit",) if of_vit else T5_PARTS)}
   shapes = {}
-  for path, leaf in traverse_util.flatten_dict(parts, sep="/").items():
+  for path, leaf in stacking.flatten(parts).items():
     shape = tuple(leaf.shape)
     shapes |= stacking.one_by_one(path, shape[0], lambda _, shape=shape: shape[1:]) or {path: shape}
   return shapes

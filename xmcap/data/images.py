@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import gin
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.terminal import shown
@@ -56,7 +56,7 @@ def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, key: str) -> Iterator[Image.Image]:
+def _opened(data: bytes, key: str) -> Iterator[ImageFile.ImageFile]:
   """The picture, its header read and its pixels not yet; turns any error within the `with` into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:

@@ -11,8 +11,9 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+import array_record.python.array_record_module as array_record_module
 import tensorflow_datasets as tfds
-from array_record.python import array_record_module
+from etils import epath
 
 from xmcap.data import workers
 from xmcap.data.array_records.local import READER_OPTIONS, first_line
@@ -160,7 +161,9 @@ def write_metadata(
 ) -> None:
   """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works."""
   out = pathlib.Path(out)
-  template = tfds.core.ShardedFileTemplate(data_dir=out, dataset_name=dataset, filetype_suffix="array_record")
+  template = tfds.core.ShardedFileTemplate(
+    data_dir=epath.Path(out), dataset_name=dataset, filetype_suffix="array_record"
+  )
   infos = [
     tfds.core.SplitInfo(
       name=split.name,

@@ -207,7 +207,7 @@ def _read_captions(
 
 def _tokenize(
   dataset: tf.data.Dataset,
-  output_features: Mapping[str, seqio.Feature],
+  output_features: Mapping[str, seqio.utils.Feature],
   corpus: RegisteredCorpus,
   language: str,
 ) -> tf.data.Dataset:
@@ -318,8 +318,9 @@ def registration(mixture: str) -> Registration:
     hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
     raise UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")
   provider = seqio.get_mixture_or_task(mixture)
-  sources = {task: task.source for task in seqio.get_subtasks(provider)}
-  if not all(isinstance(source, RecordDataSource) for source in sources.values()):
+  tasks = seqio.get_subtasks(provider)
+  sources = {task: task.source for task in tasks if isinstance(task.source, RecordDataSource)}
+  if len(sources) < len(tasks):
     raise UsageError(f"'{mixture}' is not made of image records: name one made by register_corpus")
   corpora = {source.corpus.name: source.corpus for source in sources.values()}
   if len(corpora) > 1:

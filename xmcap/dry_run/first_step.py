@@ -63,7 +63,7 @@ def take_step(
     objective, optimizer, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
   )
   with sharding.use(plan.mesh, plan.rules):
-    state, metrics = plan.jit(step)(state, sharding.put_batch(arrays, plan.mesh))
+    updated, metrics = plan.jit(step)(state, sharding.put_batch(arrays, plan.mesh))
   metrics = jax.device_get(metrics)
   loss = float(metrics["loss"])
   norms = {name.removeprefix(_GRADIENT): norm for name, norm in metrics.items() if name.startswith(_GRADIENT)}
@@ -75,7 +75,7 @@ def take_step(
       raise XmcapError(f"the gradient of {part} is {norm} in the first step, so {part} would not learn")
   pictures = len(next(iter(arrays.values())))
   plural = "" if pictures == 1 else "s"
-  return f"loss {loss:.4f} on {pictures} picture{plural}; gradients in {', '.join(norms)}{origin}", state
+  return f"loss {loss:.4f} on {pictures} picture{plural}; gradients in {', '.join(norms)}{origin}", updated
 
 
 def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tuple[str, dict[str, float]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from flax.linen import partitioning as nn_partitioning
+from flax import linen as nn
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xmcap.training import sharding
@@ -41,7 +41,7 @@ class ShardedParams:
     return NamedSharding(self.mesh, PartitionSpec())
 
 
-def for_evaluation(params: Any, devices: Sequence[jax.Device]) -> ShardedParams:
+def for_evaluation(params: Any, devices: Sequence[Any]) -> ShardedParams:
   """Leaves the parameters of a training run on their mesh, and puts others whole on every one of `devices`."""
   for leaf in jax.tree.leaves(params):
     is_named = isinstance(getattr(leaf, "sharding", None), NamedSharding)
@@ -55,7 +55,7 @@ def for_evaluation(params: Any, devices: Sequence[jax.Device]) -> ShardedParams:
 
 
 def for_decoding(
-  params: Any, devices: Sequence[jax.Device], cast: Callable[[Any], Any] = lambda params: params
+  params: Any, devices: Sequence[Any], cast: Callable[[Any], Any] = lambda params: params
 ) -> ShardedParams:
   """Gathers parameters once, so that the loop over tokens need not gather them again for each token.
 
@@ -64,7 +64,7 @@ def for_decoding(
   """
   sharded = for_evaluation(params, devices)
   params = sharded.params
-  rules = sharded.rules if sharded.rules is not None else nn_partitioning.get_axis_rules()
+  rules = sharded.rules if sharded.rules is not None else nn.get_logical_axis_rules()
   gathered = jax.tree.map(
     lambda leaf: NamedSharding(
       leaf.sharding.mesh, PartitionSpec(*map(_without_batch_axes, leaf.sharding.spec))

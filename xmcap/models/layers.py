@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from flax.linen import partitioning
+from flax.linen import partitioning, spmd
 from jax import lax
 from jax.sharding import PartitionSpec
 
@@ -59,11 +59,12 @@ def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tup
 
   A dimension is cut over as many of its mesh axes as divide it: a search has few rows left at its end.
   """
-  rules, sizes = partitioning.get_axis_rules(), jax.sharding.get_abstract_mesh().shape
+  rules, sizes = nn.get_logical_axis_rules(), jax.sharding.get_abstract_mesh().shape
   if not rules or not sizes:
     return []
-  cut = []
-  for dim, names in zip(shape, partitioning.logical_to_mesh_axes(axes, rules), strict=True):
+  cut, mesh_axes = [], spmd.logical_to_mesh_axes(axes, rules)
+  assert mesh_axes is not None  # as `axes` is not
+  for dim, names in zip(shape, mesh_axes, strict=True):
     names = (names,) if isinstance(names, str) else tuple(names or ())
     while dim % math.prod(sizes[name] for name in names):
       names = names[:-1]
@@ -86,8 +87,10 @@ def parameter(
   change of dtype, which halves what is sent.
   """
   # Without rules: flax would gather it at once, in float32.
-  with partitioning.axis_rules(()):
-    value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes).astype(dtype)
+  with nn.logical_axis_rules(()):
+    # flax's hint has no None among the names, which its code takes.
+    value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes)  # pyright: ignore[reportArgumentType]
+  value = value.astype(dtype)
   cut = [tuple(axis for axis in names if axis != "data") for names in _mesh_axes(shape, axes)]
   return (
     lax.with_sharding_constraint(value, PartitionSpec(*(names or None for names in cut))) if cut else value

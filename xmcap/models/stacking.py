@@ -42,31 +42,34 @@ def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
 
   Body.__name__ = Body.__qualname__ = layer.__name__
   # In a loop nothing can be merged across layers, so preventing it would only cost time.
-  body = nn.remat(Body, prevent_cse=not config.scan, static_argnums=(last,)) if config.remat else Body
+  body: Any = nn.remat(Body, prevent_cse=not config.scan, static_argnums=(last,)) if config.remat else Body
   return partitioning.scan_with_axes(
     body,
     variable_axes={"params": 0},
     split_rngs={"params": True, "dropout": True},
-    in_axes=nn.broadcast,
+    in_axes=nn.broadcast,  # pyright: ignore[reportArgumentType]  # flax takes it, but has no hint there
     length=count,
     unroll=1 if config.scan else count,
     axis_name=LAYERS,
   )(config)
 
 
+def flatten(params: Mapping[str, Any]) -> dict[str, Any]:
+  """{path: leaf} of nested dicts; a path is such as `encoder/layers/mlp/wi_0/kernel`."""
+  return traverse_util.flatten_dict(params, sep="/")
+
+
 def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
   """Parameters `layers/NAME` [layers, ...] -> `layers_0/NAME`, ...; all others as they are."""
   single = {}
-  for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
+  for path, leaf in flatten(params).items():
     single.update(one_by_one(path, leaf.shape[0], lambda n, leaf=leaf: leaf[n]) or {path: leaf})
   return traverse_util.unflatten_dict(single, sep="/")
 
 
 def stack(params: Mapping[str, Any]) -> dict[str, Any]:
   """Parameters `layers_0/NAME`, ... -> `layers/NAME` [layers, ...]; all others as they are."""
-  return traverse_util.unflatten_dict(
-    joined(traverse_util.flatten_dict(params, sep="/"), lambda path, leaves: _stacked(leaves)), sep="/"
-  )
+  return traverse_util.unflatten_dict(joined(flatten(params), lambda path, leaves: _stacked(leaves)), sep="/")
 
 
 def _stacked(leaves: list[Any]) -> Any:

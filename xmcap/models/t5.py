@@ -274,16 +274,16 @@ class DecoderLayer(nn.Module):
     rows, beams, width = x.shape
     y = self.pre_self_attention_layer_norm(x).reshape(rows * beams, 1, width)
     new = self.self_attention.project_key_value(y)
-    self_key_value = tuple(
+    keys, values = (
       lax.dynamic_update_slice_in_dim(cache, entry.astype(cache.dtype), position, axis=1)
       for cache, entry in zip(self_key_value, new, strict=True)
     )
-    y = self.self_attention.combine(self.self_attention.project_query(y), *self_key_value, bias)
+    y = self.self_attention.combine(self.self_attention.project_query(y), keys, values, bias)
     x = x + y.reshape(rows, beams, width)
     # The beams of a row stand where queries stand, so they share the row's keys and values with no copy.
     query = self.encoder_decoder_attention.project_query(self.pre_cross_attention_layer_norm(x))
     x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
-    return x + self.mlp(self.pre_mlp_layer_norm(x), True), self_key_value
+    return x + self.mlp(self.pre_mlp_layer_norm(x), True), (keys, values)
 
 
 class Decoder(nn.Module):

@@ -85,7 +85,7 @@ class Progress:
     start_step: int,
     writer: AllWriters,
     say: Callable[[str], None],
-    ideal_seconds: Callable[[Batch], float | None] = lambda batch: None,
+    ideal_seconds: Callable[[Mapping[str, jax.ShapeDtypeStruct]], float | None] = lambda batch: None,
   ):
     self.pace = Pace()
     self._total_steps = total_steps
@@ -115,7 +115,9 @@ class Progress:
 
     The seconds that the host `waited` for the batch count if the device had nothing left to do.
     """
-    idle = all(value.is_ready() for metrics in self._pending[-1:] for value in metrics.values())
+    # jax's type hints leave `is_ready` out.
+    latest = (value for metrics in self._pending[-1:] for value in metrics.values())
+    idle = all(value.is_ready() for value in latest)  # pyright: ignore[reportAttributeAccessIssue]
     if idle and self._step > self._start_step:
       self.pace.waited(waited)
     shapes = tuple((name, array.shape) for name, array in batch.items())

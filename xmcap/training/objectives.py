@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import gin
 import jax
@@ -45,7 +45,7 @@ class CaptionObjective:
     self.label_smoothing = label_smoothing
     self.z_loss = z_loss
 
-  def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
+  def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
     inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
     return self.module.init(rng, *inputs)
@@ -66,7 +66,8 @@ class CaptionObjective:
       tokens).
     """
     inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-    logits = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
+    outputs = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
+    logits = cast(jax.Array, outputs)
     targets, weights = batch["target_tokens"], batch["target_weights"]
     of_targets = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     losses, cross_entropy = token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
@@ -105,7 +106,7 @@ class TagObjective:
     self.module = Tagger(vit, num_classes, num_slots)
     self.labels_weight = labels_weight
 
-  def init(self, rng: jax.Array, batch: Batch) -> dict[str, Any]:
+  def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
     return self.module.init(rng, batch["image"])
 
@@ -123,9 +124,8 @@ class TagObjective:
       picture's tags that are right; of a picture without tags, whether all slots are named empty), `exact` (whether
       all slots are right), `labels_loss`; and `weight` (of all pictures).
     """
-    slots, labels = self.module.apply(
-      {"params": params}, batch["image"], deterministic, rngs={"dropout": rng}
-    )
+    outputs = self.module.apply({"params": params}, batch["image"], deterministic, rngs={"dropout": rng})
+    slots, labels = cast(tuple[jax.Array, jax.Array], outputs)
     tags = batch["tags"]
     of_tags = jnp.take_along_axis(slots, tags[..., None], axis=-1)[..., 0]
     slot_losses, _ = token_losses(slots, of_tags)

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import gin
 import jax
@@ -86,7 +86,7 @@ class Optimizer:
   def split(self, params: Params) -> tuple[Params, Params]:
     """The parameters that learn, and the frozen ones: two trees that `merge` makes one again."""
     factors = _factors(params, self._frozen_rules(), "frozen")
-    flat = traverse_util.flatten_dict(params, sep="/")
+    flat = stacking.flatten(params)
     learning = {path: leaf for path, leaf in flat.items() if np.any(factors[path])}
     frozen = {path: leaf for path, leaf in flat.items() if path not in learning}
     if not learning:
@@ -113,14 +113,15 @@ class Optimizer:
       **_norms("param_norm", learning),
     }
     if self.clip_norm is not None:
-      grads, _ = optax.clip_by_global_norm(self.clip_norm).update(grads, optax.EmptyState())
+      clipped, _ = optax.clip_by_global_norm(self.clip_norm).update(grads, optax.EmptyState())
+      grads = cast(Params, clipped)
     directions, opt_state = self._rule(learning).update(grads, opt_state, learning)
     rate = self.schedule(step, total_steps)
     updates = jax.tree.map(
       lambda direction, factor: -rate * factor * direction, directions, self._rates(learning)
     )
     measured |= {"learning_rate": rate, **_norms("update_norm", updates)}
-    return optax.apply_updates(learning, updates), opt_state, measured
+    return cast(Params, optax.apply_updates(learning, updates)), opt_state, measured
 
   def _rule(self, learning: Params) -> optax.GradientTransformation:
     """The rule for all parameters; what it makes of a whole one, such as its scale, is a layer's own in a stack."""
@@ -180,7 +181,7 @@ def _factors(
     return rules[found[0]][1] if found else 1.0
 
   factors = {}
-  for path, leaf in traverse_util.flatten_dict(params, sep="/").items():
+  for path, leaf in stacking.flatten(params).items():
     layers = stacking.one_by_one(path, np.shape(leaf)[0] if np.ndim(leaf) else 0, lambda n: n)
     each = [factor_of(path, name) for name in layers] or [factor_of(path)]
     # One number where it can be, which costs nothing.

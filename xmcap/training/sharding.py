@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import flax.linen.partitioning as nn_partitioning
 import gin
 import jax
 import numpy as np
 from absl import logging
-from flax import traverse_util
+from flax import linen as nn
+from flax.linen import partitioning, spmd
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -77,7 +77,7 @@ class Partitioning:
   rules: Rules = DEFAULT_RULES
   extra_rules: Rules = ()
 
-  def mesh(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
+  def mesh(self, devices: Sequence[Any] | None = None) -> Mesh:
     """A mesh over `devices` (default: all of them); raises as `sizes`."""
     devices = jax.devices() if devices is None else devices
     slices = fast_domains(devices)
@@ -123,7 +123,7 @@ class Partitioning:
     return tuple((logical, tuple(axes) if isinstance(axes, list) else axes) for logical, axes in rules)
 
 
-def fast_domains(devices: Sequence[jax.Device]) -> int:
+def fast_domains(devices: Sequence[Any]) -> int:
   """How many groups of devices there are, each joined by a fast network: slices of TPUs, nodes of GPUs.
 
   All else, such as CPUs, is one group. For GPUs, XLA gives all processes of one machine the same `slice_index`;
@@ -142,7 +142,7 @@ def fast_domains(devices: Sequence[jax.Device]) -> int:
 def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
   """Within it, models' logical constraints on activations hold on `mesh`."""
   # `with mesh:` alone is not seen by flax, whose constraints then do nothing.
-  with jax.set_mesh(mesh), nn_partitioning.axis_rules(rules):
+  with jax.set_mesh(mesh), nn.logical_axis_rules(rules):
     yield
 
 
@@ -153,7 +153,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   where that joins slices of TPUs or nodes of GPUs: the network between them is slow. `params_axes` is flax's collection
   of that name, `{..., NAME_axes: AxisMetadata}`.
   """
-  names = traverse_util.flatten_dict(nn_partitioning.get_axis_names(params_axes or {}), sep="/")
+  names = stacking.flatten(partitioning.get_axis_names(params_axes or {}))
   known = {logical for logical, _ in rules}
   one_domain = not isinstance(mesh, Mesh) or fast_domains(mesh.devices.flatten().tolist()) == 1
 
@@ -169,7 +169,8 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
       raise XmcapError(
         f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
       )
-    mesh_axes = nn_partitioning.logical_to_mesh_axes(tuple(axes), rules)
+    mesh_axes = spmd.logical_to_mesh_axes(tuple(axes), rules)
+    assert mesh_axes is not None  # as `axes` is not
     spec = [
       _dividing(size, wanted, mesh, one_domain, f"parameter {name} {param.shape}: {logical}")
       for size, logical, wanted in zip(param.shape, axes, mesh_axes, strict=True)
@@ -292,7 +293,8 @@ def put_batch(
     if len(array) != len(fed):
       raise ValueError(f"{name} holds {len(array)} rows, and this process feeds {len(fed)}")
 
-    def of_device(index: tuple[slice, ...]) -> np.ndarray:
+    def of_device(index: tuple[slice, ...] | None) -> np.ndarray:
+      assert index is not None  # as every device of a mesh holds rows
       # A device's rows are one block of the batch, and so of what is fed.
       start, stop, _ = index[0].indices(rows)
       first = int(np.searchsorted(fed, start))

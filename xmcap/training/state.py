@@ -66,7 +66,7 @@ class StatePlan:
 def plan_state(
   objective: Any,
   optimizer: Optimizer,
-  batch: Mapping[str, np.ndarray],
+  batch: Mapping[str, Any],
   mesh: Mesh,
   rules: sharding.Rules,
   seed: int = 0,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from array_record.python import array_record_module
+import array_record.python.array_record_module as array_record_module
 
 from xmcap.errors import XmcapError
 from xmcap.terminal import shown

@@ -56,6 +56,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
   VERSION = tfds.core.Version("1.0.0")
   BUILDER_CONFIGS = [RecordsConfig(name="published", description="Pictures as they were published.")]
   CORPUS: type[build.Corpus]
+  builder_config: RecordsConfig  # one of BUILDER_CONFIGS or of the user's, so never None
 
   def __init__(self, *, file_format: Any = None, **arguments):
     # The stream reads records by their index.
@@ -108,7 +109,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     if not self._beam:
       return itertools.chain.from_iterable(map(examples, range(split.listing.shards)))
     try:
-      import apache_beam as beam
+      import apache_beam as beam  # pyright: ignore[reportMissingImports]  # an extra that CI does not install
     except ImportError:
       raise UsageError("Apache Beam is not installed: pip install 'xmcap[beam]'") from None
     return beam.Create(range(split.listing.shards)) | beam.Reshuffle() | beam.FlatMap(examples)

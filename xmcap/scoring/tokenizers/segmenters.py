@@ -135,10 +135,10 @@ def _chinese() -> Segment:
 
 def _japanese() -> Segment:
   """MeCab through fugashi; the dictionary is named, since fugashi would take another if it found one."""
-  import fugashi
   import unidic_lite
+  from fugashi import Tagger  # pyright: ignore[reportAttributeAccessIssue]  # compiled, without type hints
 
-  tagger = fugashi.Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}" -Owakati')
+  tagger = Tagger(f'-r "{unidic_lite.DICDIR}/mecabrc" -d "{unidic_lite.DICDIR}" -Owakati')
   return lambda texts: [tagger.parse(_bounded(text)).split() for text in texts]
 
 

@@ -15,6 +15,7 @@ from concurrent import futures
 import jax
 import orbax.checkpoint as ocp
 from etils import epath
+from orbax.checkpoint import future as orbax_future
 
 from xmcap.training.checkpoints import settings, small_json
 
@@ -114,7 +115,7 @@ def _sum(file: epath.Path) -> tuple[int, int]:
 class SummedHandler(ocp.StandardCheckpointHandler):
   """Writes the sums of an item's files before Orbax moves the checkpoint into place."""
 
-  async def async_save(self, directory: epath.Path, *args, **kwargs) -> list[ocp.future.Future]:
+  async def async_save(self, directory: epath.Path, *args, **kwargs) -> list[orbax_future.Future]:
     """Orbax's background thread waits for the returned future before process 0 finalizes the checkpoint."""
     written = await super().async_save(directory, *args, **kwargs) or []
     text = kwargs["args"].settings
@@ -125,7 +126,7 @@ class SummedHandler(ocp.StandardCheckpointHandler):
         (directory / settings.NAME).write_text(text)  # `write` sums it
       write_share(directory, process)
 
-    return [ocp.future.ChainedFuture(written, finish)]
+    return [orbax_future.ChainedFuture(written, finish)]
 
   def finalize(self, directory: epath.Path) -> None:
     """Orbax calls this in process 0 when all processes have written their shares."""

@@ -44,14 +44,19 @@ def find_process(
   from jax._src.clusters import ClusterEnv
 
   try:
-    found = ClusterProcess(*ClusterEnv.auto_detect_unset_distributed_params(*[None] * 5, int(seconds)))
+    address, count, index, devices = ClusterEnv.auto_detect_unset_distributed_params(
+      None, None, None, None, None, int(seconds)
+    )
   except Exception as error:  # each cluster has its own errors
     said = " ".join(str(error).split())[:240]
     raise UsageError(
       f"this machine looks like one of a cluster, but its place is not to be found ({said}):"
       " give --coordinator_address, --num_processes and --process_id, or --num_processes=1 for a run of its own"
     ) from error
-  return found if found.coordinator_address and (found.num_processes or 0) > 1 else None
+  if not address or count is None or count <= 1:
+    return None
+  assert index is not None  # as a cluster that counts its processes numbers them
+  return ClusterProcess(address, count, index, devices)
 
 
 def coordination_client() -> Any:

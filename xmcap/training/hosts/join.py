@@ -202,7 +202,8 @@ def _joined(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
   )
   jax.config.update("jax_enable_preemption_service", preemption)
-  if jax.config.jax_cpu_collectives_implementation is None:
+  # jax.config makes its attributes when it is imported.
+  if jax.config.jax_cpu_collectives_implementation is None:  # pyright: ignore[reportAttributeAccessIssue]
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
   jax.distributed.initialize(
     **dataclasses.asdict(process),

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 from flax import linen as nn
-from flax.linen import partitioning as nn_partitioning
 from jax.extend import core as jax_core
 
 from xmcap.training.optimizer import Optimizer, merge
@@ -31,7 +30,7 @@ def step_flops(
     return jax.grad(lambda learning: objective.loss(merge(learning, frozen), batch, rng, False)[0])(learning)
 
   rng = jax.eval_shape(lambda: jax.random.key(0))
-  with nn_partitioning.axis_rules(()):  # the count does not depend on the mesh
+  with nn.logical_axis_rules(()):  # the count does not depend on the mesh
     return matmul_flops(gradients, learning, frozen, dict(batch), rng)
 
 
@@ -73,18 +72,22 @@ def _of_jaxpr(jaxpr: jax_core.Jaxpr) -> int:
     name, params = equation.primitive.name, equation.params
     if name == "dot_general":
       contracted = params["dimension_numbers"][0][0]
-      left = equation.invars[0].aval.shape
-      total += 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[dim] for dim in contracted)
+      left = _shape(equation.invars[0])
+      total += 2 * math.prod(_shape(equation.outvars[0])) * math.prod(left[dim] for dim in contracted)
     elif name == "conv_general_dilated":
-      kernel, numbers = equation.invars[1].aval.shape, params["dimension_numbers"]
+      kernel, numbers = _shape(equation.invars[1]), params["dimension_numbers"]
       inputs = math.prod(kernel) // kernel[numbers.rhs_spec[0]]
-      total += 2 * math.prod(equation.outvars[0].aval.shape) * inputs
+      total += 2 * math.prod(_shape(equation.outvars[0])) * inputs
     elif name == "cond":
       total += max(_of_jaxpr(branch.jaxpr) for branch in params["branches"])
     else:
       times = params["length"] if name == "scan" else 1
       total += times * sum(map(_of_jaxpr, _inner_jaxprs(params)))
   return total
+
+
+def _shape(operand: Any) -> tuple[int, ...]:
+  return operand.aval.shape
 
 
 def _inner_jaxprs(params: dict[str, Any]) -> Iterator[jax_core.Jaxpr]:

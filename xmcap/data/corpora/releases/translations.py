@@ -48,9 +48,9 @@ class CocoIds:
   positions: Mapping[int, int]
   line_type = _CocoLine
 
-  def find(self, id: str) -> tuple[int, int] | None:
+  def find(self, id: int | str) -> tuple[int, int] | None:
     """None if the release has no such picture."""
-    match = _COCO_ID.fullmatch(id)
+    match = _COCO_ID.fullmatch(str(id))
     if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
       return None
     return self.positions[int(match[1])], int(match[2])
