@@ -39,7 +39,7 @@ if [ $# -gt 0 ]; then
 fi
 "$venv/bin/ruff" check .
 "$venv/bin/ruff" format --check .
-"$venv/bin/basedpyright" --level error
+"$venv/bin/basedpyright" --level error --pythonpath "$venv/bin/python"
 NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --quiet --strict
 # One process takes all tests of a file, so that what they share is made once; files with slow tests come first.
 cores=$(nproc)

@@ -114,7 +114,7 @@ class WeightsAndBiases:
   name = "Weights & Biases"
 
   def __init__(self, project: str, model_dir: str | os.PathLike):
-    import wandb
+    import wandb  # pyright: ignore[reportMissingImports]  # an extra that CI does not install
 
     folder = os.fspath(model_dir)
     # wandb sends its own files from a disk.
