@@ -14,7 +14,12 @@ from xmcap import cli
 pytestmark = pytest.mark.slow
 
 COMMON = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin"]
-SMALL = ["--gin.TOTAL_STEPS=4", "--gin.hooks.log_every=2", "--gin.Writers.tensorboard=False"]
+SMALL = [
+  "--gin.TOTAL_STEPS=4",
+  "--gin.hooks.log_every=2",
+  "--gin.Writers.tensorboard=False",
+  "--gin.ViTConfig.depth=1",
+]
 
 
 def run(*arguments):
@@ -36,7 +41,8 @@ def place(tmp_path_factory):
   run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", data, f"--gin.MODEL_DIR={root / 'tags'}", *SMALL,
       "--gin.BATCH_SIZE=8")  # fmt: skip
   run("train", *COMMON, "--gin_file=runs/quickstart.gin", data, f"--gin.MODEL_DIR={root / 'model'}", *SMALL,
-      f"--gin.PRETRAINED=[('{root / 'tags'}', 'vit')]", "--gin.BATCH_SIZE=16", "--gin.hooks.evaluators=()")  # fmt: skip
+      f"--gin.PRETRAINED=[('{root / 'tags'}', 'vit')]", "--gin.BATCH_SIZE=16", "--gin.hooks.evaluators=()",
+      "--gin.T5Config.num_decoder_layers=1", "--gin.CaptionStream.target_lengths=(12,)")  # fmt: skip
   yield root
   gin.clear_config()
 

@@ -173,7 +173,7 @@ def test_a_real_run_trains_two_steps(corpus, tmp_path, capsys):
   code = cli.main([
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=2",
-    "--gin.Writers.tensorboard=False", "--gin.TARGET_LENGTH=24", *small_corpus.SMALLER,
+    "--gin.Writers.tensorboard=False", "--gin.TARGET_LENGTH=16", *small_corpus.SMALLER,
   ])  # fmt: skip
   out = capsys.readouterr().out
   assert code == 0 and "finished at step 2" in out and "validation/loss" in out

@@ -107,6 +107,12 @@ def gathers(text):
   }
 
 
+def drawn(planned):
+  """Random numbers for the shapes of parameters."""
+  rng = np.random.default_rng(0)
+  return jax.tree.map(lambda plan: rng.normal(0, 0.3, plan.shape).astype(plan.dtype), planned)
+
+
 def main(file):
   """Decodes and measures 11 pictures on every mesh, with the parameters as a training run on it has them."""
   from tests.training.test_sharding import captions
@@ -120,7 +126,7 @@ def main(file):
   objective, _ = captions()
   stream = pictures.Captions(11, batch=3)
   load = {f"{number:02d}": pictures.caption(number)["image"] for number in range(11)}
-  result = {}
+  result, numbers = {}, {}
   for name, sizes in MESHES.items():
     partitioning = sharding.Partitioning(**sizes)
     mesh = partitioning.mesh(jax.devices()[:1] if name == "one" else None)
@@ -133,7 +139,10 @@ def main(file):
       mock.patch.object(predictor_lib.tasks, "registration", pictures.registration),
       sharding.use(mesh, rules),
     ):
-      params = plan_state(objective, Optimizer(adam), stream.batch(0), mesh, rules).create().params
+      planned = plan_state(objective, Optimizer(adam), stream.batch(0), mesh, rules).target.params
+      # Without what initialises them, which takes longest to compile: test_sharding.py runs that on meshes.
+      numbers = numbers or drawn(planned)
+      params = jax.tree.map(lambda number, plan: jax.device_put(number, plan.sharding), numbers, planned)
       predictor = predictor_lib.Predictor("a mixture", max_length=6, batch_size=3)
       found["captions"] = dict(predictor(params, sorted(load), load.__getitem__, ["en", "fil"]))
       found["loss"] = [(row[1], row[2]) for row in LossEvaluator(objective, stream).run(params, 0)]

@@ -1,5 +1,7 @@
 """A captioner small enough that a test can search with it without a cache."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -55,10 +57,22 @@ def captioner(vit_config, t5_config):
 
 @pytest.fixture(scope="session")
 def variables(captioner, batch):
-  init = jax.jit(captioner.init)
-  return init(jax.random.key(0), batch["image"], batch["prompt_tokens"], batch["target_tokens"])
+  """Their shapes, names and axes: to compile what draws the numbers would take longer than most tests."""
+  arguments = batch["image"], batch["prompt_tokens"], batch["target_tokens"]
+  return jax.eval_shape(captioner.init, jax.random.key(0), *arguments)
 
 
 @pytest.fixture(scope="session")
 def params(variables):
-  return randomize(variables["params"], scale=0.3)
+  def begun(path, leaf):
+    return np.full(leaf.shape, float(path[-1].key == "scale"), np.float32)
+
+  return randomize(jax.tree_util.tree_map_with_path(begun, variables["params"]), scale=0.4)
+
+
+@pytest.fixture(scope="session")
+def logits(captioner, params):
+  """(image, prompt, targets) -> logits, compiled."""
+  return functools.partial(
+    jax.jit(lambda params, *inputs: captioner.apply({"params": params}, *inputs)), params
+  )

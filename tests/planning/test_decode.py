@@ -14,7 +14,8 @@ _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
 def test_an_evaluation_is_planned(tmp_path, capsys):
   pytest.importorskip("libtpu")
   file = tmp_path / "plan.json"
-  options = ["--gin.T5Config.vocab_size=1024", "--gin.Predictor.batch_size=8", "--topology=v4-8", "--decode"]
+  options = ["--gin.T5Config.vocab_size=1024", "--gin.T5Config.num_decoder_layers=1", "--gin.ViTConfig.depth=1",
+             "--gin.Predictor.batch_size=8", "--gin.Predictor.max_length=8", "--topology=v4-8", "--decode"]  # fmt: skip
   assert cli.main(["plan", *(f"--gin_file={name}" for name in _GIN), *options, f"--json={file}"]) == 0
   gin.clear_config()
   plan, text = json.loads(file.read_text()), capsys.readouterr().out

@@ -59,7 +59,12 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-  "where, who, place", [("evaluator", 1, "batch 3 of the slow evaluator"), ("step", 0, "step 5")]
+  "where, who, place",
+  # `test_one_process_alone` has a step in which it hangs.
+  [
+    ("evaluator", 1, "batch 3 of the slow evaluator"),
+    pytest.param("step", 0, "step 5", marks=pytest.mark.full),
+  ],
 )
 def test_all_processes_name_the_one_that_hangs(tmp_path, where, who, place):
   said = end(start(tmp_path, where, 2, who), 75)

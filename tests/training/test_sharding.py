@@ -219,7 +219,7 @@ def test_checkpoint_of_one_mesh_is_read_on_another(eight_devices):
 
 
 def captions():
-  """A tiny captioner of scanned layers and random batches for it."""
+  """A tiny captioner of scanned layers, of which the ViT's recompute activations, and random batches for it."""
   from xmcap.models.t5 import T5Config
   from xmcap.models.vit import ViTConfig
   from xmcap.training.objectives import CaptionObjective
@@ -230,7 +230,7 @@ def captions():
   )  # fmt: skip
   t5 = T5Config(
     vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=2, num_decoder_layers=2, mlp_dim=32,
-    dropout_rate=0.1, scan=True, remat=True,
+    dropout_rate=0.1, scan=True,
   )  # fmt: skip
 
   class Stream:

@@ -30,7 +30,7 @@ FAULTS = (
 )
 SIZES = (
   *small_corpus.SMALLER,
-  "--gin.TARGET_LENGTH=24",
+  "--gin.TARGET_LENGTH=16",
   "--gin.BATCH_SIZE=64",
   "--gin.Writers.tensorboard=False",
 )
