@@ -1,4 +1,4 @@
-"""The 36 languages of XM3600, in one table.
+"""The 36 languages of XM3600, in one table, and any other by its BCP-47 tag.
 
 Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset" (EMNLP 2022),
 section 2.1: English, the 30 languages most used on the web, and five low-resource languages.
@@ -6,6 +6,8 @@ section 2.1: English, the 30 languages most used on the web, and five low-resour
 
 import dataclasses
 import difflib
+import functools
+import re
 
 from xmcap.errors import UsageError
 
@@ -18,7 +20,7 @@ class Language:
   english_name: str
   native_name: str
   script: str = "Latn"  # ISO 15924 code
-  group: str = "web"  # or "english", or "low_resource"
+  group: str = "web"  # or "english", or "low_resource"; "other" outside of the table
   direction: str = "ltr"  # or "rtl"
   spaces: bool = True  # separate words; otherwise a segmenter finds them
   trained: bool = True  # COCO-35L and CC3M-35L hold captions in it
@@ -70,13 +72,91 @@ TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if
 """The codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
 
 
+_ALIASES = {
+  "tl": "fil",
+  "iw": "he",
+  "in": "id",
+  "qu": "quz",
+  "nb": "no",
+  "nn": "no",
+  "cn": "zh",
+  "jp": "ja",
+  "kr": "ko",
+}
+"""Other codes of languages of the table, which would be taken for further languages or are mistakes."""
+
+_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_PRIVATE = re.compile(
+  r"q[a-t][a-z]|und|mul|mis|zxx|art"
+)  # of no language, or of one that only its user knows
+_RIGHT_TO_LEFT = frozenset(
+  {"Adlm", "Arab", "Aran", "Hebr", "Mand", "Mend", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"}
+)
+_NO_SPACES = frozenset(
+  {"Bopo", "Hani", "Hans", "Hant", "Hrkt", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt", "Yiii"}
+)
+
+
+def is_known(code: str) -> bool:
+  """Whether a code is one of the 36, or the BCP-47 tag of another language as its standard writes it (`pt-BR`)."""
+  return code in LANGUAGES or _further(code) is not None
+
+
 def get(code: str) -> Language:
-  """Returns the language of a code; UsageError names the nearest code if it is unknown."""
-  if code in LANGUAGES:
-    return LANGUAGES[code]
-  nearest = difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)
-  hint = f"; did you mean '{nearest[0]}'?" if nearest else "."
-  raise UsageError(f"unknown language '{code}'{hint} The 36 codes: {' '.join(LANGUAGES)}")
+  """Returns the language of a code or BCP-47 tag; UsageError names the nearest code if it is neither."""
+  language = LANGUAGES.get(code) or _further(code)
+  if language is not None:
+    return language
+  nearest = _ALIASES.get(code.lower()) or _standard(code)
+  if nearest is None or not is_known(nearest):
+    nearest = next(iter(difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)), None)
+  hint = f"; did you mean '{nearest}'?" if nearest else "."
+  raise UsageError(
+    f"unknown language '{code}'{hint} The 36 codes: {' '.join(LANGUAGES)}; others by BCP-47 tag"
+  )
+
+
+def ordered(codes) -> list[str]:
+  """Codes in the order of the table, further ones behind it by their tags; one that is repeated once."""
+  held = set(codes)
+  return [*(code for code in LANGUAGES if code in held), *sorted(held - LANGUAGES.keys())]
+
+
+@functools.lru_cache(maxsize=4096)
+def _further(tag: str) -> Language | None:
+  """A language that is not in the table; None if the text is no BCP-47 tag, or not written as the standard has it."""
+  if tag in _ALIASES or tag in LANGUAGES or _standard(tag) != tag or _PRIVATE.fullmatch(tag.split("-")[0]):
+    return None
+  import langcodes
+
+  if not langcodes.tag_is_valid(tag):
+    return None
+  language = langcodes.Language.get(tag)
+  if language.territory and language.territory_name().startswith("Unknown"):
+    return None
+  script = language.maximize().script or "Latn"
+  return Language(
+    tag,
+    language.display_name(),
+    language.autonym(),
+    script,
+    "other",
+    "rtl" if script in _RIGHT_TO_LEFT else "ltr",
+    script not in _NO_SPACES,
+    trained=False,
+  )
+
+
+def _standard(tag: str) -> str | None:
+  """How BCP-47 writes a tag; None if it is none."""
+  if not _TAG.fullmatch(tag):
+    return None
+  import langcodes  # some tens of milliseconds, and few users need it
+
+  try:
+    return langcodes.standardize_tag(tag)
+  except ValueError:
+    return None
 
 
 def parse(text: str) -> tuple[str, ...]:

@@ -6,9 +6,8 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any
 
-from xmcap.commands import base
+from xmcap.commands import base, data_build_folder
 from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -31,9 +30,10 @@ _DIFFICULTY = {
 
 
 def add(actions) -> None:
-  """Declares `data build emoji36`, `coco35l`, `cc3m35l` and `xm3600`."""
+  """Declares `data build emoji36`, `folder`, `coco35l`, `cc3m35l` and `xm3600`."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_emoji36(corpora)
+  data_build_folder.add(corpora)
   index = "the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)"
   for name, parts, summary in (
     ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
@@ -44,14 +44,6 @@ def add(actions) -> None:
     command.set_defaults(vocabulary=None)
     if parts is not XM3600:
       base.text(command, "--vocabulary", "PATH", index)
-
-
-def count_lengths(write, directory, vocabulary, splits, processes) -> Any:
-  """Calls `lengths.write` or `lengths.write_absent`, and says how far it is."""
-  from xmcap.data import progress
-
-  said = progress.by_split(base.say, "lengths counted of records")
-  return write(directory, vocabulary, splits, processes=processes, progress=said)
 
 
 def _add_emoji36(corpora) -> None:
@@ -90,7 +82,7 @@ def _build_emoji36(arguments) -> None:
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True)
       print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
     splits = ("train", "validation")
-    count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)
+    data_build_folder.count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)
   print(f"{out}: emoji36 is ready")
 
 
@@ -105,11 +97,7 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
   for option, part in parts.items():
     base.text(command, f"--{option}", "PATH", part.text)
   base.flag(command, "--download", "first fetch into --release what is not there and has a public address")
-  rule = "skip: leave bad lines and pictures out, and count them; or stop"
-  base.text(command, "--on_bad", "RULE", rule, "skip")
-  base.number(command, "--image_size", "store larger pictures with a shorter side of N pixels")
-  base.number(command, "--quality", "of those JPEGs, 1 to 95", 90)
-  base.add_processes(command)
+  data_build_folder.add_common(command)
   return command
 
 
@@ -177,5 +165,7 @@ def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argpa
     vocabulary=model,
   )
   if model is not None and report.held:
-    count_lengths(lengths.write_absent, report.out, model, list(report.splits), arguments.processes)
+    data_build_folder.count_lengths(
+      lengths.write_absent, report.out, model, list(report.splits), arguments.processes
+    )
   print(report.summary())

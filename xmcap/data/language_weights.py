@@ -12,7 +12,7 @@ NAMES = ("rates", "uniform", "count")
 def language_weights(
   rates: Mapping[str, float], languages: Sequence[str], weights: str | Mapping[str, float], temperature: float
 ) -> dict[str, float]:
-  """Code -> weight above 0 of each language that is drawn, in the order of the table of languages.
+  """Code -> weight above 0 of each language that is drawn, in the order of `languages.ordered`.
 
   The arguments are those of `CaptionStream`, with the `rates` of its mixture. For `count` all are 1: each picture has
   its own weights.
@@ -40,7 +40,7 @@ def language_weights(
     )
   if not held:
     raise UsageError("CaptionStream.language_weights are all 0: nothing can be drawn")
-  return {code: held[code] ** (1 / temperature) for code in languages_lib.LANGUAGES if code in held}
+  return {code: held[code] ** (1 / temperature) for code in languages_lib.ordered(held)}
 
 
 def _check_held(codes: Iterable[str], held: Mapping[str, float], what: str) -> None:

@@ -48,6 +48,9 @@ FEATURES = tfds.features.FeaturesDict(
 )
 """The record as TFDS knows it. The bytes of the image are stored as released."""
 
+LANGUAGES = "languages.txt"
+"""Beside the records of own pictures: the codes of their languages, one a line."""
+
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _METADATA = "dataset_info.json"
@@ -96,8 +99,10 @@ def check(record: Record) -> None:
     raise XmcapError(f"record {record.key}: image is neither JPEG nor PNG ({len(record.image)} bytes)")
   for number, caption in enumerate(record.captions):
     where = f"record {record.key}, caption {number} ({shown(caption.language)})"
-    if caption.language not in languages.LANGUAGES:
-      raise XmcapError(f"{where}: unknown language; the codes are {' '.join(languages.LANGUAGES)}")
+    if not languages.is_known(caption.language):
+      raise XmcapError(
+        f"{where}: unknown language; the codes are {' '.join(languages.LANGUAGES)}, and BCP-47 tags of others"
+      )
     if not caption.text.strip():
       raise XmcapError(f"{where}: the text is empty; leave out captions that do not exist")
     if caption.source not in SOURCES:
@@ -203,6 +208,20 @@ def read_tags(directory: addresses.Address) -> list[str]:
       raise XmcapError(f"{path}, line {number}: class '{shown(tag)}' is empty or named twice")
     seen.add(tag)
   return tags
+
+
+def read_languages(directory: addresses.Address) -> tuple[str, ...]:
+  """Reads `languages.txt`; UsageError if the folder has none, XmcapError if a line is no language."""
+  path = addresses.join(directory, LANGUAGES)
+  try:
+    codes = addresses.read_text(path).split()
+  except FileNotFoundError:
+    raise UsageError(f"{path} is absent: build the corpus with `xmcap data build folder`") from None
+  except (OSError, UnicodeDecodeError) as error:
+    raise XmcapError(f"cannot read {path}: {one_line(error)}") from None
+  if not codes or not all(map(languages.is_known, codes)):
+    raise XmcapError(f"{path}: not the codes of languages, one a line: build the corpus again")
+  return tuple(languages.ordered(codes))
 
 
 class Stretch(NamedTuple):

@@ -28,7 +28,7 @@ import seqio
 import tensorflow as tf
 
 from xmcap import languages as languages_lib
-from xmcap.data import images
+from xmcap.data import images, records
 from xmcap.data.records import RecordSource, read_tags
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
@@ -225,6 +225,18 @@ def _tokenize(
   )
 
 
+def _locate(name: str, build_hint: str) -> Callable[..., Location]:
+  def locate(data_dir: str = "", vocabulary: str = "") -> Location:
+    """The folder of the records and a SentencePiece model, by default `vocabulary.model` in it: paths or `gs://...`."""
+    if not data_dir:
+      hint = f" ({build_hint} makes one)" if build_hint else ""
+      raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
+    data_dir = os.path.expanduser(data_dir)
+    return Location(data_dir, os.path.expanduser(vocabulary) or addresses.join(data_dir, "vocabulary.model"))
+
+  return locate
+
+
 def register_corpus(
   name: str,
   *,
@@ -238,24 +250,56 @@ def register_corpus(
   The mixture has the corpus's name, and the tasks are NAME_LANGUAGE. `rates` say how often a language is drawn,
   relative to the others. `build_hint` is the command that makes the corpus, for the message when it is not there.
   """
-
-  def locate(data_dir: str = "", vocabulary: str = "") -> Location:
-    """The folder of the records and a SentencePiece model, by default `vocabulary.model` in it: paths or `gs://...`."""
-    if not data_dir:
-      hint = f" ({build_hint} makes one)" if build_hint else ""
-      raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
-    data_dir = os.path.expanduser(data_dir)
-    return Location(data_dir, os.path.expanduser(vocabulary) or addresses.join(data_dir, "vocabulary.model"))
-
   codes = [languages_lib.get(language).code for language in languages]
   rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
   if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
     raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
   corpus = RegisteredCorpus(
-    name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(locate)
+    name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
   )
   _add_tasks(corpus, rates)
   return corpus
+
+
+_OWN: dict[str, RegisteredCorpus] = {}
+
+
+def register_own(name: str, *, build_hint: str = "") -> RegisteredCorpus:
+  """Registers a corpus of own pictures, whose languages and splits are found where it lies, when it is first asked for.
+
+  `registration(name)` then makes its tasks and its mixture, and so does `register_built`.
+  """
+  location = gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
+  return _OWN.setdefault(name, RegisteredCorpus(name, (), (), location))
+
+
+def register_built(name: str, data_dir: str, vocabulary: str = "") -> RegisteredCorpus:
+  """Registers the corpus in a folder that `xmcap data build folder` made: tasks NAME_LANGUAGE and the mixture NAME.
+
+  Raises:
+    UsageError: there is no such corpus, or the name is taken.
+  """
+  if name in {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names(), *_OWN}:
+    raise UsageError(f"a seqio mixture or task is named '{name}' already: give another name")
+  _OWN[name] = RegisteredCorpus(name, (), (), functools.partial(_locate(name, ""), data_dir, vocabulary))
+  return registration(name).corpus
+
+
+def _settle(name: str) -> None:
+  """Makes the tasks and the mixture of own pictures, anew where they now lie elsewhere and have other languages."""
+  directory = _OWN[name].location().data_dir
+  held = dataclasses.replace(
+    _OWN[name], languages=records.read_languages(directory), splits=tuple(records.splits(directory))
+  )
+  made = seqio.MixtureRegistry.get(name).tasks if name in seqio.MixtureRegistry.names() else []
+  if made:
+    source = made[0].source
+    if (source.corpus.languages, source.corpus.splits) == (held.languages, held.splits):
+      return
+    seqio.MixtureRegistry.remove(name)
+    for task in made:
+      seqio.TaskRegistry.remove(task.name)
+  _add_tasks(held, dict.fromkeys(held.languages, 1.0))
 
 
 def register_part(
@@ -312,6 +356,8 @@ class Registration:
 
 def registration(mixture: str) -> Registration:
   """Looks up a mixture or task by name; UsageError if there is none, or its tasks are not of one registered corpus."""
+  if mixture in _OWN:
+    _settle(mixture)
   known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
   if mixture not in known:
     nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
@@ -329,7 +375,7 @@ def registration(mixture: str) -> Registration:
     source.language: provider.get_rate(task) if isinstance(provider, seqio.Mixture) else 1.0
     for task, source in sources.items()
   }
-  rates = {language: float(rates[language]) for language in languages_lib.LANGUAGES if rates.get(language)}
+  rates = {language: float(rates[language]) for language in languages_lib.ordered(rates) if rates[language]}
   if not rates:
     raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
   (corpus,) = corpora.values()

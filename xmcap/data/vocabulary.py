@@ -12,6 +12,7 @@ import io
 import itertools
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterator, Sequence
 
 import gin
@@ -31,6 +32,10 @@ MT5_SIZE = 250_100
 LARGEST = 2**28
 """Bytes of a model's file; mT5's has 4.3 million."""
 
+MOST_CAPTIONS = 2_000_000
+"""Captions of a corpus that a vocabulary is trained on; more take hours and change little."""
+
+_SAMPLE = 64  # pictures by which the captions of one are estimated
 _TRAINER_THREADS = 2  # the trainer sums per thread: a fixed number gives the same model on every machine
 
 
@@ -45,6 +50,7 @@ def train_vocabulary(
   out_model: str,
   size: int = 4_000,
   span_words: bool = False,
+  languages: Sequence[str] = (),
 ) -> "Vocabulary":
   """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces: the same bytes each time.
 
@@ -53,6 +59,7 @@ def train_vocabulary(
     out_model: the file to write.
     size: pieces wanted, special ones included; a text too small for so many gives fewer.
     span_words: pieces may hold several words, such as a whole name: short targets, but unlike mT5.
+    languages: further ones, which get LangId pieces beside the 36.
   """
   # Read once before, for the trainer would swallow an error of its iterator.
   if not sum(1 for _ in _lines(text_file)):
@@ -77,7 +84,9 @@ def train_vocabulary(
       eos_id=EOS_ID,
       unk_id=UNK_ID,
       bos_id=-1,
-      user_defined_symbols=[language_piece(language) for language in languages_lib.LANGUAGES],
+      user_defined_symbols=[
+        language_piece(language) for language in languages_lib.ordered({*languages_lib.LANGUAGES, *languages})
+      ],
       num_threads=_TRAINER_THREADS,
       minloglevel=2,
     )
@@ -90,6 +99,41 @@ def train_vocabulary(
   files.make_folder(path.parent)
   files.write_bytes(path, model.getvalue())
   return Vocabulary(out_model)
+
+
+def train_on_records(
+  directory: str,
+  out_model: str,
+  size: int,
+  *,
+  split: str = "train",
+  most: int = MOST_CAPTIONS,
+  span_words: bool = False,
+) -> "Vocabulary":
+  """Trains a vocabulary on the captions of a corpus, in the way of `train_vocabulary`.
+
+  Its LangId pieces are the 36, and those of further languages that occur.
+
+  Args:
+    most: captions; of a larger split evenly spread pictures are read.
+
+  Raises:
+    UsageError: there is no such corpus or split, or it has too little text.
+  """
+  from xmcap.data import records  # imports TensorFlow
+
+  source = records.RecordSource(directory, split)
+  sample = source.read(records.spread(source, _SAMPLE), records.parse_columns)
+  mean = max(1.0, sum(len(record.texts) for record in sample) / len(sample))
+  chosen = records.spread(source, max(1, int(most / mean)))
+  codes: set[str] = set()
+  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
+    path = os.path.join(folder, "captions.txt")
+    with files.output(path) as file:
+      for record in source.iterate(chosen, records.parse_columns):
+        codes |= {code.decode() for code in record.languages}
+        file.write(b"".join(b" ".join(text.split()) + b"\n" for text in record.texts))
+    return train_vocabulary(path, out_model, size, span_words, sorted(codes))
 
 
 def _lines(path: str) -> Iterator[str]:
@@ -203,7 +247,7 @@ def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
     raise UsageError(
       f"{vocabulary.path}: no LangId piece such as {language_piece(without[0])} for {' '.join(without)} among its "
       f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one that "
-      "`xmcap.data.vocabulary.train_vocabulary` wrote"
+      "`xmcap data vocabulary` wrote"
     )
   prompts = [tuple(vocabulary.prompt(language)) for language in languages]
   for language, prompt in zip(languages, prompts, strict=True):

@@ -70,7 +70,7 @@ class Comparison:
   @property
   def too_few_resamples(self) -> str:
     """A sentence if even the smallest possible p is too large after correction, else ""."""
-    count = len({row.name for row in self.rows if row.name in languages.LANGUAGES})
+    count = len({row.name for row in self.rows if languages.is_known(row.name)})
     if 1 / (1 + self.resamples) * count < SIGNIFICANCE:
       return ""
     return (
@@ -130,8 +130,8 @@ class Comparison:
           f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}",
           grid.Grid(
             (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
-            tuple(_cells(row) for row in rows if row.name in languages.LANGUAGES),
-            tuple(_cells(row) for row in rows if row.name not in languages.LANGUAGES),
+            tuple(_cells(row) for row in rows if languages.is_known(row.name)),
+            tuple(_cells(row) for row in rows if not languages.is_known(row.name)),
             num_labels=2,
           ),
         )
@@ -155,7 +155,7 @@ class Comparison:
 
 
 def _cells(row: Difference) -> tuple[str, ...]:
-  known = row.name in languages.LANGUAGES
+  known = languages.is_known(row.name)
   metric = metrics_lib.METRICS[row.metric]
   return (
     row.name if known else "mean",

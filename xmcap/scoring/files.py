@@ -88,13 +88,13 @@ def count(items: Sized, noun: str) -> str:
 
 
 def check_language(code: str, where: str) -> None:
-  """Raises a UsageError that names the place and the nearest code, if a code in a file is none of the 36."""
-  if code not in languages.LANGUAGES:
+  """Raises a UsageError that names the place and the nearest code, if a code in a file is of no language."""
+  if not languages.is_known(code):
     raise UsageError(f"{where}: {unknown_language(code)}")
 
 
 def unknown_language(code: str) -> str:
-  """Returns the message about a code that is none of the 36; it names the nearest one."""
+  """Returns the message about a code of no language; it names the nearest one."""
   try:
     languages.get(shown(code, limit=20))
   except UsageError as error:

@@ -63,7 +63,7 @@ def released(
   for name, value in row.items():
     if name.startswith("image/"):
       continue
-    if name not in languages.LANGUAGES:
+    if not languages.is_known(name):
       report("unknown_language", where, files.unknown_language(name))
       continue
     captions = texts(value.get("caption")) if isinstance(value, dict) else None

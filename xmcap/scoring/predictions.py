@@ -63,7 +63,7 @@ def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathli
     raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
   codes = [entry.stem for entry in entries]
   for code, entry in zip(codes, entries, strict=True):
-    is_of_language = code in languages_lib.LANGUAGES and entry.suffix in _SUFFIXES and entry.is_file()
+    is_of_language = languages_lib.is_known(code) and entry.suffix in _SUFFIXES and entry.is_file()
     if not is_of_language or codes.count(code) > 1 or language not in (None, code):
       raise UsageError(
         f"{folder}: {shown(entry.name)} is not the one file of {language or 'a language'}'s predictions (CODE.jsonl or "
@@ -106,7 +106,7 @@ def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[
     key, code, caption = row.get("image/key"), row.get("language", language), row.get("caption")
     if (
       not (isinstance(key, str) and isinstance(code, str) and isinstance(caption, str))
-      or code not in languages_lib.LANGUAGES
+      or not languages_lib.is_known(code)
       or language not in (None, code)
     ):
       _refuse({"language": language, **row}, f"{source.name}, line {number}", f"{says} {language}")

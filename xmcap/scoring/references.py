@@ -70,10 +70,7 @@ def read_references(
   Raises:
     UsageError: the file cannot be read, holds no image or something else (the line is named), or needs `language`.
   """
-  codes = (
-    languages_lib.LANGUAGES if languages is None else [languages_lib.get(code).code for code in languages]
-  )
-  wanted = set(codes)
+  wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
   with uncollected(), path if isinstance(path, Input) else Input(path) as source:
     if layouts.is_annotations(source.head):
@@ -89,17 +86,17 @@ def read_references(
   return references
 
 
-def _of_coco(source: Input, language: str | None, wanted: set[str], tokenized: bool) -> References:
+def _of_coco(source: Input, language: str | None, wanted: set[str] | None, tokenized: bool) -> References:
   if language is None:
     raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
   if tokenized:
     raise UsageError(f"{source.name}: COCO's JSON holds no caption/tokenized; choose another --tokenizer")
   captions = layouts.annotations(source)
-  kept = language in wanted
+  kept = wanted is None or language in wanted
   return References({key: {language: texts} if texts and kept else {} for key, texts in captions.items()})
 
 
-def _of_lines(source: Input, language: str | None, wanted: set[str], tokenized: bool) -> References:
+def _of_lines(source: Input, language: str | None, wanted: set[str] | None, tokenized: bool) -> References:
   references = References()
   lines: dict[str, int] = {}
   plain = None
@@ -121,12 +118,12 @@ def _of_lines(source: Input, language: str | None, wanted: set[str], tokenized: 
   return references
 
 
-def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str]) -> None:
+def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str] | None) -> None:
   of_image = held.setdefault(key, {})
   for code, texts in captions.items():
     if code in of_image:
       of_image[code].extend(texts)
-    elif code in wanted:
+    elif wanted is None or code in wanted:
       of_image[code] = texts
 
 

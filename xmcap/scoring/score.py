@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 import xmcap
+from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import captions as captions_lib
 from xmcap.scoring import health as health_lib
@@ -85,6 +86,7 @@ def score(
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
+  notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
       raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
@@ -140,6 +142,16 @@ def score(
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )
+
+
+def _further_note(code: str) -> str:
+  language = languages_lib.get(code)
+  words = (
+    "white space"
+    if language.spaces
+    else "white space, which it does not write: --tokenizer=character fits better"
+  )
+  return f"{code} ({language.english_name}) is none of the 36 languages: its words are found by {words}"
 
 
 def _missing_notes(filled: Mapping[str, int]) -> list[str]:

@@ -173,7 +173,7 @@ def _p(samples: np.ndarray, difference: float) -> float:
 def corrected(rows: Sequence[Difference]) -> list[Difference]:
   """Returns the rows with Holm's step-down correction over the languages (Holm 1979)."""
   of_languages = sorted(
-    (row.p_randomization, place) for place, row in enumerate(rows) if row.name in languages.LANGUAGES
+    (row.p_randomization, place) for place, row in enumerate(rows) if languages.is_known(row.name)
   )
   of_place, highest = {}, 0.0
   for rank, (p, place) in enumerate(of_languages):

@@ -32,7 +32,7 @@ class Slices:
     ]
     for region, by_language in self.regions.items():
       for code, scores in by_language.items():
-        label = code if code in languages.LANGUAGES else f"mean_{code.replace(' ', '_')}"
+        label = code if languages.is_known(code) else f"mean_{code.replace(' ', '_')}"
         rows.append(
           [f"locale:{region}", label, None, scores.get("images"), *(scores[name] for name in names)]
         )

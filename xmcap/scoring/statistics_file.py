@@ -101,7 +101,7 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
 def _is_known(name: str) -> bool:
   code, _, member = name.partition("/")
   return name == _KEYS or (
-    code in languages.LANGUAGES and (member in (_IMAGES, _NUM_REFERENCES) or member in metrics.METRICS)
+    languages.is_known(code) and (member in (_IMAGES, _NUM_REFERENCES) or member in metrics.METRICS)
   )
 
 

@@ -236,7 +236,7 @@ def _check_records(
         for kind, what, language in problems
       ]
       for language, text in dict.fromkeys((caption.language, caption.text) for caption in record.captions):
-        if text.strip() and language in languages.LANGUAGES:
+        if text.strip() and languages.is_known(language):
           texts.setdefault(language, []).append((index, record.key, text))
   finds += _wrong_scripts(texts, source.split)
   return found, finds, keys

@@ -94,9 +94,7 @@ def stream_of(
   if not vocabulary and not addresses.is_file(addresses.join(directory, "vocabulary.model")):
     raise UsageError(f"{directory} holds no vocabulary.model: name one with --vocabulary=PATH")
   name = next(_names)
-  tasks.register_corpus(
-    name, languages=[code for code in languages_lib.LANGUAGES if code in held], splits=names
-  )
+  tasks.register_corpus(name, languages=languages_lib.ordered(held), splits=names)
   with gin.unlock_config():
     gin.bind_parameter(f"{name}.data_dir", str(directory))
     gin.bind_parameter(f"{name}.vocabulary", str(vocabulary))

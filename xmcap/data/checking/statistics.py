@@ -153,7 +153,7 @@ def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
   for part in parts:
     for language, row in part.items():
       total.setdefault(language, Row(split, language)).add(row)
-  return [total[code] for code in languages.LANGUAGES if code in total]
+  return [total[code] for code in languages.ordered(total)]
 
 
 def _count_records(
@@ -168,10 +168,10 @@ def _count_records(
 
 def _count(images: Iterable[Sequence[tuple[str, str]]], vocabulary: Vocabulary | None) -> dict[str, Row]:
   """Counts the (language, text) pairs of each image, by language."""
-  rows = {code: Row("", code) for code in languages.LANGUAGES}
+  rows: dict[str, Row] = {}
   for captions in images:
     for language, number in collections.Counter(language for language, _ in captions).items():
-      row = rows[languages.get(language).code]
+      row = rows.setdefault(language, Row("", languages.get(language).code))
       row.images += 1
       row.once += number == 1
       row.twice += number == 2
@@ -187,7 +187,7 @@ def _count(images: Iterable[Sequence[tuple[str, str]]], vocabulary: Vocabulary |
       pieces = vocabulary.encode_all([text for _, text in captions])
       for (language, _), ids in zip(captions, pieces, strict=True):
         rows[language].lengths[len(ids) + 1] += 1
-  return {code: row for code, row in rows.items() if row.captions}
+  return {code: rows[code] for code in languages.ordered(rows)}
 
 
 @functools.cache

@@ -49,19 +49,19 @@ class Corpus(abc.ABC):
   def plan(self, options: Options) -> plans.Plan:
     """What a build of this corpus is of; UsageError if a part is absent."""
     inputs = {}
-    for field in dataclasses.fields(self):
-      path: pathlib.Path | None = getattr(self, field.name)
+    for name in self.PARTS:
+      path: pathlib.Path | None = getattr(self, name)
       if path is None:
         continue
       try:
         status = path.stat()
       except OSError as error:
         raise UsageError(
-          f"{path} ({field.name}): {error.strerror}; see docs/corpora.md for what is needed"
+          f"{path} ({name}): {error.strerror}; see docs/corpora.md for what is needed"
         ) from None
-      inputs[field.name] = {"name": path.name, "modified": status.st_mtime_ns}
+      inputs[name] = {"name": path.name, "modified": status.st_mtime_ns}
       if not path.is_dir():
-        inputs[field.name]["bytes"] = status.st_size
+        inputs[name]["bytes"] = status.st_size
     about = {"corpus": self.NAME, "version": self.VERSION}
     return {**about, "options": dataclasses.asdict(options), "inputs": inputs}
 

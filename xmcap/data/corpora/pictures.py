@@ -32,6 +32,7 @@ MAX_PROBLEMS = 200_000
 """Places with more entries that are refused, or given twice, are no release."""
 
 _MAX_MAP_LINE = 1 << 16
+_MAX_DEPTH = 32  # folders of a path that are looked at
 
 # A picture has its path, the same without its suffix (base), its last folder and name (tail), its name without suffix
 # (stem), and where its bytes lie, as in `archives.Found`. Texts are bytes, for names of files may be no UTF-8. `place`
@@ -80,7 +81,7 @@ class Pictures:
     self._files = [File(*file) for file in json.loads(listed)]
 
   def __reduce__(self):
-    return Pictures, (self._path,)
+    return type(self), (self._path,)
 
   def __len__(self) -> int:
     """Pictures found."""
@@ -150,12 +151,51 @@ class Pictures:
     return archives.read(self._files[file], Found(_text(path), *place))
 
 
+class ByPath(Pictures):
+  """Pictures that were found by `resolve` before; the name of a `Wanted` is the number that it gave."""
+
+  def find(self, wanted: Wanted) -> bytes:
+    """The bytes of a picture; errors as in `read`."""
+    if not wanted.name:
+      raise KeyError(wanted.where)
+    return self._first("number = CAST(? AS INTEGER)", wanted.name)
+
+  def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
+    """Number and path of a picture; None if there is none, or several are meant.
+
+    The picture lies at this path, or at the longest end of it that is a path here; else it is the only one of its name
+    without the suffix. With an `archive` it lies at this very path there.
+    """
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+    if archive:
+      return self._one("path = ? AND file = ?", path, [file.path for file in self._files].index(archive))
+    for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts)):
+      inside = "/".join(parts[start:])
+      if found := self._one("base = ? AND path = ?", archives.split_suffix(inside)[0], inside):
+        return found
+    stem = archives.split_suffix(parts[-1])[0] if parts else ""
+    return self._one("stem = ?", stem) if stem else None
+
+  def paths(self) -> Iterator[tuple[int, str]]:
+    """Number and path of every picture, in the order they were found."""
+    for number, path in self._database.execute("SELECT number, path FROM pictures ORDER BY number"):
+      yield number, _text(path)
+
+  def _one(self, condition: str, *values: str | int) -> tuple[int, str] | None:
+    sent = [_bytes(value) if isinstance(value, str) else value for value in values]
+    rows = self._database.execute(
+      f"SELECT number, path FROM pictures WHERE {condition} LIMIT 2", sent
+    ).fetchall()
+    return (rows[0][0], _text(rows[0][1])) if len(rows) == 1 else None
+
+
 def open_pictures(
   work: Work,
   places: Sequence[str | os.PathLike],
   *,
   key_map: str | os.PathLike | None = None,
   name: str = "pictures",
+  by_path: bool = False,
 ) -> Pictures:
   """Finds the pictures of places; of two with one name the first counts.
 
@@ -166,6 +206,7 @@ def open_pictures(
     key_map: lines `key<TAB>file`, for folders whose names say nothing; the key may be an address. Keys that are
       numbers may have zeros before them or not.
     name: of the database.
+    by_path: pictures are told apart by their paths alone, so that none is given twice.
 
   Raises:
     UsageError: a place or the key map is not there, or is no folder or archive of pictures.
@@ -177,7 +218,7 @@ def open_pictures(
     listed = _files(places, folder)
     files.make_folder(folder)
     with databases.writing(path, _SCHEMA) as database:
-      _fill(database, listed, work)
+      _fill(database, listed, work, by_path)
       if key_map is not None:
         _add_map(database, key_map)
       (has_urls,) = database.execute(_HAS_URLS).fetchone()
@@ -185,7 +226,7 @@ def open_pictures(
       database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
-  pictures = Pictures(path)
+  pictures = ByPath(path) if by_path else Pictures(path)
   work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
   return pictures
 
@@ -206,7 +247,7 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   return found
 
 
-def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work) -> None:
+def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_path: bool) -> None:
   shown = Progress(work.say, "pictures: archives and folders searched", len(listed))
   problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):
@@ -224,7 +265,7 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work) -> N
     raise UsageError(f"{listed[0].path}: no picture in it: name where the pictures are")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
-  for number, path in database.execute(_DUPLICATES):
+  for number, path in () if by_path else database.execute(_DUPLICATES):
     problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 

@@ -41,6 +41,10 @@ KINDS: Mapping[str, Kind] = {
   "converted": Kind("use", "GIF, WebP and BMP, whose first frame is stored as PNG"),
   "unsafe_path": Kind("skip", "entries of archives that would leave their folder"),
   "duplicate_picture": Kind("skip", "pictures given twice; the first is used"),
+  "renamed_key": Kind("use", "pictures whose name cannot be a key, or is another picture's too"),
+  "other_split": Kind(
+    "use", "lines that put a picture into another split than an earlier line; the first counts"
+  ),
   "no_captions": Kind("skip", "pictures left without a caption"),
 }
 MAX_CAPTION_BYTES = 10_000

@@ -15,10 +15,10 @@ from xmcap.errors import XmcapError
 from xmcap.storage import files
 from xmcap.terminal import shown
 
-_MAX_HEADER = 1 << 20  # bytes that a header may take
+MAX_HEADER = 1 << 20  # bytes that a header may take
 _PIECE = 1 << 20
 # RecursionError: tarfile calls itself for a header that speaks of the next one.
-_DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, RecursionError)
+DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, RecursionError)
 
 
 def unpack(path: str, unpacked: str) -> None:
@@ -36,7 +36,7 @@ def unpack(path: str, unpacked: str) -> None:
           copy.write(piece)
           if file.tell() > most:
             raise tarfile.ReadError(f"it unpacks to over {most:,} bytes")
-  except _DAMAGE as error:
+  except DAMAGE as error:
     raise _not_whole(path, error) from None
 
 
@@ -49,9 +49,9 @@ def search_tar(file: File) -> Iterator[Entry]:
   if file.kind == PACKED_TAR:
     unpack(file.path, file.unpacked)
   try:
-    with archives.Bounded(file.unpacked or file.path, _MAX_HEADER) as opened:
+    with archives.Bounded(file.unpacked or file.path, MAX_HEADER) as opened:
       yield from _members(file.path, opened)
-  except _DAMAGE as error:
+  except DAMAGE as error:
     if file.kind != SHARD:
       raise _not_whole(file.path, error) from None
     what = f"what follows in the tar file is lost ({reason_of(error)})"
@@ -63,6 +63,20 @@ def _not_whole(path: str, error: Exception) -> XmcapError:
 
 
 def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
+  for member, inside in members(file):
+    if inside is None:
+      yield archives.unsafe(member.name, name)
+      continue
+    role = archives.role_of(inside) if member.isreg() else ""
+    if role == "picture":
+      yield Found(inside, member.offset_data, member.size)
+    elif role == "about" and member.size <= archives.MAX_ABOUT:
+      file.seek(member.offset_data)
+      yield from archives.addresses_in(file.read(member.size), inside)
+
+
+def members(file: io.FileIO) -> Iterator[tuple[tarfile.TarInfo, str | None]]:
+  """Yields the entries of a tar file and their paths in it, None of one that is refused; errors are of `DAMAGE`."""
   length = os.fstat(file.fileno()).st_size
   with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
     last = -1
@@ -74,16 +88,11 @@ def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
       last = member.offset
       inside = archives.safe_path(member.name)
       if inside is None or not (member.isreg() or member.isdir()) or member.issparse():
-        yield archives.unsafe(member.name, name)
+        yield member, None
         continue
-      role = archives.role_of(inside) if member.isreg() else ""
-      if role and member.offset_data + member.size > length:
+      if member.isreg() and archives.role_of(inside) and member.offset_data + member.size > length:
         raise tarfile.ReadError(f"{shown(member.name)} is cut off")
-      if role == "picture":
-        yield Found(inside, member.offset_data, member.size)
-      elif role == "about" and member.size <= archives.MAX_ABOUT:
-        file.seek(member.offset_data)
-        yield from archives.addresses_in(file.read(member.size), inside)
+      yield member, inside
     _check_end(file, archive.offset)
 
 

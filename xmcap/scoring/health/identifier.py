@@ -18,7 +18,7 @@ _NO_LANGUAGE = "zxx"
 
 def supports(language: str) -> bool:
   """Returns whether the identifier knows a language, given by its code; UsageError if there is none."""
-  return languages.get(language).code not in _UNKNOWN
+  return languages.get(language).code in languages.LANGUAGES.keys() - _UNKNOWN
 
 
 def identify(captions: Iterable[str]) -> list[str]:

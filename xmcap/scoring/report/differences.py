@@ -34,7 +34,7 @@ def section(comparison: comparison_lib.Comparison) -> str:
 
 
 def _summary(rows: Sequence[comparison_lib.Difference], baseline: str) -> str:
-  of_languages = [row for row in rows if row.name in languages.LANGUAGES]
+  of_languages = [row for row in rows if languages.is_known(row.name)]
   higher = sum(row.significant and row.difference > 0 for row in of_languages)
   lower = sum(row.significant and row.difference < 0 for row in of_languages)
   rest = len(of_languages) - higher - lower
@@ -46,7 +46,7 @@ def _summary(rows: Sequence[comparison_lib.Difference], baseline: str) -> str:
 
 def _row(row: comparison_lib.Difference) -> dict:
   """Returns what the script shows; `code` is None for a mean, and what is not known is None."""
-  is_language = row.name in languages.LANGUAGES
+  is_language = languages.is_known(row.name)
   numbers = {
     "difference": row.difference, "low": row.low, "high": row.high, "bootstrap": row.p_bootstrap,
     "randomisation": row.p_randomization, "holm": row.p_holm if is_language else None,

@@ -11,6 +11,14 @@ from xmcap.data.records import Record
 from xmcap.storage import files
 
 
+def as_line(record: Record) -> bytes:
+  """The line of captions.jsonl about a picture, with its end."""
+  line: dict[str, Any] = {"image/key": record.key, "image/locale": record.locale}
+  for caption in record.captions:
+    line.setdefault(caption.language, {"caption": []})["caption"].append(caption.text)
+  return f"{json.dumps(line, ensure_ascii=False)}\n".encode()
+
+
 def write_release(directory: str | os.PathLike, records: Iterable[Record]) -> None:
   """Writes a release of PNG pictures into a folder of its own, replacing what was there.
 
@@ -28,10 +36,7 @@ def write_release(directory: str | os.PathLike, records: Iterable[Record]) -> No
     with files.output(partial / "captions.jsonl") as lines:
       for record in records:
         files.write_bytes(partial / "images" / f"{record.key}.png", record.image)
-        line: dict[str, Any] = {"image/key": record.key, "image/locale": record.locale}
-        for caption in record.captions:
-          line.setdefault(caption.language, {"caption": []})["caption"].append(caption.text)
-        lines.write(f"{json.dumps(line, ensure_ascii=False)}\n".encode())
+        lines.write(as_line(record))
     shutil.rmtree(directory, ignore_errors=True)
     os.replace(partial, directory)
   except OSError as error:

@@ -103,6 +103,12 @@ XM3600: Mapping[str, Part] = {
     url="https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz",
   ),
 }
+FOLDER: Mapping[str, Part] = {
+  "captions": Part([], ".jsonl, .csv, .tsv, .json, .tar, .parquet, .arrow, or a folder of such files"),
+  "images": Part(
+    [], "folder or archive of the pictures; default: beside the captions, or in them", optional=True
+  ),
+}
 ELSEWHERE = {
   "cc3m35l": "the TSVs of CC3M have no public address: ask for them at "
   "https://ai.google.com/research/ConceptualCaptions/download, and fetch the pictures with img2dataset",

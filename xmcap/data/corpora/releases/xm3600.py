@@ -93,10 +93,11 @@ def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
   if not _KEY.fullmatch(key):
     problems.add("unknown_id", where, f"image/key {key[:40]!a} is no name of a picture")
     return None
-  return Wanted(key, "", name=key, locale=locale, captions=list(_captions(row, where, problems)))
+  return Wanted(key, "", name=key, locale=locale, captions=list(captions_of(row, where, problems)))
 
 
-def _captions(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
+def captions_of(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
+  """Yields the captions of a line that can be used."""
   for language, texts, given in layouts.released(row, where, problems.add):
     tokenized = layouts.texts(given)
     if given is not None and (tokenized is None or len(tokenized) != len(texts)):

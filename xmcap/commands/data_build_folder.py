@@ -1,0 +1,126 @@
+"""The command `data build folder`: a corpus of own pictures; and what all builds share."""
+
+import pathlib
+import re
+from typing import Any
+
+from xmcap.commands import base
+from xmcap.data.corpora.releases.file_names import FOLDER
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+_TRAINED = re.compile("train:([1-9][0-9]{2,6})")
+
+
+def add(corpora) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    corpora, "folder", _build, "your own pictures and captions",
+    "Reads JSONL, CSV, TSV, COCO's JSON, WebDataset tars, Parquet and Hugging Face datasets (docs/own_data.md). "
+    "A build that was killed goes on when it is started again.",
+  )  # fmt: skip
+  base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True)
+  base.text(command, "--images", "PATH", FOLDER["images"].text)
+  base.text(command, "--out", "DIR", "where the corpus goes", required=True)
+  base.text(
+    command,
+    "--vocabulary",
+    "HOW",
+    "train:N, a new one of N pieces on the captions, or a SentencePiece model",
+    "",
+  )
+  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder: as folders and files are called"
+  base.text(command, "--splits", "RULE", shares, "")
+  base.text(command, "--language", "CODE", "of captions that name none, such as en or pt-BR", "")
+  group = command.add_argument_group("columns", "Found by their usual names unless given.")
+  base.text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
+  captions = "captions, or LANGUAGE=NAME for one language; with commas between"
+  base.text(group, "--caption_columns", "NAME,...", captions, "")
+  base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
+  add_common(command)
+
+
+def add_common(command) -> None:
+  """Adds the options that all builds of given files have."""
+  rule = "skip: leave bad lines and pictures out, and count them; or stop"
+  base.text(command, "--on_bad", "RULE", rule, "skip")
+  base.number(command, "--image_size", "store larger pictures with a shorter side of N pixels")
+  base.number(command, "--quality", "of those JPEGs, 1 to 95", 90)
+  base.add_processes(command)
+
+
+def count_lengths(write, directory, vocabulary, splits, processes) -> Any:
+  """Calls `lengths.write` or `lengths.write_absent`, and says how far it is."""
+  from xmcap.data import progress
+
+  said = progress.by_split(base.say, "lengths counted of records")
+  return write(directory, vocabulary, splits, processes=processes, progress=said)
+
+
+def _build(arguments) -> None:
+  for option in ("captions", "images", "out"):
+    if "://" in (getattr(arguments, option) or ""):
+      raise UsageError(
+        f"--{option}={getattr(arguments, option)}: a build reads and writes folders of this machine"
+      )
+  trained = _TRAINED.fullmatch(arguments.vocabulary)
+  if arguments.vocabulary.startswith("train:") and not trained:
+    raise UsageError(
+      f"--vocabulary={arguments.vocabulary}: give train:N with N from 100 to 9999999, or a model's file"
+    )
+  read = {"--captions": arguments.captions, "--images": arguments.images}
+  outputs.keep_apart({"--out": arguments.out}, read)
+  with outputs.held(arguments.out, arguments.prog):
+    _build_held(arguments, int(trained[1]) if trained else 0)
+
+
+def _build_held(arguments, trained: int) -> None:
+  from xmcap import languages
+  from xmcap.data import lengths, records
+  from xmcap.data import vocabulary as vocabulary_lib
+  from xmcap.data.corpora import build
+  from xmcap.data.corpora.folder import own
+  from xmcap.data.corpora.folder.fields import Columns
+  from xmcap.data.corpora.folder.split_choice import Rule
+  from xmcap.data.corpora.plans import Options
+  from xmcap.storage import files
+
+  given = vocabulary_lib.Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
+  columns = Columns(
+    arguments.image_column,
+    tuple(filter(None, arguments.caption_columns.split(","))),
+    arguments.language_column,
+    default_language=arguments.language and languages.get(arguments.language).code,
+  )
+  corpus = own.Folder(
+    pathlib.Path(arguments.captions),
+    pathlib.Path(arguments.images) if arguments.images else None,
+    columns,
+    Rule(arguments.splits),
+    given.sha256 if given else arguments.vocabulary,
+  )
+  options = Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
+  report = build.build(corpus, arguments.out, options, processes=arguments.processes, progress=base.say)
+  own.write_references(report.out, report.splits)
+  path = report.out / "vocabulary.model"
+  if given is not None and not path.exists():
+    files.write_bytes(path, given.model)
+  elif trained and not path.exists():
+    vocabulary_lib.train_on_records(str(report.out), str(path), trained)
+  print(report.summary())
+  held = records.read_languages(report.out)
+  print(f"languages: {' '.join(held)}")
+  for code in held:
+    if code not in languages.LANGUAGES:
+      name = languages.get(code).english_name
+      print(
+        f"note: {code} ({name}) is none of the 36: its words are found by the default rule, its language is not checked"
+      )
+  if not path.exists():
+    print(
+      f"no vocabulary: train one with xmcap data vocabulary {report.out}, or name mT5's with --gin.VOCABULARY=PATH"
+    )
+    return
+  model = vocabulary_lib.Vocabulary(str(path))
+  count_lengths(lengths.write_absent, report.out, model, list(report.splits), arguments.processes)
+  print(f"vocabulary: {model.size:,} pieces, {path}")

@@ -1,0 +1,1 @@
+"""Own pictures: captions in the layouts that people have them in -> records."""

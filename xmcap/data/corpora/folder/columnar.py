@@ -1,0 +1,106 @@
+"""Rows of Parquet files and of folders of Hugging Face's `datasets` (Arrow), whose pictures go into one tar file."""
+
+import contextlib
+import dataclasses
+import io
+import pathlib
+import re
+import tarfile
+from collections.abc import Iterator
+from typing import Any
+
+from xmcap.data.corpora.folder import fields
+from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.problems import Problems
+from xmcap.errors import UsageError, one_line
+
+SUFFIXES = (".parquet", ".arrow")
+_BATCH = 64  # rows, with their pictures, that are in memory at a time
+_OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
+
+
+def read(
+  paths: list[pathlib.Path], columns: Columns, problems: Problems, packed: tarfile.TarFile
+) -> Iterator[Row]:
+  """Yields the rows of files, and adds the pictures in them to `packed`, to be found there by the row's `picture`.
+
+  Raises:
+    UsageError: pyarrow is absent, or a file is damaged.
+  """
+  for place, path in enumerate(paths):
+    split = _split_of(path)
+    try:
+      for number, values in enumerate(_rows(path)):
+        where = f"{path.name}, row {number:,}"
+        image = columns.image or _image_of(values)
+        data, named = _picture(values.get(image))
+        name = f"{place:05d}-{number:09d}"
+        if data:
+          entry = tarfile.TarInfo(name)
+          entry.size = len(data)
+          packed.addfile(entry, io.BytesIO(data))
+        asked = dataclasses.replace(columns, image=image)
+        row = fields.parse({**values, image: name if data else named}, where, asked, problems)
+        if row is not None:
+          row.key = _key_of(values, named) if data else ""
+          row.split = row.split or split
+          yield row
+    except (
+      OSError,
+      ValueError,
+      MemoryError,
+    ) as error:  # what pyarrow raises is an OSError or ValueError, too
+      if isinstance(error, UsageError):
+        raise
+      raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
+
+
+def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+  try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+  except ImportError:
+    raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
+  if path.suffix == ".parquet":
+    with pq.ParquetFile(path) as file:
+      for batch in file.iter_batches(_BATCH):
+        yield from batch.to_pylist()
+    return
+  with contextlib.ExitStack() as stack:
+    source = stack.enter_context(pa.memory_map(str(path)))
+    try:
+      batches = iter(stack.enter_context(pa.ipc.open_stream(source)))
+    except pa.ArrowInvalid:  # the other of Arrow's two formats
+      file = stack.enter_context(pa.ipc.open_file(source))
+      batches = map(file.get_batch, range(file.num_record_batches))
+    for batch in batches:
+      for start in range(0, batch.num_rows, _BATCH):
+        yield from batch.slice(start, _BATCH).to_pylist()
+
+
+def _split_of(path: pathlib.Path) -> str:
+  """`train` of `data/train-00000-of-00002.parquet` and of `train/data-00000-of-00001.arrow`."""
+  match = _OF_SPLIT.match(path.name)
+  return match[1] if match and match[1] != "data" else path.parent.name if match else ""
+
+
+def _image_of(values: dict[str, Any]) -> str:
+  """The first column that holds pictures, else the usual one that names them."""
+  for name, value in values.items():
+    if isinstance(value, bytes) or (isinstance(value, dict) and value.keys() == {"bytes", "path"}):
+      return name
+  return fields.named(values, "", ("image", "file_name", "path", "image_path"), "") or "image"
+
+
+def _picture(value: Any) -> tuple[bytes, str]:
+  """The bytes of a cell, and the name of the picture, if it says them."""
+  if isinstance(value, bytes):
+    return value, ""
+  if isinstance(value, dict):
+    return value.get("bytes") or b"", value.get("path") or ""
+  return b"", value if isinstance(value, str) else ""
+
+
+def _key_of(values: dict[str, Any], named: str) -> str:
+  found = next((values[name] for name in ("key", "__key__", "image_id", "id") if name in values), None)
+  return str(found) if isinstance(found, int | str) and found != "" else named

@@ -1,0 +1,183 @@
+"""The fields of a line, table row or sample -> its picture, captions, split and locale."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xmcap import languages
+from xmcap.data.corpora import line_check
+from xmcap.data.corpora.problems import Problems
+from xmcap.data.corpora.releases import xm3600
+from xmcap.data.records import Caption
+from xmcap.errors import UsageError
+from xmcap.terminal import shown
+
+_IMAGES = (
+  *("image", "file_name", "filename", "file", "image_path", "path", "filepath", "img", "image/key", "key"),
+  *("image_id", "id"),
+)
+_CAPTIONS = ("caption", "captions", "text", "texts", "sentence", "sentences", "description")
+_LANGUAGES = ("language", "lang", "language_code")
+_TEXTS = ("caption", "text", "raw")  # of an object in a list of captions
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+  """Where things stand; "" and () are found by the usual names.
+
+  Attributes:
+    captions: columns with captions, `NAME`, or `LANGUAGE=NAME` of those in one language.
+    default_language: of captions that name none.
+  """
+
+  image: str = ""
+  captions: tuple[str, ...] = ()
+  language: str = ""
+  split: str = ""
+  default_language: str = ""
+
+
+@dataclasses.dataclass
+class Row:
+  """What a line says of a picture.
+
+  Attributes:
+    picture: the path of its file, or a part of that.
+    where: the place of the line, for messages.
+    archive: the tar file that holds it, if that is known.
+    key: the name that it should have in the records; "" is that of its file.
+  """
+
+  picture: str
+  where: str
+  captions: list[Caption]
+  split: str = ""
+  locale: str = ""
+  archive: str = ""
+  key: str = ""
+
+
+def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Problems) -> Row | None:
+  """Returns what the fields of a line say; None if it names no picture, which is counted.
+
+  Raises:
+    UsageError: a column that was asked for is not there, or nothing says in which language the captions are.
+  """
+  image = named(fields, columns.image, _IMAGES, where)
+  picture = fields.get(image) if image else None
+  if isinstance(picture, int) and not isinstance(picture, bool):
+    picture = str(picture)
+  if not isinstance(picture, str) or not picture.strip():
+    problems.add(
+      "missing_field", where, f"no picture in '{image}'" if image else "no column names the picture"
+    )
+    return None
+  named(fields, columns.split, (), where)
+  split = fields.get(columns.split) if columns.split else ""
+  locale = fields.get("image/locale") or ""
+  if image == "image/key" and not columns.captions and not {"caption", "captions"} & fields.keys():
+    captions = list(xm3600.captions_of(dict(fields), where, problems))
+  else:
+    captions = list(_captions(fields, where, columns, problems))
+  return Row(picture.strip(), where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+
+
+def named(fields: Mapping[str, Any], wanted: str, usual: tuple[str, ...], where: str) -> str:
+  """The column that is wanted, or the first of the usual ones that is there, or ""; UsageError if it is absent."""
+  if wanted and wanted not in fields:
+    raise UsageError(
+      f"{where}: no column '{shown(wanted)}'; there are {shown(', '.join(map(str, fields)), 200)}"
+    )
+  return wanted or next((name for name in usual if name in fields), "")
+
+
+def language_of(text: str) -> str | None:
+  """The code of a language as people write it (`EN`, `pt_br`); None if it is none."""
+  code = text.strip().replace("_", "-")
+  if languages.is_known(code):
+    return code
+  parts = code.lower().split("-")
+  shaped = [parts[0], *(part.upper() if len(part) == 2 else part.capitalize() for part in parts[1:])]
+  code = "-".join(shaped)
+  return code if languages.is_known(code) else None
+
+
+def _captions(
+  fields: Mapping[str, Any], where: str, columns: Columns, problems: Problems
+) -> Iterator[Caption]:
+  found = list(_columns(fields, columns, where))
+  if not found:
+    problems.add("missing_field", where, "no column with captions: name it with --caption_columns")
+  language_column = named(fields, columns.language, _LANGUAGES, where)
+  for name, of_column in found:
+    given = (
+      of_column or (fields.get(language_column) if language_column else None) or columns.default_language
+    )
+    for text, own in _texts(fields[name]):
+      language = own or given
+      if not language:
+        if language_column:
+          problems.add("missing_field", where, f"no language in '{language_column}'")
+          continue
+        raise UsageError(
+          f"{where}: nothing says in which language '{shown(name)}' is: give --language=CODE or --language_column=NAME"
+        )
+      code = language_of(language) if isinstance(language, str) else None
+      if code is None:
+        problems.add("unknown_language", where, _unknown(language))
+      elif not isinstance(text, str):
+        # An empty cell of a table with a column a language says that there is no caption.
+        if text is not None:
+          problems.add("missing_field", where, f"'{shown(name)}' holds something that is no text")
+      elif (text.strip() or not of_column) and (text := line_check.usable(text, where, problems)):
+        yield Caption(code, text.strip())
+
+
+def _columns(fields: Mapping[str, Any], columns: Columns, where: str) -> Iterator[tuple[str, str]]:
+  """Yields column and language, "" where the column does not say it."""
+  if columns.captions:
+    for given in columns.captions:
+      language, equals, name = given.partition("=")
+      yield named(fields, name if equals else given, (), where), language if equals else _in_name(given)
+    return
+  if usual := named(fields, "", _CAPTIONS, where):
+    yield usual, ""
+    return
+  for name in fields:
+    if name not in ("id", *_LANGUAGES) and (language := _in_name(name)):
+      yield name, language
+
+
+def _in_name(name: str) -> str:
+  """The language that the name of a column says: `th` of `th`, `caption_th` and `captions:th`; or ""."""
+  for start in ("caption", "captions", "text"):
+    if name.startswith(start) and name[len(start) : len(start) + 1] in ("_", ":", "-", "/", "."):
+      name = name[len(start) + 1 :]
+      break
+  return language_of(name) or ""
+
+
+def _texts(value: Any) -> Iterator[tuple[Any, str]]:
+  """Yields captions, as they stand, and the language of each, "" where nothing says it."""
+  if isinstance(value, Mapping):
+    text = next((name for name in _TEXTS if name in value), None)
+    if text:
+      language = next((value[name] for name in _LANGUAGES if isinstance(value.get(name), str)), "")
+      yield value[text], language
+      return
+    for language, texts in value.items():
+      for text, _ in _texts(texts):
+        yield text, str(language)
+  elif isinstance(value, list | tuple):
+    for item in value:
+      yield from _texts(item)
+  else:
+    yield value, ""
+
+
+def _unknown(language: Any) -> str:
+  try:
+    languages.get(shown(str(language), 40))
+  except UsageError as error:
+    return str(error)
+  return repr(language)[:40]

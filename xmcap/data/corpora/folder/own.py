@@ -1,0 +1,117 @@
+"""Own pictures: a folder, and captions as JSONL, CSV, COCO's JSON, WebDataset, Parquet or a Hugging Face dataset.
+
+What is wrong is counted as in the other corpora. A picture is in one split, by its key alone, or as the source says.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator
+
+from xmcap.data import records
+from xmcap.data.corpora import build, listing, plans
+from xmcap.data.corpora.emoji import release
+from xmcap.data.corpora.folder import columnar, split_choice, staging
+from xmcap.data.corpora.folder.fields import Columns
+from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.plans import Work
+from xmcap.data.corpora.releases.file_names import FOLDER
+from xmcap.data.corpora.splits import Split
+from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import files
+
+TAR = ".tar"
+_METADATA = ("metadata.jsonl", "metadata.csv", "captions.jsonl", "captions.csv", "captions.tsv")
+_TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
+_KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder(build.Corpus):
+  """Own pictures.
+
+  Attributes:
+    captions: a file, or a folder of tars, Parquet or a Hugging Face dataset.
+    images: a folder or archive; None: beside the captions, or in them.
+    columns: where things stand.
+    splits_by: the rule that puts pictures into splits.
+    vocabulary: the option, which a second build into the same folder must repeat.
+  """
+
+  NAME = "folder"
+  DESCRIPTION = "Own pictures with their captions; one record an image."
+  PARTS = FOLDER
+  captions: pathlib.Path
+  images: pathlib.Path | None = None
+  columns: Columns = Columns()
+  splits_by: Rule = Rule()
+  vocabulary: str = ""
+
+  def plan(self, options: plans.Options) -> plans.Plan:
+    plan = super().plan(options)
+    columns = {
+      **dataclasses.asdict(self.columns),
+      "captions": list(self.columns.captions),
+    }  # as JSON gives it back
+    own = {"columns": columns, "splits": str(self.splits_by), "vocabulary": self.vocabulary}
+    return {**plan, "options": {**plan["options"], **own}}
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    sources = find(self.captions)
+    columns = dataclasses.replace(self.columns, split=self.splits_by.column)
+    lines = staging.read(work, sources, columns)
+    if not lines:
+      seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
+      raise XmcapError(f"{self.captions}: no line of it can be used{seen}")
+    pictures = open_pictures(work, self._places(work, sources), by_path=True)
+    names, codes = staging.gather(work, pictures, split_choice.Splits(self.splits_by))
+    # Beside the records, as their languages are not those of the table.
+    files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
+    for name in names:
+      listed = listing.write(work, name, staging.wanted(work, name))
+      yield Split(name, work.folder, work.options, listed, pictures, lines=lines)
+
+  def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
+    """Where pictures may lie: in the captions' own files, in `images`, or beside the captions."""
+    own = [work.folder / staging.PACKED] if sources[0].suffix in columnar.SUFFIXES else []
+    own += sources if sources[0].suffix == TAR else []
+    if own or self.images is not None:
+      return [*own, *([self.images] if self.images is not None else [])]
+    beside = sources[0].parent
+    return [beside / "images" if (beside / "images").is_dir() else beside]
+
+
+def find(path: pathlib.Path) -> list[pathlib.Path]:
+  """The files of the captions: one of text, or all .tar, .parquet or .arrow files of a folder, by name.
+
+  Raises:
+    UsageError: there are none, or the file is of another kind.
+  """
+  if path.is_file():
+    if path.name.lower().endswith(_KINDS):
+      return [path]
+    raise UsageError(f"{path}: no captions by its name: give {', '.join(_KINDS)}, or a folder of such files")
+  if not path.is_dir():
+    raise UsageError(f"{path} is absent: name the captions")
+  for name in _METADATA:
+    if (path / name).is_file():
+      return [path / name]
+  for suffix in (TAR, *columnar.SUFFIXES):
+    found = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith(("cache-", ".")))
+    if found:
+      return found
+  raise UsageError(
+    f"{path}: holds no .tar, .parquet or .arrow file and no {_METADATA[0]}: name the file of the captions"
+  )
+
+
+def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
+  """Writes SPLIT/captions.jsonl for splits but `train`, in the layout of XM3600, for `xmcap score`; not again."""
+  for split in splits:
+    path = out / split / "captions.jsonl"
+    if split == "train" or path.exists():
+      continue
+    files.make_folder(path.parent)
+    with files.whole(path) as file:
+      for record in records.RecordSource(out, split):
+        file.write(release.as_line(record))

@@ -1,0 +1,143 @@
+"""Which split a picture is in: by shares and its key alone, by a column, or by its folder."""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterable
+
+from xmcap.errors import UsageError
+from xmcap.terminal import shown
+
+SHARES = "train:0.9,validation:0.05,test:0.05"
+_COLUMN, _FOLDER = "column:", "folder"
+_ALIASES = {"val": "validation", "valid": "validation", "dev": "validation", "eval": "validation"}
+_ALIASES |= {"training": "train", "restval": "train", "testing": "test"}
+_KNOWN = ("train", "validation", "test")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+_SHARD = re.compile(r"([A-Za-z]+)[-_.].*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+  """How pictures come into splits.
+
+  Attributes:
+    text: shares such as `train:0.9,test:0.1`, `column:NAME`, `folder`, or "": SHARES.
+
+  Raises:
+    UsageError: the text is none of these.
+  """
+
+  text: str = ""
+
+  def __post_init__(self):
+    if not self.column and self.text != _FOLDER:
+      _ = self.shares
+
+  def __str__(self) -> str:
+    return self.text
+
+  @property
+  def column(self) -> str:
+    """The column that says it, or ""."""
+    return self.text.removeprefix(_COLUMN) if self.text.startswith(_COLUMN) else ""
+
+  @property
+  def shares(self) -> dict[str, float]:
+    """Split -> its share; {} where a column or the folder says it."""
+    if self.column or self.text == _FOLDER:
+      return {}
+    shares: dict[str, float] = {}
+    for part in (self.text or SHARES).split(","):
+      name, _, share = part.strip().partition(":")
+      try:
+        number = float(share)
+      except ValueError:
+        number = 0
+      if not _NAME.fullmatch(name) or name in shares or not 0 < number <= 1:
+        raise UsageError(f"--splits={self.text}: give shares as {SHARES}, column:NAME, or folder")
+      shares[name] = number
+    if abs(sum(shares.values()) - 1) > 1e-6:
+      raise UsageError(f"--splits={self.text}: the shares are {sum(shares.values()):g} together: make them 1")
+    return shares
+
+
+class Splits:
+  """Puts pictures into splits by a rule.
+
+  With shares it is a hash of the key that decides, so a picture stays where it is when others come. A split that would
+  be empty gets the picture whose hash is nearest to its part.
+  """
+
+  def __init__(self, rule: Rule):
+    self._rule = rule
+    self._parts: dict[str, tuple[float, float]] = {}
+    start = 0.0
+    for name, share in rule.shares.items():
+      self._parts[name] = (start, start + share)
+      start += share
+    self._nearest: dict[str, tuple[float, str]] = {}
+    self._counts = dict.fromkeys(self._parts, 0)
+
+  def of(self, key: str, path: str, said: str, where: str) -> str:
+    """The split of a picture.
+
+    Args:
+      path: of its file.
+      said: the split that its line, table or tar file names.
+      where: its place, for messages.
+
+    Raises:
+      UsageError: nothing says in which split it is.
+    """
+    if self._parts:
+      return self._by_hash(key)
+    if self._rule.column:
+      name = said.strip()
+    else:
+      name = said or path
+      name = (
+        next((part for part in re.split("[/]", name)[:-1] if _split(part) in _KNOWN), "")
+        if "/" in name
+        else name
+      )
+      match = _SHARD.fullmatch(name)
+      name = match[1] if match else name
+    found = _split(name)
+    if not _NAME.fullmatch(found) or (not self._rule.column and found not in _KNOWN):
+      raise UsageError(
+        f"{where}: '{shown(name or said or path, 40)}' names no split: call it train, validation or test, or give "
+        f"--splits={SHARES}"
+      )
+    return found
+
+  def moved(self) -> dict[str, str]:
+    """Split that got no picture -> the key of the one that it takes, where there are enough."""
+    empty = [name for name, count in self._counts.items() if not count]
+    taken: dict[str, str] = {}
+    for name in empty if sum(self._counts.values()) > len(self._counts) else ():
+      key = self._nearest[name][1]
+      if key not in taken.values():
+        taken[name] = key
+    return taken
+
+  def ordered(self, names: Iterable[str]) -> list[str]:
+    """The names of splits: train, validation, test, then others."""
+    held = set(names)
+    return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
+
+  def _by_hash(self, key: str) -> str:
+    place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
+    chosen = next(
+      (name for name, (start, end) in self._parts.items() if start <= place < end), list(self._parts)[-1]
+    )
+    self._counts[chosen] += 1
+    for name, (start, end) in self._parts.items():
+      distance = max(start - place, place - end, 0.0)
+      if name not in self._nearest or (distance, key) < self._nearest[name]:
+        self._nearest[name] = (distance, key)
+    return chosen
+
+
+def _split(name: str) -> str:
+  return _ALIASES.get(name.lower(), name.lower() if name.lower() in _KNOWN else name)

@@ -1,0 +1,154 @@
+"""The rows of a source on disk, gathered by picture, whatever their order; no memory holds all of them."""
+
+import hashlib
+import pathlib
+import re
+import sqlite3
+import tarfile
+from collections.abc import Iterator
+
+import msgspec
+
+from xmcap import languages
+from xmcap.data.corpora import archives
+from xmcap.data.corpora.folder import columnar, text_files, webdataset
+from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder.split_choice import Splits
+from xmcap.data.corpora.listing import Wanted
+from xmcap.data.corpora.pictures import ByPath
+from xmcap.data.corpora.plans import Work
+from xmcap.data.corpora.problems import Problems
+from xmcap.data.records import Caption
+from xmcap.storage import databases, files
+
+_ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
+PACKED = "packed.tar"
+"""The pictures of tables, in the working folder."""
+
+_ROWS = """
+CREATE TABLE rows (id INTEGER PRIMARY KEY, row);
+CREATE TABLE problems (kind, place, what);
+"""
+_GATHERED = """
+CREATE TABLE pictures (identity PRIMARY KEY, number, first, key, path, place, split, locale);
+CREATE TABLE captions (identity, id, captions);
+CREATE TABLE settled (identity PRIMARY KEY, key UNIQUE, split);
+CREATE INDEX numbers ON pictures (number);
+CREATE INDEX keys ON pictures (key);
+CREATE INDEX of_picture ON captions (identity, id);
+"""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_MOST_KEY = 96  # characters of a name that are kept in a key
+_ROW = msgspec.json.Decoder(Row)
+_CAPTIONS = msgspec.json.Decoder(list[Caption])
+
+
+def read(work: Work, paths: list[pathlib.Path], columns: Columns) -> int:
+  """Reads the rows of files into the working folder, unless they are there; returns their number."""
+  path = work.folder / _ROWS_FILE
+  if not path.exists():
+    problems = Problems()
+    with databases.writing(path, _ROWS) as database:
+      for row in _rows(work, paths, columns, problems):
+        database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
+      database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
+  with databases.reading(path) as database:
+    work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
+    return database.execute("SELECT count(*) FROM rows").fetchone()[0]
+
+
+def _rows(work: Work, paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
+  if paths[0].suffix == ".tar":
+    yield from webdataset.read(paths, columns, problems)
+  elif paths[0].suffix in columnar.SUFFIXES:
+    with (
+      files.whole(work.folder / PACKED) as file,
+      tarfile.open(fileobj=file, mode="w") as packed,
+    ):
+      yield from columnar.read(paths, columns, problems, packed)
+  else:
+    yield from text_files.read(paths[0], columns, problems)
+
+
+def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], list[str]]:
+  """Gathers the rows by picture; returns the names of the splits, and the codes of the languages.
+
+  A key is the name of the picture's file without its suffix. Where it has other characters than keys may have, or is
+  that of several pictures, a hash of its path is added.
+  """
+  codes: set[str] = set()
+  with (
+    databases.reading(work.folder / _ROWS_FILE) as rows,
+    databases.writing(work.folder / _FILE, _GATHERED) as held,
+  ):
+    for number, data in rows.execute("SELECT id, row FROM rows ORDER BY id"):
+      row = _ROW.decode(data)
+      codes |= {caption.language for caption in row.captions}
+      _add(held, number, row, pictures, work.problems)
+    for number, path in pictures.paths():
+      if not held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone():
+        work.problems.add("no_captions", path, "no line is about it")
+    for identity, key, path, place, split in held.execute(
+      "SELECT identity, key, path, place, split FROM pictures ORDER BY first"
+    ):
+      safe = _key(held, key, path or identity)
+      if safe != key:
+        work.problems.add("renamed_key", path or place, f"its key is {safe}")
+      held.execute(
+        "INSERT INTO settled VALUES (?, ?, ?)", (identity, safe, splits.of(safe, path, split, place))
+      )
+    held.executemany("UPDATE settled SET split = ? WHERE key = ?", splits.moved().items())
+    names = [name for (name,) in held.execute("SELECT DISTINCT split FROM settled")]
+  return splits.ordered(names), languages.ordered(codes)
+
+
+def wanted(work: Work, split: str) -> Iterator[Wanted]:
+  """Yields the pictures of a split with their captions, in the order in which they first occur."""
+  with databases.reading(work.folder / _FILE) as held:
+    for identity, number, key, place, locale in held.execute(
+      "SELECT identity, number, settled.key, place, locale FROM pictures JOIN settled USING (identity) "
+      "WHERE settled.split = ? ORDER BY first",
+      (split,),
+    ):
+      captions = list(_captions(held, identity, key, work.problems))
+      yield Wanted(key, place, "" if number is None else str(number), locale=locale, captions=captions)
+
+
+def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, problems: Problems) -> None:
+  found = pictures.resolve(row.picture, row.archive)
+  identity = f"?{row.picture}" if found is None else f"#{found[0]}"
+  path = "" if found is None else found[1]
+  name = row.key or path or row.picture
+  key = archives.split_suffix(name.replace("\\", "/").rstrip("/").rpartition("/")[2])[0]
+  place = row.where if found else f"{row.where} ({row.picture})"
+  held = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
+  if held is None:
+    values = (identity, found and found[0], number, key, path, place, row.split, row.locale)
+    database.execute("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+  elif row.split and held[0] != row.split:
+    problems.add("other_split", row.where, f"'{row.split}', not '{held[0]}'")
+  database.execute(
+    "INSERT INTO captions VALUES (?, ?, ?)", (identity, number, msgspec.json.encode(row.captions))
+  )
+
+
+def _key(database: sqlite3.Connection, key: str, path: str) -> str:
+  (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
+  safe = _UNSAFE.sub("_", key).lstrip("_.-")[:_MOST_KEY]
+  if safe == key and alike == 1:
+    return key
+  return f"{safe or 'picture'}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def _captions(database: sqlite3.Connection, identity: str, key: str, problems: Problems) -> Iterator[Caption]:
+  """The captions of a picture; one that an earlier line gave is left out."""
+  seen: dict[tuple[str, str], int] = {}
+  for number, held in database.execute(
+    "SELECT id, captions FROM captions WHERE identity = ? ORDER BY id", (identity,)
+  ):
+    for caption in _CAPTIONS.decode(held):
+      first = seen.setdefault((caption.language, caption.text), number)
+      if first == number:  # a line may hold what two people wrote alike
+        yield caption
+      else:
+        problems.add("duplicate_line", key, f"'{caption.language}': {caption.text}")

@@ -1,0 +1,80 @@
+"""Rows of WebDataset's tar files: successive entries with one name and several suffixes are a sample.
+
+`KEY.jpg` is the picture, `KEY.txt` its caption, `KEY.th.txt` one in Thai, and `KEY.json` further fields, as those of a
+line of JSONL. A key is a path up to the first dot of its last part
+(https://github.com/webdataset/webdataset, "The WebDataset Format").
+"""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from xmcap.data.corpora import archives, tar_files
+from xmcap.data.corpora.folder import fields
+from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.problems import Problems
+from xmcap.errors import UsageError
+from xmcap.storage import strict_json
+
+_PICTURE, _NAME = "__picture__", "image"
+
+
+def read(paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
+  """Yields the rows of tar files; one that breaks off ends there, which the search for pictures counts."""
+  for path in paths:
+    for key, sample in _samples(path, problems):
+      where = f"{path.name}: {key}"
+      picture = sample.pop(_PICTURE, None)
+      if picture is None:
+        problems.add("missing", where, "a sample without a picture")
+        continue
+      row = fields.parse({_NAME: picture, **sample}, where, _columns(columns), problems)
+      if row is not None:
+        row.archive, row.key = str(path.absolute()), key
+        row.split = row.split or path.name
+        yield row
+
+
+def _columns(columns: Columns) -> Columns:
+  return Columns(_NAME, columns.captions, columns.language, columns.split, columns.default_language)
+
+
+def _samples(path: pathlib.Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+  held, sample = "", {}
+  try:
+    with archives.Bounded(str(path), tar_files.MAX_HEADER) as file:
+      for member, inside in tar_files.members(file):
+        if inside is None or not member.isreg():
+          continue
+        folder, slash, name = inside.rpartition("/")
+        stem, _, suffix = name.partition(".")
+        key = f"{folder}{slash}{stem}"
+        if key != held and sample:
+          yield held, sample
+          sample = {}
+        held = key
+        _add(sample, inside, suffix.lower(), file, member, f"{path.name}: {key}", problems)
+  except tar_files.DAMAGE:
+    pass
+  if sample:
+    yield held, sample
+
+
+def _add(
+  sample: dict[str, Any], inside: str, suffix: str, file, member, where: str, problems: Problems
+) -> None:
+  before, _, last = suffix.rpartition(".")
+  if last in ("txt", "caption", "json") and member.size <= archives.MAX_ABOUT:
+    file.seek(member.offset_data)
+    data = file.read(member.size)
+    try:
+      if last == "json":
+        # What stands in a file of its own counts more, such as img2dataset's caption.
+        about = strict_json.parse_object(data, where)
+        sample |= {name: value for name, value in about.items() if name not in (*sample, _NAME, "key")}
+      else:
+        sample[f"caption_{before}" if before else "caption"] = strict_json.decode(data, where)
+    except UsageError as error:
+      problems.add("bad_utf8" if last != "json" else "not_json", where, str(error).removeprefix(f"{where}: "))
+  elif archives.role_of(inside) == "picture" and last not in ("cls", "id"):
+    sample.setdefault(_PICTURE, inside)
