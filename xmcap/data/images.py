@@ -185,6 +185,30 @@ def _placed(
   return left, top, min(left + crop_width, width), min(top + crop_height, height)
 
 
+def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
+  """A picture that is decoded already, as the square that the model sees: uint8 [size, size, 3].
+
+  Args:
+    picture: Pillow's, of any mode; or uint8 [height, width, 3], or [height, width] for grey.
+    key, size: as for `load`. XmcapError names the key of a picture of another kind or of no pixels.
+  """
+  if isinstance(picture, np.ndarray):
+    if picture.dtype != np.uint8 or picture.shape[2:] not in ((), (3,)) or picture.ndim < 2:
+      raise XmcapError(
+        f"picture '{shown(key)}': an array {picture.dtype} {list(picture.shape)}: give uint8 [height, width, 3]"
+      )
+    if not picture.size:
+      raise XmcapError(f"picture '{shown(key)}': no pixels: replace or remove it")
+    picture = Image.fromarray(picture)
+  try:
+    upright = _to_upright_rgb(picture)
+  except (
+    Exception
+  ) as error:  # Pillow decodes an opened file only here, and damaged bytes raise errors of many types
+    raise XmcapError(f"picture '{shown(key)}': cannot be decoded ({one_line(error)}): replace it") from None
+  return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
+
+
 def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
   max_pixels: int = MAX_PIXELS,

@@ -196,6 +196,19 @@ class Vocabulary:
     return self.encode(code) if piece == UNK_ID else [piece]
 
 
+def check_rows(vocabulary: Vocabulary, rows: int) -> None:
+  """Raises UsageError where a vocabulary is not of the size that a model was made for.
+
+  A model has a row for each piece, rounded up to a multiple of 128. Too few pieces are as wrong as too many: the ids of
+  a text would mean something else to the model.
+  """
+  if vocabulary.rows != rows:
+    raise UsageError(
+      f"{vocabulary.path}: {vocabulary.size:,} pieces do not fit the model's {rows:,} rows (T5Config.vocab_size): give "
+      f"the vocabulary that it is for (mT5's has {MT5_SIZE:,} pieces), --gin.VOCABULARY=PATH, or change the model"
+    )
+
+
 def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
   """Raises UsageError for languages that have no prompt of their own; only mT5's model may do without LangId pieces."""
   without = [language for language in languages if not vocabulary.has_language_piece(language)]

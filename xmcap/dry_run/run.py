@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from xmcap import configuration
 from xmcap.data import epochs, tasks
 from xmcap.data.checking import preflight
+from xmcap.data.vocabulary import check_rows
 from xmcap.dry_run import first_step, starting_state, trial_checkpoint
 from xmcap.dry_run.report import Report
 from xmcap.errors import UsageError
@@ -176,7 +177,7 @@ def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.Spli
   rows = model_dir.text_rows(run["objective"].peek())
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} pieces; the model has no text", True
-  preflight.check_rows(vocabulary, rows)
+  check_rows(vocabulary, rows)
   mixture = tasks.registration(configuration.macro("MIXTURE"))
   languages = getattr(run["stream"].peek(), "languages", tuple(mixture.rates))
   captions = {language: texts for split in splits for language, texts in split.captions.items()}

@@ -20,15 +20,13 @@ from etils import epath
 from xmcap import configuration, languages, terminal
 from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
-from xmcap.data.checking import preflight
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation.predictor import Predictor
+from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.storage import outputs
 from xmcap.training.checkpoints import kept_config, read
 
 CONFIG = kept_config.NEWEST
-VOCABULARY = "vocabulary.model"
 
 
 def check_model_dir() -> None:
@@ -40,7 +38,7 @@ def check_model_dir() -> None:
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
   rows = text_rows(_objective())
   if rows is not None:
-    preflight.check_rows(vocabulary, rows)
+    vocabulary_lib.check_rows(vocabulary, rows)
 
 
 def write_model_dir(step: int) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 
 from xmcap import configuration
 from xmcap.data import tasks
-from xmcap.data.checking import preflight
 from xmcap.data.prefetch import Job, prefetch
-from xmcap.data.vocabulary import Vocabulary
+from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
@@ -28,6 +27,9 @@ from xmcap.training.checkpoints.read import check_same, flat
 from xmcap.training.hosts import stopping
 
 _GREEDY = Greedy()
+
+VOCABULARY = "vocabulary.model"
+"""The file of the vocabulary in a model folder."""
 
 
 @gin.configurable
@@ -58,7 +60,7 @@ class Predictor:
     self.captioner = _captioner()
     if vocabulary:
       self.vocabulary = Vocabulary(vocabulary)
-      preflight.check_rows(self.vocabulary, self.captioner.t5.vocab_size)
+      check_rows(self.vocabulary, self.captioner.t5.vocab_size)
     else:
       self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
     self.batch_size = batch_size
@@ -71,11 +73,7 @@ class Predictor:
 
   def prompts(self, codes: Sequence[str]) -> np.ndarray:
     """The LangId prompts, int32 [L, P], padded with 0."""
-    ids = [self.vocabulary.prompt(code) for code in codes]
-    prompts = np.zeros((len(ids), max(map(len, ids))), np.int32)
-    for row, prompt in zip(prompts, ids, strict=True):
-      row[: len(prompt)] = prompt
-    return prompts
+    return prompts_of(self.vocabulary, codes)
 
   def __call__(
     self,
@@ -100,20 +98,11 @@ class Predictor:
     Raises:
       XmcapError: the parameters are of another model; names the first that differs.
     """
-    self._check(params)
+    check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
     for start, tokens in self._decoded(params, keys, load, self.prompts(codes), row_ids):
       for key, rows in zip(keys[start : start + len(tokens)], tokens, strict=False):
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
-
-  def _check(self, params: Any) -> None:
-    found = flat(params)
-    for path, leaf in found.items():
-      dtype = getattr(leaf, "dtype", None)
-      if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
-        raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
-    wanted = flat(variable_shapes(self.captioner.vit, self.captioner.t5)["params"])
-    check_same(wanted, found, "the parameters", allow_extra=True)
 
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, row_ids: np.ndarray
@@ -122,7 +111,7 @@ class Predictor:
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self._generate.cast)
     size = -(-self.batch_size // sharded.groups) * sharded.groups
     fed = sharding.process_rows(sharded.mesh, size)
-    rng = jax.jit(functools.partial(jax.random.key, 0), out_shardings=sharded.replicated)()
+    rng = key_on(sharded)
     # Rows beyond the last key repeat it, so that all batches have the same shape.
     batches = [
       (start, np.minimum(np.arange(start, start + size), len(keys) - 1))
@@ -138,10 +127,58 @@ class Predictor:
     with contextlib.closing(images):
       for number, (start, positions) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
-        image = sharding.put_batch({"image": next(images)}, sharded.mesh, size, fed)["image"]
-        with sharded.computing():
-          tokens, _ = self._generate(sharded.params, image, prompts, rng, row_ids=row_ids[positions])
-        yield start, np.asarray(jax.device_put(tokens, sharded.replicated))
+        tokens, _ = decode_batch(self._generate, sharded, next(images), prompts, rng, row_ids[positions], fed)
+        yield start, tokens
+
+
+def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:
+  """The LangId prompts of languages, int32 [L, P], padded with 0."""
+  ids = [vocabulary.prompt(code) for code in codes]
+  prompts = np.zeros((len(ids), max(map(len, ids))), np.int32)
+  for row, prompt in zip(prompts, ids, strict=True):
+    row[: len(prompt)] = prompt
+  return prompts
+
+
+def check_params(captioner: Captioner, params: Any) -> None:
+  """Raises XmcapError for parameters of another model; names the first that differs."""
+  found = flat(params)
+  for path, leaf in found.items():
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
+      raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
+  wanted = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
+  check_same(wanted, found, "the parameters", allow_extra=True)
+
+
+def key_on(sharded: sharded_params.ShardedParams, seed: int = 0) -> jax.Array:
+  """The random key of a seed, whole on every device of the parameters."""
+  return jax.jit(jax.random.key, out_shardings=sharded.replicated)(np.uint32(seed))
+
+
+def decode_batch(
+  generate: Generator, sharded: sharded_params.ShardedParams, images: np.ndarray, prompts: np.ndarray,
+  rng: jax.Array, row_ids: np.ndarray, fed: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+  """Captions a batch on the devices of the parameters, which share it evenly.
+
+  Args:
+    generate: the program.
+    sharded: the parameters.
+    images: uint8 [len(fed), S, S, 3], the pictures that this process feeds.
+    prompts: int32 [L, P] or [B, L, P].
+    rng: of `key_on`.
+    row_ids: int32 [B], as `Generator` takes them.
+    fed: which of the B pictures this process feeds; None: all.
+
+  Returns:
+    Tokens and scores of all B pictures, as `Generator` returns them.
+  """
+  image = sharding.put_batch({"image": images}, sharded.mesh, len(row_ids), fed)["image"]
+  with sharded.computing():
+    made = generate(sharded.params, image, prompts, rng, row_ids=row_ids)
+  tokens, scores = (np.asarray(jax.device_put(array, sharded.replicated)) for array in made)
+  return tokens, scores
 
 
 def _captioner() -> Captioner:

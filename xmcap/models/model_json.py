@@ -81,6 +81,11 @@ class Model:
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 
+  def searching(self) -> Any:
+    """The search that the file names, greedy search where it names none."""
+    name, given = self.search or ("Greedy", {})
+    return _made(_SEARCHES[name], given)
+
 
 def of_config(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
   """The fields of a configuration, for `Model`."""

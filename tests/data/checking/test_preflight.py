@@ -5,7 +5,7 @@ import pytest
 from tests import small_corpus
 from xmcap.data import records
 from xmcap.data.checking import preflight
-from xmcap.data.vocabulary import Vocabulary, check_prompts
+from xmcap.data.vocabulary import Vocabulary, check_prompts, check_rows
 from xmcap.errors import UsageError, XmcapError
 
 
@@ -105,7 +105,7 @@ class Pieces:
 
 @pytest.mark.parametrize("size, rows", [(250_100, 250_112), (32_100, 32_128), (256, 256)])
 def test_a_vocabulary_of_the_size_of_the_model(size, rows):
-  preflight.check_rows(Pieces(size), rows)
+  check_rows(Pieces(size), rows)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_vocabulary_of_the_size_of_the_model(size, rows):
 )
 def test_a_vocabulary_of_another_size(size, message):
   with pytest.raises(UsageError, match=message):
-    preflight.check_rows(Pieces(size), 250_112)
+    check_rows(Pieces(size), 250_112)
 
 
 def test_langid_pieces_or_the_model_of_mt5():

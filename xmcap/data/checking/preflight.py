@@ -7,7 +7,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.data import images, records
-from xmcap.data.vocabulary import MT5_SIZE, Vocabulary, check_prompts
+from xmcap.data.vocabulary import Vocabulary, check_prompts
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
@@ -52,19 +52,6 @@ def read_split(stream: Any) -> SplitSample:
     if not missing:
       break
   return SplitSample(len(source), len(seen), captions, missing)
-
-
-def check_rows(vocabulary: Vocabulary, rows: int) -> None:
-  """Raises UsageError where a vocabulary is not of the size that a model was made for.
-
-  A model has a row for each piece, rounded up to a multiple of 128. Too few pieces are as wrong as too many: the ids of
-  a text would mean something else to the model.
-  """
-  if vocabulary.rows != rows:
-    raise UsageError(
-      f"{vocabulary.path}: {vocabulary.size:,} pieces do not fit the model's {rows:,} rows (T5Config.vocab_size): give "
-      f"the vocabulary that it is for (mT5's has {MT5_SIZE:,} pieces), --gin.VOCABULARY=PATH, or change the model"
-    )
 
 
 def check_vocabulary(

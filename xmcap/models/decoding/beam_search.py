@@ -102,10 +102,18 @@ class Beam:
     return run_in_stages(extend, result, cross, state, max_length)
 
   def _result(self, max_length, rows: _Rows):
-    any_ended = rows.ended_scores[:, 0] > IMPOSSIBLE / 2
-    tokens = jnp.where(any_ended[:, None], rows.ended_tokens[:, 0], rows.live_tokens[:, 0])
-    live = rows.live_scores[:, 0] / self.penalty(max_length)
-    return tokens[:, 1:], jnp.where(any_ended, rows.ended_scores[:, 0], live)
+    tokens, scores = self._best(max_length, rows, 1)
+    return tokens[:, 0], scores[:, 0]
+
+  def _best(self, max_length, rows: _Rows, count: int):
+    """Tokens [rows, count, max_length] and scores: those that ended, then live ones, each the best first."""
+    num_ended = jnp.sum(rows.ended_scores > IMPOSSIBLE / 2, axis=1, keepdims=True)
+    place = jnp.arange(count)[None]
+    index = jnp.where(place < num_ended, place, self.beams + place - num_ended)
+    tokens = jnp.concatenate([rows.ended_tokens, rows.live_tokens], axis=1)
+    scores = jnp.concatenate([rows.ended_scores, rows.live_scores / self.penalty(max_length)], axis=1)
+    tokens = jnp.take_along_axis(tokens, index[..., None], axis=1)
+    return tokens[..., 1:], jnp.take_along_axis(scores, index, axis=1)
 
   def _extend(self, step, max_length, cross, position, rows: _Rows) -> _Rows:
     """Every live hypothesis grows by one token."""
@@ -160,3 +168,28 @@ class Beam:
     # A log-probability can only fall, so a score rises at most by the penalty.
     final = max_length if self.early_stopping == "never" else length
     return worst_ended >= best_live / self.penalty(final)
+
+
+@dataclasses.dataclass(frozen=True)
+class NBest(Beam):
+  """Beam search that returns its `count` best hypotheses, the best first: tokens [rows, count, T], scores likewise.
+
+  Where there are fewer hypotheses, as with a tiny `max_length`, the scores of the rest are about `IMPOSSIBLE`.
+  """
+
+  count: int = 1
+
+  def __post_init__(self):
+    super().__post_init__()
+    if not 1 <= self.count <= self.beams:
+      raise UsageError(
+        f"{self.count} best of {self.beams} beams: ask for 1 to {self.beams}, or use more beams"
+      )
+
+  def _result(self, max_length, rows: _Rows):
+    return self._best(max_length, rows, self.count)
+
+
+def n_best(beam: Beam, count: int) -> NBest:
+  """The same search, returning `count` hypotheses; UsageError for more than it has beams."""
+  return NBest(**{field.name: getattr(beam, field.name) for field in dataclasses.fields(beam)}, count=count)

@@ -17,18 +17,25 @@ from xmcap.models.layers import resolve_dtype
 from xmcap.models.t5 import PAD_ID
 
 _GREEDY = Greedy()
+_BEYOND_TOKENS = 2**30  # no id of a vocabulary
 
 
 def _row_keys(rng: jax.Array, row_ids: jax.Array, prompts: jax.Array) -> jax.Array:
-  """A key for each (picture, prompt): of the picture's id and the prompt's tokens, not of their place."""
+  """A key for each (picture, prompt): of the picture's id and the prompt's tokens, not of their place.
 
-  def key(row_id, prompt):
-    return lax.fori_loop(
+  Where a picture has a prompt several times, each has a key of its own.
+  """
+
+  def key(row_id, prompt, repetition):
+    key = lax.fori_loop(
       0, jnp.sum(prompt != PAD_ID), lambda i, key: jax.random.fold_in(key, prompt[i]),
       jax.random.fold_in(rng, row_id),
     )  # fmt: skip
+    return jnp.where(repetition > 0, jax.random.fold_in(key, _BEYOND_TOKENS + repetition), key)
 
-  return jax.vmap(jax.vmap(key, (None, 0)))(row_ids, prompts).reshape(-1)
+  same = jnp.all(prompts[:, :, None] == prompts[:, None], axis=-1)
+  repetitions = jnp.sum(jnp.tril(same, -1), axis=-1)
+  return jax.vmap(jax.vmap(key, (None, 0, 0)))(row_ids, prompts, repetitions).reshape(-1)
 
 
 def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
@@ -58,7 +65,9 @@ def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_
   step = functools.partial(apply, method="decode_step")
   keys = _row_keys(rng, row_ids, prompt_tokens)
   tokens, scores = search.run(step, cross, cache, max_length, keys)
-  return tokens.reshape(batch, languages, max_length), scores.reshape(batch, languages)
+  return tokens.reshape(batch, languages, *tokens.shape[1:]), scores.reshape(
+    batch, languages, *scores.shape[1:]
+  )
 
 
 @gin.configurable
@@ -98,13 +107,15 @@ class Generator:
     Args:
       params: the captioner's parameters, or what `cast` made of them.
       image: [B, H, W, 3], values 0..255.
-      prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0.
+      prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0. `Sample` draws
+        another caption for each repetition of a prompt.
       rng: key for `Sample`; None: that of seed 0.
       row_ids: int32 [B], of the pictures in their split: the same (rng, id, prompt) gives the same sample in
         any batch and beside any languages. None: 0 .. B - 1.
 
     Returns:
-      Tokens int32 [B, L, T], ended by EOS (1) where the caption ended, then 0; and scores float32 [B, L].
+      Tokens int32 [B, L, T], ended by EOS (1) where the caption ended, then 0; and scores float32 [B, L]. The search
+      `NBest` adds a dimension: [B, L, count, T] and [B, L, count].
 
     Raises:
       UsageError: no pictures, or prompts that do not fit the pictures.

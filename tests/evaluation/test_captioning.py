@@ -1,0 +1,159 @@
+"""`load_captioner`: a model folder as an object."""
+
+import concurrent.futures
+import json
+import threading
+
+import gin
+import numpy as np
+import pytest
+from PIL import Image
+
+import xmcap
+from tests import model_folders
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import captioning, model_dir
+from xmcap.models.decoding.beam_search import Beam
+from xmcap.models.decoding.search import Greedy, Sample
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  return model_folders.write(tmp_path_factory.mktemp("captioning") / "model")
+
+
+@pytest.fixture(scope="module")
+def captioner(folder):
+  return xmcap.load_captioner(folder, batch_size=4)
+
+
+def _pixels(count):
+  return list(np.random.RandomState(0).randint(0, 256, (count, 20, 30, 3), np.uint8))
+
+
+def test_captions_are_those_of_the_command(folder, captioner, tmp_path, capsys):
+  picture = str(model_folders.picture(tmp_path))
+  (ours,) = captioner.caption([picture], ["en", "th"])
+  model_dir.parse(str(folder))
+  model_dir.caption_files(str(folder), model_dir.read_pictures([picture]), ["en", "th"], as_json=True)
+  gin.clear_config()
+  printed = map(json.loads, capsys.readouterr().out.splitlines())
+  assert {line["language"]: line["caption"] for line in printed} == ours
+
+
+def test_a_picture_in_any_form_has_the_same_caption(captioner, tmp_path):
+  path = model_folders.picture(tmp_path)
+  image = Image.open(path)
+  forms = [path, str(path), path.read_bytes(), image, np.array(image), captioner.load(path)]
+  assert len({str(of_picture) for of_picture in captioner.caption(forms, ["en", "fr"])}) == 1
+
+
+def test_pictures_that_fill_batches_and_languages_of_their_own(captioner):
+  pixels = _pixels(6)
+  codes = [["en"], ["th", "ar", "en"], ["de"], ["zh", "ja"], ["en"], ["sw", "mi"]]
+  together = captioner.caption(pixels, codes)
+  assert [list(of_picture) for of_picture in together] == codes
+  assert together == [captioner.caption([one], of_one)[0] for one, of_one in zip(pixels, codes, strict=True)]
+  assert captioner.caption([], ["en"]) == []
+
+
+def test_the_best_of_a_beam_come_first(captioner):
+  search = Beam(4, early_stopping="never")
+  pixels = _pixels(3)
+  best = captioner.candidates(pixels, ["en", "th"], search=search)
+  three = captioner.candidates(pixels, ["en", "th"], search=search, n=3)
+  for of_one, of_three in zip(best, three, strict=True):
+    for code, candidates in of_three.items():
+      assert candidates[0].text == of_one[code][0].text
+      assert candidates[0].score == pytest.approx(of_one[code][0].score)
+      scores = [candidate.score for candidate in candidates]
+      assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+
+
+def test_beam_search_finds_the_likeliest_of_all_captions(captioner):
+  # One piece long: the n best are the n likeliest first pieces, whatever the search.
+  (found,) = captioner.candidates(_pixels(1), ["en"], search=Beam(8, 0.0), n=8, max_length=1)
+  (greedy,) = captioner.candidates(_pixels(1), ["en"], search=Greedy(), max_length=1)
+  assert found["en"][0].score == pytest.approx(greedy["en"][0].score, abs=1e-5)
+  assert len({candidate.score for candidate in found["en"]}) == 8
+
+
+def test_draws_are_independent_and_follow_the_seed(captioner):
+  hot = Sample(temperature=50.0)
+  first = captioner.candidates(_pixels(2), ["en", "th"], search=hot, n=3, seed=5)
+  assert captioner.candidates(_pixels(2), ["en", "th"], search=hot, n=3, seed=5) == first
+  assert captioner.candidates(_pixels(2), ["en", "th"], search=hot, n=3, seed=6) != first
+  for of_picture in first:
+    for candidates in of_picture.values():
+      assert len({candidate.text for candidate in candidates}) == 3
+  # The first draw of one is among those of three, and no other language changes it.
+  (alone, _) = captioner.candidates(_pixels(2), ["th"], search=hot, n=1, seed=5)
+  assert alone["th"][0].text in {candidate.text for candidate in first[0]["th"]}
+
+
+def test_many_threads_get_their_own_captions(captioner):
+  pixels = _pixels(8)
+  alone = [captioner.caption([one], ["en"]) for one in pixels]
+  barrier = threading.Barrier(8)
+
+  def call(one):
+    barrier.wait()
+    return captioner.caption([one], ["en"])
+
+  with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    assert list(pool.map(call, pixels)) == alone
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    ({"pictures": "a.jpg"}, "give a list of pictures"),
+    ({"pictures": ["nowhere.jpg"]}, "nowhere.jpg: cannot be read"),
+    ({"pictures": [3]}, "int: give a path, bytes"),
+    ({"languages": "en"}, "give a list of codes"),
+    ({"languages": ["xx"]}, "xx"),
+    ({"languages": []}, "at least one code"),
+    ({"languages": ["en", "en"]}, "each once"),
+    ({"languages": [["en"], ["th"]]}, "languages of 2 pictures, and 1 pictures"),
+    ({"search": "bean"}, "give one of greedy, beam, sample"),
+    ({"n": 0}, "at least 1"),
+    ({"n": 2, "search": "greedy"}, "use beam search or sampling"),
+    ({"n": 5, "search": "beam"}, "5 best of 4 beams"),
+    ({"max_length": 0}, "at least 1"),
+  ],
+)
+def test_wrong_arguments_are_named(captioner, arguments, message):
+  given = {"pictures": _pixels(1), "languages": ["en"], **arguments}
+  with pytest.raises(UsageError, match=message):
+    captioner.caption(**given)
+
+
+@pytest.mark.parametrize(
+  ("picture", "message"),
+  [
+    (b"no picture", "number 0.*not a picture"),
+    (np.zeros((4, 4, 3)), "array float64"),
+    (np.zeros((4, 4, 4), np.uint8), "give uint8"),
+    (np.zeros((0, 4, 3), np.uint8), "no pixels"),
+  ],
+)
+def test_wrong_pictures_are_named(captioner, picture, message):
+  with pytest.raises(XmcapError, match=message):
+    captioner.caption([picture], ["en"])
+
+
+def test_wrong_folders_are_named(folder, tmp_path):
+  with pytest.raises(UsageError, match=r"model\.json is absent"):
+    xmcap.load_captioner(tmp_path)
+  with pytest.raises(UsageError, match="no checkpoint of step 7"):
+    xmcap.load_captioner(folder, step=7)
+  with pytest.raises(UsageError, match="batch_size is 0"):
+    xmcap.load_captioner(folder, batch_size=0)
+
+
+def test_parameters_of_another_model_are_refused(folder, captioner):
+  model = captioning.model_json.read(folder / "model.json")
+  vocabulary = Vocabulary(str(folder / "vocabulary.model"))
+  with pytest.raises(XmcapError, match="the parameters: no "):
+    captioning.PictureCaptioner(model, {"vit": {}}, vocabulary)

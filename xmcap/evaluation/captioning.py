@@ -1,0 +1,289 @@
+"""A trained captioner as a Python object: pictures in, captions out; no gin, no TensorFlow, and safe in threads."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+from PIL import Image
+
+from xmcap import languages as languages_lib
+from xmcap.data import images
+from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.vocabulary import Vocabulary, check_rows
+from xmcap.errors import UsageError
+from xmcap.evaluation import predictor, sharded_params
+from xmcap.models import model_json
+from xmcap.models.captioner import Captioner
+from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Greedy, Sample
+from xmcap.storage import files
+from xmcap.training.checkpoints import read
+
+Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
+"""The path of a picture, the bytes of its file, or its pixels: Pillow's image, or uint8 [height, width, 3]."""
+
+SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
+"""Searches that may be called by name, with their defaults."""
+
+_ROWS = (
+  1,
+  2,
+  4,
+  8,
+  12,
+  24,
+  36,
+)  # languages (times samples) of a picture, rounded up so that few programs are compiled
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+  """A caption and its score: the sum of its tokens' log-probabilities, which beam search divides by its penalty."""
+
+  text: str
+  score: float
+
+
+class PictureCaptioner:
+  """Captions pictures; each is encoded once for all its languages. `load_captioner` makes one.
+
+  Pictures of a call are captioned in batches. Batches and languages are rounded up to a few sizes (powers of two up to
+  `batch_size`), each of which is compiled once for each search: the first call of a size takes seconds, or a minute for
+  a large model. All methods may be called from several threads; the devices compute for one at a time.
+
+  Args:
+    model: what `model.json` says.
+    params: of the captioner.
+    vocabulary: that the model was trained with.
+    batch_size: pictures decoded at once; rounded up to what the devices share evenly.
+
+  Attributes:
+    languages: codes of the languages that it can be asked for.
+    image_size: side of the pictures that the model sees, in pixels.
+    search: what captions are found by unless a call says otherwise.
+
+  Raises:
+    UsageError: the model is no captioner, or the vocabulary is another model's.
+    XmcapError: the parameters are another model's.
+  """
+
+  def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 8):
+    vit, t5 = model.config("vit"), model.config("t5")
+    if vit is None or t5 is None:
+      raise UsageError(
+        f"the model is no captioner: its {model_json.NAME} has no {'vit' if vit is None else 't5'}"
+      )
+    if batch_size < 1:
+      raise UsageError(f"batch_size is {batch_size}: it must be at least 1")
+    self._captioner = Captioner(vit, t5)
+    check_rows(vocabulary, t5.vocab_size)
+    predictor.check_params(self._captioner, params)
+    self.search: Any = model.searching()
+    self.image_size: int = vit.image_size
+    self.languages = tuple(languages_lib.LANGUAGES)
+    self.vocabulary = vocabulary
+    self._decoding = model_json.Decoding(**model.decoding)
+    cast = functools.partial(self._generator(self.search).cast)
+    self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
+    groups = self._params.groups
+    self.batch_size = -(-batch_size // groups) * groups
+    self._lock = threading.Lock()  # programs on several devices must start in one order
+
+  def caption(
+    self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] = ("en",), **options: Any
+  ) -> list[dict[str, str]]:  # fmt: skip
+    """Returns the best caption of each picture as {language: text}; the arguments and errors are `candidates`'."""
+    return [
+      {code: found[0].text for code, found in of_picture.items()}
+      for of_picture in self.candidates(pictures, languages, **options)
+    ]
+
+  def candidates(
+    self,
+    pictures: Sequence[Picture],
+    languages: Sequence[str] | Sequence[Sequence[str]] = ("en",),
+    *,
+    search: Any = None,
+    n: int = 1,
+    max_length: int | None = None,
+    seed: int = 0,
+  ) -> list[dict[str, list[Candidate]]]:
+    """Returns for each picture {language: its `n` captions with scores}, the best first.
+
+    Args:
+      pictures: paths, bytes of files, Pillow's images or arrays, in any mixture.
+      languages: codes for all pictures, or a sequence of codes for each picture.
+      search: `greedy`, `beam` or `sample`, or such as `Beam(beams=8)` or `Sample(temperature=0.7)` of
+        `xmcap.models.decoding`; None: the model's own.
+      n: captions a picture and language: of beam search its best, of sampling independent draws. Beam search may find
+        fewer.
+      max_length: the most pieces of a caption, its end counted; None: the model's own.
+      seed: of sampling. A draw depends on the seed, the picture's place, the language and the number of the draw.
+
+    Raises:
+      UsageError: an argument is out of its range, a language is not known, or a picture cannot be read.
+      XmcapError: a picture cannot be decoded.
+    """
+    pictures = _listed(pictures)
+    codes = self._codes(languages, len(pictures))
+    search = self._searching(search, n)
+    repeated = n if isinstance(search, Sample) else 1
+    generate = self._generator(search, max_length)
+    if not pictures:
+      return []
+    rng = predictor.key_on(self._params, seed)
+    starts = range(0, len(pictures), self.batch_size)
+    found: list[dict[str, list[Candidate]]] = []
+    loaded = prefetch((self._job(pictures, start) for start in starts), files.available_cores(), depth=2)
+    for start in starts:
+      of_batch = codes[start : start + self.batch_size]
+      found += self._decoded(generate, next(loaded), of_batch, repeated, rng, start)
+    return found
+
+  def load(self, picture: Picture, key: str = "") -> np.ndarray:
+    """The picture as the model sees it: uint8 [image_size, image_size, 3], which may be given in its place."""
+    if isinstance(picture, bytes):
+      return images.load(picture, key, self.image_size)
+    if isinstance(picture, Image.Image | np.ndarray):
+      return images.fit(picture, key, self.image_size)
+    if not isinstance(picture, str | os.PathLike):
+      raise UsageError(
+        f"picture '{key}': {type(picture).__name__}: give a path, bytes, a Pillow image or an array"
+      )
+    try:
+      data = pathlib.Path(picture).read_bytes()
+    except OSError as error:
+      raise UsageError(
+        f"{os.fspath(picture)}: cannot be read ({error.strerror}): name a JPEG or PNG file"
+      ) from None
+    return images.load(data, os.fspath(picture), self.image_size)
+
+  def _job(self, pictures: Sequence[Picture], start: int) -> Job:
+    rows = range(start, min(start + self.batch_size, len(pictures)))
+    return Job([functools.partial(self.load, pictures[row], f"number {row}") for row in rows], np.stack)
+
+  def _codes(self, languages: Any, count: int) -> list[tuple[str, ...]]:
+    """The codes of each picture; UsageError for a wrong one."""
+    if isinstance(languages, str):
+      raise UsageError(f"languages={languages!r}: give a list of codes, such as ['{languages[:20]}']")
+    each = [tuple(codes) for codes in languages] if _are_lists(languages) else [tuple(languages)] * count
+    if len(each) != count:
+      raise UsageError(
+        f"languages of {len(each)} pictures, and {count} pictures: give one list of codes for each"
+      )
+    for codes in dict.fromkeys(each):
+      if not codes or len(set(codes)) < len(codes):
+        raise UsageError(f"languages={list(codes)}: give at least one code, and each once")
+      for code in codes:
+        languages_lib.get(code)
+    return each
+
+  def _searching(self, search: Any, n: int) -> Any:
+    if isinstance(search, str):
+      if search not in SEARCHES:
+        raise UsageError(
+          f"search={search!r}: give one of {', '.join(SEARCHES)}, or a search such as Beam(beams=8)"
+        )
+      search = SEARCHES[search]()
+    search = self.search if search is None else search
+    if n < 1:
+      raise UsageError(f"n={n}: it must be at least 1")
+    if n == 1 or isinstance(search, Sample):
+      return search
+    if not isinstance(search, Beam):
+      raise UsageError(f"n={n}: {type(search).__name__} finds one caption: use beam search or sampling")
+    return n_best(search, n)
+
+  def _generator(self, search: Any, max_length: int | None = None) -> Generator:
+    length = self._decoding.max_length if max_length is None else max_length
+    return Generator(self._captioner, search, length, self._decoding.cache_dtype)
+
+  def _decoded(
+    self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rng: Any, start: int
+  ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
+    """The candidates of a batch: `pixels` [B, S, S, 3] and the codes of each picture."""
+    size = _rounded(len(pixels), self._params.groups, self.batch_size)
+    rows = max(map(len, codes)) * repeated
+    rows = next((least for least in _ROWS if least >= rows), rows)
+    # What fills the batch up repeats what is there, and is dropped.
+    asked = [[code for code in of_picture for _ in range(repeated)] for of_picture in codes]
+    filled = [[*of_picture, *[of_picture[-1]] * (rows - len(of_picture))] for of_picture in asked]
+    prompts = predictor.prompts_of(self.vocabulary, [code for of_picture in filled for code in of_picture])
+    prompts = prompts.reshape(len(pixels), rows, -1)
+    places = np.minimum(np.arange(size), len(pixels) - 1)
+    ids = (start + places).astype(np.int32)
+    with self._lock:
+      tokens, scores = predictor.decode_batch(
+        generate, self._params, pixels[places], prompts[places], rng, ids
+      )
+    if not hasattr(generate.search, "count"):
+      tokens, scores = tokens[:, :, None], scores[:, :, None]
+    found = []
+    for of_picture, row_tokens, row_scores in zip(codes, tokens, scores, strict=False):
+      found.append({})
+      for place, code in enumerate(of_picture):
+        own = slice(place * repeated, (place + 1) * repeated)
+        found[-1][code] = self._candidates(row_tokens[own], row_scores[own])
+    return found
+
+  def _candidates(self, tokens: np.ndarray, scores: np.ndarray) -> list[Candidate]:
+    """Those of one picture and language, from tokens [..., T] and scores [...]; the best first."""
+    rows = zip(tokens.reshape(-1, tokens.shape[-1]), scores.reshape(-1).tolist(), strict=True)
+    held = [Candidate(self.vocabulary.decode(row), score) for row, score in rows if score > IMPOSSIBLE / 2]
+    return sorted(held, key=lambda candidate: -candidate.score)
+
+
+def load_captioner(
+  model_dir: str | os.PathLike, step: int | None = None, *, batch_size: int = 8
+) -> PictureCaptioner:
+  """Reads a model folder that `xmcap train` or `xmcap convert` wrote, onto the devices of this process.
+
+  Nothing in the folder is run: what is read is `model.json`, `vocabulary.model` and a checkpoint. jax chooses the
+  devices (JAX_PLATFORMS=cpu for the CPU); if there are several, they share each batch.
+
+  Args:
+    model_dir: a path or an address (`gs://...`).
+    step: of the checkpoint; None: the best by the run's metric if it kept one, else the newest.
+    batch_size: pictures decoded at once.
+
+  Raises:
+    UsageError: there is no model, no such step, or the vocabulary does not fit.
+    XmcapError: a file is damaged.
+  """
+  folder = epath.Path(model_dir)
+  if not (folder / model_json.NAME).exists():
+    raise UsageError(
+      f"{os.fspath(model_dir)} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a training run"
+    )
+  model = model_json.read(folder / model_json.NAME)
+  vocabulary = Vocabulary(os.fspath(folder / predictor.VOCABULARY))
+  params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
+  return PictureCaptioner(model, params, vocabulary, batch_size)
+
+
+def _listed(pictures: Any) -> list[Picture]:
+  if isinstance(pictures, Image.Image | bytes | str | os.PathLike | Mapping) or not hasattr(
+    pictures, "__iter__"
+  ):
+    raise UsageError(f"pictures={type(pictures).__name__}: give a list of pictures, such as ['a.jpg']")
+  return list(pictures)
+
+
+def _are_lists(languages: Sequence) -> bool:
+  return bool(languages) and all(not isinstance(codes, str) for codes in languages)
+
+
+def _rounded(count: int, groups: int, most: int) -> int:
+  """The least size of a batch for `count` pictures: `groups` times a power of two, or `most`."""
+  size = groups
+  while size < count:
+    size *= 2
+  return min(size, most)

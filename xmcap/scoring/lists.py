@@ -1,0 +1,57 @@
+"""Scoring of captions that are in lists, by place, as other packages' scorers take them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.result import Result
+from xmcap.scoring.score import score as score_by_key
+from xmcap.terminal import shown
+
+
+def score(
+  references: Mapping[str, Sequence[Sequence[str] | str]], predictions: Mapping[str, Sequence[str]], **options: Any
+) -> Result:  # fmt: skip
+  """Scores lists of captions: `score({"en": [["a dog", "the dog"]]}, {"en": ["a dog"]}).table.rows["en"]["cider"]`.
+
+  Args:
+    references: language code -> for each picture its reference captions; a text stands for one reference.
+    predictions: language code -> for each picture its caption, in the same order.
+    options: of `xmcap.scoring.score`, which also scores captions by image key.
+
+  Raises:
+    UsageError: the languages or the lengths differ, or a caption is no text; the message says where.
+  """
+  for name, lists in (("references", references), ("predictions", predictions)):
+    if not isinstance(lists, Mapping) or not lists:
+      raise UsageError(
+        f"{name}: {shown(repr(lists))} must be a dictionary, language code -> list of captions"
+      )
+    for code, captions in lists.items():
+      files.check_language(code, name)
+      if not isinstance(captions, Sequence) or isinstance(captions, str):
+        raise UsageError(f"{name}[{code!r}]: {shown(repr(captions))} must be a list, an item a picture")
+  for code in [*references, *predictions]:
+    if code not in references or code not in predictions:
+      raise UsageError(
+        f"only the {'references' if code in references else 'predictions'} have '{code}': give both"
+      )
+    if len(references[code]) != len(predictions[code]):
+      raise UsageError(
+        f"'{code}': {len(references[code]):,} pictures have references, and {len(predictions[code]):,} a prediction: "
+        "give one for each, in the same order"
+      )
+  keyed_references = _by_key(references)
+  for of_image in keyed_references.values():
+    of_image.update({code: [texts] for code, texts in of_image.items() if isinstance(texts, str)})
+  return score_by_key(keyed_references, _by_key(predictions), **options)
+
+
+def _by_key(lists: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
+  """Image key -> language code -> item; the keys sort as the places do, so statistics come in the order given."""
+  held: dict[str, dict[str, Any]] = {}
+  for code, items in lists.items():
+    for place, item in enumerate(items):
+      held.setdefault(f"{place:09}", {})[code] = item
+  return held
