@@ -56,7 +56,7 @@ def _serve(arguments) -> None:
   # Before the model, which takes its time.
   searches = parse(arguments.searches)
   bound = server.bind(arguments.host, arguments.port)
-  from xmcap import load_captioner
+  from xmcap.evaluation.captioning import load_captioner
 
   captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
   searches = {name: search or captioner.search for name, search in searches.items()}
@@ -65,7 +65,7 @@ def _serve(arguments) -> None:
   began = time.monotonic()
   batching_lib.warm_up(captioner, batching, searches.values())
   base.say(f"compiled in {time.monotonic() - began:.0f} s")
-  name = arguments.model_dir.rstrip("/").rpartition("/")[2]
+  name = "/".join(arguments.model_dir.rstrip("/").split("/")[-2:])
   app, service = app_lib.make(
     app_lib.Model(name, captioner, searches), limits, batching, server.hosts(arguments.host)
   )

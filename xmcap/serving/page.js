@@ -92,7 +92,7 @@ function ask(card) {
   card.querySelector(".again").disabled = true;
   card.querySelector("dl").replaceChildren(...codes.map((code) => {
     const row = make("div", "", { class: "row" });
-    const term = make("dt", "", { title: languages.get(code).name });
+    const term = make("dt", "", { title: languages.get(code).name, dir: languages.get(code).direction });
     term.append(make("bdi", languages.get(code).native, { lang: code }));
     card.rows.get(code).dir = languages.get(code).direction;
     row.append(term, card.rows.get(code));
