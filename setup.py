@@ -81,6 +81,7 @@ setuptools.setup(
     "tensorflow-datasets>=4.9.10",
     "tensorstore>=0.1.86",
     "unidic-lite==1.0.8",
+    "wrapt>=2.0",
   ],
   extras_require={
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.

@@ -8,7 +8,7 @@ import xmcap
 ROOT = pathlib.Path(xmcap.__file__).parent
 
 FLOORS = (
-  ("errors", "languages", "configuration", "gin_types", "platforms", "processes", "terminal"),
+  ("errors", "languages", "configuration", "gin_types", "platforms", "processes", "quiet", "terminal"),
   ("storage",),
   ("tensors",),
   ("scoring", "models"),

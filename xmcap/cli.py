@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 
-from xmcap import __version__, terminal
+from xmcap import __version__, quiet, terminal
 from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score, serve
 from xmcap.errors import RestartError, UsageError, XmcapError
 
@@ -61,6 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def console() -> None:
   """The entry point of the installed command."""
+  quiet.guard()
   terminal.guard()
   code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):

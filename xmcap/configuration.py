@@ -22,6 +22,9 @@ from xmcap.errors import UsageError
 
 _Made = TypeVar("_Made")
 
+_MACRO = re.compile(r"^(\w+)\s*=", re.MULTILINE)
+_INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
+
 
 def gin_folder() -> pathlib.Path:
   """The folder of the gin files that travel with xmcap, installed or in a checkout."""
@@ -62,10 +65,7 @@ def parse(
     if not equals or not name:
       raise UsageError(f"--gin.{override} has no value: write --gin.NAME=VALUE")
     if "." not in name and name not in defined:
-      raise UsageError(
-        f"--gin.{name}: no gin file defines {name}{_did_you_mean(name, defined)}"
-        f" Defined: {', '.join(sorted(defined)) or 'none'}"
-      )
+      raise _undefined(name, defined)
     with _explained(f"--gin.{override}"):
       gin.parse_config(f"{name} = {_expression(value)}")
   with _explained("the gin files together"):
@@ -73,6 +73,58 @@ def parse(
   gin_types.check()
   # Modules that are imported later still register their configurables.
   gin_config._set_config_is_locked(False)
+
+
+def check_macros(
+  files: Sequence[str], overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
+) -> None:
+  """Looks the files and the macros of overrides up without what the files import, which takes seconds.
+
+  UsageError as of `parse`, for a file that is missing and for a macro that no file defines. What only `parse` can know
+  is left to it: files that gin cannot read, and a `model.json` among them, which binds macros of its own.
+  """
+  folders = ["", *search_paths, str(gin_folder())]
+  defined = {"MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE"}  # bound for a model folder
+  for file in files:
+    if file.endswith(".json"):
+      return
+    defined |= set(_MACRO.findall(_text_with_includes(_find(file, folders), folders)))
+  for override in overrides:
+    name, equals, _ = override.partition("=")
+    if equals and re.fullmatch(r"\w+", name) and name not in defined:
+      raise _undefined(name, defined)
+
+
+def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int = 8) -> str:
+  """The text of a gin file and of all that it includes, as far as they can be read."""
+  try:
+    text = path.read_text(encoding="utf-8")
+  except (OSError, UnicodeDecodeError):
+    return ""
+  for name in _INCLUDE.findall(text) if depth else ():
+    found = _look_up(name, folders)
+    text += _text_with_includes(found, folders, depth - 1) if found else ""
+  return text
+
+
+def _look_up(file: str, folders: Sequence[str]) -> pathlib.Path | None:
+  return next((path for folder in folders if (path := pathlib.Path(folder, file)).is_file()), None)
+
+
+def _find(file: str, folders: Sequence[str]) -> pathlib.Path:
+  found = _look_up(file, folders)
+  if found is None:
+    known = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
+    looked = ", ".join(str(folder) or "." for folder in folders)
+    raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, known)}")
+  return found
+
+
+def _undefined(name: str, defined: Iterable[str]) -> UsageError:
+  known = sorted(defined)
+  return UsageError(
+    f"--gin.{name}: no gin file defines {name}{_did_you_mean(name, known)} Defined: {', '.join(known) or 'none'}"
+  )
 
 
 def macro(name: str) -> str:
@@ -114,11 +166,7 @@ def bindings() -> dict[str, str]:
 
 
 def _parse_file(file: str, folders: Sequence[str]) -> None:
-  found = next((path for folder in folders if (path := pathlib.Path(folder, file)).is_file()), None)
-  if found is None:
-    known = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
-    looked = ", ".join(str(folder) or "." for folder in folders)
-    raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, known)}")
+  found = _find(file, folders)
   with _explained(str(found)):
     # An `include` is looked up in the same folders.
     for folder in reversed(folders):

@@ -44,7 +44,9 @@ def test_captions_are_those_of_the_library(folder):
   pictures = [servers.picture(colour) for colour in colours]
   assert [one["captions"] for one in found] == captioner.caption(pictures, codes)
   assert own["captions"] == found[0]["captions"]
-  assert beams["captions"] == captioner.caption(pictures[:1], codes, search=searches.parse("beam:2")["beam:2"])[0]
+  assert (
+    beams["captions"] == captioner.caption(pictures[:1], codes, search=searches.parse("beam:2")["beam:2"])[0]
+  )
   assert bad.status == 422
   gin.clear_config()
 

@@ -134,9 +134,9 @@ def test_tfds_reads_the_same(tmp_path):
 
 
 def test_serialisation_is_that_of_tfds(tmp_path):
-  """Golden: tensorflow-datasets' own serialiser of FEATURES."""
-  theirs = tfds.core.example_serializer.ExampleSerializer(records.FEATURES.get_serialized_info())
-  encoded = records.FEATURES.encode_example(records.as_example(record(1)))
+  """Golden: tensorflow-datasets' own serialiser of `features()`."""
+  theirs = tfds.core.example_serializer.ExampleSerializer(records.features().get_serialized_info())
+  encoded = records.features().encode_example(records.as_example(record(1)))
   assert records.parse(theirs.serialize_example(encoded)) == record(1)
 
 

@@ -1,11 +1,14 @@
 """Common to the subcommands: the parser, the declaration of a command and of its options, and their gin files."""
 
 import argparse
+import contextlib
 import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xmcap import terminal
@@ -99,6 +102,7 @@ def configure(arguments, parse: Callable | None = None, default: Sequence[str] =
   from xmcap import configuration
 
   folders = [path for path in arguments.gin_search_paths.split(",") if path]
+  configuration.check_macros(arguments.gin_file or default, arguments.overrides, folders)
   (parse or configuration.parse)(gin_files(arguments) or default, arguments.overrides, folders)
   if arguments.explain:
     print(configuration.explain())
@@ -122,6 +126,25 @@ def _bind_model(path: str) -> None:
 def say(line: str) -> None:
   """Prints a line of progress, apart from the results."""
   print(terminal.shown(line, limit=None), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def saying(what: str, every: float = 10) -> Iterator[None]:
+  """Says what is done inside it: at once, and every so many seconds how long it has taken."""
+  begun, ended = time.monotonic(), threading.Event()
+
+  def repeat() -> None:
+    while not ended.wait(every):
+      say(f"{what}: {time.monotonic() - begun:.0f} s so far")
+
+  say(what)
+  teller = threading.Thread(target=repeat, daemon=True)
+  teller.start()
+  try:
+    yield
+  finally:
+    ended.set()
+    teller.join()
 
 
 def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 
-from xmcap import platforms
+from xmcap import platforms, quiet
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError
 from xmcap.storage import outputs
@@ -93,15 +93,20 @@ def _train(arguments) -> None:
     raise RestartError(result.message)
 
 
+def _parse_folder(*arguments) -> None:
+  from xmcap.evaluation import model_dir  # takes seconds, which an error in the options should not wait for
+
+  model_dir.parse(*arguments)
+
+
 def _eval(arguments) -> None:
   platforms.take_gpu()
+  if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir), ["runs/eval.gin"]):
+    return
   from xmcap.evaluation import model_dir
 
-  if not base.configure(
-    arguments, functools.partial(model_dir.parse, arguments.model_dir), ["runs/eval.gin"]
-  ):
-    return
   with _joined(arguments, training=False):
+    quiet.die_plainly()
     model_dir.evaluate()
 
 
@@ -110,10 +115,10 @@ def _caption(arguments) -> None:
 
   codes = languages.parse(arguments.languages)
   platforms.take_gpu()
+  if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
+    return
   from xmcap.evaluation import model_dir
 
   # Pictures first, as an error in one should not wait for the model.
   contents = model_dir.read_pictures(arguments.images)
-  if not base.configure(arguments, functools.partial(model_dir.parse, arguments.model_dir)):
-    return
   model_dir.caption_files(arguments.model_dir, contents, codes, arguments.json, arguments.step)

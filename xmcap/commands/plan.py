@@ -56,11 +56,15 @@ def _plan(arguments) -> None:
   if topology is None:
     return
   plan = _search if arguments.search else _decode if arguments.decode else _step
+  what = (
+    "planning meshes" if arguments.search else f"compiling {'decoding' if arguments.decode else 'the step'}"
+  )
   with contextlib.ExitStack() as stack:
     if arguments.json:
       outputs.keep_apart({"--json": arguments.json}, {"--gin_file": arguments.gin_file})
       stack.enter_context(outputs.held(arguments.json, arguments.prog, "--json", folder=False))
-    documents = plan(arguments, topology)
+    with base.saying(f"{what} for {topology.description}"):
+      documents = plan(arguments, topology)
     if arguments.json:
       with whole_files.replacing(arguments.json) as temporary:
         temporary.write_text(json.dumps(documents, indent=2) + "\n")

@@ -1,7 +1,5 @@
 """The command that serves a model on a page and as an endpoint."""
 
-import time
-
 from xmcap import platforms
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -61,10 +59,8 @@ def _serve(arguments) -> None:
   captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
   searches = {name: search or captioner.search for name, search in searches.items()}
   calls = len(searches) * len(batching.shapes())
-  base.say(f"compiling {calls} programs, some seconds each")
-  began = time.monotonic()
-  batching_lib.warm_up(captioner, batching, searches.values())
-  base.say(f"compiled in {time.monotonic() - began:.0f} s")
+  with base.saying(f"compiling {calls} programs, some seconds each"):
+    batching_lib.warm_up(captioner, batching, searches.values())
   name = "/".join(arguments.model_dir.rstrip("/").split("/")[-2:])
   app, service = app_lib.make(
     app_lib.Model(name, captioner, searches), limits, batching, server.hosts(arguments.host)

@@ -8,9 +8,9 @@ pseudorandom number generators", OOPSLA 2014).
 import contextlib
 import functools
 import zlib
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -19,11 +19,6 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _ROUNDS = 24  # of the cipher that permutes an index
 # Up to here an epoch is permuted whole, in milliseconds: the cipher is slow on few numbers.
 _SMALL = 65_536
-
-# The accelerator is JAX's: TensorFlow would take all of a GPU's memory with its first operation. Where the
-# program has used TensorFlow already, its choice of devices stands.
-with contextlib.suppress(RuntimeError):
-  tf.config.set_visible_devices([], "GPU")
 
 
 def _mix(state: np.ndarray) -> np.ndarray:
@@ -87,10 +82,22 @@ def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
 
 
 def _enciphered(indices: np.ndarray, keys: np.ndarray, last: int) -> np.ndarray:
+  tf = _tensorflow()
   with tf.device("cpu"):
     return tf.raw_ops.RandomIndexShuffle(
       index=indices, seed=keys, max_index=np.full_like(indices, last), rounds=_ROUNDS
     ).numpy()
+
+
+@functools.cache
+def _tensorflow() -> Any:
+  import tensorflow as tf  # takes seconds, and only a corpus of some size needs it
+
+  # The accelerator is JAX's: TensorFlow would take all of a GPU's memory with its first operation. Where the
+  # program has used TensorFlow already, its choice of devices stands.
+  with contextlib.suppress(RuntimeError):
+    tf.config.set_visible_devices([], "GPU")
+  return tf
 
 
 @functools.lru_cache(maxsize=8)

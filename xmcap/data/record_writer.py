@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import array_record.python.array_record_module as array_record_module
-import tensorflow_datasets as tfds
 from etils import epath
 
 from xmcap.data import workers
 from xmcap.data.array_records.local import READER_OPTIONS, first_line
-from xmcap.data.records import FEATURES, Record, check, serialize
+from xmcap.data.records import Record, check, features, serialize
 from xmcap.errors import XmcapError
 from xmcap.storage import files
 from xmcap.terminal import shown
@@ -161,6 +160,8 @@ def write_metadata(
 ) -> None:
   """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works."""
   out = pathlib.Path(out)
+  import tensorflow_datasets as tfds  # takes TensorFlow with it, for seconds
+
   template = tfds.core.ShardedFileTemplate(
     data_dir=epath.Path(out), dataset_name=dataset, filetype_suffix="array_record"
   )
@@ -176,7 +177,7 @@ def write_metadata(
   try:
     tfds.folder_dataset.write_metadata(
       data_dir=out,
-      features=FEATURES,
+      features=features(),
       split_infos=infos,
       version=version,
       check_data=False,

@@ -10,6 +10,7 @@ reads them as any other dataset, and `RecordSource` reads any of them by its ind
 
 import copy
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -18,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import tensorflow_datasets as tfds
 
 from xmcap import languages
 from xmcap.data.array_records.local import RecordFiles, first_line
@@ -30,24 +30,6 @@ from xmcap.terminal import shown
 SOURCES = ("human", "mt")
 """Origins of a caption: written by a person, or machine translated."""
 
-FEATURES = tfds.features.FeaturesDict(
-  {
-    "image/key": tfds.features.Text(),
-    "image/locale": tfds.features.Text(),
-    "image": tfds.features.Image(shape=(None, None, 3)),
-    "captions": tfds.features.Sequence(
-      {
-        "language": tfds.features.Text(),
-        "text": tfds.features.Text(),
-        "text_tokenized": tfds.features.Text(),
-        "source": tfds.features.Text(),
-      }
-    ),
-    "tags": tfds.features.Sequence(tfds.features.Text()),
-  }
-)
-"""The record as TFDS knows it. The bytes of the image are stored as released."""
-
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _METADATA = "dataset_info.json"
@@ -55,6 +37,23 @@ _MAX_METADATA = 64 << 20  # bytes; a shard takes some 10
 _READ_BATCH = 64
 
 T = TypeVar("T")
+
+
+@functools.cache
+def features() -> Any:
+  """The record as TFDS knows it, a `tfds.features.FeaturesDict`. The bytes of the image are stored as released."""
+  from tensorflow_datasets import features as of  # takes TensorFlow with it, for seconds
+
+  caption = {field: of.Text() for field in ("language", "text", "text_tokenized", "source")}
+  return of.FeaturesDict(
+    {
+      "image/key": of.Text(),
+      "image/locale": of.Text(),
+      "image": of.Image(shape=(None, None, 3)),
+      "captions": of.Sequence(caption),
+      "tags": of.Sequence(of.Text()),
+    }
+  )
 
 
 @dataclasses.dataclass(slots=True)
@@ -108,7 +107,7 @@ def check(record: Record) -> None:
 
 
 def serialize(record: Record) -> bytes:
-  """A record as a tf.train.Example, laid out as TFDS lays out FEATURES; equal records give equal bytes."""
+  """A record as a tf.train.Example, laid out as TFDS lays out `features()`; equal records give equal bytes."""
   example = Example()
   captions = record.captions
   columns = {
@@ -128,7 +127,7 @@ def serialize(record: Record) -> bytes:
 
 
 def as_example(record: Record) -> dict[str, Any]:
-  """A record as the nested dictionary that TFDS encodes by FEATURES."""
+  """A record as the nested dictionary that TFDS encodes by `features()`."""
   return {
     "image/key": record.key,
     "image/locale": record.locale,
@@ -330,7 +329,7 @@ def spread(source: RecordSource, count: int) -> np.ndarray:
   return np.unique(np.linspace(0, len(source) - 1, min(len(source), count)).astype(np.int64))
 
 
-def _info(directory: str) -> tfds.core.DatasetInfo | None:
+def _info(directory: str) -> Any:
   """TFDS's metadata of a folder; None if it has none.
 
   TFDS reads a copy, for it knows few kinds of addresses, and with our own features beside it: it would import the
@@ -339,13 +338,15 @@ def _info(directory: str) -> tfds.core.DatasetInfo | None:
   address = addresses.join(directory, _METADATA)
   if not addresses.is_file(address):
     return None
+  import tensorflow_datasets as tfds
+
   with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
     try:
       text = addresses.read_bytes(address)
       if len(text) > _MAX_METADATA:
         raise ValueError(f"over {_MAX_METADATA >> 20} MB")
       files.write_bytes(pathlib.Path(folder, _METADATA), text)
-      FEATURES.save_config(folder)
+      features().save_config(folder)
       info = tfds.builder_from_directory(folder).info
       for split in info.splits.values():
         _ = split.filepaths  # made of a template in the metadata

@@ -7,7 +7,8 @@ any seqio code can use:
 
 An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T],
 ended by EOS. seqio reads and decodes a picture again for each of its captions; `xmcap.data.stream` takes the
-languages, their rates, the records and the vocabulary from the same registration, and reads it once.
+languages, their rates, the records and the vocabulary from the same registration, and reads it once. `seqio_tasks.py`
+holds what seqio sees; it is imported when, and only when, seqio is.
 
 Gin gives the location of a corpus, which is asked only when something is read:
 
@@ -19,22 +20,18 @@ import dataclasses
 import difflib
 import functools
 import os
-import types
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import gin
 import numpy as np
-import seqio
-import tensorflow as tf
+import wrapt
 
 from xmcap import languages as languages_lib
-from xmcap.data import images
 from xmcap.data.records import RecordSource, read_tags
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses
-
-_READ_BATCH = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,139 +89,6 @@ def _source(directory: str, split: str, subset: str) -> RecordSource:
 _vocabulary = functools.cache(Vocabulary)
 
 
-class CorpusVocabulary(seqio.SentencePieceVocabulary):
-  """A corpus's vocabulary for seqio; its file is looked up when it is first used, not when registered."""
-
-  def __init__(self, corpus: RegisteredCorpus):
-    super().__init__(sentencepiece_model_file="")
-    self._corpus = corpus
-
-  @property
-  def sentencepiece_model_file(self) -> str:
-    return self._corpus.location().vocabulary
-
-  def _model_context(self):
-    vocabulary = self._corpus.vocabulary()  # may lie in any bucket, and errors are of one line
-    return types.SimpleNamespace(tokenizer=vocabulary.processor, sp_model=vocabulary.model)
-
-  def __eq__(self, other) -> bool:
-    # seqio compares vocabularies when it mixes corpora, which then need a location.
-    return isinstance(other, CorpusVocabulary) and (
-      self._corpus is other._corpus or self.sentencepiece_model_file == other.sentencepiece_model_file
-    )
-
-  __hash__ = None
-
-
-class RecordDataSource(seqio.DataSource):
-  """seqio's view of the records of a corpus in one language: the index of every record.
-
-  The record itself is read by the task's first preprocessor, so that seqio keeps only numbers in memory. Shuffling
-  permutes all records by `seed`, alike in every epoch; sharding takes every num_shards-th record of that order.
-  """
-
-  def __init__(self, corpus: RegisteredCorpus, language: str, splits: Sequence[str]):
-    super().__init__(splits=splits, caching_permitted=False, performs_internal_shuffling=True)
-    self.corpus = corpus
-    self.language = language
-
-  @property
-  def supports_arbitrary_sharding(self) -> bool:
-    return True
-
-  def list_shards(self, split: str) -> Sequence[str]:
-    return [split]
-
-  def num_input_examples(self, split: str) -> int:
-    return len(self.corpus.source(split))
-
-  def get_dataset(
-    self,
-    split: str = "train",
-    shuffle: bool = True,
-    seed: int | None = None,
-    shard_info: seqio.ShardInfo | None = None,
-    *,
-    sequence_length: Mapping[str, int] | None = None,
-    use_cached: bool = False,
-    num_epochs: int | None = 1,
-  ) -> tf.data.Dataset:
-    """Yields {"index": int64, "split": string} for each record."""
-    count = self.num_input_examples(split)
-    dataset = tf.data.Dataset.range(count)
-    if shard_info:
-      dataset = dataset.shard(shard_info.num_shards, shard_info.index)
-    if shuffle:
-      chosen = np.random.default_rng().integers(2**31) if seed is None else seed
-      order = tf.stack([tf.cast(chosen, tf.int64), tf.constant(0, tf.int64)])
-      last = tf.constant(count - 1, tf.int64)
-      dataset = dataset.map(
-        lambda index: tf.random.experimental.index_shuffle(index, order, last)  # pyright: ignore[reportAttributeAccessIssue]
-      )
-    return dataset.map(lambda index: {"index": index, "split": tf.constant(split)})
-
-
-def _read_captions(
-  dataset: tf.data.Dataset,
-  corpus: RegisteredCorpus,
-  language: str,
-  sequence_length: Mapping[str, int] | None = None,
-) -> tf.data.Dataset:
-  """Index of a record -> an example for each of its captions in a language: `image`, `targets` (text), `key`.
-
-  The picture is resized to sequence_length["image"] pixels a side, if given, else left as it is.
-  """
-  size = (sequence_length or {}).get("image")
-
-  def read(indices: np.ndarray, splits: np.ndarray):
-    pictures, texts, keys = [], [], []
-    for record in corpus.source(splits[0].decode()).read(indices.tolist()):
-      captions = [caption.text for caption in record.captions if caption.language == language]
-      if captions:
-        data, key = record.image, record.key
-        pixels = images.load(data, key, size) if size else images.decode(data, key)
-        # PNG is exact, and lets pictures of different sizes travel in one array.
-        encoded = tf.io.encode_png(pixels, compression=0).numpy()
-        pictures += [encoded] * len(captions)
-        texts += [text.encode() for text in captions]
-        keys += [key.encode()] * len(captions)
-    return tuple(np.array(column, object) for column in (pictures, texts, keys))
-
-  def flat_read(batch):
-    columns = tf.numpy_function(read, (batch["index"], batch["split"]), (tf.string,) * 3)
-    for column in columns:
-      column.set_shape([None])
-    named = dict(zip(("image", "targets", "key"), columns, strict=True))
-    return tf.data.Dataset.from_tensor_slices(named)  # pyright: ignore[reportArgumentType]
-
-  def decode(example):
-    image = tf.io.decode_png(example["image"], channels=3)
-    image.set_shape([size, size, 3])
-    return {**example, "image": image}
-
-  return dataset.batch(_READ_BATCH).flat_map(flat_read).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def _tokenize(
-  dataset: tf.data.Dataset,
-  output_features: Mapping[str, seqio.utils.Feature],
-  corpus: RegisteredCorpus,
-  language: str,
-) -> tf.data.Dataset:
-  """Adds `inputs`, the ids of the LangId prompt, and turns `targets` into ids; the text is `targets_pretokenized`."""
-  prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
-  vocabulary = output_features["targets"].vocabulary
-  return dataset.map(
-    lambda example: {
-      **example,
-      "inputs": prompt,
-      "targets": vocabulary.encode_tf(example["targets"]),
-      "targets_pretokenized": example["targets"],
-    },
-    num_parallel_calls=tf.data.AUTOTUNE,
-  )
-
-
 def register_corpus(
   name: str,
   *,
@@ -254,7 +118,7 @@ def register_corpus(
   corpus = RegisteredCorpus(
     name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(locate)
   )
-  _add_tasks(corpus, rates)
+  _register(corpus, rates)
   return corpus
 
 
@@ -274,32 +138,20 @@ def register_part(
 
   location = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
   part = RegisteredCorpus(name, of.languages, tuple(splits) or of.splits, location)
-  _add_tasks(part, dict.fromkeys(of.languages, 1.0))
+  _register(part, dict.fromkeys(of.languages, 1.0))
   return part
 
 
-def _add_tasks(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
-  name = corpus.name
-  vocabulary = CorpusVocabulary(corpus)
-  features = {
-    "image": seqio.ContinuousFeature(dtype=tf.uint8, rank=3),
-    "inputs": seqio.Feature(vocabulary, add_eos=False),
-    "targets": seqio.Feature(vocabulary, add_eos=True),
-  }
-  for code in corpus.languages:
-    seqio.TaskRegistry.add(
-      f"{name}_{code}",
-      source=RecordDataSource(corpus, code, corpus.splits),
-      preprocessors=[
-        functools.partial(_read_captions, corpus=corpus, language=code),
-        functools.partial(_tokenize, corpus=corpus, language=code),
-        seqio.preprocessors.append_eos,
-      ],
-      output_features=features,
-      # The source shuffles all records; a buffer would hold a thousand pictures for each language.
-      shuffle_buffer_size=None,
-    )
-  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in corpus.languages])
+def _register(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
+  _REGISTERED[corpus.name] = Registration(corpus, rates)
+
+  def add(_seqio) -> None:
+    from xmcap.data import seqio_tasks
+
+    seqio_tasks.add(corpus, rates)
+
+  # At once if seqio is there. It takes TensorFlow with it, which neither captioning nor `--explain` should wait for.
+  wrapt.register_post_import_hook(add, "seqio")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,31 +161,41 @@ class Registration:
   corpus: RegisteredCorpus
   rates: Mapping[str, float]
 
+  @property
+  def names(self) -> list[str]:
+    """The mixture and the tasks."""
+    return [self.corpus.name, *[f"{self.corpus.name}_{code}" for code in self.corpus.languages]]
+
+
+_REGISTERED: dict[str, Registration] = {}
+
 
 def registration(mixture: str) -> Registration:
   """Looks up a mixture or task by name; UsageError if there is none, or its tasks are not of one registered corpus."""
-  known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
-  if mixture not in known:
-    nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
-    hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
-    raise UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")
-  provider = seqio.get_mixture_or_task(mixture)
-  tasks = seqio.get_subtasks(provider)
-  sources = {task: task.source for task in tasks if isinstance(task.source, RecordDataSource)}
-  if len(sources) < len(tasks):
-    raise UsageError(f"'{mixture}' is not made of image records: name one made by register_corpus")
-  corpora = {source.corpus.name: source.corpus for source in sources.values()}
-  if len(corpora) > 1:
-    raise UsageError(f"'{mixture}' mixes the corpora {', '.join(sorted(corpora))}: a stream reads one")
-  rates = {
-    source.language: provider.get_rate(task) if isinstance(provider, seqio.Mixture) else 1.0
-    for task, source in sources.items()
-  }
+  own = next((held for held in _REGISTERED.values() if mixture in held.names), None)
+  if own is None and "seqio" in sys.modules:
+    from xmcap.data import seqio_tasks
+
+    return seqio_tasks.registration(mixture)
+  if own is None:
+    raise unknown(mixture, [name for held in _REGISTERED.values() for name in held.names])
+  wanted = own.rates if mixture == own.corpus.name else {mixture.removeprefix(f"{own.corpus.name}_"): 1.0}
+  return of_rates(mixture, own.corpus, wanted)
+
+
+def of_rates(mixture: str, corpus: RegisteredCorpus, rates: Mapping[str, float]) -> Registration:
+  """The registration of a mixture or task with these rates; XmcapError if all are 0."""
   rates = {language: float(rates[language]) for language in languages_lib.LANGUAGES if rates.get(language)}
   if not rates:
     raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
-  (corpus,) = corpora.values()
   return Registration(corpus, rates)
+
+
+def unknown(mixture: str, known: Iterable[str]) -> UsageError:
+  """The error about a mixture that has none of the known names."""
+  nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
+  hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
+  return UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")
 
 
 @gin.configurable

@@ -24,6 +24,8 @@ from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
 from xmcap.training.checkpoints import read
 
@@ -77,10 +79,9 @@ class PictureCaptioner:
 
   def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 8):
     vit, t5 = model.config("vit"), model.config("t5")
-    if vit is None or t5 is None:
-      raise UsageError(
-        f"the model is no captioner: its {model_json.NAME} has no {'vit' if vit is None else 't5'}"
-      )
+    if not isinstance(vit, ViTConfig) or not isinstance(t5, T5Config):
+      part = "t5" if vit else "vit"
+      raise UsageError(f"the model is no captioner: its {model_json.NAME} has no {part}")
     if batch_size < 1:
       raise UsageError(f"batch_size is {batch_size}: it must be at least 1")
     self._captioner = Captioner(vit, t5)

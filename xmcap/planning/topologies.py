@@ -7,6 +7,7 @@ import math
 import os
 import re
 
+from xmcap import quiet
 from xmcap.errors import UsageError
 from xmcap.planning import gpus
 from xmcap.planning.gpus import GpuNode
@@ -109,7 +110,7 @@ class Topology:
 
   def devices(self) -> list:
     """The devices of the slices, to compile for; none of them is here. See `gpus.absent_devices`."""
-    return gpus.absent_devices(
+    devices = gpus.absent_devices(
       "tpu",
       self.name,
       importlib.util.find_spec("libtpu") is not None,
@@ -120,6 +121,8 @@ class Topology:
       num_slices=self.slices,
       wrap=(*self.wrap, False)[:3],
     )
+    quiet.die_plainly()  # libtpu would print a stack trace
+    return devices
 
 
 def parse(name: str) -> Topology | GpuNode:

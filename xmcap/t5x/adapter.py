@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
     f"xmcap.t5x.adapter needs t5x, and {error.name} is not installed: see docs/t5x.md", name=error.name
   ) from None
 
-from xmcap.data import images, tasks
+from xmcap.data import images, seqio_tasks, tasks
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
@@ -90,7 +90,7 @@ class CaptionerModel(models.EncoderDecoderModel):
     z_loss: float = 1e-4,
     loss_normalizing_factor: float | str | None = "NUM_REAL_TARGET_TOKENS",
   ):
-    vocabulary = tasks.CorpusVocabulary(tasks.registration(mixture).corpus)
+    vocabulary = seqio_tasks.CorpusVocabulary(tasks.registration(mixture).corpus)
     super().__init__(
       module, vocabulary, vocabulary, optimizer_def, label_smoothing=label_smoothing, z_loss=z_loss,
       loss_normalizing_factor=loss_normalizing_factor,
@@ -215,7 +215,7 @@ def evaluation_mixture(mixture: str) -> str:
   for language in registered.rates:
     seqio.TaskRegistry.add(
       f"{name}_{language}",
-      source=tasks.RecordDataSource(corpus, language, seqio.get_subtasks(provider)[0].splits),
+      source=seqio_tasks.RecordDataSource(corpus, language, seqio.get_subtasks(provider)[0].splits),
       preprocessors=[functools.partial(_read_pictures, corpus=corpus, language=language)],
       output_features=provider.output_features,
       postprocess_fn=_postprocess,

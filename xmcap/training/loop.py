@@ -20,7 +20,7 @@ from xmcap.training.hosts.join import total as total_over_hosts
 from xmcap.training.hosts.stopping import stop_requests
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
-from xmcap.training.reporting import flops
+from xmcap.training.reporting import compiling, flops
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Hook, Run
 from xmcap.training.state import plan_state
@@ -94,6 +94,7 @@ def train(
   # ---- mesh --------------------------------------------------------------------------------------
 
   mesh, rules = partitioning.mesh(), partitioning.logical_rules()
+  say(compiling.placed(mesh))
   feed = Feed(stream, mesh, data_timeout, model_dir)
 
   # ---- state: shapes, where they lie, where they come from ---------------------------------------
@@ -104,6 +105,11 @@ def train(
     checkpoints, plan.create, plan.target, initial_checkpoint, pretrained, from_scratch, other_data, say
   )
   start = int(state.step)
+  if start > total_steps:
+    raise UsageError(
+      f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, and the run is at step {start:,} already ({origin}): give "
+      "more steps, or another MODEL_DIR"
+    )
   if begun:
     begun(start)
   say(f"{plan.num_parameters:,} parameters on {mesh.size} device(s); {origin}")
@@ -113,6 +119,7 @@ def train(
   train_step = plan.jit(
     make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl, plan.shardings.params)
   )
+  train_step = compiling.announced(train_step, say)
 
   # ---- loop --------------------------------------------------------------------------------------
 

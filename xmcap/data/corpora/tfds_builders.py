@@ -71,7 +71,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
   def _info(self) -> tfds.core.DatasetInfo:
     return self.dataset_info_from_configs(
       description=self.CORPUS.DESCRIPTION,
-      features=records.FEATURES,
+      features=records.features(),
       homepage="https://google.github.io/crossmodal-3600/",
       disable_shuffling=True,  # the stream shuffles; here the release's order is kept
     )

@@ -1,0 +1,194 @@
+"""Corpora as seqio sees them: the tasks, mixtures, vocabulary and data source of what `tasks.py` registers."""
+
+import functools
+import types
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import seqio
+import tensorflow as tf
+
+from xmcap.data import images
+from xmcap.data.tasks import RegisteredCorpus, Registration, of_rates, unknown
+from xmcap.errors import UsageError
+
+_READ_BATCH = 16
+
+
+class CorpusVocabulary(seqio.SentencePieceVocabulary):
+  """A corpus's vocabulary for seqio; its file is looked up when it is first used, not when registered."""
+
+  def __init__(self, corpus: RegisteredCorpus):
+    super().__init__(sentencepiece_model_file="")
+    self._corpus = corpus
+
+  @property
+  def sentencepiece_model_file(self) -> str:
+    return self._corpus.location().vocabulary
+
+  def _model_context(self):
+    vocabulary = self._corpus.vocabulary()  # may lie in any bucket, and errors are of one line
+    return types.SimpleNamespace(tokenizer=vocabulary.processor, sp_model=vocabulary.model)
+
+  def __eq__(self, other) -> bool:
+    # seqio compares vocabularies when it mixes corpora, which then need a location.
+    return isinstance(other, CorpusVocabulary) and (
+      self._corpus is other._corpus or self.sentencepiece_model_file == other.sentencepiece_model_file
+    )
+
+  __hash__ = None
+
+
+class RecordDataSource(seqio.DataSource):
+  """seqio's view of the records of a corpus in one language: the index of every record.
+
+  The record itself is read by the task's first preprocessor, so that seqio keeps only numbers in memory. Shuffling
+  permutes all records by `seed`, alike in every epoch; sharding takes every num_shards-th record of that order.
+  """
+
+  def __init__(self, corpus: RegisteredCorpus, language: str, splits: Sequence[str]):
+    super().__init__(splits=splits, caching_permitted=False, performs_internal_shuffling=True)
+    self.corpus = corpus
+    self.language = language
+
+  @property
+  def supports_arbitrary_sharding(self) -> bool:
+    return True
+
+  def list_shards(self, split: str) -> Sequence[str]:
+    return [split]
+
+  def num_input_examples(self, split: str) -> int:
+    return len(self.corpus.source(split))
+
+  def get_dataset(
+    self,
+    split: str = "train",
+    shuffle: bool = True,
+    seed: int | None = None,
+    shard_info: seqio.ShardInfo | None = None,
+    *,
+    sequence_length: Mapping[str, int] | None = None,
+    use_cached: bool = False,
+    num_epochs: int | None = 1,
+  ) -> tf.data.Dataset:
+    """Yields {"index": int64, "split": string} for each record."""
+    count = self.num_input_examples(split)
+    dataset = tf.data.Dataset.range(count)
+    if shard_info:
+      dataset = dataset.shard(shard_info.num_shards, shard_info.index)
+    if shuffle:
+      chosen = np.random.default_rng().integers(2**31) if seed is None else seed
+      order = tf.stack([tf.cast(chosen, tf.int64), tf.constant(0, tf.int64)])
+      last = tf.constant(count - 1, tf.int64)
+      dataset = dataset.map(
+        lambda index: tf.random.experimental.index_shuffle(index, order, last)  # pyright: ignore[reportAttributeAccessIssue]
+      )
+    return dataset.map(lambda index: {"index": index, "split": tf.constant(split)})
+
+
+def _read_captions(
+  dataset: tf.data.Dataset,
+  corpus: RegisteredCorpus,
+  language: str,
+  sequence_length: Mapping[str, int] | None = None,
+) -> tf.data.Dataset:
+  """Index of a record -> an example for each of its captions in a language: `image`, `targets` (text), `key`.
+
+  The picture is resized to sequence_length["image"] pixels a side, if given, else left as it is.
+  """
+  size = (sequence_length or {}).get("image")
+
+  def read(indices: np.ndarray, splits: np.ndarray):
+    pictures, texts, keys = [], [], []
+    for record in corpus.source(splits[0].decode()).read(indices.tolist()):
+      captions = [caption.text for caption in record.captions if caption.language == language]
+      if captions:
+        data, key = record.image, record.key
+        pixels = images.load(data, key, size) if size else images.decode(data, key)
+        # PNG is exact, and lets pictures of different sizes travel in one array.
+        encoded = tf.io.encode_png(pixels, compression=0).numpy()
+        pictures += [encoded] * len(captions)
+        texts += [text.encode() for text in captions]
+        keys += [key.encode()] * len(captions)
+    return tuple(np.array(column, object) for column in (pictures, texts, keys))
+
+  def flat_read(batch):
+    columns = tf.numpy_function(read, (batch["index"], batch["split"]), (tf.string,) * 3)
+    for column in columns:
+      column.set_shape([None])
+    named = dict(zip(("image", "targets", "key"), columns, strict=True))
+    return tf.data.Dataset.from_tensor_slices(named)  # pyright: ignore[reportArgumentType]
+
+  def decode(example):
+    image = tf.io.decode_png(example["image"], channels=3)
+    image.set_shape([size, size, 3])
+    return {**example, "image": image}
+
+  return dataset.batch(_READ_BATCH).flat_map(flat_read).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _tokenize(
+  dataset: tf.data.Dataset,
+  output_features: Mapping[str, seqio.utils.Feature],
+  corpus: RegisteredCorpus,
+  language: str,
+) -> tf.data.Dataset:
+  """Adds `inputs`, the ids of the LangId prompt, and turns `targets` into ids; the text is `targets_pretokenized`."""
+  prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
+  vocabulary = output_features["targets"].vocabulary
+  return dataset.map(
+    lambda example: {
+      **example,
+      "inputs": prompt,
+      "targets": vocabulary.encode_tf(example["targets"]),
+      "targets_pretokenized": example["targets"],
+    },
+    num_parallel_calls=tf.data.AUTOTUNE,
+  )
+
+
+def add(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
+  """Adds the tasks and the mixture of a corpus to seqio's registries."""
+  name = corpus.name
+  vocabulary = CorpusVocabulary(corpus)
+  features = {
+    "image": seqio.ContinuousFeature(dtype=tf.uint8, rank=3),
+    "inputs": seqio.Feature(vocabulary, add_eos=False),
+    "targets": seqio.Feature(vocabulary, add_eos=True),
+  }
+  for code in corpus.languages:
+    seqio.TaskRegistry.add(
+      f"{name}_{code}",
+      source=RecordDataSource(corpus, code, corpus.splits),
+      preprocessors=[
+        functools.partial(_read_captions, corpus=corpus, language=code),
+        functools.partial(_tokenize, corpus=corpus, language=code),
+        seqio.preprocessors.append_eos,
+      ],
+      output_features=features,
+      # The source shuffles all records; a buffer would hold a thousand pictures for each language.
+      shuffle_buffer_size=None,
+    )
+  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in corpus.languages])
+
+
+def registration(mixture: str) -> Registration:
+  """As `tasks.registration`, of a mixture or task that others have added to seqio."""
+  known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
+  if mixture not in known:
+    raise unknown(mixture, known)
+  provider = seqio.get_mixture_or_task(mixture)
+  tasks = seqio.get_subtasks(provider)
+  sources = {task: task.source for task in tasks if isinstance(task.source, RecordDataSource)}
+  if len(sources) < len(tasks):
+    raise UsageError(f"'{mixture}' is not made of image records: name one made by register_corpus")
+  corpora = {source.corpus.name: source.corpus for source in sources.values()}
+  if len(corpora) > 1:
+    raise UsageError(f"'{mixture}' mixes the corpora {', '.join(sorted(corpora))}: a stream reads one")
+  rates = {
+    source.language: provider.get_rate(task) if isinstance(provider, seqio.Mixture) else 1.0
+    for task, source in sources.items()
+  }
+  (corpus,) = corpora.values()
+  return of_rates(mixture, corpus, rates)
