@@ -41,6 +41,9 @@ setuptools.setup(
       "scoring/human/*.json",
       "scoring/published/*.csv",
       "scoring/published/*.md",
+      "serving/*.css",
+      "serving/*.html",
+      "serving/*.js",
     ],
   },
   entry_points={"console_scripts": ["xmcap=xmcap.cli:console"]},
@@ -87,6 +90,7 @@ setuptools.setup(
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
     "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
     "plan": ["jax[tpu]>=0.10.2,<0.11"],
+    "serve": ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"],
     "test": [
       "hypothesis>=6.150",
       "jax[tpu]>=0.10.2,<0.11",

@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-prepare_environment "[test,docs,types]" "$latest"
+prepare_environment "[test,docs,serve,types]" "$latest"
 
 # torch by pip, which finds a local CPU build where one lies; only the parity tests against transformers use it.
 if ! "$venv/bin/python" -c 'import torch, transformers' 2>/dev/null; then

@@ -26,6 +26,7 @@ SECTIONS = {
     "plan_captions_per_image", "plan_decode", "plan_gpus",
   ),
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g"),
+  "Serving": ("serve",),
   "Data": ("stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
   "Scoring": ("scoring",),

@@ -15,7 +15,7 @@ FLOORS = (
   ("data",),
   ("training",),
   ("evaluation",),
-  ("convert", "dry_run", "planning", "runs"),
+  ("convert", "dry_run", "planning", "runs", "serving"),
   ("t5x",),
   ("commands",),
   ("cli",),

@@ -14,6 +14,7 @@ from tests import model_folders
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import captioning, model_dir
+from xmcap.models.decoding import generator
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy, Sample
 
@@ -90,6 +91,15 @@ def test_draws_are_independent_and_follow_the_seed(captioner):
   # The first draw of one is among those of three, and no other language changes it.
   (alone, _) = captioner.candidates(_pixels(2), ["th"], search=hot, n=1, seed=5)
   assert alone["th"][0].text in {candidate.text for candidate in first[0]["th"]}
+
+
+def test_languages_with_longer_prompts_need_no_other_program(folder, monkeypatch):
+  monkeypatch.setattr(Vocabulary, "prompt", lambda self, code: [5] * (1 + (code == "zh")))
+  captioner = captioning.load_captioner(folder)
+  captioner.caption(_pixels(1), ["en"])
+  programs = generator._generate._cache_size()
+  captioner.caption(_pixels(1), ["zh"])
+  assert generator._generate._cache_size() == programs
 
 
 def test_many_threads_get_their_own_captions(captioner):

@@ -56,14 +56,14 @@ def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, key: str) -> Iterator[ImageFile.ImageFile]:
+def _opened(data: bytes, key: str, max_pixels: int = MAX_PIXELS) -> Iterator[ImageFile.ImageFile]:
   """The picture, its header read and its pixels not yet; turns any error within the `with` into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
       width, height = image.size
-      if width * height > MAX_PIXELS:
-        wrong, mend = f"{width} x {height} pixels are more than the {MAX_PIXELS} allowed", "make it smaller"
+      if width * height > max_pixels:
+        wrong, mend = f"{width} x {height} pixels are more than the {max_pixels} allowed", "make it smaller"
       elif has_too_many_scans(data):
         wrong = f"a JPEG of more than {MAX_SCANS} scans"
       else:
@@ -73,7 +73,7 @@ def _opened(data: bytes, key: str) -> Iterator[ImageFile.ImageFile]:
   except Image.UnidentifiedImageError:
     wrong = f"not a picture in a known format ({', '.join(_FORMATS)})" if data else "no bytes at all"
   except Image.DecompressionBombError:
-    wrong, mend = f"more than the {MAX_PIXELS} pixels allowed", "make it smaller"
+    wrong, mend = f"more than the {max_pixels} pixels allowed", "make it smaller"
   except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
     wrong = f"cannot be decoded ({one_line(error)})"
   if wrong:
@@ -210,8 +210,9 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
 
 
 def load(
-  data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
-) -> np.ndarray:
+  data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
+  max_pixels: int = MAX_PIXELS,
+) -> np.ndarray:  # fmt: skip
   """Decodes a picture as the square that the model sees: uint8 [size, size, 3].
 
   Resizes with the bilinear filter, antialiased (the filter widens with the scale), and stretches the sides to the
@@ -223,10 +224,11 @@ def load(
     size: pixels of a side of the result.
     augment: random changes; None for none.
     draws: float [NUM_DRAWS], uniform in [0, 1); needed with `augment`. The result is a function of them.
+    max_pixels: a picture that claims more is refused before anything is decoded.
   """
   if augment is not None and draws is None:
     raise UsageError("a random augmentation needs its random numbers: pass `draws`")
-  with _opened(data, key) as image:
+  with _opened(data, key, max_pixels) as image:
     turned = _orientation(image) >= 5  # the sides change places
     width, height = image.size[::-1] if turned else image.size
     box = (0, 0, width, height) if augment is None or draws is None else augment.box(width, height, draws)

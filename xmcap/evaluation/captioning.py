@@ -91,6 +91,7 @@ class PictureCaptioner:
     self.image_size: int = vit.image_size
     self.languages = tuple(languages_lib.LANGUAGES)
     self.vocabulary = vocabulary
+    self._prompt_width = predictor.prompts_of(vocabulary, self.languages).shape[1]
     self._decoding = model_json.Decoding(**model.decoding)
     cast = functools.partial(self._generator(self.search).cast)
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
@@ -218,6 +219,8 @@ class PictureCaptioner:
     asked = [[code for code in of_picture for _ in range(repeated)] for of_picture in codes]
     filled = [[*of_picture, *[of_picture[-1]] * (rows - len(of_picture))] for of_picture in asked]
     prompts = predictor.prompts_of(self.vocabulary, [code for of_picture in filled for code in of_picture])
+    # As long as the longest of all, so that other languages need no other program.
+    prompts = np.pad(prompts, ((0, 0), (0, max(0, self._prompt_width - prompts.shape[1]))))
     prompts = prompts.reshape(len(pixels), rows, -1)
     places = np.minimum(np.arange(size), len(pixels) - 1)
     ids = (start + places).astype(np.int32)

@@ -1,0 +1,155 @@
+"""The load on `xmcap serve`: many clients beside one, shared calls beside calls of one picture; and a stop.
+
+usage: python benchmarks/serve.py --model_dir=runs/quickstart/model
+Clients keep their connections and send the next picture when they have the captions of the last. At the end SIGTERM
+comes while all of them ask: a request is lost if the server took its connection and the client gets no captions.
+"""
+
+import argparse
+import functools
+import http.client
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import photographs
+import report
+
+LANGUAGES = ("en", "ar,en,es,hi,th,zh")
+
+
+class Server:
+  """`xmcap serve`, in a process of its own."""
+
+  def __init__(self, model_dir: str, *options: str):
+    command = [sys.executable, "-m", "xmcap.cli", "serve", f"--model_dir={model_dir}", "--port=0", *options]
+    self.process = subprocess.Popen(
+      [*command, "--searches=greedy"], stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    assert self.process.stderr is not None
+    lines = []
+    for line in self.process.stderr:
+      lines.append(line)
+      if found := re.search(r"(http://\S+) is ready", line):
+        self.place = urlsplit(found[1])
+        return
+    raise SystemExit("".join(lines))
+
+  def connect(self) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(self.place.hostname or "", self.place.port, timeout=120)
+
+
+class Load:
+  """Clients that ask until the time is up, or the server has gone."""
+
+  def __init__(self, server: Server, pictures: list[bytes], languages: str, clients: int):
+    self._server, self._pictures, self._path = server, pictures, f"/v1/captions?languages={languages}"
+    self.times: list[float] = []
+    self.counts = {"answered": 0, "refused": 0, "lost": 0}
+    self._lock, self._over = threading.Lock(), threading.Event()
+    self._threads = [threading.Thread(target=self._client, args=(number,)) for number in range(clients)]
+
+  def run(self, seconds: float, stop: Callable[[], object] | None = None) -> float:
+    """Returns how long it took until the last answer; `stop` ends the server, else the time ends the clients."""
+    began = time.perf_counter()
+    for thread in self._threads:
+      thread.start()
+    time.sleep(seconds)
+    (stop or self._over.set)()
+    for thread in self._threads:
+      thread.join()
+    return time.perf_counter() - began
+
+  def _client(self, number: int) -> None:
+    connection = None
+    while not self._over.is_set():
+      if connection is None:
+        connection = self._server.connect()
+        try:
+          connection.connect()
+        except OSError:
+          return self._count("refused")
+      began = time.perf_counter()
+      number += 1
+      try:
+        connection.request("POST", self._path, self._pictures[number % len(self._pictures)])
+        answer = connection.getresponse()
+        answer.read()
+      except (OSError, http.client.HTTPException):
+        return self._count("lost")
+      if answer.status != 200:
+        return self._count("lost")
+      self._count("answered", time.perf_counter() - began)
+      if answer.will_close:
+        connection = connection.close()
+
+  def _count(self, kind: str, seconds: float = 0.0) -> None:
+    with self._lock:
+      self.counts[kind] += 1
+      if seconds:
+        self.times.append(seconds)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument("--model_dir", required=True)
+  parser.add_argument("--clients", type=int, default=64)
+  parser.add_argument("--seconds", type=float, default=6)
+  parser.add_argument("--rounds", type=int, default=3)
+  options = parser.parse_args()
+  pictures = [photographs.picture(seed) for seed in range(16)]
+  servers = {
+    "one picture a call": Server(options.model_dir, "--batch_size=1", "--batch_milliseconds=0"),
+    "shared calls": Server(options.model_dir),
+  }
+  sides = [(words, n, codes) for codes in LANGUAGES for n in (1, options.clients) for words in servers]
+  rounds: dict[tuple, list[tuple[float, ...]]] = {side: [] for side in sides}
+  for _ in range(options.rounds):
+    for words, clients, codes in sides:
+      load = Load(servers[words], pictures, codes, clients)
+      took = load.run(options.seconds)
+      cuts = statistics.quantiles(load.times, n=20)
+      captions = len(load.times) * len(codes.split(",")) / took
+      rounds[words, clients, codes].append((1000 * cuts[9], 1000 * cuts[18], captions, load.counts["lost"]))
+      print(words, clients, codes, rounds[words, clients, codes][-1], flush=True)
+  stops = {"answered": 0, "refused": 0, "lost": 0}
+  for server in servers.values():
+    load = Load(server, pictures, "en", options.clients)
+    load.run(3, functools.partial(server.process.send_signal, signal.SIGTERM))
+    stops = {kind: count + load.counts[kind] for kind, count in stops.items()}
+    if code := server.process.wait(120):
+      raise SystemExit(f"the server ended with exit code {code}")
+  print(f"SIGTERM: {stops}", flush=True)
+  rows = [
+    (words, str(clients), str(len(codes.split(","))), *_medians(rounds[words, clients, codes]))
+    for words, clients, codes in sides
+  ]
+  report.write(
+    "serve",
+    "The server under load, the tiny model on the CPU",
+    rows,
+    columns=("server", "clients", "languages", "p50 ms", "p95 ms", "captions a second", "lost"),
+    notes=[
+      "JPEGs of 640 x 480 as large as photographs. Clients run on the same cores, in one process of Python.",
+      f"Medians of {options.rounds} rounds, in which the servers took turns.",
+      f"SIGTERM while {options.clients} clients asked each server: {stops['answered']:,} requests were answered before"
+      f" and after it, {stops['lost']} lost.",
+    ],
+  )
+  if stops["lost"] or any(found[3] for side in rounds.values() for found in side):
+    raise SystemExit("requests were lost: see above")
+
+
+def _medians(found: list[tuple[float, ...]]) -> tuple[str, ...]:
+  p50, p95, captions, _ = map(statistics.median, zip(*found, strict=True))
+  return f"{p50:.0f}", f"{p95:.0f}", f"{captions:,.0f}", str(sum(int(one[3]) for one in found))
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,93 @@
+"""`xmcap serve` of a small model."""
+
+import signal
+import sys
+
+import gin
+import pytest
+
+from tests import model_folders
+from tests.serving import servers
+from xmcap import cli, load_captioner
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  return model_folders.write(tmp_path_factory.mktemp("served") / "model")
+
+
+def failed(capsys, *arguments):
+  """The one line of a call that exits 2."""
+  assert cli.main(["serve", *map(str, arguments)]) == 2
+  error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("xmcap: error: ")]
+  assert len(error) == 1
+  return error[0]
+
+
+@pytest.mark.slow
+def test_captions_are_those_of_the_library(folder):
+  colours, codes = (10, 200), ["en", "th", "ar", "he", "zh"]
+  searches = "--searches=greedy,beam:2,model"
+  with servers.real(folder, searches, "--batch_size=2", "--batch_languages=2") as server:
+    assert server.get("/health").json == {"status": "ready"}
+    assert server.get("/v1/model").json["searches"] == ["greedy", "beam:2", "model"]
+    found = [server.ask(servers.picture(colour), languages=",".join(codes)).json for colour in colours]
+    own = server.ask(servers.picture(colours[0]), search="model", languages=",".join(codes)).json
+    beams = server.ask(servers.picture(colours[0]), search="beam:2", languages=",".join(codes)).json
+    bad = server.ask(b"GIF89a")
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(30) == 0
+    assert "stopped: every request is answered" in server.process.stderr.read()
+  from xmcap.serving import searches
+
+  captioner = load_captioner(folder)
+  pictures = [servers.picture(colour) for colour in colours]
+  assert [one["captions"] for one in found] == captioner.caption(pictures, codes)
+  assert own["captions"] == found[0]["captions"]
+  assert (
+    beams["captions"] == captioner.caption(pictures[:1], codes, search=searches.parse("beam:2")["beam:2"])[0]
+  )
+  assert bad.status == 422
+  gin.clear_config()
+
+
+@pytest.mark.parametrize(
+  "option, words",
+  [
+    ("--searches=beem:4", "'beem:4' is none"),
+    ("--searches=greedy,greedy", "each once"),
+    ("--searches=beam:0", "Beam.beams"),
+    ("--searches=sample:0", "Sample.temperature"),
+    ("--searches=sample:hot", "'sample:hot' is none"),
+    ("--port=70000", "from 0 to 65,535"),
+    ("--host=256.256.256.256", "give another address or port"),
+    ("--queue=0", "from 1"),
+  ],
+)
+def test_a_wrong_option_is_one_line(tmp_path, capsys, option, words):
+  assert words in failed(
+    capsys, f"--model_dir={tmp_path}", option, *([] if "port" in option else ["--port=0"])
+  )
+
+
+def test_a_folder_without_a_model_is_one_line(tmp_path, capsys):
+  assert "is no model folder" in failed(capsys, f"--model_dir={tmp_path}", "--port=0")
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
+  from xmcap.serving import server
+
+  with server.bind("127.0.0.1", 0) as other:
+    other.listen()
+    port = other.getsockname()[1]
+    assert "Address already in use: give another" in failed(
+      capsys, f"--model_dir={tmp_path}", f"--port={port}"
+    )
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path, capsys, monkeypatch):
+  for name in [name for name in sys.modules if name.startswith(("xmcap.serving", "starlette"))]:
+    monkeypatch.delitem(sys.modules, name)
+  monkeypatch.setitem(sys.modules, "starlette", None)
+  monkeypatch.setitem(sys.modules, "starlette.applications", None)
+  assert "pip install 'xmcap[serve]'" in failed(capsys, f"--model_dir={tmp_path}")

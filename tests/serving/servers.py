@@ -1,0 +1,144 @@
+"""Servers in processes of their own, and what is sent to them.
+
+`python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
+language, from which colour, and in a call of how many pictures; OPTIONS are JSON, fields of `Limits` and `Batching`.
+"""
+
+import contextlib
+import dataclasses
+import http.client
+import io
+import json
+import os
+import re
+import sys
+import time
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+from PIL import Image
+
+from tests import sessions
+
+SIZE = 8
+
+
+class Fake:
+  """Stands for `load_captioner`'s result."""
+
+  image_size = SIZE
+
+  def __init__(self, delay):
+    self.delay = delay
+
+  def caption(self, pictures, languages, *, search, seed):
+    time.sleep(self.delay)
+    if any(np.all(picture == 13) for picture in pictures):
+      raise ValueError("thirteen\nis unlucky")
+    return [
+      {code: f"{code} {picture[0, 0, 0]} {len(pictures)} {search}" for code in codes}
+      for picture, codes in zip(pictures, languages, strict=True)
+    ]
+
+
+class Answer:
+  """The answer to a request."""
+
+  def __init__(self, response):
+    self.status, self.headers, self.data = response.status, dict(response.getheaders()), response.read()
+
+  @property
+  def json(self):
+    return json.loads(self.data)
+
+  @property
+  def error(self):
+    """The one line of an error."""
+    line = self.json["error"]
+    assert "\n" not in line and "Traceback" not in line
+    return line
+
+
+class Running:
+  """A server that runs."""
+
+  def __init__(self, process, address):
+    self.process, self.address = process, address
+
+  def connect(self, timeout=60):
+    place = urlsplit(self.address)
+    return http.client.HTTPConnection(place.hostname, place.port, timeout=timeout)
+
+  def get(self, path, **headers):
+    with contextlib.closing(self.connect()) as connection:
+      connection.request("GET", path, headers=headers)
+      return Answer(connection.getresponse())
+
+  def ask(self, body, headers=None, **parameters):
+    """Asks for captions of a picture."""
+    with contextlib.closing(self.connect()) as connection:
+      connection.request("POST", f"/v1/captions?{urlencode(parameters)}", body, headers or {})
+      return Answer(connection.getresponse())
+
+  def metric(self, name):
+    """The value of a metric, 0 where it has not been counted yet."""
+    found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics").data.decode(), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+@contextlib.contextmanager
+def _running(*arguments, **environment):
+  process = sessions.start(*arguments, env=os.environ | environment)
+  lines = []
+  try:
+    for line in process.stderr:
+      lines.append(line)
+      if found := re.search(r"(http://\S+) is ready", line):
+        break
+    else:
+      raise AssertionError("".join(lines))
+    yield Running(process, found[1])
+  finally:
+    process.kill()
+    process.communicate()
+
+
+def fake(delay=0.0, **options):
+  """A server of the fake captioner."""
+  return _running("-m", "tests.serving.servers", delay, json.dumps(options))
+
+
+def real(model_dir, *options):
+  """`xmcap serve` of a model folder."""
+  return _running("-m", "xmcap.cli", "serve", f"--model_dir={model_dir}", "--port=0", *options)
+
+
+def picture(colour=99, size=(24, 24), format="PNG"):
+  """The file of a picture of one grey."""
+  data = io.BytesIO()
+  Image.new("RGB", size, (colour, colour, colour)).save(data, format)
+  return data.getvalue()
+
+
+def _serve(delay, options):
+  from xmcap.serving import app as app_lib
+  from xmcap.serving import server
+  from xmcap.serving.batching import Batching
+  from xmcap.serving.limits import Limits
+
+  def taken(kind):
+    return kind(
+      **{field.name: options[field.name] for field in dataclasses.fields(kind) if field.name in options}
+    )
+
+  bound = server.bind("127.0.0.1", 0)
+  model = app_lib.Model(
+    "fake", Fake(delay), {"greedy": "greedily", "beam:4": "by beams", "sample:0.7": "by chance"}
+  )
+  app, service = app_lib.make(model, taken(Limits), taken(Batching), server.hosts("127.0.0.1"))
+  ready = f"{server.address(bound)} is ready"
+  server.run(app, service, bound, lambda: print(ready, file=sys.stderr, flush=True))
+
+
+if __name__ == "__main__":
+  _serve(float(sys.argv[1]), json.loads(sys.argv[2]))

@@ -1,0 +1,109 @@
+"""The endpoint: what it takes, what it answers, and its description."""
+
+import json
+
+import pytest
+
+from tests.serving import servers
+from xmcap import languages
+
+
+@pytest.fixture(scope="module")
+def server():
+  with servers.fake(languages=2) as running:
+    yield running
+
+
+def test_captions_in_the_order_of_the_languages(server):
+  answer = server.ask(servers.picture(50), languages="th,en,ar")
+  assert answer.status == 200
+  assert answer.json["search"] == "greedy"
+  assert list(answer.json["captions"]) == ["th", "en", "ar"]
+  assert answer.json["captions"]["ar"] == "ar 50 1 greedily"
+
+
+def test_each_search_by_its_name(server):
+  for name, words in {"greedy": "greedily", "beam:4": "by beams", "sample:0.7": "by chance"}.items():
+    assert server.ask(servers.picture(), search=name).json["captions"]["en"].endswith(words)
+
+
+def test_all_languages_once(server):
+  assert list(server.ask(servers.picture(), languages="all").json["captions"]) == list(languages.LANGUAGES)
+
+
+def test_a_stream_has_a_line_a_caption(server):
+  answer = server.ask(servers.picture(50), languages="en,he,th", stream="true")
+  assert answer.headers["content-type"] == "application/x-ndjson"
+  assert [json.loads(line) for line in answer.data.decode().splitlines()] == [
+    {"language": code, "caption": f"{code} 50 1 greedily"} for code in ("en", "he", "th")
+  ]
+
+
+@pytest.mark.parametrize(
+  "parameters, words",
+  [
+    ({"languages": "xx"}, "unknown language 'xx'"),
+    ({"languages": "en,en"}, "named twice"),
+    ({"languages": ""}, "unknown language"),
+    ({"search": "beam:5"}, "one of greedy, beam:4, sample:0.7"),
+    ({"stream": "1"}, "true or false"),
+    ({"url": "http://localhost/a.jpg"}, "unknown parameter 'url'"),
+  ],
+)
+def test_a_wrong_parameter_is_one_line(server, parameters, words):
+  answer = server.ask(servers.picture(), **parameters)
+  assert answer.status == 400 and words in answer.error
+
+
+def test_a_failed_call_is_one_line_and_the_next_one_works(server):
+  answer = server.ask(servers.picture(13))
+  assert answer.status == 500 and "thirteen is unlucky" in answer.error
+  assert json.loads(server.ask(servers.picture(13), stream="true").data) == {"error": answer.error}
+  assert server.ask(servers.picture()).status == 200
+
+
+def test_pages_of_strangers_may_not_ask(server):
+  assert server.ask(servers.picture(), {"Origin": "http://stranger.example"}).status == 403
+  assert server.ask(servers.picture(), {"Origin": server.address}).status == 200
+  # A name of a stranger that leads to this machine.
+  assert server.get("/", Host="stranger.example").status == 400
+
+
+def test_the_description_says_what_there_is(server):
+  described = server.get("/openapi.json").json
+  for path, methods in described["paths"].items():
+    for method, what in methods.items():
+      answer = server.get(path) if method == "get" else server.ask(servers.picture())
+      kinds = what["responses"]["200"]["content"]
+      assert answer.status == 200
+      assert answer.headers["content-type"].split(";")[0] in kinds
+  for statuses in described["paths"]["/v1/captions"]["post"]["responses"].values():
+    assert statuses["description"]
+  named = set(_references(described))
+  assert named == {f"#/components/schemas/{name}" for name in described["components"]["schemas"]}
+  body = described["paths"]["/v1/captions"]["post"]["requestBody"]["content"]["image/png"]["schema"]
+  assert body["maxLength"] == server.get("/v1/model").json["limits"]["upload_bytes"]
+
+
+def _references(value):
+  if isinstance(value, dict):
+    yield from ([value["$ref"]] if "$ref" in value else [])
+    for part in value.values():
+      yield from _references(part)
+  elif isinstance(value, list):
+    for part in value:
+      yield from _references(part)
+
+
+def test_other_paths_and_methods_are_one_line(server):
+  assert server.get("/../../etc/passwd").status == 404
+  assert "Not Found" in server.get("/nothing").error
+  assert server.get("/v1/captions").status == 405
+
+
+def test_metrics_count(server):
+  before = server.metric('xmcap_requests_total{status="200"}'), server.metric("xmcap_captions_total")
+  server.ask(servers.picture(), languages="en,th,ar")
+  after = server.metric('xmcap_requests_total{status="200"}'), server.metric("xmcap_captions_total")
+  assert (after[0] - before[0], after[1] - before[1]) == (1, 3)
+  assert server.metric("xmcap_queue") == 0

@@ -1,0 +1,159 @@
+"""Hostile uploads are refused in one line, and the server goes on."""
+
+import contextlib
+import io
+import select
+import socket
+import struct
+import time
+import zlib
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from tests.serving import servers
+
+
+@pytest.fixture(scope="module")
+def server():
+  with servers.fake(upload_bytes=1 << 20, pixels=1_000_000, upload_seconds=0.5, idle_seconds=1) as running:
+    yield running
+    assert running.ask(servers.picture()).status == 200
+    assert running.process.poll() is None
+
+
+def chunk(kind, data):
+  return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width, height, *chunks):
+  header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+  return b"\x89PNG\r\n\x1a\n" + b"".join([chunk(b"IHDR", header), *chunks, chunk(b"IEND", b"")])
+
+
+def many_scans():
+  """A progressive JPEG whose last scan comes 300 times."""
+  data = io.BytesIO()
+  Image.effect_noise((64, 64), 50).convert("RGB").save(data, "JPEG", progressive=True)
+  whole = data.getvalue()
+  last = whole.rindex(b"\xff\xda")
+  return whole[:last] + whole[last:-2] * 300 + whole[-2:]
+
+
+ZEROS = zlib.compress(bytes(30_000_000), 9)
+BOMBS = {
+  "many pixels, honestly": servers.picture(size=(2000, 600)),
+  "many pixels, by the header": png(60_000, 60_000, chunk(b"IDAT", ZEROS)),
+  "more data than pixels": png(900, 900, chunk(b"IDAT", zlib.compress(bytes(100)))),
+  "a large text": png(9, 9, *[chunk(b"zTXt", b"k\0\0" + ZEROS)] * 3, chunk(b"IDAT", b"")),
+  "a wide GIF": b"GIF89a" + struct.pack("<HH", 65_535, 65_535) + b"\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\0;",
+  "a tall BMP": b"BM"
+  + struct.pack("<IHHIIiiHHIIiiII", 70, 0, 0, 54, 40, 50_000, 50_000, 1, 24, 0, 0, 0, 0, 0, 0),
+  "many scans": many_scans(),
+  "a script that begins as a GIF": b"GIF89a/*\0\0\0,*/=1;alert(document.domain)//" + bytes(99),
+  "a page": b"<html><script>alert(1)</script></html>",
+  "an SVG that names a file": b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>',
+  "a program in PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(/etc/passwd) (r) file\n",
+  "half a picture": servers.picture(size=(300, 300))[:200],
+  "an archive": b"PK\x03\x04" + bytes(200),
+  "an address": b"http://169.254.169.254/latest/meta-data",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_is_no_picture_or_too_large_a_one_is_one_line(server, name):
+  began = time.monotonic()
+  answer = server.ask(BOMBS[name])
+  assert answer.status == 422 and answer.error.startswith("picture 'upload': ")
+  assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("tail", [b"PK\x03\x04" + bytes(99), b"<script>alert(1)</script>"])
+def test_a_picture_that_is_something_else_too_is_only_a_picture(server, tail):
+  answer = server.ask(servers.picture(50) + tail)
+  assert answer.json["captions"] == {"en": "en 50 1 greedily"}
+  assert answer.headers["content-type"] == "application/json"
+  assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_hundred_megabytes(server):
+  answer = server.ask(bytes(100 << 20))
+  assert answer.status == 413 and "1,048,576 bytes" in answer.error
+
+
+def test_a_hundred_megabytes_that_say_nothing_of_their_size(server):
+  answer = server.ask(bytes(1 << 20) for _ in range(100))
+  assert answer.status == 413 and "1,048,576 bytes" in answer.error
+
+
+def sent(server, *parts, pause=0.2):
+  """What comes back for bytes that are sent part by part."""
+  place = urlsplit(server.address)
+  with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+    with contextlib.suppress(ConnectionError):
+      for part in parts:
+        connection.sendall(part)
+        time.sleep(pause)
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+HEAD = b"POST /v1/captions HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def test_a_slow_body(server):
+  came = sent(server, HEAD + b"Content-Length: 1000\r\n\r\n", *[b"x"] * 5)
+  assert came.startswith(b"HTTP/1.1 408 ") and b"did not arrive within 0.5 s" in came
+
+
+def test_a_body_that_is_shorter_than_it_says(server):
+  with contextlib.closing(server.connect()) as connection:
+    connection.connect()
+    connection.sock.sendall(HEAD + b"Content-Length: 1000\r\n\r\nx")
+  assert server.ask(servers.picture()).status == 200
+
+
+@pytest.mark.parametrize(
+  "head",
+  [
+    b"\x16\x03\x01\x02\x00\x01" * 9 + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100_000,
+    HEAD + b"Content-Length: -1\r\n\r\n",
+    HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+  ],
+)
+def test_what_is_no_request(server, head):
+  came = sent(server, head, pause=0)
+  assert came.startswith(b"HTTP/1.1 400 ") and came.count(b"Invalid HTTP request received.") == 1
+
+
+def test_a_head_that_drips_does_not_hold_its_connection(server):
+  place = urlsplit(server.address)
+  with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+    with contextlib.suppress(ConnectionError):
+      while not select.select([connection], [], [], 0.1)[0]:
+        connection.sendall(b"G")
+    with contextlib.suppress(ConnectionError):
+      assert connection.recv(99) == b""
+
+
+def test_too_many_requests():
+  with servers.fake(delay=1.5, queue=2) as running:
+    held = [running.connect() for _ in range(2)]
+    for connection in held:
+      connection.request("POST", "/v1/captions", servers.picture())
+    while running.metric("xmcap_queue") < 2:
+      time.sleep(0.02)
+    answer = running.ask(servers.picture())
+    assert (
+      answer.status == 429 and answer.headers["retry-after"] and "2 requests are under way" in answer.error
+    )
+    assert [connection.getresponse().status for connection in held] == [200, 200]
+    assert running.ask(servers.picture()).status == 200
+
+
+def test_captions_that_take_too_long():
+  with servers.fake(delay=1.0, caption_seconds=0.3) as running:
+    answer = running.ask(servers.picture())
+    assert answer.status == 504 and "0.3 s" in answer.error

@@ -1,0 +1,179 @@
+"""The page in a real Chromium. The fixture `page` fails on errors in the console."""
+
+import base64
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.serving import servers
+
+WIDTHS = (1300, 400)
+
+
+@pytest.fixture(scope="module")
+def server():
+  with servers.fake(delay=0.05, upload_bytes=1 << 20) as running:
+    yield running
+
+
+@pytest.fixture
+def opened(page, server):
+  # The browser may reach this server and nothing else.
+  page.context.set_offline(False)
+  page.route(
+    "**", lambda route: route.continue_() if route.request.url.startswith(server.address) else route.abort()
+  )
+  page.goto(server.address)
+  page.locator("body[data-ready]").wait_for()
+  return page
+
+
+def drop(page, *files):
+  """Drops files (name, bytes) onto the page."""
+  page.evaluate(
+    """files => {
+      const transfer = new DataTransfer();
+      for (const [name, data] of files) {
+        const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+        transfer.items.add(new File([bytes], name));
+      }
+      document.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, cancelable: true }));
+    }""",
+    [(name, base64.b64encode(data).decode()) for name, data in files],
+  )
+
+
+def test_a_picture_is_captioned_in_the_chosen_languages(opened):
+  drop(opened, ("grey.png", servers.picture(50)))
+  rows = opened.locator(".card dd")
+  expect(rows).to_have_count(6)
+  expect(opened.locator(".card dd[lang=zh]")).to_have_text("zh 50 1 greedily")
+  expect(opened.locator(".card dd.waiting")).to_have_count(0)
+  expect(opened.locator(".card .name")).to_have_text("grey.png")
+
+
+def test_arabic_is_written_from_the_right(opened):
+  drop(opened, ("grey.png", servers.picture(50)))
+  arabic, english = opened.locator(".card dd[lang=ar]"), opened.locator(".card dd[lang=en]")
+  expect(arabic).to_have_text("ar 50 1 greedily")
+  sides = [row.evaluate("""row => {
+    const range = document.createRange();
+    range.selectNodeContents(row);
+    const text = range.getBoundingClientRect(), box = row.getBoundingClientRect();
+    return [text.left - box.left, box.right - text.right];
+  }""") for row in (arabic, english)]  # fmt: skip
+  assert sides[0][1] < 2 < sides[0][0] and sides[1][0] < 2 < sides[1][1]
+  assert arabic.get_attribute("dir") == "rtl"
+
+
+def test_captions_appear_while_others_are_decoded(page):
+  with servers.fake(delay=0.6, languages=1) as slow:
+    page.context.set_offline(False)
+    page.goto(slow.address)
+    page.locator("body[data-ready]").wait_for()
+    drop(page, ("grey.png", servers.picture(50)))
+    expect(page.locator(".card dd[lang=ar]")).to_have_text("ar 50 1 greedily")
+    assert page.locator(".card dd.waiting").count() > 0
+    expect(page.locator(".card dd.waiting")).to_have_count(0)
+
+
+def test_languages_and_search_are_chosen(opened):
+  opened.locator("#languages summary").click()
+  opened.get_by_role("button", name="None").click()
+  expect(opened.locator("#chosen")).to_have_text("none: choose one")
+  drop(opened, ("grey.png", servers.picture(50)))
+  expect(opened.locator("#problem")).to_contain_text("choose at least one")
+  opened.locator("#codes label", has_text="ไทย").click()
+  opened.locator("#searches label", has_text="Sample, temperature 0.7").click()
+  drop(opened, ("grey.png", servers.picture(50)))
+  expect(opened.locator(".card dd")).to_have_text(["th 50 1 by chance"])
+  opened.get_by_role("button", name="All").click()
+  opened.get_by_role("button", name="Again").click()
+  expect(opened.locator(".card dd")).to_have_count(36)
+  expect(opened.locator(".card dd.waiting")).to_have_count(0)
+
+
+def test_the_gallery_keeps_pictures_until_it_is_cleared(opened, tmp_path):
+  drop(opened, ("a.png", servers.picture(1)), ("b.b.png", servers.picture(2)))
+  expect(opened.locator(".card .name")).to_have_text(["b.b.png", "a.png"])
+  expect(opened.locator(".card dd.waiting")).to_have_count(0)
+  with opened.expect_download() as download:
+    opened.get_by_role("button", name="Save captions").click()
+  download.value.save_as(tmp_path / "saved.jsonl")
+  rows = [json.loads(line) for line in (tmp_path / "saved.jsonl").read_text(encoding="utf-8").splitlines()]
+  assert [row["image/key"] for row in rows] == ["a"] * 6 + ["b.b"] * 6
+  assert {row["caption"].split()[0] == row["language"] for row in rows} == {True}
+  opened.get_by_role("button", name="Clear").click()
+  expect(opened.locator("#gallery")).to_be_hidden()
+
+
+def test_what_is_refused_is_said_in_its_card(opened):
+  drop(opened, ("page.png", b"<script>alert(1)</script>"), ("large.png", bytes(2 << 20)))
+  expect(opened.locator(".card .notices")).to_have_text(
+    ["the picture's file is larger than the 1,048,576 bytes allowed: make it smaller",
+     "picture 'upload': not a picture in a known format (JPEG, PNG, WEBP, GIF, BMP): replace or remove it"]
+  )  # fmt: skip
+  opened.errors[:] = [error for error in opened.errors if "422" not in error and "413" not in error]
+
+
+def test_an_address_of_this_machine_is_read_by_the_browser(opened, server):
+  data = base64.b64encode(servers.picture(70)).decode()
+  opened.route(
+    "**/pictures/dog.png", lambda route: route.fulfill(body=servers.picture(71), content_type="image/png")
+  )
+  for address in (f"data:image/png;base64,{data}", f"{server.address}/pictures/dog.png"):
+    opened.locator("#address").fill(address)
+    opened.get_by_role("button", name="Caption", exact=True).click()
+  expect(opened.locator(".card dd[lang=en]")).to_have_text(["en 71 1 greedily", "en 70 1 greedily"])
+  expect(opened.locator(".card .name").first).to_have_text("dog.png")
+
+
+@pytest.mark.parametrize(
+  "address", ["http://example.com/a.jpg", "file:///etc/passwd", "javascript:alert(1)", "dog.jpg"]
+)
+def test_no_other_address_is_read(opened, address):
+  asked = []
+  opened.on("request", lambda request: asked.append(request.url))
+  opened.locator("#address").fill(address)
+  opened.get_by_role("button", name="Caption", exact=True).click()
+  expect(opened.locator("#problem")).to_be_visible()
+  assert not asked and not opened.locator(".card").count()
+
+
+def test_names_of_files_are_text(opened):
+  drop(opened, ("<img src=x onerror=alert(1)>\u202egnp.png", servers.picture(50)))
+  expect(opened.locator(".card .name")).to_contain_text("<img src=x")
+  expect(opened.locator(".card dd.waiting")).to_have_count(0)
+  assert opened.locator(".card img").count() == 1
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_overflows_or_overlaps(opened, width):
+  opened.set_viewport_size({"width": width, "height": 900})
+  opened.locator("#languages summary").click()
+  opened.get_by_role("button", name="All").click()
+  wide = servers.picture(50, size=(1500, 300))
+  drop(opened, ("a" * 120 + ".png", wide), ("b.png", b"no picture"), ("c.png", servers.picture(1, (30, 900))))
+  expect(opened.locator(".card")).to_have_count(3)
+  expect(opened.locator(".card dd.waiting:visible")).to_have_count(0)
+  assert opened.evaluate("document.documentElement.scrollWidth") <= width
+  # Each box of text holds its text, and the parts of the page stand below each other.
+  assert (
+    opened.evaluate("""() => [...document.querySelectorAll("h1, h2, p, span, dd, dt, bdi, button, label, summary")]
+    .filter((one) => one.offsetParent && getComputedStyle(one).display !== "inline")
+    .filter((one) => one.scrollWidth > one.clientWidth + 1)
+    .map((one) => one.outerHTML.slice(0, 200))""")
+    == []
+  )
+  places = opened.evaluate("""() => ["header", "#drop", "#address-form", ".settings", "#gallery", "footer"]
+    .map((name) => document.querySelector(name).getBoundingClientRect()).map(({ top, bottom }) => [top, bottom])""")
+  assert all(above[1] <= below[0] for above, below in zip(places, places[1:], strict=False))
+  boxes = opened.evaluate("""() => [...document.querySelectorAll(".card")].map((card) =>
+    [...card.querySelectorAll("img, figcaption, dl, .notices, .again")].filter((one) => one.offsetParent)
+      .map((one) => one.getBoundingClientRect()).map(({ left, top, right, bottom }) => [left, top, right, bottom]))""")
+  for card in boxes:
+    for place, one in enumerate(card):
+      for other in card[place + 1 :]:
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1], card
+  opened.errors[:] = [error for error in opened.errors if "422" not in error]

@@ -1,0 +1,70 @@
+"""The command that serves a model on a page and as an endpoint."""
+
+from xmcap import platforms
+from xmcap.commands import base
+from xmcap.errors import UsageError
+
+_SEARCHES = "greedy,beam:4,sample:0.7"
+
+
+def add(commands) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    commands, "serve", _serve, "caption pictures on a web page, and for programs by HTTP",
+    "Needs `pip install 'xmcap[serve]'`. SIGTERM ends it when every request is answered. POST /v1/captions takes a "
+    "picture's file as its body; /openapi.json describes it. Whoever reaches the address may ask.",
+  )  # fmt: skip
+  searches = "greedy, beam:BEAMS, sample:TEMPERATURE, or model for the model's own; the first is the default"
+  base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
+  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+  base.text(command, "--host", "ADDRESS", "0.0.0.0 lets other machines in", "127.0.0.1")
+  base.number(command, "--port", "0: any that is free", 8080, most=65_535)
+  base.text(command, "--searches", "NAMES", searches, _SEARCHES)
+  base.number(command, "--batch_size", "the most pictures of a call", 16, least=1, most=1024)
+  base.number(command, "--batch_languages", "the most languages of a picture in a call", 4, least=1, most=36)
+  base.number(command, "--batch_milliseconds", "for which a request waits for others", 20, most=10_000)
+  base.number(command, "--max_megabytes", "of a picture's file", 16, least=1, most=128)
+  base.number(command, "--max_megapixels", "of a picture", 40, least=1, most=89)
+  base.number(command, "--queue", "requests at once; more are answered by 429", 128, least=1, most=10_000)
+  base.number(command, "--timeout", "seconds for the captions of a request", 60, least=1, most=3600)
+
+
+def _serve(arguments) -> None:
+  try:
+    from xmcap.serving import app as app_lib
+    from xmcap.serving import server
+  except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] not in ("starlette", "uvicorn", "prometheus_client"):
+      raise
+    raise UsageError(f"xmcap serve needs {error.name}: pip install 'xmcap[serve]'") from None
+  from xmcap.serving import batching as batching_lib
+  from xmcap.serving.limits import Limits
+  from xmcap.serving.searches import parse
+
+  platforms.take_gpu()
+  limits = Limits(
+    upload_bytes=arguments.max_megabytes << 20,
+    pixels=arguments.max_megapixels * 1_000_000,
+    queue=arguments.queue,
+    caption_seconds=arguments.timeout,
+  )
+  batching = batching_lib.Batching(
+    arguments.batch_milliseconds / 1000, arguments.batch_size, arguments.batch_languages
+  )
+  # Before the model, which takes its time.
+  searches = parse(arguments.searches)
+  bound = server.bind(arguments.host, arguments.port)
+  from xmcap.evaluation.captioning import load_captioner
+
+  captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
+  searches = {name: search or captioner.search for name, search in searches.items()}
+  calls = len(searches) * len(batching.shapes())
+  with base.saying(f"compiling {calls} programs, some seconds each"):
+    batching_lib.warm_up(captioner, batching, searches.values())
+  name = "/".join(arguments.model_dir.rstrip("/").split("/")[-2:])
+  app, service = app_lib.make(
+    app_lib.Model(name, captioner, searches), limits, batching, server.hosts(arguments.host)
+  )
+  ready = f"{server.address(bound)} is ready; ^C or SIGTERM ends it"
+  server.run(app, service, bound, lambda: base.say(ready))
+  base.say("stopped: every request is answered")

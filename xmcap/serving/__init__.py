@@ -1,0 +1,1 @@
+"""A page and a JSON endpoint that caption pictures: `xmcap serve`."""

@@ -1,0 +1,260 @@
+"""The web application: the page, the endpoint that captions, and what watches it."""
+
+import asyncio
+import contextlib
+import dataclasses
+import importlib.resources
+import json
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring.report import elements
+from xmcap.serving import limits as limits_lib
+from xmcap.serving import metrics, openapi
+from xmcap.serving.batching import Batcher, Batching, Captioner
+from xmcap.serving.limits import Limits, Refused
+from xmcap.storage import files
+
+_JSON_LINES = "application/x-ndjson"
+_LATER = {"retry-after": "1"}
+_HEADERS = {
+  # The page may load what this server has, and read pictures of this machine, which the browser fetches.
+  "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:;"
+  " connect-src 'self' data: http://localhost:* http://127.0.0.1:*; base-uri 'none'; form-action 'none';"
+  " frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  "cross-origin-resource-policy": "same-origin",
+  "cache-control": "no-store",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+  """What is served.
+
+  Attributes:
+    name: for people.
+    captioner: captions pictures.
+    searches: by the names by which they may be asked for; the first is the default.
+  """
+
+  name: str
+  captioner: Captioner
+  searches: Mapping[str, Any]
+
+
+class Service:
+  """The state of a server: its queue, its calls, whether it is about to stop."""
+
+  def __init__(self, model: Model, limits: Limits, batching: Batching):
+    self.model, self.limits, self.batching = model, limits, batching
+    self.metrics = metrics.Metrics()
+    self.queue = limits_lib.Queue(limits.queue)
+    self.metrics.queue.set_function(lambda: self.queue.length)
+    self.stopping = False
+    # One thread calls the model, others decode pictures.
+    self._device = ThreadPoolExecutor(1, "model")
+    self.threads = ThreadPoolExecutor(files.available_cores(), "pictures")
+    self.batcher = Batcher(model.captioner, self._device, batching, self.metrics.observe_call)
+
+  @contextlib.asynccontextmanager
+  async def running(self, app: Starlette) -> AsyncIterator[None]:
+    """Starlette's lifespan: makes calls until the server ends."""
+    task = asyncio.create_task(self.batcher.run())
+    try:
+      yield
+    finally:
+      task.cancel()
+      with contextlib.suppress(asyncio.CancelledError):
+        await task
+      self._device.shutdown(wait=False, cancel_futures=True)
+      self.threads.shutdown(wait=False, cancel_futures=True)
+
+  def stop(self) -> None:
+    """From now on says to whoever asks that the server is about to end, and ends each connection with its response."""
+    self.stopping = True
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+  languages: tuple[str, ...]
+  search: str
+  stream: bool
+
+
+class _Captions:
+  """`POST /v1/captions`: an ASGI application, so that a request holds its place until its last byte is sent."""
+
+  def __init__(self, service: Service):
+    self._service = service
+
+  async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    began, status = time.monotonic(), 500
+
+    async def noting(message: Message) -> None:
+      nonlocal status
+      if message["type"] == "http.response.start":
+        status = message["status"]
+      await send(message)
+
+    request = Request(scope, receive)
+    try:
+      with self._service.queue.entered():
+        response = await self._response(request)
+        await response(scope, receive, noting)
+    except Refused as error:
+      await _refusal(error)(scope, receive, noting)
+    except ClientDisconnect:
+      status = 499  # as nginx counts those who left
+    finally:
+      self._service.metrics.requests.labels(str(status)).inc()
+      self._service.metrics.seconds.observe(time.monotonic() - began)
+
+  async def _response(self, request: Request) -> Response:
+    service, limits = self._service, self._service.limits
+    asked = self._asked(request)
+    body = await limits_lib.read_body(request, limits)
+    picture = await limits_lib.decode(body, service.model.captioner.image_size, limits, service.threads)
+    del body
+    search = service.model.searches[asked.search]
+    captions = service.batcher.captions(picture, asked.languages, search, limits.caption_seconds)
+    if asked.stream:
+      return StreamingResponse(_lines(captions), media_type=_JSON_LINES)
+    async with contextlib.aclosing(captions):
+      found = {code: caption async for code, caption in captions}
+    return JSONResponse({"search": asked.search, "captions": {code: found[code] for code in asked.languages}})
+
+  def _asked(self, request: Request) -> _Asked:
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+      raise Refused(403, "a page of another origin may not ask: use this server's own page, or no browser")
+    given = dict(request.query_params)
+    if unknown := sorted(set(given) - {"languages", "search", "stream"}):
+      raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give languages, search, stream")
+    try:
+      codes = languages_lib.parse(given.get("languages", "en"))
+    except UsageError as error:
+      raise Refused(400, str(error)) from None
+    searches = self._service.model.searches
+    search = given.get("search", next(iter(searches)))
+    if search not in searches:
+      raise Refused(400, f"unknown search {search[:40]!r}: give one of {', '.join(searches)}")
+    stream = given.get("stream", "false")
+    if stream not in ("true", "false"):
+      raise Refused(400, "stream: give true or false")
+    return _Asked(codes, search, stream == "true")
+
+
+async def _lines(captions) -> AsyncIterator[str]:
+  """A line of JSON for each caption; an error is the last line, as the head of the response has been sent."""
+  async with contextlib.aclosing(captions):
+    try:
+      async for code, caption in captions:
+        yield json.dumps({"language": code, "caption": caption}, ensure_ascii=False) + "\n"
+    except Refused as error:
+      yield json.dumps({"error": str(error)}) + "\n"
+
+
+def _refusal(error: Refused) -> Response:
+  headers = dict(_LATER) if error.status in (429, 503) else {}
+  if error.status == 408:
+    headers["connection"] = "close"
+  return JSONResponse({"error": str(error)}, error.status, headers)
+
+
+def make(
+  model: Model, limits: Limits, batching: Batching, hosts: Sequence[str] = ("*",)
+) -> tuple[Starlette, Service]:
+  """The application and its state.
+
+  `hosts` are the names by which a browser may call the server; without them, a page of a stranger could give its own
+  name this machine's address, and read what the server says.
+  """
+  service = Service(model, limits, batching)
+  styles = "".join(map(elements.resource, ("colors.css", "base.css"))) + _resource("page.css")
+  description = json.dumps(openapi.document(list(model.searches), limits))
+  about = json.dumps(_about(service), ensure_ascii=False)
+
+  def fixed(text: str, media_type: str):
+    return lambda request: Response(text, media_type=media_type)
+
+  def health(request: Request) -> Response:
+    return JSONResponse(
+      {"status": "stopping" if service.stopping else "ready"}, 503 if service.stopping else 200
+    )
+
+  def measured(request: Request) -> Response:
+    return Response(service.metrics.text(), media_type=metrics.CONTENT_TYPE)
+
+  routes = [
+    Route("/", fixed(_resource("page.html"), "text/html")),
+    Route("/page.css", fixed(styles, "text/css")),
+    Route("/page.js", fixed(_resource("page.js"), "text/javascript")),
+    Route("/openapi.json", fixed(description, "application/json")),
+    Route("/v1/model", fixed(about, "application/json")),
+    Route("/v1/captions", _Captions(service), methods=["POST"]),
+    Route("/health", health),
+    Route("/metrics", measured),
+  ]
+  middleware = [
+    Middleware(_Headers, service=service),
+    Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
+  ]
+  handlers = {HTTPException: _http_error}
+  app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=service.running)
+  return app, service
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+  assert isinstance(error, HTTPException)
+  line = f"{error.detail}: /openapi.json lists what there is"
+  return JSONResponse({"error": line}, error.status_code, error.headers)
+
+
+def _about(service: Service) -> Mapping[str, object]:
+  """What the page shows: the model, its languages, its searches, its limits."""
+  return {
+    "name": service.model.name,
+    "searches": list(service.model.searches),
+    "limits": dataclasses.asdict(service.limits),
+    "languages": [
+      {"code": code, "name": one.english_name, "native": one.native_name, "direction": one.direction}
+      for code, one in languages_lib.LANGUAGES.items()
+    ],
+  }
+
+
+def _resource(name: str) -> str:
+  return importlib.resources.files("xmcap.serving").joinpath(name).read_text(encoding="utf-8")
+
+
+class _Headers:
+  """Adds the headers of every response; those of a server that is about to stop end their connection."""
+
+  def __init__(self, app, service: Service):
+    self._app, self._service = app, service
+
+  async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def adding(message: Message) -> None:
+      if message["type"] == "http.response.start":
+        message["headers"].extend((name.encode(), value.encode()) for name, value in _HEADERS.items())
+        if self._service.stopping:
+          message["headers"].append((b"connection", b"close"))
+      await send(message)
+
+    await self._app(scope, receive, adding)

@@ -1,0 +1,179 @@
+"""Requests that come together share a call of the model.
+
+A call captions up to so many pictures, each in up to so many languages, by one search. Requests that wait for the same
+search share it, whatever their languages. A picture with more languages takes part in several calls; so its first
+captions are there while the others are decoded, and nobody waits for a long request to end.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+import numpy as np
+
+from xmcap.errors import one_line
+from xmcap.languages import LANGUAGES
+from xmcap.serving.limits import Refused
+
+
+class Captioner(Protocol):
+  """What a server needs of `xmcap.load_captioner`'s result."""
+
+  image_size: int
+
+  def caption(
+    self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int
+  ) -> Sequence[Mapping[str, str]]:
+    """Captions pictures, uint8 [size, size, 3], each in its languages, as {language: caption}."""
+    ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Batching:
+  """How requests share calls.
+
+  Attributes:
+    seconds: for which the first request waits for others.
+    pictures: the most of a call.
+    languages: the most of a picture in a call.
+  """
+
+  seconds: float = 0.02
+  pictures: int = 16
+  languages: int = 4
+
+  def shapes(self) -> list[tuple[int, int]]:
+    """The (pictures, languages) that calls have: the model is compiled for each, so they are few."""
+    return [(pictures, languages) for pictures in self._sizes() for languages in sorted({1, self.languages})]
+
+  def _sizes(self) -> list[int]:
+    return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
+
+  def filled(
+    self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]]
+  ) -> tuple[list[np.ndarray], list[list[str]]]:
+    """Adds pictures and languages that nobody asked for, behind those asked for, up to one of the `shapes`."""
+    most = max(map(len, languages))
+    width = most if most == 1 else self.languages
+    count = next(size for size in self._sizes() if size >= len(pictures))
+    wide = [list(dict.fromkeys((*codes, *LANGUAGES)))[:width] for codes in languages]
+    lacking = count - len(pictures)
+    return [*pictures, *[pictures[-1]] * lacking], wide + wide[-1:] * lacking
+
+
+@dataclasses.dataclass(eq=False)
+class _Job:
+  picture: np.ndarray
+  languages: list[str]  # that no call has taken yet
+  search: Any
+  arrived: float
+  results: asyncio.Queue = dataclasses.field(default_factory=asyncio.Queue)
+
+
+def warm_up(captioner: Captioner, batching: Batching, searches: Iterable[Any]) -> None:
+  """Makes a call of every shape and search, so that nothing is compiled while somebody waits."""
+  size = captioner.image_size
+  for search in searches:
+    for pictures, languages in batching.shapes():
+      codes = list(LANGUAGES)[:languages]
+      rows = [np.zeros((size, size, 3), np.uint8)] * pictures
+      captioner.caption(rows, [codes] * pictures, search=search, seed=0)
+
+
+class Batcher:
+  """Hands pictures to a captioner, one call at a time, on a thread of `device`.
+
+  `observe(pictures, captions, seconds)` is told of each call.
+  """
+
+  def __init__(
+    self,
+    captioner: Captioner,
+    device: Executor,
+    batching: Batching,
+    observe: Callable[[int, int, float], Any],
+  ):
+    self._captioner, self._device, self._batching, self._observe = captioner, device, batching, observe
+    self._jobs: list[_Job] = []
+    self._changed = asyncio.Event()
+
+  async def captions(
+    self, picture: np.ndarray, languages: Sequence[str], search: Any, seconds: float
+  ) -> AsyncIterator[tuple[str, str]]:
+    """Yields (language, caption) as they are decoded; Refused if they take longer than `seconds` or cannot be."""
+    clock = asyncio.get_running_loop().time
+    job = _Job(picture, list(languages), search, clock())
+    self._jobs.append(job)
+    self._changed.set()
+    left = len(languages)
+    try:
+      while left:
+        try:
+          found = await asyncio.wait_for(job.results.get(), job.arrived + seconds - clock())
+        except TimeoutError:
+          raise Refused(504, f"no time left after {seconds:g} s, with {left} captions to come") from None
+        if isinstance(found, Refused):
+          raise found
+        for pair in found:
+          yield pair
+        left -= len(found)
+    finally:
+      with contextlib.suppress(ValueError):
+        self._jobs.remove(job)
+
+  async def run(self) -> None:
+    """Makes calls until it is cancelled."""
+    while True:
+      await self._wait()
+      if self._jobs:
+        await self._call()
+
+  async def _wait(self) -> None:
+    """Waits for a first request, and then for others, as long as the first may wait for them."""
+    clock = asyncio.get_running_loop().time
+    while True:
+      self._changed.clear()
+      same = [job for job in self._jobs if job.search == self._jobs[0].search]
+      if len(same) >= self._batching.pictures:
+        return
+      left = same[0].arrived + self._batching.seconds - clock() if same else None
+      if left is not None and left <= 0:
+        return
+      with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(self._changed.wait(), left)
+
+  async def _call(self) -> None:
+    search = self._jobs[0].search
+    batch = [job for job in self._jobs if job.search == search][: self._batching.pictures]
+    languages = []
+    for job in batch:
+      languages.append(job.languages[: self._batching.languages])
+      del job.languages[: self._batching.languages]
+      # At the end of the line, should it need another call.
+      self._jobs.remove(job)
+      if job.languages:
+        self._jobs.append(job)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    pictures, filled = self._batching.filled([job.picture for job in batch], languages)
+    seed = random.getrandbits(31)
+    call = functools.partial(self._captioner.caption, pictures, filled, search=search, seed=seed)
+    try:
+      found = await loop.run_in_executor(self._device, call)
+    except Exception as error:  # one call must not end the server
+      logging.error("a call of %d pictures failed: %s", len(batch), one_line(error), exc_info=error)
+      for job in batch:
+        job.results.put_nowait(
+          Refused(500, f"captioning failed ({one_line(error)}); the server's log says more")
+        )
+      return
+    self._observe(len(batch), sum(map(len, languages)), loop.time() - began)
+    # There are more rows than jobs, and more captions than were asked for, where the call was filled up.
+    for job, codes, captions in zip(batch, languages, found, strict=False):
+      job.results.put_nowait([(code, captions[code]) for code in codes])

@@ -1,0 +1,35 @@
+"""Counts and times of a server, for Prometheus."""
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_PICTURES = (1, 2, 4, 8, 16, 32, 64)
+
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST
+
+
+class Metrics:
+  """The metrics of one server."""
+
+  def __init__(self):
+    self._registry = CollectorRegistry()
+    of = {"registry": self._registry}
+    self.requests = Counter("xmcap_requests", "Requests for captions, by HTTP status", ["status"], **of)
+    self.seconds = Histogram(
+      "xmcap_request_seconds", "From the head to the last caption", buckets=_SECONDS, **of
+    )
+    self.queue = Gauge("xmcap_queue", "Requests for captions under way", **of)
+    self.captions = Counter("xmcap_captions", "Captions decoded", **of)
+    self.pictures = Histogram("xmcap_call_pictures", "Pictures that share a call", buckets=_PICTURES, **of)
+    self.calls = Histogram("xmcap_call_seconds", "Time of a call of the model", buckets=_SECONDS, **of)
+
+  def observe_call(self, pictures: int, captions: int, seconds: float) -> None:
+    """Counts a call of the model."""
+    self.pictures.observe(pictures)
+    self.captions.inc(captions)
+    self.calls.observe(seconds)
+
+  def text(self) -> bytes:
+    """All of them, in Prometheus' text format."""
+    return prometheus_client.generate_latest(self._registry)

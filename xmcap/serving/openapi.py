@@ -1,0 +1,96 @@
+"""The description of the endpoints for programs, as OpenAPI."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xmcap import __version__
+from xmcap.languages import LANGUAGES
+from xmcap.serving.limits import Limits
+
+_JSON = "application/json"
+_REFUSALS = {
+  400: "a parameter is wrong, or the body is empty",
+  403: "the request comes from a page of another origin",
+  408: "the body came too slowly",
+  413: "the body is too large",
+  422: "the body is no picture that can be decoded, or has too many pixels",
+  429: "too many requests are under way; Retry-After says when to try again",
+  500: "captioning failed",
+  503: "there is no memory to decode the picture",
+  504: "the captions were not there in time",
+}
+
+
+def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
+  """OpenAPI 3.1 of the server."""
+  picture = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
+  pictures = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
+  captions = {
+    "summary": "Captions a picture",
+    "description": (
+      "The body is the picture's file; its type is told by its bytes. With stream=true each caption is a line of JSON, "
+      "{language, caption}, sent when it is decoded; should the others fail, the last line is {error}."
+    ),
+    "parameters": [
+      _parameter("languages", "codes with commas between them, or all, or trained", {"type": "string"}, "en"),
+      _parameter("search", "how captions are found", {"enum": list(searches)}, searches[0]),
+      _parameter("stream", "send each caption when it is decoded", {"type": "boolean"}, False),
+    ],
+    "requestBody": {"required": True, "content": {kind: {"schema": picture} for kind in pictures}},
+    "responses": {
+      "200": {
+        "description": "the captions",
+        "content": {
+          _JSON: {"schema": _ref("Captions")},
+          "application/x-ndjson": {"schema": {"oneOf": [_ref("Caption"), _ref("Error")]}},
+        },
+      },
+      **{
+        str(status): {"description": words, "content": {_JSON: {"schema": _ref("Error")}}}
+        for status, words in _REFUSALS.items()
+      },
+    },
+  }
+  return {
+    "openapi": "3.1.0",
+    "info": {"title": "xmcap", "version": __version__, "description": "Captions of pictures in 36 languages"},
+    "paths": {
+      "/v1/captions": {"post": captions},
+      "/v1/model": {
+        "get": _get("The model, its languages and searches, the limits", _JSON, {"type": "object"})
+      },
+      "/health": {
+        "get": _get("Whether the server takes requests; 503 when it is about to stop", _JSON, _ref("Health"))
+      },
+      "/metrics": {"get": _get("Counts and times for Prometheus", "text/plain", {"type": "string"})},
+    },
+    "components": {
+      "schemas": {
+        "Captions": _object(
+          search={"enum": list(searches)},
+          captions={"type": "object", "additionalProperties": {"type": "string"}},
+        ),
+        "Caption": _object(language={"enum": list(LANGUAGES)}, caption={"type": "string"}),
+        "Error": _object(error={"type": "string"}),
+        "Health": _object(status={"enum": ["ready", "stopping"]}),
+      }
+    },
+  }
+
+
+def _parameter(name: str, words: str, schema: Mapping[str, Any], default: Any = None) -> Mapping[str, Any]:
+  schema = schema if default is None else {**schema, "default": default}
+  return {"name": name, "in": "query", "description": words, "schema": schema}
+
+
+def _get(summary: str, media_type: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+  response = {"description": summary, "content": {media_type: {"schema": schema}}}
+  return {"summary": summary, "responses": {"200": response}}
+
+
+def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
+  return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _ref(name: str) -> Mapping[str, str]:
+  return {"$ref": f"#/components/schemas/{name}"}
