@@ -21,23 +21,27 @@ from xmcap.training.step import create_state
 VIT = ViTConfig(16, 1, 24, 2, 4, 12, "tok", activation="gelu")
 
 
-def write(folder: pathlib.Path) -> pathlib.Path:
-  """A captioner that speaks all languages, badly."""
+def write(folder: pathlib.Path, vit: ViTConfig = VIT, search: str = "Greedy", **fields) -> pathlib.Path:
+  """A captioner that speaks all languages, badly, by a search with these fields."""
   folder.mkdir(parents=True)
   text = folder / "text.txt"
   text.write_text("".join(f"{language.native_name}\n" for language in LANGUAGES.values()), encoding="utf-8")
-  rows = vocabulary.train_vocabulary(str(text), str(folder / "vocabulary.model"), size=500).rows
+  pieces = vocabulary.train_vocabulary(str(text), str(folder / "vocabulary.model"), size=500)
   text.unlink()
-  t5 = T5Config(rows, 16, 2, 12, 1, 1, 20)
-  shapes = parameter_shapes(VIT) | parameter_shapes(t5)
+  t5 = T5Config(pieces.rows, 16, 2, 12, 1, 1, 20)
+  shapes = parameter_shapes(vit) | parameter_shapes(t5)
   shapes |= {"projection/kernel": (16, 16), "projection/bias": (16,)}
   rng = np.random.RandomState(0)
   flat = {name: jax.numpy.asarray(rng.standard_normal(shape), np.float32) for name, shape in shapes.items()}
+  # Single bytes and rows without a piece would make no text, so they are never the likeliest.
+  no_text = [n for n in range(pieces.rows) if n >= pieces.size or n == 2 or pieces.processor.is_byte(n)]
+  logits = "decoder/logits_dense/kernel"
+  flat[logits] = flat[logits].at[:, np.array(no_text)].set(0.0)
   run = Checkpoints(folder)
   run.save(3, create_state(stacking.stack(traverse_util.unflatten_dict(flat, sep="/")), Optimizer(adam)))
   run.close()
   model = model_json.Model(
-    model_json.of_config(VIT), model_json.of_config(t5), "emoji36", {"max_length": 5}, ("Greedy", {})
+    model_json.of_config(vit), model_json.of_config(t5), "emoji36", {"max_length": 5}, (search, fields)
   )
   (folder / model_json.NAME).write_text(model_json.as_text(model))
   (folder / "config.gin").write_text("# as train writes it\n")

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from xmcap import cli
+
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -50,3 +52,17 @@ def test_architecture_draws_every_room():
   rooms = {path.name for path in (ROOT / "xmcap").iterdir() if (path / "__init__.py").is_file()}
   drawn = set(re.findall(r'"(\w+)<br/>', page))
   assert rooms <= drawn, rooms - drawn
+
+
+def test_the_commands_for_newcomers_are_there():
+  commands = re.findall(r"`(xmcap [^`]+)`", text_of(ROOT / "docs/coming_from.md"))
+  assert len(commands) > 15
+  for command in commands:
+    parser, words = cli._parser(), command.split(" -- ")[0].split()[1:]
+    for word in words:
+      groups = [action for action in parser._actions if hasattr(action, "_name_parser_map")]
+      if groups:
+        assert word in groups[0].choices or word == "COMMAND", command
+        parser = groups[0].choices.get(word, parser)
+      elif word.startswith("--"):
+        assert word.split("=")[0] in parser._option_string_actions or word.startswith("--gin."), command

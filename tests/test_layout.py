@@ -16,7 +16,7 @@ FLOORS = (
   ("training",),
   ("evaluation",),
   ("convert", "dry_run", "planning", "runs", "serving"),
-  ("t5x",),
+  ("export", "t5x"),
   ("commands",),
   ("cli",),
 )

@@ -12,7 +12,7 @@ import os
 import sys
 
 from xmcap import __version__, quiet, terminal
-from xmcap.commands import base, convert, data, human, launch, model, plan, runs, score, serve
+from xmcap.commands import base, convert, data, export, human, launch, model, plan, runs, score, serve
 from xmcap.errors import RestartError, UsageError, XmcapError
 
 # A file or disk fails with these, and not the command.
@@ -125,7 +125,7 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, serve, convert, plan, launch, runs, score, human, data):
+  for group in (model, serve, convert, export, plan, launch, runs, score, human, data):
     group.add(commands)
   return parser
 

@@ -31,6 +31,7 @@ FIELDS = {
 PROCESSOR = "preprocessor_config.json"
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+_BILINEAR = 2  # Pillow's number, for SigLIP's and CLIP's processors would take the bicubic filter
 _HALF = (0.5, 0.5, 0.5)
 
 
@@ -233,6 +234,7 @@ def write_config(family: Family, config: ViTConfig, dtype: str) -> tuple[dict[st
   processor = {
     "image_processor_type": family.processor,
     "do_resize": True,
+    "resample": _BILINEAR,
     "size": {"height": config.image_size, "width": config.image_size},
     "do_rescale": True,
     "rescale_factor": 1 / 255,

@@ -71,6 +71,11 @@ class Predictor:
     """Side of the pictures that the model sees, in pixels."""
     return self.captioner.vit.image_size
 
+  @property
+  def generator(self) -> Generator:
+    """The program that decodes a batch."""
+    return self._generate
+
   def prompts(self, codes: Sequence[str]) -> np.ndarray:
     """The LangId prompts, int32 [L, P], padded with 0."""
     return prompts_of(self.vocabulary, codes)

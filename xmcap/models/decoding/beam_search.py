@@ -16,7 +16,7 @@ from jax import lax
 from xmcap.errors import UsageError
 from xmcap.models import limits
 from xmcap.models.decoding.caches import SelfCache
-from xmcap.models.decoding.search import run_in_stages, top_tokens
+from xmcap.models.decoding.search import run_in_stages, top, top_tokens
 from xmcap.models.t5 import EOS_ID, PAD_ID
 
 IMPOSSIBLE = -1e7
@@ -90,7 +90,7 @@ class Beam:
 
   def run(self, step, cross, cache, max_length, keys):
     """See `Search.run`."""
-    rows = len(keys)
+    rows = keys.shape[0]
     # The beams begin as one: else each would hold the same hypotheses.
     start = jnp.full((rows, self.beams), IMPOSSIBLE).at[:, 0].set(0.0)
     tokens = jnp.full((rows, self.beams, max_length + 1), PAD_ID, jnp.int32)
@@ -129,10 +129,10 @@ class Beam:
     ended_scores = jnp.where(may_end, scores / self.penalty(position + 1), IMPOSSIBLE)
     ended_scores = jnp.concatenate([rows.ended_scores, ended_scores], axis=1)
     ended_tokens = jnp.concatenate([rows.ended_tokens, tokens], axis=1)
-    ended_scores, index = lax.top_k(ended_scores, self.beams)
+    ended_scores, index = top(ended_scores, self.beams)
     ended_tokens = jnp.take_along_axis(ended_tokens, index[..., None], axis=1)
 
-    live_scores, index = lax.top_k(jnp.where(ends, IMPOSSIBLE, scores), self.beams)
+    live_scores, index = top(jnp.where(ends, IMPOSSIBLE, scores), self.beams)
     live_tokens = jnp.take_along_axis(tokens, index[..., None], axis=1)
     parents = jnp.take_along_axis(parents, index, axis=1)
     if self.beams > 1:
@@ -146,7 +146,7 @@ class Beam:
 
     Twice the beams, as `beams` of them may end. No more than that many come from one hypothesis.
     """
-    count = len(rows.done)
+    count = rows.done.shape[0]
     before = lax.dynamic_slice_in_dim(rows.live_tokens, position, 1, axis=2)[..., 0]
     cache = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows.cache)
     logits, cache = step(before, position, cross, cache)
@@ -154,7 +154,7 @@ class Beam:
     best, candidates = top_tokens(logits, min(2 * self.beams, logits.shape[-1]))
     scores = best - jax.nn.logsumexp(logits, axis=-1, keepdims=True) + rows.live_scores[..., None]
     each = candidates.shape[-1]
-    scores, index = lax.top_k(scores.reshape(count, -1), min(2 * self.beams, self.beams * each))
+    scores, index = top(scores.reshape(count, -1), min(2 * self.beams, self.beams * each))
     parents = index // each
     token = jnp.take_along_axis(candidates.reshape(count, -1), index, axis=1)
     tokens = jnp.take_along_axis(rows.live_tokens, parents[..., None], axis=1)

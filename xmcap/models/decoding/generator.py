@@ -136,6 +136,17 @@ class Generator:
     return _generate(*static, params, image, prompt_tokens, rng, row_ids)
 
 
+def traced(
+  generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any
+) -> tuple[jax.Array, jax.Array]:
+  """A generator's program within another that is being traced, for which the number of pictures may be symbolic.
+
+  Arguments and result as in its `__call__`, all given, and prompts [B, L, P].
+  """
+  static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype
+  return _generate(*static, params, image, prompt_tokens, rng, row_ids)
+
+
 def lower(generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any) -> Any:
   """A generator's program for shapes (with shardings), not compiled yet; arguments as in its `__call__`, all given."""
   static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype

@@ -4,6 +4,7 @@ A row is one caption to be found: a picture in a language.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -40,31 +41,44 @@ class Search(Protocol):
     ...
 
 
-def top_tokens(logits: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+def top_tokens(logits: jax.Array, count: int, portable: bool = False) -> tuple[jax.Array, jax.Array]:
   """`lax.top_k` over a vocabulary, ties included (the lower token first), in little more than one pass.
 
   The `count` best lie in the `count` blocks of the highest maxima, so only these are searched. A vocabulary that
   no power of two from 64 on divides is searched as a whole.
 
-  From logits [..., V] to those of the best and to their tokens, int32, each [..., count].
+  From logits [..., V] to those of the best and to their tokens, int32, each [..., count]; for `portable` see `top`.
   """
   vocabulary = logits.shape[-1]
   block = math.gcd(vocabulary, 256)
   if block < 64 or vocabulary < 4 * count * block:
-    return _top(logits, count)
+    return top(logits, count, portable)
   blocks = logits.reshape(*logits.shape[:-1], -1, block)
-  _, chosen = _top(jnp.max(blocks, axis=-1), count)
+  _, chosen = top(jnp.max(blocks, axis=-1), count, portable)
   chosen = jnp.sort(chosen, axis=-1)
   candidates = jnp.take_along_axis(blocks, chosen[..., None], axis=-2)
-  best, index = _top(candidates.reshape(*chosen.shape[:-1], -1), count)
+  best, index = top(candidates.reshape(*chosen.shape[:-1], -1), count, portable)
   return best, jnp.take_along_axis(chosen, index // block, axis=-1) * block + index % block
 
 
-def _top(x: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
-  """`lax.top_k`; the best one alone by reductions, which devices that share the rows compute without an exchange."""
+def top(x: jax.Array, count: int, portable: bool = False) -> tuple[jax.Array, jax.Array]:
+  """`lax.top_k`; the best one alone by reductions, which devices that share the rows compute without an exchange.
+
+  A `portable` program, as one for any number of rows always is, sorts instead, with the same result: TensorFlow 2.21
+  cannot read what jax 0.10 makes of `lax.top_k`.
+  """
+  if count > 1 and (portable or is_symbolic(*x.shape)):
+    tokens = lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1)
+    descending, tokens = lax.sort((-x, tokens), num_keys=1, is_stable=True)
+    return -descending[..., :count], tokens[..., :count]
   if count > 1:
     return lax.top_k(x, count)
   return jnp.max(x, axis=-1, keepdims=True), jnp.argmax(x, axis=-1, keepdims=True).astype(jnp.int32)
+
+
+def is_symbolic(*sizes: Any) -> bool:
+  """Whether a program is traced for any number of rows, by `jax.export`."""
+  return not all(isinstance(size, int) for size in sizes)
 
 
 def run_in_stages(
@@ -77,10 +91,11 @@ def run_in_stages(
   rows)` gives rows with one token more and leaves those that are done as they are. The leaves of `result(rows)` lead
   with the rows too.
   """
-  count = len(rows.done)
+  count = rows.done.shape[0]
   index, position = jnp.arange(count), jnp.int32(0)
   results = result(rows)
-  sizes = {size for stage in STAGES if FEWEST <= (size := math.ceil(count / stage)) < count}
+  stages = () if is_symbolic(count) else STAGES  # half of any number is none
+  sizes = {size for stage in stages if FEWEST <= (size := math.ceil(count / stage)) < count}
   for fewer in [*sorted(sizes, reverse=True), 0]:
 
     def body(state, cross=cross):
@@ -130,7 +145,7 @@ def _one_by_one(step, cross, cache, max_length, keys, choose):
     done = rows.done | (token == EOS_ID)
     return rows.replace(tokens=tokens, done=done, scores=rows.scores + gained, cache=cache)
 
-  count = len(keys)
+  count = keys.shape[0]
   tokens = jnp.full((count, max_length + 1), PAD_ID, jnp.int32)
   rows = _Rows(tokens, jnp.zeros(count, bool), jnp.zeros(count), keys, cache)
   return run_in_stages(extend, lambda rows: (rows.tokens[:, 1:], rows.scores), cross, rows, max_length)
@@ -186,18 +201,19 @@ class Sample:
 
     def choose(logits, position, keys):
       position_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, position)
-      token = jax.vmap(self.choose)(position_keys, logits).astype(jnp.int32)
+      one = functools.partial(self.choose, portable=is_symbolic(logits.shape[0]))
+      token = jax.vmap(one)(position_keys, logits).astype(jnp.int32)
       return jnp.take_along_axis(logits, token[:, None], axis=-1)[:, 0], token
 
     return _one_by_one(step, cross, cache, max_length, keys, choose)
 
-  def choose(self, key: jax.Array, logits: jax.Array) -> jax.Array:
-    """Draws one token from logits [V]; returns its id, an int32 scalar."""
+  def choose(self, key: jax.Array, logits: jax.Array, portable: bool = False) -> jax.Array:
+    """Draws one token from logits [V]; returns its id, an int32 scalar; for `portable` see `top`."""
     logits = logits / self.temperature
     if self.top_k == 0 and self.top_p == 1.0:
       return jax.random.categorical(key, logits)
     size = min(self.top_k or logits.size, logits.size)
-    logits, tokens = top_tokens(logits, size)
+    logits, tokens = top_tokens(logits, size, portable)
     if self.top_p < 1.0:
       probabilities = jax.nn.softmax(logits)
       before = jnp.cumsum(probabilities) - probabilities

@@ -1,0 +1,265 @@
+"""Exported captioners give the captions of `xmcap caption`, by the very lines of docs/export.md."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import gin
+import jax
+import numpy as np
+import pytest
+import sentencepiece
+from flax import traverse_util
+from PIL import Image
+
+from tests import model_folders
+from xmcap import cli, languages
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.evaluation import model_dir
+from xmcap.export import program, stablehlo, tokenizer
+from xmcap.models.vit import ViTConfig
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs/export.md"
+BEAM = dict(search="Beam", beams=3, length_penalty=1.0, convention="transformers", early_stopping=False)
+T5X_BEAM = dict(search="Beam", beams=3)
+SEARCHES = {
+  "greedy": dict(search="Greedy"), "t5x_beam": T5X_BEAM, "beam": BEAM,
+  "sample": dict(search="Sample", temperature=0.5, top_k=40),
+}  # fmt: skip
+
+
+def searches(*daily):
+  """The names of SEARCHES; those that are not `daily` are for the full run."""
+  return [pytest.param(name, marks=() if name in daily else pytest.mark.full) for name in SEARCHES]
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  gin.clear_config()
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+  return model_folders.write(tmp_path_factory.mktemp("model") / "run")
+
+
+NAMES = [f"{each.native_name} {each.english_name}" for each in languages.LANGUAGES.values()]
+
+
+def like_mt5s(folder):
+  """A vocabulary that normalises as mT5's and has no LangId pieces."""
+  sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter(NAMES), model_prefix=str(folder / "mt5"), vocab_size=480, hard_vocab_limit=False,
+    byte_fallback=True, normalization_rule_name="nmt_nfkc", pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
+  )  # fmt: skip
+  return Vocabulary(str(folder / "mt5.model"))
+
+
+def pixels(count):
+  return np.random.RandomState(0).randint(0, 256, (count, 12, 12, 3)).astype(np.uint8)
+
+
+def loaded(folder):
+  model_dir.parse(str(folder))
+  return program.load(str(folder))
+
+
+def expected(made, pictures, codes, seed=0):
+  """Tokens of the predictor's own generator."""
+  prompts = np.array([made.prompts[code] for code in codes], np.int32)
+  params = traverse_util.unflatten_dict(dict(made.params), sep="/")
+  tokens, scores = made.generator(params, pictures, prompts, jax.random.key(seed))
+  return prompts, np.asarray(tokens), np.asarray(scores)
+
+
+def exported(folder, to, out, *more):
+  return cli.main(["export", f"--model_dir={folder}", f"--to={to}", f"--out={out}", *more])
+
+
+def loader(about):
+  """The Python under a heading of the page."""
+  section = PAGE.read_text(encoding="utf-8").split(f"## {about}\n")[1]
+  return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+  """An empty folder with a picture, where the loaders are run."""
+  monkeypatch.chdir(tmp_path)
+  Image.fromarray(np.random.RandomState(1).randint(0, 256, (30, 40, 3)).astype(np.uint8)).save(
+    tmp_path / "photo.png"
+  )
+  (tmp_path / "photo.png").rename(tmp_path / "photo.jpg")  # a PNG for all that; losslessly the same pixels
+  return tmp_path
+
+
+def captions(folder, capsys):
+  """Lines such as `en CAPTION` of `xmcap caption`."""
+  capsys.readouterr()
+  assert cli.main(["caption", f"--model_dir={folder}", "--languages=en,th", "--json", "photo.jpg"]) == 0
+  lines = map(json.loads, capsys.readouterr().out.splitlines())
+  return [f"{line['language']} {line['caption']}" for line in lines]
+
+
+def test_the_loader_for_jax_needs_neither_xmcap_nor_tensorflow(model, place, capsys):
+  assert exported(model, "stablehlo", "captioner") == 0
+  check = "import sys; assert not {'xmcap', 'tensorflow', 'flax'} & set(sys.modules)"
+  run = subprocess.run(
+    [sys.executable, "-c", loader("For jax") + check], capture_output=True, text=True, cwd=place
+  )
+  assert run.returncode == 0, run.stderr
+  assert run.stdout.splitlines() == captions(model, capsys)
+  about = json.loads((place / "captioner/captioner.json").read_text())
+  assert about["platforms"] == ["cpu", "cuda", "tpu"]
+  assert about["made_with"]["jax"] == jax.__version__ and about["calling_convention_version"] >= 9
+  assert set(about["prompts"]) == set(languages.LANGUAGES)
+
+
+@pytest.mark.parametrize("search", searches("t5x_beam", "sample"))
+def test_a_program_takes_any_number_of_pictures_and_languages(tmp_path, search):
+  made = loaded(model_folders.write(tmp_path / "run", **SEARCHES[search]))
+  call = jax.export.deserialize(stablehlo.exported(made).serialize()).call
+  codes = list(made.prompts)
+  # 144 rows are decoded in stages by us, and in one by the program.
+  for count, asked in ((1, codes[:1]), (4, codes)):
+    prompts, tokens, scores = expected(made, pixels(count), asked)
+    seed = [np.int32(0)] if made.seeded else []
+    found, found_scores = call(made.params, pixels(count), prompts, *seed)
+    np.testing.assert_array_equal(found, tokens)
+    np.testing.assert_allclose(found_scores, scores, rtol=1e-4)
+  assert len(np.unique(tokens.reshape(-1, tokens.shape[-1]), axis=0)) > 8  # not one caption for all
+  if made.seeded:
+    found, _ = call(made.params, pixels(4), prompts, np.int32(7))
+    assert not np.array_equal(found, tokens)
+    np.testing.assert_array_equal(found, expected(made, pixels(4), codes, seed=7)[1])
+
+
+@pytest.mark.parametrize("search", searches("t5x_beam"))
+def test_a_saved_model_gives_the_same_text(tmp_path, search):
+  tf = pytest.importorskip("tensorflow")
+  folder = model_folders.write(tmp_path / "run", **SEARCHES[search])
+  assert exported(folder, "savedmodel", tmp_path / "out") == 0
+  gin.clear_config()
+  made = loaded(folder)
+  module = tf.saved_model.load(str(tmp_path / "out"))
+  codes = list(made.prompts)
+  _, tokens, scores = expected(made, pixels(4), codes)
+  seed = [tf.constant(0)] if made.seeded else []
+  found = module.caption(pixels(4), tf.constant(codes), *seed)
+  np.testing.assert_array_equal(found["tokens"], tokens)
+  np.testing.assert_allclose(found["scores"], scores, rtol=1e-4)
+  assert [caption.decode() for caption in found["captions"].numpy().flat] == [
+    made.vocabulary.decode(row) for row in tokens.reshape(-1, tokens.shape[-1])
+  ]
+  one = module.signatures["serving_default"](
+    image=tf.constant(pixels(1)), languages=tf.constant(["th"]), **({"seed": seed[0]} if seed else {})
+  )
+  np.testing.assert_array_equal(one["tokens"][0, 0], tokens[0, codes.index("th")])
+  with pytest.raises(tf.errors.InvalidArgumentError, match="unknown language; there are ar, bn"):
+    module.caption(pixels(1), tf.constant(["xx"]), *seed)
+
+
+def test_the_loader_for_tensorflow(model, place, capsys):
+  pytest.importorskip("tensorflow")
+  # Of the model's own size, so that nothing is resized, which TensorFlow rounds otherwise.
+  Image.fromarray(pixels(1)[0]).save(place / "photo.png")
+  (place / "photo.png").rename(place / "photo.jpg")
+  assert exported(model, "savedmodel", "captioner") == 0
+  want = captions(model, capsys)
+  exec(loader("For TensorFlow"), {})
+  assert capsys.readouterr().out.splitlines() == want
+
+
+TOWERS = {
+  "first": dict(pool="tok", activation="gelu"),
+  "pooled": dict(pool="map"),
+  "mean": dict(pool="gap"),
+  "all": dict(pool="none"),
+  "pooled by CLIP": dict(pool="tok", pre_norm=True, patch_bias=False, activation="quick_gelu"),
+}
+DAILY = {("first", "greedy"), ("all", "beam")}
+
+
+@pytest.mark.parametrize(
+  ("tower", "search"),
+  [
+    pytest.param(tower, search, marks=() if (tower, search) in DAILY else pytest.mark.full)
+    for tower in TOWERS
+    for search in ("greedy", "beam")
+  ],
+)
+def test_the_loader_for_transformers(place, capsys, tower, search):
+  pytest.importorskip("transformers")
+  folder = model_folders.write(
+    place / "run", ViTConfig(16, 1, 24, 2, 4, 12, **TOWERS[tower]), **SEARCHES[search]
+  )
+  assert exported(folder, "hf", "captioner") == 0
+  about = json.loads((place / "captioner/captioner.json").read_text())
+  assert about["image_features"] == tower.split()[0]
+  want = captions(folder, capsys)
+  assert len(set(want)) > 1
+  exec(loader("For transformers"), {})
+  assert capsys.readouterr().out.splitlines() == want
+
+
+@pytest.mark.parametrize("like_mt5", [False, True])
+def test_the_tokenizer_for_transformers_is_the_vocabulary(model, tmp_path, like_mt5):
+  tokenizers = pytest.importorskip("tokenizers")
+  vocabulary = like_mt5s(tmp_path) if like_mt5 else Vocabulary(str(model / "vocabulary.model"))
+  made = tokenizers.Tokenizer.from_str(json.dumps(tokenizer.as_json(vocabulary)["tokenizer.json"]))
+  texts = [
+    *NAMES,
+    " ".join(NAMES),
+    "  two  spaces ",
+    "\u1e9e \U0001f600 \u200c bytes",
+    "\ufb01 \uff21\u0e33",
+    "a",
+  ]
+  for text in texts:
+    ids = vocabulary.encode(text)
+    assert made.encode(text).ids == ids, text
+    assert made.decode(ids) == vocabulary.decode(ids), text
+
+
+def test_prompts_of_a_vocabulary_like_mt5s_are_padded(tmp_path):
+  vocabulary = like_mt5s(tmp_path)
+  folder = model_folders.write(tmp_path / "run")
+  (folder / "vocabulary.model").write_bytes(vocabulary.model)
+  made = loaded(folder)
+  assert set(made.prompts) == set(languages.LANGUAGES)
+  assert len(set(map(len, made.prompts.values()))) == 1
+  for code, prompt in made.prompts.items():
+    assert [token for token in prompt if token] == vocabulary.encode(code)
+  assert any(0 in prompt for prompt in made.prompts.values())
+
+
+def test_a_beam_search_that_transformers_has_not_is_refused(tmp_path, capsys):
+  folder = model_folders.write(tmp_path / "run", **T5X_BEAM)
+  assert exported(folder, "hf", tmp_path / "out") == 2
+  assert "add --gin.Beam.convention=\"'transformers'\"" in capsys.readouterr().err
+  assert not (tmp_path / "out").exists()
+  assert exported(folder, "hf", tmp_path / "out", "--gin.Beam.convention='transformers'") == 0
+
+
+@pytest.mark.parametrize("to", ["stablehlo", "savedmodel", "hf"])
+def test_nothing_is_written_over(model, tmp_path, capsys, to):
+  (tmp_path / "captioner.json").write_text("mine")
+  assert exported(model, to, tmp_path) == 2
+  assert "is there already: remove it" in capsys.readouterr().err
+  assert [path.name for path in tmp_path.iterdir()] == ["captioner.json"]
+
+
+def test_wrong_calls_end_in_a_line(model, tmp_path, capsys):
+  for arguments, line in (
+    (["--to=onnx", f"--out={tmp_path / 'out'}"], "--to=onnx: unknown; use one of stablehlo, savedmodel, hf"),
+    (["--to=hf", f"--out={model}"], "would be written over --model_dir"),
+    (["--to=hf", f"--out={tmp_path / 'out'}", "--step=8"], "no checkpoint of step 8; there are [3]"),
+  ):
+    assert cli.main(["export", f"--model_dir={model}", *arguments]) in (1, 2)
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("xmcap: error:") and line in error, error
+  assert not (tmp_path / "out").exists()

@@ -1,0 +1,56 @@
+"""The command that writes a trained captioner as files which others run without xmcap."""
+
+import functools
+import os
+import pathlib
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+_FORMATS = ("stablehlo", "savedmodel", "hf")
+
+
+def add(commands) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    commands, "export", _export, "write a trained captioner as files that run without xmcap",
+    "Captions are those of `xmcap caption`. docs/export.md has a short loader of each format.",
+  )  # fmt: skip
+  base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
+  formats = "stablehlo: for jax; savedmodel: for TensorFlow; hf: the parts that transformers has classes for"
+  base.text(command, "--to", "FORMAT", formats, required=True)
+  base.text(command, "--out", "DIR", "the new folder", required=True)
+  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+  base.add_gin(command)
+
+
+def _export(arguments) -> None:
+  if arguments.to not in _FORMATS:
+    raise UsageError(f"--to={arguments.to}: unknown; use one of {', '.join(_FORMATS)}")
+  # Nothing is computed: no accelerator is to be taken, and `auto` is float32.
+  os.environ.setdefault("JAX_PLATFORMS", "cpu")
+  outputs.keep_apart({"--out": arguments.out}, {"--model_dir": arguments.model_dir})
+  from xmcap.evaluation import model_dir
+
+  if not base.configure(arguments, functools.partial(model_dir.parse, arguments.model_dir)):
+    return
+  from xmcap.convert.importing import make_folder
+  from xmcap.export import program
+
+  folder = pathlib.Path(arguments.out)
+  with outputs.held(arguments.out, arguments.prog):
+    captioner = program.load(arguments.model_dir, arguments.step)
+    make_folder(folder)
+    if arguments.to == "stablehlo":
+      from xmcap.export import stablehlo
+
+      stablehlo.write(captioner, folder, print)
+    elif arguments.to == "savedmodel":
+      from xmcap.export import saved_model
+
+      saved_model.write(captioner, folder, print)
+    else:
+      from xmcap.export import hf
+
+      hf.write(captioner, arguments.model_dir, folder, print)

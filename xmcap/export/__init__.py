@@ -1,0 +1,1 @@
+"""`xmcap export`: a trained captioner as files that others run without xmcap."""

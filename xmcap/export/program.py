@@ -1,0 +1,158 @@
+"""A trained captioner as one pure function, and what those who run it elsewhere have to know."""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import traverse_util
+from sentencepiece import sentencepiece_model_pb2 as protos
+
+from xmcap import __version__, languages
+from xmcap.data.vocabulary import UNK_ID, Vocabulary
+from xmcap.errors import UsageError
+from xmcap.evaluation import model_dir
+from xmcap.evaluation.predictor import Predictor
+from xmcap.models import model_json
+from xmcap.models.captioner import variable_shapes
+from xmcap.models.decoding import generator as generator_lib
+from xmcap.models.decoding.generator import Generator
+from xmcap.models.decoding.search import Sample
+from xmcap.storage import files
+from xmcap.training.checkpoints.read import best_step, check_same, flat
+
+MANIFEST = "captioner.json"
+"""What a loader has to know, in every export."""
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+"""Those that a program is lowered for, wherever it is exported."""
+
+_LANGUAGE_PIECE = re.compile("<([a-z]{2,3}(?:-[A-Za-z0-9]+)*)>")
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """A captioner and its search.
+
+  Attributes:
+    params: path -> float32 array.
+    prompts: language -> the ids of its prompt, all of one length P, padded with 0.
+    step: the checkpoint that was asked for, or the best; None: the newest.
+  """
+
+  generator: Generator
+  vocabulary: Vocabulary
+  params: Mapping[str, np.ndarray]
+  prompts: Mapping[str, list[int]]
+  step: int | None
+
+  @property
+  def image_size(self) -> int:
+    """Side of the pictures, in pixels."""
+    return self.generator.captioner.vit.image_size
+
+  @property
+  def seeded(self) -> bool:
+    """Whether captions are drawn, so that the function takes a seed too."""
+    return isinstance(self.generator.search, Sample)
+
+  def __call__(
+    self, params: Mapping[str, Any], image: Any, prompt_tokens: Any, seed: Any = 0
+  ) -> tuple[jax.Array, jax.Array]:
+    """Captions each picture in each language; pure, and b and l may be symbolic.
+
+    Args:
+      params: as the attribute.
+      image: uint8 [b, image_size, image_size, 3].
+      prompt_tokens: int32 [l, P].
+      seed: int32 []; the picture at place i is drawn from (seed, i).
+
+    Returns:
+      Tokens int32 [b, l, max_length], ended by 1 where the caption ended, then 0; and scores float32 [b, l].
+    """
+    batch = image.shape[0]
+    prompts = jnp.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
+    nested = traverse_util.unflatten_dict(dict(params), sep="/")
+    row_ids = jnp.arange(batch, dtype=jnp.int32)
+    return generator_lib.traced(self.generator, nested, image, prompts, jax.random.key(seed), row_ids)
+
+  def manifest(self, **more: Any) -> dict[str, Any]:
+    """The contents of `MANIFEST`: `more`, and what all exports have in common."""
+    name, fields = model_json.of_search(self.generator.search) or (type(self.generator.search).__name__, {})
+    versions = {"xmcap": __version__, **{package: metadata.version(package) for package in ("jax", "jaxlib")}}
+    dtypes = {part: getattr(self.generator.captioner, part).dtype for part in ("vit", "t5")}
+    return {
+      "format": "xmcap.export",
+      "version": 1,
+      "made_with": versions,
+      "step": self.step,  # null: the newest
+      "image_size": self.image_size,
+      "max_length": self.generator.max_length,
+      "search": {"name": name, **fields},
+      # An export is made on a CPU, where `auto` is float32.
+      "dtype": {part: "float32" if dtype == "auto" else dtype for part, dtype in dtypes.items()},
+      **more,
+      "prompts": dict(self.prompts),
+    }
+
+  def write_beside(self, folder: pathlib.Path, **more: Any) -> None:
+    """Writes the manifest and the vocabulary."""
+    files.write_text(
+      folder / MANIFEST, json.dumps(self.manifest(**more), indent=1, ensure_ascii=False) + "\n"
+    )
+    files.write_bytes(folder / model_dir.VOCABULARY, self.vocabulary.model)
+
+
+def load(folder: str, step: int | None = None) -> Program:
+  """The program of a model folder that `model_dir.parse` has bound; for `step` see `model_dir.load_params`.
+
+  Raises:
+    XmcapError: the parameters are of another model, or cannot be read.
+  """
+  predictor = Predictor()
+  step = best_step(folder) if step is None else step
+  given = flat(model_dir.load_params(folder, step))
+  captioner = predictor.captioner
+  wanted = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
+  check_same(wanted, given, folder, allow_extra=True)
+  params = {path: np.asarray(given[path], np.float32) for path in wanted}
+  return Program(predictor.generator, predictor.vocabulary, params, _prompts(predictor, folder), step)
+
+
+def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:
+  """The prompts of all languages that the vocabulary can be asked for."""
+  pieces = sentencepiece_model(predictor.vocabulary).pieces
+  given = [piece.piece for piece in pieces if piece.type == piece.Type.USER_DEFINED]
+  codes = [name[1] for name in map(_LANGUAGE_PIECE.fullmatch, given) if name]
+  # A vocabulary without any LangId piece is mT5's, whose prompt is the code as text.
+  codes = codes or [code for code in languages.LANGUAGES if UNK_ID not in predictor.vocabulary.prompt(code)]
+  if not codes:
+    raise UsageError(f"{folder}: its vocabulary has no prompt of any language: give another model folder")
+  return {code: row.tolist() for code, row in zip(codes, predictor.prompts(codes), strict=True)}
+
+
+def sentencepiece_model(vocabulary: Vocabulary) -> Any:
+  """A vocabulary as the message that SentencePiece keeps it as: pieces, `normalizer_spec`, `trainer_spec`."""
+  return protos.ModelProto.FromString(vocabulary.model)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def text_of_pieces(vocabulary: Vocabulary, rows: int) -> tuple[bytes, ...]:
+  """What each of the `rows` ids adds to a caption, with U+2581 for a space; bytes, as a piece may be one byte."""
+  processor = vocabulary.processor
+  unknown = processor.decode([UNK_ID]).encode()
+
+  def text(token: int) -> bytes:
+    if token >= vocabulary.size or processor.is_unknown(token):
+      return unknown
+    piece = processor.id_to_piece(token)
+    if processor.is_control(token):
+      return b""
+    return bytes([int(piece[1:-1], 16)]) if processor.is_byte(token) else piece.encode()
+
+  return tuple(map(text, range(rows)))

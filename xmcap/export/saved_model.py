@@ -1,0 +1,94 @@
+"""`xmcap export --to=savedmodel`: a SavedModel that TensorFlow alone runs, from pictures to captions as text."""
+
+import os
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from jax.experimental import jax2tf
+
+from xmcap.convert.importing import check_free
+from xmcap.export.program import MANIFEST, PLATFORMS, Program, text_of_pieces
+from xmcap.storage import files, whole_files
+
+_MODEL = "saved_model.pb"
+_VARIABLES = "variables"
+
+
+class CaptionModule(tf.Module):
+  """The program as TensorFlow's module: `caption(image, languages[, seed])` -> captions, tokens and scores.
+
+  Attributes:
+    image_size: int32 [], side of the pictures in pixels.
+  """
+
+  def __init__(self, program: Program):
+    super().__init__()
+    shapes = [None, "(b, _, _, _)", "(l, _)", *([None] if program.seeded else [])]
+    run = jax2tf.convert(
+      program.__call__, polymorphic_shapes=shapes, with_gradient=False,
+      native_serialization_platforms=PLATFORMS,
+    )  # fmt: skip
+    # Names of attributes have no slashes.
+    self.params = {
+      path.replace("/", "."): tf.Variable(tf.convert_to_tensor(array), trainable=False)
+      for path, array in program.params.items()
+    }
+    self.image_size = tf.Variable(tf.constant(program.image_size), trainable=False)
+    codes = list(program.prompts)
+    table = tf.lookup.KeyValueTensorInitializer(codes, np.arange(len(codes), dtype=np.int64))
+    self.languages = tf.lookup.StaticHashTable(table, -1)
+    self.prompts = tf.constant(list(program.prompts.values()), tf.int32)
+    # The rows of the logits, of which a vocabulary may not fill the last.
+    self.pieces = tf.constant(text_of_pieces(program.vocabulary, program.generator.captioner.t5.vocab_size))
+
+    def caption(image, languages, *seed):
+      rows = self.languages.lookup(languages)
+      known = tf.debugging.assert_non_negative(rows, f"unknown language; there are {', '.join(codes)}")
+      with tf.control_dependencies([known]):
+        prompts = tf.gather(self.prompts, rows)
+      params = {path.replace(".", "/"): variable for path, variable in self.params.items()}
+      tokens, scores = run(params, image, prompts, *seed)
+      return {"captions": self._text(tokens), "tokens": tokens, "scores": scores}
+
+    side = program.image_size
+    signature = [
+      tf.TensorSpec((None, side, side, 3), tf.uint8, "image"), tf.TensorSpec((None,), tf.string, "languages"),
+    ]  # fmt: skip
+    if program.seeded:
+      signature.append(tf.TensorSpec((), tf.int32, "seed"))
+    self.caption = tf.function(caption, input_signature=signature, autograph=False)
+
+  def _text(self, tokens: Any) -> Any:
+    """Tokens [b, l, T] to captions [b, l], as SentencePiece decodes."""
+    text = tf.strings.reduce_join(tf.gather(self.pieces, tokens), axis=-1)
+    text = tf.strings.regex_replace(text, "^▁+", "")
+    text = tf.strings.regex_replace(text, "▁", " ")
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+
+
+def write(program: Program, folder: pathlib.Path, say: Callable[[str], None]) -> None:
+  """Writes the SavedModel, the vocabulary and the manifest; UsageError if one is there already."""
+  check_free(folder, _MODEL, _VARIABLES, MANIFEST)
+  module = CaptionModule(program)
+  temporary = folder / f".saved_model.{os.getpid()}.incomplete"  # removed by whoever comes after a kill
+  try:
+    tf.saved_model.save(module, str(temporary), signatures={"serving_default": module.caption})
+    program.write_beside(
+      folder, tensorflow=tf.__version__, platforms=list(PLATFORMS),
+      inputs=["image", "languages", *(["seed"] if program.seeded else [])], outputs=["captions", "tokens", "scores"],
+    )  # fmt: skip
+    # The file by which TensorFlow knows a SavedModel comes last.
+    for path in sorted(temporary.iterdir(), key=lambda path: path.name == _MODEL):
+      if path.name == "assets":
+        continue  # empty: there are none
+      os.replace(path, folder / path.name)
+  except tf.errors.OpError as error:
+    raise files.cannot_write(folder, OSError(error.message)) from None
+  finally:
+    shutil.rmtree(temporary, ignore_errors=True)
+    whole_files.clear(folder)
+  say(f"{folder}: SavedModel for {', '.join(PLATFORMS)}, written by TensorFlow {tf.__version__}")

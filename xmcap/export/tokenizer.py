@@ -1,0 +1,67 @@
+"""A SentencePiece vocabulary as the `tokenizer.json` that transformers loads."""
+
+import base64
+from typing import Any
+
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
+from xmcap.export.program import sentencepiece_model
+
+_SPACE = "▁"
+
+
+def as_json(vocabulary: Vocabulary) -> dict[str, dict[str, Any]]:
+  """File name -> contents: `tokenizer.json` and `tokenizer_config.json`, of a unigram model as ours and mT5's are.
+
+  Ids are SentencePiece's, but for a text with a LangId piece in it, before which it would put a space.
+  """
+  model = sentencepiece_model(vocabulary)
+  normalizer, trainer = model.normalizer_spec, model.trainer_spec
+  special = {PAD_ID: "pad_token", EOS_ID: "eos_token", UNK_ID: "unk_token"}
+  names = {role: model.pieces[token].piece for token, role in special.items()}
+  added = [
+    _added(token, piece.piece, token in special)
+    for token, piece in enumerate(model.pieces)
+    if token in special or piece.type == piece.Type.USER_DEFINED
+  ]
+  steps: list[dict[str, Any]] = []
+  if normalizer.precompiled_charsmap:
+    charsmap = base64.b64encode(normalizer.precompiled_charsmap).decode()
+    steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+  if normalizer.remove_extra_whitespaces:
+    steps.append({"type": "Strip", "strip_left": True, "strip_right": True})
+    steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+  content = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": added,
+    "normalizer": {"type": "Sequence", "normalizers": steps},
+    "pre_tokenizer": {
+      "type": "Metaspace", "replacement": _SPACE, "split": trainer.split_by_whitespace,
+      "prepend_scheme": "always" if normalizer.add_dummy_prefix else "never",
+    },
+    "post_processor": None,
+    "decoder": {
+      "type": "Sequence",
+      "decoders": [
+        {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+      ],
+    },
+    "model": {
+      "type": "Unigram", "unk_id": UNK_ID, "byte_fallback": trainer.byte_fallback,
+      "vocab": [[piece.piece, piece.score] for piece in model.pieces],
+    },
+  }  # fmt: skip
+  config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
+  return {"tokenizer.json": content, "tokenizer_config.json": config}
+
+
+def _added(token: int, piece: str, special: bool) -> dict[str, Any]:
+  """A piece that is never cut."""
+  return {
+    "id": token, "content": piece, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+    "special": special,
+  }  # fmt: skip
