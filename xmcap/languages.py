@@ -69,12 +69,16 @@ LANGUAGES: dict[str, Language] = {language.code: language for language in _TABLE
 TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if language.trained)
 """The codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
 
+# Codes that other software gives to these languages, and that look like other ones.
+_OTHER_CODES = {"cmn": "zh", "in": "id", "iw": "he", "nb": "no", "nn": "no", "qu": "quz", "tl": "fil"}
+
 
 def get(code: str) -> Language:
   """Returns the language of a code; UsageError names the nearest code if it is unknown."""
   if code in LANGUAGES:
     return LANGUAGES[code]
-  nearest = difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)
+  known = _OTHER_CODES.get(code.lower())
+  nearest = [known] if known else difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)
   hint = f"; did you mean '{nearest[0]}'?" if nearest else "."
   raise UsageError(f"unknown language '{code}'{hint} The 36 codes: {' '.join(LANGUAGES)}")
 

@@ -88,7 +88,7 @@ def score_files(
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     held = read_references(references, None, language, tokenized)
-    predicted = predictions_lib.read_predictions(predictions, language)
+    predicted = predictions_lib.read_predictions(predictions, language, held)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:

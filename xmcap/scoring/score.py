@@ -72,6 +72,7 @@ def score(
     captions_lib.check_references(references)
   if not isinstance(predictions, CheckedPredictions):
     captions_lib.check_predictions(predictions)
+  notes = list(getattr(references, "notes", ()))
   subset_label = "all"
   if subset:
     chosen = subsets.choose(subset, references)
@@ -81,7 +82,6 @@ def score(
   scored = predictions_lib.match_references(
     references, predictions, options.language_codes(languages), missing
   )
-  notes = []
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
