@@ -185,6 +185,12 @@ def _placed(
   return left, top, min(left + crop_width, width), min(top + crop_height, height)
 
 
+def check(data: bytes, key: str) -> None:
+  """Reads the header of a picture; XmcapError if it is none, or too large."""
+  with _opened(data, key):
+    pass
+
+
 def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None
 ) -> np.ndarray:
