@@ -39,7 +39,9 @@ def _add_score(commands) -> None:
   base.number(command, "--processes", shared, 0)
 
   words = command.add_argument_group("what is measured")
-  metrics = "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; or all"
+  metrics = (
+    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; and meteor (English, needs Java)"
+  )
   tokenizer = "default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace"
   missing = "with predictions that are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")

@@ -85,6 +85,13 @@ def score(
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
+  for name in metrics:
+    known = metrics_lib.METRICS[name].languages or scored
+    if others := [code for code in scored if code not in known]:
+      raise UsageError(
+        f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
+        f"--languages={','.join(known)} alone, or leave it out"
+      )
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
       raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
