@@ -36,6 +36,14 @@ def test_wrong_codes_are_one_line(text, message):
   assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+  ("other", "ours"), [("tl", "fil"), ("iw", "he"), ("qu", "quz"), ("nb", "no"), ("IW", "he"), ("cmn", "zh")]
+)
+def test_codes_of_other_software_are_known(other, ours):
+  with pytest.raises(UsageError, match=f"unknown language '{other}'; did you mean '{ours}'"):
+    languages.get(other)
+
+
 def test_parse():
   assert languages.parse("en, th,ar") == ("en", "th", "ar")
   assert len(languages.parse("all")) == 36 and "quz" not in languages.parse("trained")

@@ -108,6 +108,25 @@ def test_a_gin_file_wins_over_the_folder(folder, tmp_path, capsys):
   assert "Predictor.max_length = 2\n" in out and "Predictor.search = @Beam()\n" in out
 
 
+def test_captions_of_a_folder_of_pictures_can_be_scored(folder, tmp_path, monkeypatch, capsys):
+  pictures = references(tmp_path).with_name("images")
+  out = tmp_path / "ours.jsonl"
+  options = [f"--model_dir={folder}", "--search=beam", "--gin.Beam.beams=2", str(pictures)]
+  assert cli.main(["caption", *options, "--explain"]) == 0
+  assert "Predictor.search = @Beam()\n" in capsys.readouterr().out
+  # Its random parameters say nothing of use, so its words are given.
+  monkeypatch.setattr(Vocabulary, "decode", lambda self, tokens: "a\nwall")
+  assert cli.main(["caption", *options, "-o", str(out)]) == 0
+  assert out.read_text() == '{"image/key": "picture", "language": "en", "caption": "a\\nwall"}\n'
+  assert cli.main(["caption", *options, "--json", "--keys=path"]) == 0
+  assert json.loads(capsys.readouterr().out)["image/key"] == str(pictures / "picture.png")
+  assert cli.main(["caption", *options]) == 0
+  assert capsys.readouterr().out.splitlines()[1].endswith("a\\nwall")
+  given = ["-r", str(tmp_path / "captions.jsonl"), "-p", str(out), "-o", str(tmp_path / "scores")]
+  assert cli.main(["score", *given, "-m", "exact", "--only_tables", "--no_health"]) == 0
+  assert "100.0%" in capsys.readouterr().out
+
+
 def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
   lines = ["import xmcap.models.captioner"]
   model = model_json.read(folder / "model.json")

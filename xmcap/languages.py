@@ -71,8 +71,8 @@ LANGUAGES: dict[str, Language] = {language.code: language for language in _TABLE
 TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if language.trained)
 """The codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
 
-
 _ALIASES = {
+  "cmn": "zh",
   "tl": "fil",
   "iw": "he",
   "in": "id",

@@ -83,6 +83,15 @@ def test_exit_codes(monkeypatch, capsys, result, code, line):
   assert capsys.readouterr().err.startswith(line)
 
 
+@pytest.mark.parametrize(("options", "step"), [([], None), (["--step=7"], 7)])
+def test_eval_takes_the_step_that_is_asked_for(monkeypatch, options, step):
+  asked = []
+  monkeypatch.setattr(model_dir, "parse", lambda *_: None)
+  monkeypatch.setattr(model_dir, "evaluate", lambda step=None: asked.append(step))
+  assert cli.main(["eval", "--model_dir=runs/any", *options]) == 0
+  assert asked == [step]
+
+
 @pytest.mark.parametrize("options", [["--num_processes=2"], ["--process_id=0", "--num_processes=2"]])
 def test_the_three_options_of_processes_go_together(capsys, options):
   assert cli.main([*TRAIN, *options]) == 2

@@ -56,6 +56,33 @@ def test_score_prints_table_health_and_signature(folder, capsys):
   assert "[" in printed and "Wrong script" in printed
 
 
+def test_short_options(folder, capsys):
+  options = "-r references.jsonl -p good.jsonl -o short -m exact -t char"
+  assert cli.main(["score", *options.split(), "--only_tables"]) == 0
+  assert "tok:char#" in capsys.readouterr().out
+  assert _score("good", "--metrics=cider_d") == 0
+  options = "-m cider_d -o both -r references.jsonl -l en"
+  assert cli.main(["compare", "good", "again=good", *options.split()]) == 0
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [
+    ("order.txt", "a red ball\n\na dog on the beach\nthe sea at night\n"),
+    ("order.csv", 'caption\na red ball\n""\na dog on the beach\nthe sea at night\n'),
+    ("key.csv", 'key,caption\nd4,the sea at night\na1,a red ball\nc3,"a dog on the beach"\nb2,\n'),
+    ("key.tsv", "image/key\tcaption\na1\ta red ball\nb2\t\nc3\ta dog on the beach\nd4\tthe sea at night\n"),
+  ],
+)
+def test_text_and_csv_give_what_jsonl_gives(folder, capsys, name, text):
+  (folder / name).write_text(text, encoding="utf-8")
+  _write_predictions("gap.jsonl", {"en": ["a red ball", "", *_TEXTS["en"][2:]]})
+  given = ["-r", "references.jsonl", "-l", "en", "--no_health"]
+  assert cli.main(["score", "-p", name, "-o", "ours", *given]) == 0
+  assert cli.main(["score", "-p", "gap.jsonl", "-o", "theirs", *given]) == 0
+  assert (folder / "ours/table.json").read_bytes() == (folder / "theirs/table.json").read_bytes()
+
+
 def test_references_in_a_zip_archive(folder, capsys):
   with zipfile.ZipFile("captions.zip", "w") as archive:
     archive.write("references.jsonl", "captions.jsonl")

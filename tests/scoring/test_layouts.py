@@ -3,7 +3,7 @@ import json
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import layouts, read_predictions, read_references
+from xmcap.scoring import layouts, read_predictions, read_references, score
 
 
 def _write(tmp_path, value, indent=None):
@@ -54,10 +54,6 @@ def test_another_language_than_wanted_leaves_nothing(tmp_path):
     (_annotations({"image_id": 7.0, "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": [], "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": 1, "caption": "a"}), r"annotations\[0\]: image_id 1 is not among the images"),
-    (
-      _annotations({"image_id": 7, "id": 1, "caption": "a"}, {"image_id": 8, "id": 1, "caption": "a"}),
-      r"annotations\[1\]: id 1 is given twice",
-    ),
     (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 is given twice"),
     (_annotations(images=[]), "no image in it"),
   ],
@@ -66,6 +62,19 @@ def test_bad_annotations_are_named(tmp_path, document, message):
   with pytest.raises(UsageError, match=message) as caught:
     read_references(_write(tmp_path, document), language="el")
   assert "\n" not in str(caught.value)
+
+
+def test_ids_of_annotations_decide_nothing_and_repeated_ones_are_counted(tmp_path):
+  ids = [1, 1, "1", None, {"a": 1}, {"a": 1}]
+  document = _annotations(
+    *({"image_id": 7, "id": value, "caption": str(place)} for place, value in enumerate(ids)),
+    images=[{"id": 7}],
+  )
+  references = read_references(_write(tmp_path, document), language="el")
+  assert references == {"7": {"el": ["0", "1", "2", "3", "4", "5"]}}
+  (note,) = references.notes
+  assert "2 have the id of an earlier one" in note
+  assert note in score(references, {"7": {"el": "0"}}).table.notes
 
 
 def test_references_need_a_language_and_hold_no_released_words(tmp_path):

@@ -135,7 +135,15 @@ def test_what_to_do_about_missing_ones_is_one_of_two_words():
 
 def test_surplus_is_refused_even_where_missing_ones_are_empty():
   with pytest.raises(UsageError, match="1 unknown image among them"):
-    match_references(_REFERENCES, {"k3": {"en": ""}}, missing="empty")
+    match_references(_REFERENCES, {"k1": {"en": ""}, "k3": {"en": ""}}, missing="empty")
+
+
+@pytest.mark.parametrize(
+  ("key", "advice"), [("x", "write them as"), ("pictures/k1.jpg", "have names without folder and ending")]
+)
+def test_foreign_keys_come_first_where_none_matches(key, advice):
+  with pytest.raises(UsageError, match=f"none of the 1 predicted images.*'{key}' against 'k1'.*{advice}"):
+    match_references(_REFERENCES, {key: {"en": "", "de": ""}})
 
 
 def test_an_image_without_references_in_a_language_is_not_asked_for():

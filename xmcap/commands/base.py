@@ -55,9 +55,11 @@ def add_group(commands, name: str, metavar: str, summary: str, **texts: str):
   return group.add_subparsers(metavar=metavar, required=True, parser_class=Parser)
 
 
-def text(command, name: str, metavar: str | None, help: str, default: Any = None, **settings: Any) -> None:
+def text(
+  command, name: str, metavar: str | None, help: str, default: Any = None, short: str = "", **settings: Any
+) -> None:
   """Adds an option, or a positional argument where the name has no dashes; `settings` are argparse's."""
-  command.add_argument(name, metavar=metavar, help=help, default=default, **settings)
+  command.add_argument(*filter(None, (short, name)), metavar=metavar, help=help, default=default, **settings)
 
 
 def flag(command, name: str, help: str) -> None:

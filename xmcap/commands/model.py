@@ -2,11 +2,15 @@
 
 import contextlib
 import functools
+from collections.abc import Iterable, Iterator
 
-from xmcap import platforms, quiet
+from xmcap import platforms, quiet, terminal
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError
 from xmcap.storage import outputs
+
+Captions = Iterable[tuple[str, dict[str, str]]]
+"""(key of a picture, {language: caption})."""
 
 _LOCK_SECONDS = 120  # for which NFS may keep the lock of a host that has died, with a margin
 
@@ -30,15 +34,23 @@ def add(commands) -> None:
   )
   folder = "the folder that a training run wrote"
   base.text(evaluate, "--model_dir", "DIR", folder, required=True)
+  base.number(evaluate, "--step", "the checkpoint to use; default: the best or newest")
   _add_hosts(evaluate)
   base.add_gin(evaluate)
 
   caption = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
   base.text(caption, "--model_dir", "DIR", folder, required=True)
-  base.text(caption, "--languages", "CODES", "codes such as en,th,ar; all; trained", "en")
+  base.text(caption, "--languages", "CODES", "codes such as en,th,ar; all; trained", "en", short="-l")
+  base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
+  kinds = "of JSONL: the file's name without folder and ending (stem), or with them (path)"
+  base.text(caption, "--keys", "KIND", kinds, "stem", choices=("stem", "path"))
+  search = "greedy, beam or sample; default: that of the model; --gin.Beam.beams=8 and so on set more"
+  base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
-  base.text(caption, "images", "IMAGE", "JPEG or PNG files", nargs="+")
+  base.text(
+    caption, "images", "IMAGE", "pictures, folders of them, or patterns such as 'photos/**/*.jpg'", nargs="+"
+  )
   base.add_gin(caption)
 
 
@@ -107,7 +119,8 @@ def _eval(arguments) -> None:
 
   with _joined(arguments, training=False):
     quiet.die_plainly()
-    model_dir.evaluate()
+    # A step that is bound in gin holds unless one is given here.
+    model_dir.evaluate(**({} if arguments.step is None else {"step": arguments.step}))
 
 
 def _caption(arguments) -> None:
@@ -115,10 +128,56 @@ def _caption(arguments) -> None:
 
   codes = languages.parse(arguments.languages)
   platforms.take_gpu()
+  from xmcap.evaluation import picture_files
+
+  # Pictures first, as an error in one should not wait for the model.
+  files = picture_files.find(arguments.images)
+  as_predictions = arguments.json or bool(arguments.out)
+  keys = picture_files.keys(files, arguments.keys if as_predictions else "path")
+  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": files})
+  if arguments.search:
+    arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
   if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
     return
   from xmcap.evaluation import model_dir
 
-  # Pictures first, as an error in one should not wait for the model.
-  contents = model_dir.read_pictures(arguments.images)
-  model_dir.caption_files(arguments.model_dir, contents, codes, arguments.json, arguments.step)
+  with contextlib.ExitStack() as stack:
+    if arguments.out:
+      stack.enter_context(outputs.held(arguments.out, arguments.prog, folder=False))
+    found = model_dir.caption_files(arguments.model_dir, files, codes, arguments.step)
+    captions = zip(keys, (of_file for _, of_file in found), strict=True)
+    if arguments.out:
+      _write_captions(arguments.out, captions, len(files))
+    else:
+      (_print_predictions if as_predictions else _print_captions)(captions)
+
+
+def _write_captions(out: str, captions: Captions, count: int) -> None:
+  from xmcap.data.progress import Progress
+  from xmcap.scoring import predictions
+
+  progress = Progress(base.say, "pictures captioned", count)
+
+  def rows() -> Iterator[tuple[str, str, str]]:
+    for done, (key, of_picture) in enumerate(captions, 1):
+      yield from ((key, code, caption) for code, caption in of_picture.items())
+      progress(done)
+
+  predictions.write_predictions(out, rows())
+
+
+def _print_predictions(captions: Captions) -> None:
+  from xmcap.scoring import predictions
+
+  for key, of_picture in captions:
+    for code, caption in of_picture.items():
+      print(predictions.as_line(key, code, caption), end="")
+
+
+def _print_captions(captions: Captions) -> None:
+  from xmcap import languages
+
+  for key, of_picture in captions:
+    print(terminal.shown(key, limit=None))
+    for code, caption in of_picture.items():
+      print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(caption, limit=None)}")

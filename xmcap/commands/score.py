@@ -27,22 +27,25 @@ def _add_score(commands) -> None:
     "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, language, caption"
   )
   captions = (
-    'JSONL of {"image/key", "language", "caption"}, COCO results, or a folder of CODE.jsonl or CODE.json'
+    'JSONL of {"image/key", "language", "caption"}, COCO results, CSV, text (one a line, in the order of the '
+    "references), or a folder of CODE.jsonl, .json, .csv, .tsv or .txt"
   )
-  base.text(command, "--references", "FILE", references, required=True)
-  base.text(command, "--predictions", "FILE", captions, required=True)
-  base.text(command, "--out", "DIR", "where the tables and the report go", required=True)
-  base.text(command, "--language", "CODE", "of COCO files, which name none")
+  base.text(command, "--references", "FILE", references, short="-r", required=True)
+  base.text(command, "--predictions", "FILE", captions, short="-p", required=True)
+  base.text(command, "--out", "DIR", "where the tables and the report go", short="-o", required=True)
+  base.text(command, "--language", "CODE", "of captions that name none: COCO's, plain text", short="-l")
   base.text(command, "--languages", "CODES", "only these; default: all in the references", "")
   shared = "that share the work; 0: one a core; no more than one a language is started"
   base.number(command, "--processes", shared, 0)
 
   words = command.add_argument_group("what is measured")
-  metrics = "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; or all"
+  metrics = (
+    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; and meteor (English, needs Java)"
+  )
   tokenizer = "default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace"
   missing = "with predictions that are missing: refuse, or score them as empty captions (empty)"
-  base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d")
-  base.text(words, "--tokenizer", "NAME", tokenizer, "default")
+  base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
+  base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")
   base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")
   base.text(words, "--save_df", "FILE", "write those of the references", "")
   base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 drawn by a seed", "")
@@ -130,10 +133,12 @@ def _add_compare(commands) -> None:
   )  # fmt: skip
   folders = "folders of xmcap score, or NAME=DIR; the first is the baseline"
   base.text(command, "systems", "DIR", folders, nargs="+")
-  base.text(command, "--out", "DIR", "where comparison.* and the report go", "")
-  base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "")
-  base.text(command, "--references", "FILE", "what was scored against: adds a report side by side", "")
-  base.text(command, "--language", "CODE", "of references that name none")
+  base.text(command, "--out", "DIR", "where comparison.* and the report go", "", short="-o")
+  base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "", short="-m")
+  base.text(
+    command, "--references", "FILE", "what was scored against: adds a report side by side", "", short="-r"
+  )
+  base.text(command, "--language", "CODE", "of references that name none", short="-l")
   base.number(command, "--resamples", "of each test", 1000)
   base.number(command, "--seed", "of the resamples", 0)
   _add_pictures(command)

@@ -209,6 +209,12 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
 
 
+def check(data: bytes, key: str) -> None:
+  """Reads the header of a picture; XmcapError if it is none, or too large."""
+  with _opened(data, key):
+    pass
+
+
 def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
   max_pixels: int = MAX_PIXELS,

@@ -6,21 +6,21 @@ parses nothing of a folder unless the user names the file.
 """
 
 import functools
-import json
 import os
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gin
 import jax
+import numpy as np
 from absl import logging
 from etils import epath
 
-from xmcap import configuration, languages, terminal
+from xmcap import configuration
 from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.storage import outputs
@@ -164,35 +164,12 @@ def evaluate(
 
 
 def caption_files(
-  model_dir: str,
-  contents: Sequence[tuple[str, bytes]],
-  codes: Sequence[str],
-  as_json: bool = False,
-  step: int | None = None,
-) -> None:
-  """`xmcap caption`: prints captions in the languages `codes` for the `contents` that `read_pictures` returned.
-
-  With `as_json` they are predictions as JSONL, with the file's name as the key. For `step` see `load_params`.
-  """
+  model_dir: str, files: Sequence[str], codes: Sequence[str], step: int | None = None
+) -> Iterator[tuple[str, dict[str, str]]]:
+  """Yields (file, {language: caption}) of each picture in the languages `codes`; for `step` see `load_params`."""
   predictor = Predictor()
-  pictures = {file: images.load(data, file, predictor.image_size) for file, data in contents}
-  params = load_params(model_dir, step)
-  for file, captions in predictor(params, [file for file, _ in contents], pictures.__getitem__, codes):
-    if not as_json:
-      print(terminal.shown(file, limit=None))
-    for code, caption in captions.items():
-      if as_json:
-        print(json.dumps({"image/key": file, "language": code, "caption": caption}, ensure_ascii=False))
-      else:
-        print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(caption, limit=None)}")
 
+  def load(file: str) -> np.ndarray:
+    return images.load(picture_files.read(file), file, predictor.image_size)
 
-def read_pictures(files: Sequence[str]) -> list[tuple[str, bytes]]:
-  """Reads files; returns (name, contents) of each. UsageError if one cannot be read."""
-  contents = []
-  for file in files:
-    try:
-      contents.append((file, pathlib.Path(file).read_bytes()))
-    except OSError as error:
-      raise UsageError(f"{file}: cannot be read ({error.strerror}): name a JPEG or PNG file") from None
-  return contents
+  return predictor(load_params(model_dir, step), files, load, codes)

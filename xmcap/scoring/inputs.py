@@ -49,12 +49,14 @@ class Input:
   A zip archive must hold one `.jsonl` file. Reading anything that is broken or too large raises a UsageError.
 
   Attributes:
+    path: the file.
     name: the file, as messages call it.
     head: its first bytes, by which layouts are told apart.
     num_lines: how many lines were read so far.
   """
 
   def __init__(self, path: str | os.PathLike, max_line: int = MAX_LINE):
+    self.path = path
     self.name = str(path)
     self._max_line = max_line
     self.num_lines = 0
@@ -95,13 +97,20 @@ class Input:
 
   def document(self) -> Any:
     """Returns the one JSON value that the file is, of MAX_DOCUMENT at most."""
+    return strict_json.parse(self._whole(), self.name)
+
+  def text(self) -> str:
+    """Returns the file as one text, of MAX_DOCUMENT at most."""
+    return strict_json.decode(self._whole(), self.name)
+
+  def _whole(self) -> bytes:
     pieces, size = [], 0
     for piece in self._pieces():
       pieces.append(piece)
       size += len(piece)
       if size > MAX_DOCUMENT:
-        raise UsageError(f"{self.name}: one JSON value of over {MAX_DOCUMENT >> 20} MiB; give JSONL instead")
-    return strict_json.parse(b"".join(pieces), self.name)
+        raise UsageError(f"{self.name}: over {MAX_DOCUMENT >> 20} MiB in one piece; give JSONL instead")
+    return b"".join(pieces)
 
   def _pieces(self) -> Iterator[bytes]:
     piece, size = self.head, 0

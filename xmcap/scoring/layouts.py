@@ -73,10 +73,11 @@ def released(
     yield name, captions, value.get("caption/tokenized")
 
 
-def annotations(source: Input) -> dict[str, list[str]]:
+def annotations(source: Input) -> tuple[dict[str, list[str]], int]:
   """Returns image key -> captions, in the order of `images`, or of the annotations where there is no `images`.
 
-  UsageError if a member is missing or of the wrong type, an id stands twice, or a caption is of none of the images.
+  The second is how many annotations have the `id` of an earlier one, as in some published files: it decides nothing.
+  UsageError if a member is missing or of the wrong type, an image stands twice, or a caption is of none of the images.
   """
   document = source.document()
   captions: dict[str, list[str]] = {}
@@ -85,18 +86,15 @@ def annotations(source: Input) -> dict[str, list[str]]:
     if key in captions:
       raise UsageError(f"{where}: id {shown(key)} is given twice; keep one")
     captions[key] = []
-  ids: set[str] = set()
+  ids: list[str] = []
   for where, annotation in _objects(document.get("annotations"), f"{source.name}, annotations"):
     key = _id(annotation, "image_id", where)
     if "id" in annotation:
-      identifier = _id(annotation, "id", where)
-      if identifier in ids:
-        raise UsageError(f"{where}: id {shown(identifier)} is given twice; keep one")
-      ids.add(identifier)
+      ids.append(repr(annotation["id"]))
     if key not in captions and "images" in document:
       raise UsageError(f"{where}: image_id {shown(key)} is not among the images; add or remove it")
     captions.setdefault(key, []).append(text(annotation, "caption", where))
-  return captions
+  return captions, len(ids) - len(set(ids))
 
 
 def results(source: Input) -> Iterator[tuple[int, str, str]]:

@@ -88,7 +88,7 @@ def score_files(
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     held = read_references(references, None, language, tokenized)
-    predicted = predictions_lib.read_predictions(predictions, language)
+    predicted = predictions_lib.read_predictions(predictions, language, held)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:
@@ -97,7 +97,15 @@ def score_files(
   with outputs.together(out):
     if save_document_frequencies:
       document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
-    write(result, out, only_tables=only_tables, images_dir=images_dir, pictures=pictures, scored=predictions)
+    write(
+      result,
+      out,
+      only_tables=only_tables,
+      images_dir=images_dir,
+      pictures=pictures,
+      scored=predictions,
+      processes=options.get("processes", 1),
+    )
   return result
 
 
@@ -111,6 +119,7 @@ def write(
   read_picture: Callable[[str], bytes] | None = None,
   baselines: Mapping[str, tables.Table] | None = None,
   scored: str | os.PathLike | None = None,
+  processes: int = 1,
 ) -> None:
   """Writes a result into a folder, made if need be; the files appear together (see `outputs.together`).
 
@@ -122,7 +131,7 @@ def write(
     result: what to write.
     out: the folder.
     only_tables: whether to write the tables alone.
-    images_dir, pictures, read_picture, baselines: as in `report.write_report`.
+    images_dir, pictures, read_picture, baselines, processes: as in `report.write_report`.
     scored: the file that the predictions were read from. Where that is `predictions.jsonl` of the folder itself, it
       stays as it is, since it may hold more than was scored.
 
@@ -154,6 +163,7 @@ def write(
       pictures=pictures,
       read_picture=read_picture,
       baselines=baselines,
+      processes=processes,
     )
 
 

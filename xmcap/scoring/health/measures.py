@@ -119,14 +119,15 @@ def measure(
   texts = [text for group in references for text in group]
   text_words = [of_text for group in reference_words for of_text in group]
 
+  letters, own = scripts.count_letters(hypotheses, language)
   with_words = [of_caption for of_caption in words if of_caption]
   endings = truncation.Endings(text_words)
   mean = sum(map(len, words)) / len(words)
   reference_mean = sum(map(len, text_words)) / len(text_words) if text_words else 0.0
   return Health(
-    wrong_script=_wrong_script(language, hypotheses),
-    wrong_language=_wrong_language(language, hypotheses),
-    wrong_language_references=_wrong_language(language, texts),
+    wrong_script=_share((2 * own < letters)[letters > 0]),
+    wrong_language=_wrong_language(language, hypotheses, letters),
+    wrong_language_references=_wrong_language(language, texts, scripts.count_letters(texts, language)[0]),
     empty=(len(words) - len(with_words)) / len(words),
     repetitive=_share([repeats(of_caption) for of_caption in with_words]),
     truncated=truncation.share(hypotheses, words, endings),
@@ -143,15 +144,9 @@ def repeats(words: Sequence[str], n: int = _NGRAM) -> bool:
   return len(set(ngrams)) < len(ngrams)
 
 
-def _wrong_script(language: str, captions: Sequence[str]) -> float | None:
-  letters, own = scripts.count_letters(captions, language)
-  return _share((2 * own < letters)[letters > 0])
-
-
-def _wrong_language(language: str, captions: Sequence[str]) -> float | None:
+def _wrong_language(language: str, captions: Sequence[str], letters: np.ndarray) -> float | None:
   if not identifier.supports(language):
     return None
-  letters, _ = scripts.count_letters(captions, language)
   with_letters = np.flatnonzero(letters)
   size = min(SAMPLE, len(with_letters))
   sample = with_letters[np.arange(size) * len(with_letters) // max(size, 1)]

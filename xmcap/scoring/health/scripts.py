@@ -31,9 +31,14 @@ def count_letters(captions: Sequence[str], language: str) -> tuple[np.ndarray, n
   letters = _matcher(r"[\p{L}--[\p{scx=Zyyy}\p{scx=Zinh}]]")
   scripts = "".join(rf"\p{{scx={script}}}" for script in scripts_of(language))
   own = _matcher(rf"[[\p{{L}}&&[{scripts}]]--[\p{{scx=Zyyy}}\p{{scx=Zinh}}]]")
-  all_letters, own_letters = (
-    np.array([sum(map(matches, caption)) for caption in captions], np.int64) for matches in (letters, own)
-  )
+  # A cumulative count over all characters of all captions; only the distinct ones are looked at.
+  code_points = np.frombuffer("".join(captions).encode("utf-32-le", "surrogatepass"), np.uint32)
+  kinds = np.zeros((code_points.max(initial=0) + 1, 2), np.int64)
+  for code_point in np.flatnonzero(np.bincount(code_points)).tolist():
+    kinds[code_point] = letters(chr(code_point)), own(chr(code_point))
+  counts = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(kinds[code_points], axis=0)])
+  ends = np.cumsum([0, *map(len, captions)])
+  all_letters, own_letters = np.diff(counts[ends], axis=0).T
   return all_letters, own_letters
 
 

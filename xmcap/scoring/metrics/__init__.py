@@ -8,23 +8,27 @@ from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
+from xmcap.scoring.metrics.meteor import Meteor
 from xmcap.scoring.metrics.rouge import RougeL
 from xmcap.terminal import shown
 
 METRICS: dict[str, Metric] = {
   metric.name: metric
-  for metric in (Cider(), CiderD(), *(Bleu(n) for n in (1, 2, 3, 4)), Chrf(), RougeL(), Exact())
+  for metric in (Cider(), CiderD(), *(Bleu(n) for n in (1, 2, 3, 4)), Chrf(), RougeL(), Exact(), Meteor())
 }
 """Name -> metric with the parameters that are reported, in the order of a table's columns."""
 
-_GROUPS = {"bleu": tuple(name for name in METRICS if name.startswith("bleu_")), "all": tuple(METRICS)}
+_GROUPS = {
+  "bleu": tuple(name for name in METRICS if name.startswith("bleu_")),
+  "all": tuple(name for name, metric in METRICS.items() if not metric.is_extra),
+}
 """Names of several metrics at once."""
 
 
 def parse(text: str) -> tuple[str, ...]:
   """Returns the metrics that an option names, such as `cider,bleu,chrf`, in the order of a table's columns.
 
-  Names are separated by commas; `bleu` means bleu_1 to bleu_4, `all` means all there are. A UsageError says that there
+  Names are separated by commas; `bleu` means bleu_1 to bleu_4, `all` means all but extras. A UsageError says that there
   is no metric of a name, or that one is named twice.
   """
   chosen: set[str] = set()
@@ -49,6 +53,7 @@ __all__ = [
   "CiderD",
   "Corpus",
   "Exact",
+  "Meteor",
   "Metric",
   "RougeL",
   "interleave",

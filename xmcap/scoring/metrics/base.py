@@ -89,12 +89,16 @@ class Metric(abc.ABC):
     heading: in tables for people.
     percent: whether the score is a share in [0, 1] that tables show in per cent.
     decimals: how many of them tables show.
+    languages: codes of the languages that it is for; () for all.
+    is_extra: whether it needs what is not installed with xmcap, so that only its name asks for it.
   """
 
   name: str
   heading: str
   percent: bool = False
   decimals: int = 3
+  languages: tuple[str, ...] = ()
+  is_extra: bool = False
 
   @abc.abstractmethod
   def statistics(self, corpus: Corpus) -> np.ndarray:

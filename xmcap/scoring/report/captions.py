@@ -13,6 +13,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import workers
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.heat_map import region_name
 from xmcap.scoring.report.pictures import ReportPictures
@@ -90,13 +91,17 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
   return elements.section("captions", "Captions", body, note) + elements.script_json("report-data", data)
 
 
-def blocks(systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures) -> Iterator[str]:
-  """Yields the captions, a `<script>` a language, and then the embedded pictures."""
+def blocks(
+  systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures, processes: int = 1
+) -> Iterator[str]:
+  """Yields the captions, a `<script>` a language, and then the embedded pictures; `processes` share the languages."""
   places = {key: place for place, key in enumerate(keys)}
   results = list(systems.values())
-  for code in results[0].table.rows:
+  codes = tuple(results[0].table.rows)
+  packed = workers.share(lambda code: block(code, places, results), codes, processes)
+  for code, content in zip(codes, packed, strict=True):
     kind = "application/octet-stream;base64"
-    yield elements.tag("script", block(code, places, results), type=kind, id=f"captions-{code}") + "\n"
+    yield elements.tag("script", content, type=kind, id=f"captions-{code}") + "\n"
   for place, content in enumerate(pictures.blocks):
     yield elements.tag("script", content, type="text/plain", id=f"pictures-{place}") + "\n"
 

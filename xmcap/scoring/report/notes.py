@@ -22,6 +22,8 @@ all of its captions at once, that of an image from its own.""",
 a word is. From 0 to 100.""",
   "rouge_l": """The longest sequence of words, with gaps, that a caption shares with a reference (Lin, 2004). From 0
 to 1.""",
+  "meteor": """Matches of words, stems, synonyms and paraphrases, by recall more than precision, less where their
+order differs (Denkowski and Lavie, 2014), counted by the Java program of pycocoevalcap. From 0 to 1.""",
   "exact": "Share of captions equal to one of the references, but for case and punctuation.",
 }
 _INTERVALS = """95% bootstrap intervals: images are resampled, in all languages together. They say how much the

@@ -24,6 +24,7 @@ def write_report(
   read_picture: pictures_lib.Read | None = None,
   baselines: Mapping[str, tables.Table] | None = None,
   comparison: comparison_lib.Comparison | None = None,
+  processes: int = 1,
 ) -> None:
   """Writes the report: one HTML file that loads nothing from a network. The same input gives the same bytes.
 
@@ -36,10 +37,11 @@ def write_report(
       the first of them, or else to the second system.
     comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them. If the first system is
       its baseline, differences in all sections are those of the others to it, not of it to the others.
+    processes: that share the packing of the captions.
   """
   keys = captions.keys_of(next(iter(systems.values())))
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
-  parts = _parts(systems, keys, found, baselines or {}, comparison)
+  parts = _parts(systems, keys, found, baselines or {}, comparison, processes)
   # A title or name may hold bytes of a terminal that are no text; a page must.
   files.write_lines(path, (part.encode("utf-8", "replace").decode("utf-8") for part in parts))
 
@@ -50,6 +52,7 @@ def _parts(
   pictures: pictures_lib.ReportPictures,
   baselines: Mapping[str, tables.Table],
   comparison: comparison_lib.Comparison | None,
+  processes: int,
 ) -> Iterator[str]:
   (name, first), *rest = systems.items()
   table = first.table
@@ -87,5 +90,5 @@ def _parts(
   yield elements.script_json("scores-data", scores.data(table, others, name, reference, baseline is not None))
   yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
   # After the scripts, so that the page can be used while the captions are still being read from the disk.
-  yield from captions.blocks(systems, keys, pictures)
+  yield from captions.blocks(systems, keys, pictures, processes)
   yield "</body>\n</html>\n"

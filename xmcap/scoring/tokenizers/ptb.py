@@ -2,11 +2,11 @@
 
 import pathlib
 import re
-import subprocess
 import types
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring import java
 from xmcap.scoring.tokenizers import base
 
 # The Java program's ends of lines.
@@ -53,7 +53,8 @@ class Ptb(base.Tokenizer):
     tokenizer = _pycocoevalcap()
     assert tokenizer.__file__ is not None  # a module that lies in a file
     jar = pathlib.Path(tokenizer.__file__).with_name(tokenizer.STANFORD_CORENLP_3_4_1_JAR)
-    split = _run(jar, lines).split("\n")
+    program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
+    split = java.run("tokeniser 'ptb'", jar, ["-cp", str(jar), *program], lines).split("\n")
     if len(split) != 2 * len(texts) + 1 or set(split[1::2]) != {_SEPARATOR.lower()}:
       raise XmcapError(
         f"tokeniser 'ptb': {jar.name} gave {len(split) - 1} lines for {2 * len(texts)}; use another tokeniser"
@@ -72,27 +73,3 @@ def _pycocoevalcap() -> types.ModuleType:
   except ImportError as error:
     raise XmcapError("tokeniser 'ptb' needs pycocoevalcap; pip install 'xmcap[ptb]'") from error
   return ptbtokenizer
-
-
-def _run(jar: pathlib.Path, text: str) -> str:
-  program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
-  try:
-    done = subprocess.run(
-      # It reads and writes UTF-8 whatever the locale.
-      ["java", "-cp", str(jar), *program],
-      input=text.encode("utf-8", "replace"),
-      capture_output=True,
-      check=True,
-    )
-  except OSError as error:
-    raise XmcapError(
-      f"tokeniser 'ptb' needs Java, which does not start ({error.strerror or error}); install a Java runtime "
-      "such as the Debian package default-jre-headless"
-    ) from error
-  except subprocess.CalledProcessError as error:
-    said = " ".join(error.stderr.decode("utf-8", "replace").split())
-    raise XmcapError(
-      f"tokeniser 'ptb': Java failed with status {error.returncode} ({said[:200]}); check that "
-      f"{jar.name} of pycocoevalcap is there and that 'java -version' works"
-    ) from error
-  return done.stdout.decode("utf-8")

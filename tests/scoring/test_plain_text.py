@@ -1,0 +1,66 @@
+import bz2
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import read_predictions
+
+_REFERENCES = {"b": {"en": ["x"], "de": ["x"]}, "a": {"en": ["y"]}, "c": {"de": ["z"]}}
+
+
+def _write(tmp_path, name, text):
+  path = tmp_path / name
+  path.write_text(text, encoding="utf-8")
+  return path
+
+
+def test_text_stands_in_the_order_of_the_references(tmp_path):
+  path = _write(tmp_path, "ours.txt", " one \r\n\n")
+  assert read_predictions(path, "en", _REFERENCES) == {"b": {"en": "one"}, "a": {"en": ""}}
+  assert read_predictions(path, "de", _REFERENCES) == {"b": {"de": "one"}, "c": {"de": ""}}
+
+
+def test_a_folder_of_texts_and_packed_files(tmp_path):
+  folder = tmp_path / "folder"
+  folder.mkdir()
+  _write(folder, "en.txt", "one\ntwo\n")
+  _write(folder, "de.csv", "key,caption\nc,drei\n")
+  wanted = {"c": {"de": "drei"}, "b": {"en": "one"}, "a": {"en": "two"}}
+  assert read_predictions(folder, references=_REFERENCES) == wanted
+  packed = tmp_path / "ours.txt.bz2"
+  packed.write_bytes(bz2.compress(b"one\ntwo"))
+  assert read_predictions(packed, "en", _REFERENCES) == {"b": {"en": "one"}, "a": {"en": "two"}}
+
+
+def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
+  path = _write(tmp_path, "ours.csv", 'language,image_id,score,caption\nen,7,1,"a, ""b""\nc"\n\nde,7,2,d\n')
+  assert read_predictions(path) == {"7": {"en": 'a, "b"\nc', "de": "d"}}
+
+
+@pytest.mark.parametrize(
+  ("name", "text", "language", "message"),
+  [
+    ("p.txt", "one\n", "en", "1 caption in en without keys, where the references have 2 images"),
+    ("p.txt", "one\ntwo\n", None, "line 1: no language; give it with --language=CODE"),
+    ("p.csv", "key,text\na,one\n", "en", "line 1: its columns are 'key, text'"),
+    ("p.csv", "key,image_id,caption\n", "en", "line 1: its columns"),
+    ("p.csv", "caption,caption\n", "en", "line 1: its columns"),
+    ("p.csv", "", "en", "line 1: its columns"),
+    ("p.csv", "key,caption\n", "en", "no prediction in it"),
+    ("p.csv", "key,caption\na,one,two\n", "en", "line 2: 3 cells under 2 headings"),
+    ("p.csv", 'key,caption\na,"one\n', "en", "line 2: broken CSV"),
+    ("p.csv", "key,caption\n,one\n", "en", "line 2: 'key' is empty"),
+    ("p.csv", "key,caption\na,one\na,two\n", "en", "en a on line 3"),
+    ("p.csv", "key,language,caption\na,de,one\n", "en", "line 2: language is de, but --language says en"),
+    ("p.csv", "key,language,caption\na,iw,one\n", None, "line 2: unknown language 'iw'; did you mean 'he'"),
+  ],
+)
+def test_errors_say_where(tmp_path, name, text, language, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    read_predictions(_write(tmp_path, name, text), language, _REFERENCES)
+  assert "\n" not in str(caught.value)
+
+
+def test_without_references_there_is_no_order(tmp_path):
+  with pytest.raises(UsageError, match="captions without keys; give CSV"):
+    read_predictions(_write(tmp_path, "p.txt", "one\n"), "en")

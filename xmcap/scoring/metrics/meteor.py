@@ -1,0 +1,85 @@
+"""METEOR, by the Java program that pycocoevalcap brings."""
+
+import importlib.metadata
+import importlib.util
+import pathlib
+
+import numpy as np
+
+from xmcap.errors import XmcapError
+from xmcap.scoring import java
+from xmcap.scoring.metrics import base
+
+_JAR = "meteor-1.5.jar"
+# The program's defaults for English: of precision and recall, of fragments, of content words; a weight for each of its
+# stages (equal, of one stem, synonyms, paraphrases).
+_ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
+_STAGES = np.array([1.0, 0.6, 0.8, 0.6])
+_CHUNKS = 20
+_NUMBERS = 23
+
+
+class Meteor(base.Metric):
+  """METEOR 1.5 (Denkowski and Lavie, 2014) of English captions, with the options of pycocoevalcap's `Meteor`.
+
+  The program counts matches; their sums give the score of many captions, as in the program's own `EVAL`. It equals
+  pycocoevalcap's on the same words (`--tokenizer=ptb`). In [0, 1].
+  """
+
+  name = "meteor"
+  heading = "METEOR (pycocoevalcap)"
+  languages = ("en",)
+  is_extra = True
+
+  @property
+  def signature(self) -> str:
+    try:
+      version = importlib.metadata.version("pycocoevalcap")
+    except importlib.metadata.PackageNotFoundError:
+      version = "absent"
+    return f"{pathlib.PurePath(_JAR).stem},pycocoevalcap-{version},l=en,norm=yes"
+
+  def statistics(self, corpus: base.Corpus) -> np.ndarray:
+    """Returns float64 [images, 23]: the program's counts, with no chunks where all words match in order.
+
+    Raises XmcapError if Java or pycocoevalcap is not installed, or Java fails.
+    """
+    lines = []
+    for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True):
+      texts = [" ".join(words).replace("|||", "") for words in (*references, hypothesis)]
+      lines.append(f"SCORE ||| {' ||| '.join(texts)}\n")
+    jar = _jar()
+    options = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
+    found = java.run("metric 'meteor'", jar, options, "".join(lines)).splitlines()
+    counts = np.array([line.split() for line in found], np.float64)
+    if counts.shape != (len(lines), _NUMBERS):
+      raise XmcapError(f"metric 'meteor': {jar.name} gave {len(found)} lines for {len(lines)}; leave it out")
+    chunks, matched, lengths = counts[:, _CHUNKS], counts[:, _CHUNKS + 1 :], counts[:, :2]
+    chunks[(chunks == 1) & (matched == lengths).all(axis=1)] = 0
+    return counts
+
+  def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
+    del count
+    lengths, function = totals[..., :2], totals[..., 2:4]
+    # Of each stage: content words, function words; each of the caption and of the reference.
+    stages = totals[..., 4:_CHUNKS].reshape(*totals.shape[:-1], len(_STAGES), 2, 2)
+    content_matches, function_matches = np.moveaxis(np.einsum("s,...sij->...ij", _STAGES, stages), -2, 0)
+    matches = _DELTA * content_matches + (1 - _DELTA) * function_matches
+    words = _DELTA * (lengths - function) + (1 - _DELTA) * function
+    share = np.divide(matches, words, out=np.zeros_like(matches), where=words > 0)
+    precision, recall = share[..., 0], share[..., 1]
+    weighted = (1 - _ALPHA) * recall + _ALPHA * precision
+    mean = np.divide(precision * recall, weighted, out=np.zeros_like(weighted), where=weighted > 0)
+    matched = totals[..., _CHUNKS + 1 :].sum(axis=-1) / 2
+    fragments = np.divide(totals[..., _CHUNKS], matched, out=np.zeros_like(matched), where=matched > 0)
+    return mean * (1 - _GAMMA * fragments**_BETA)
+
+  def image_scores(self, statistics: np.ndarray) -> np.ndarray:
+    return self.aggregate(statistics, np.float64(1))
+
+
+def _jar() -> pathlib.Path:
+  found = importlib.util.find_spec("pycocoevalcap")
+  if found is None or not found.submodule_search_locations:
+    raise XmcapError("metric 'meteor' needs pycocoevalcap; pip install 'xmcap[ptb]'")
+  return pathlib.Path(found.submodule_search_locations[0], "meteor", _JAR)

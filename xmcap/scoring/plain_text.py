@@ -1,0 +1,102 @@
+"""Predictions as people keep them: CSV with a heading, or text with a caption a line.
+
+A name's ending tells them apart, as any text may be either. CSV (`.csv`, by commas; `.tsv`, by tabs) has the column
+`caption`, and where need be `image/key` (or `key`, `image_id`) and `language`; text (`.txt`) has captions alone.
+Captions without keys stand in the order of the references, an empty line for an empty caption.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Iterator
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.inputs import Input
+from xmcap.scoring.references import ReferenceMapping
+from xmcap.terminal import shown
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_PACKED = (".gz", ".bz2")
+_KEYS = ("image/key", "key", "image_id")
+
+
+def is_plain(path: str | os.PathLike) -> bool:
+  """Whether a file's name says that it is CSV or text."""
+  return _ending(path) in (*_DELIMITERS, ".txt")
+
+
+def captions(
+  source: Input, language: str | None, says: str, references: ReferenceMapping | None
+) -> Iterator[tuple[int, str, str, str]]:
+  """Yields (line, image key, language, caption); `says` is who says that they are in `language`.
+
+  Raises:
+    UsageError: the file is broken, needs `language` or `references`, or has more or fewer captions than these.
+  """
+  delimiter = _DELIMITERS.get(_ending(source.path))
+  rows = _of_text(source) if delimiter is None else _of_csv(source, delimiter)
+  without_key: dict[str, list[tuple[int, str]]] = {}
+  for number, key, code, caption in rows:
+    where = f"{source.name}, line {number}"
+    code = code or language
+    if code is None:
+      raise UsageError(f"{where}: no language; give it with --language=CODE, or in a CSV's column 'language'")
+    files.check_language(code, where)
+    if language not in (None, code):
+      raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
+    if key is None:
+      without_key.setdefault(code, []).append((number, caption))
+    else:
+      yield number, key, code, caption
+  for code, of_language in without_key.items():
+    if references is None:
+      raise UsageError(
+        f"{source.name}: captions without keys; give CSV with the column 'image/key', or JSONL"
+      )
+    keys = [key for key, held in references.items() if held.get(code)]
+    if len(keys) != len(of_language):
+      raise UsageError(
+        f"{source.name}: {files.count(of_language, 'caption')} in {code} without keys, where the references have "
+        f"{files.count(keys, 'image')}: give one a line in their order (an empty line for an empty one), or keys"
+      )
+    for key, (number, caption) in zip(keys, of_language, strict=True):
+      yield number, key, code, caption
+
+
+def _ending(path: str | os.PathLike) -> str:
+  stem, ending = os.path.splitext(path)
+  return os.path.splitext(stem)[1] if ending in _PACKED else ending
+
+
+def _of_text(source: Input) -> Iterator[tuple[int, None, None, str]]:
+  lines = source.text().split("\n")
+  if not lines[-1]:
+    lines.pop()
+  for number, line in enumerate(lines, 1):
+    yield number, None, None, line.strip()
+
+
+def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, str | None, str | None, str]]:
+  reader = csv.reader(io.StringIO(source.text(), newline=""), delimiter=delimiter, strict=True)
+  try:
+    headings = next(reader, [])
+    named = [name for name in _KEYS if name in headings]
+    if "caption" not in headings or len(named) > 1 or len(set(headings)) < len(headings):
+      raise UsageError(
+        f"{source.name}, line 1: its columns are '{shown(', '.join(headings))}'; they must be 'caption' and, where "
+        f"need be, one of {', '.join(_KEYS)} and 'language', each once"
+      )
+    for cells in reader:
+      where = f"{source.name}, line {reader.line_num}"
+      if not cells:
+        continue
+      if len(cells) != len(headings):
+        raise UsageError(f"{where}: {len(cells)} cells under {len(headings)} headings; mend or remove it")
+      row = dict(zip(headings, cells, strict=True))
+      key = row[named[0]] if named else None
+      if key == "":
+        raise UsageError(f"{where}: '{named[0]}' is empty; name the image")
+      yield reader.line_num, key, row.get("language"), row["caption"]
+  except csv.Error as error:
+    raise UsageError(f"{source.name}, line {reader.line_num}: broken CSV ({error}); mend it") from error
