@@ -24,8 +24,8 @@ from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
+from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import files, output, subsets, tables
-from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
@@ -92,8 +92,9 @@ class CaptionEvaluator:
     # The signature of the scores names the subset.
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
-    self.beside = output.read_baseline(beside) if beside else {}
+    self.beside = baselines_lib.read_baseline(beside) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
+    baselines_lib.check_pictures(beside, held)
     keys = subsets.choose(subset, held).keys if subset else tuple(held)
     self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
@@ -178,12 +179,12 @@ class CaptionEvaluator:
         baselines[name] = score(self.references, guesses, title=name, **self.measured).table
     result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
     beside = {
-      f"{name} ({metrics_lib.METRICS[table.primary].heading})": {
+      baselines_lib.heading(name, table.primary): {
         code: row[table.primary] for code, row in table.rows.items()
       }
       for name, table in baselines.items()
     }
-    result = output.with_beside(result, {**self.beside, **beside})
+    result = baselines_lib.with_beside(result, {**self.beside, **beside})
     is_local = not self.records and not addresses.is_remote(self.images_dir)
     images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
     output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
