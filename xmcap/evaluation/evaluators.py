@@ -1,6 +1,7 @@
 """Evaluators: small classes with a constructor and `run()`, used while training and after it.
 
-`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all. An evaluator that has
+`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all. One that decodes has
+`samples`: after a `run` at a step, pictures with captions, as `samples.of_predictions` gives them. One that has
 `small(pictures)`, which returns the same for a few pictures, is tried by `xmcap train --dry_run`.
 """
 
@@ -20,6 +21,7 @@ from jax.experimental import multihost_utils
 from xmcap.data import images
 from xmcap.data.progress import Progress
 from xmcap.errors import UsageError
+from xmcap.evaluation import samples
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
@@ -88,6 +90,7 @@ class CaptionEvaluator:
       written = [*output.files_of(out_dir, ""), pathlib.Path(out_dir, _DECODED)]
       outputs.keep_apart({"CaptionEvaluator.out_dir": written}, {"CaptionEvaluator.references": references})
     self.title = title
+    self.samples: dict[str, Any] = {}
     self.baselines = baselines
     # The signature of the scores names the subset.
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
@@ -127,8 +130,9 @@ class CaptionEvaluator:
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields (language, metric, score), and the language `mean`."""
-    del step
     predictions = self._predict(params)
+    if step is not None and jax.process_index() == 0:
+      self.samples = samples.of_predictions(predictions, self.references, self.languages, self._pixels)
     # All processes score, and the first writes.
     if self.out_dir and jax.process_index() == 0:
       table = self._write(predictions)
