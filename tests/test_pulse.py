@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import pathlib
+import re
 import shutil
 
 import gin
@@ -13,6 +14,7 @@ from xmcap import cli
 
 pytestmark = pytest.mark.slow
 
+_DOCS = pathlib.Path(__file__).parents[1] / "docs"
 COMMON = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin"]
 SMALL = [
   "--gin.TOTAL_STEPS=4",
@@ -41,10 +43,46 @@ def place(tmp_path_factory):
   run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", data, f"--gin.MODEL_DIR={root / 'tags'}", *SMALL,
       "--gin.BATCH_SIZE=8")  # fmt: skip
   run("train", *COMMON, "--gin_file=runs/quickstart.gin", data, f"--gin.MODEL_DIR={root / 'model'}", *SMALL,
-      f"--gin.PRETRAINED=[('{root / 'tags'}', 'vit')]", "--gin.BATCH_SIZE=16", "--gin.hooks.evaluators=()",
+      f"--gin.PRETRAINED=[('{root / 'tags'}', 'vit')]", "--gin.BATCH_SIZE=16", "--gin.Writers.tensorboard=True",
+      "--gin.hooks.evaluators=[@LossEvaluator(), @CaptionEvaluator()]", "--gin.CaptionEvaluator.limit=8",
+      f"--gin.CaptionEvaluator.references='{root / 'data/test/captions.jsonl'}'", "--gin.Predictor.max_length=6",
+      "--gin.CaptionEvaluator.predictor=@Predictor()", "--gin.Predictor.mixture=%MIXTURE",
       "--gin.T5Config.num_decoder_layers=1", "--gin.CaptionStream.target_lengths=(12,)")  # fmt: skip
   yield root
   gin.clear_config()
+
+
+def test_every_scalar_that_a_run_writes_is_explained(place):
+  explained = set(
+    re.findall("`([a-z_]+/[A-Za-z0-9_/]+)`", (_DOCS / "training.md").read_text(encoding="utf-8"))
+  )
+  written = set()
+  for run_dir in ("tags", "model"):
+    for line in (place / run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+      written |= {name for name in json.loads(line) if "/" in name}
+  assert {"eval/cider_d", "eval/cider_d/en", "grad_norm/vit", "train/loss", "train/exact"} <= written
+  patterns = [re.sub("[A-Z]+", "[^/]+", name) for name in explained]
+  assert [name for name in written if not any(re.fullmatch(one, name) for one in patterns)] == []
+
+
+def test_tensorboard_shows_configuration_and_captions(place):
+  events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+  found = events.EventAccumulator(str(place / "model/tensorboard"), size_guidance={"tensors": 0})
+  found.Reload()
+  texts = {
+    tag: found.Tensors(tag)[0].tensor_proto.string_val[0].decode()
+    for tag in found.Tags()["tensors"]
+    if tag == "configuration" or tag.startswith("captions/evaluator_1/")
+  }
+  assert "ViTConfig.image_size" in texts["configuration"]
+  assert len(texts) == 1 + 8
+  pictures = found.Tensors("captions/evaluator_1")[0].tensor_proto.string_val
+  assert len(pictures) == 2 + 8 and all(picture.startswith(b"\x89PNG") for picture in pictures[2:])
+  references = (place / "data/test/captions.jsonl").read_text(encoding="utf-8").splitlines()
+  first = json.loads(references[0])
+  shown = texts["captions/evaluator_1/1"]
+  assert first["image/key"] in shown and first["en"]["caption"][0] in shown
+  assert shown.count("\n| ") == 2 + 8  # heading, rule, and a language each
 
 
 @pytest.fixture(scope="module")

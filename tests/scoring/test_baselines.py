@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import score
-from xmcap.scoring.baselines import read_baseline, with_beside
+from xmcap.scoring import published, score
+from xmcap.scoring.baselines import check_pictures, read_baseline, with_beside
+from xmcap.scoring.signature import of_images
 
 _REFERENCES = {"k1": {"en": ["a dog"], "de": ["ein Hund"]}, "k2": {"en": ["two cats"], "de": ["Katzen"]}}
 _PREDICTIONS = {"k1": {"en": "a dog", "de": "Hund"}, "k2": {"en": "a cat", "de": "Katze"}}
@@ -70,3 +71,11 @@ def test_notes_of_the_baseline_are_carried(folder):
   table = with_beside(_score(metrics="chrf"), read_baseline(folder / "noted", "chrf")).table
   assert table.notes == ("columns noted (chrF): 2 missing",)
   assert table.own_notes == ()
+
+
+def test_the_papers_scores_do_not_stand_beside_those_of_other_pictures(monkeypatch):
+  with pytest.raises(UsageError, match="of the 3,600 pictures of XM3600, and the references are of others"):
+    check_pictures("paper", _REFERENCES)
+  check_pictures("a folder", _REFERENCES)
+  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(_REFERENCES))
+  check_pictures("paper", _REFERENCES)

@@ -17,6 +17,7 @@ from xmcap.scoring import (
   score_files,
   write_predictions,
 )
+from xmcap.scoring.signature import of_images
 
 _REFERENCES = {
   "k1": {"en": ["A dog runs.", "the dog is running"], "th": ["สุนัขวิ่ง"]},
@@ -159,7 +160,13 @@ def test_document_frequencies_are_saved_and_used(files, tmp_path):
   assert "document_frequency:file#" in second.table.signature
 
 
-def test_the_paper_stands_beside(files, tmp_path):
+def test_the_paper_does_not_stand_beside_other_pictures(files, tmp_path):
+  with pytest.raises(UsageError, match="the baseline 'paper' is of the 3,600 pictures of XM3600"):
+    score_files(*files, tmp_path / "out", baseline="paper", only_tables=True)
+
+
+def test_the_paper_stands_beside(files, tmp_path, monkeypatch):
+  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(_REFERENCES))
   table = score_files(*files, tmp_path / "out", baseline="paper", only_tables=True).table
   assert list(table.beside) == [f"{model} (paper)" for model in published.MODELS]
   # Thapliyal et al. (2022), Table 8.

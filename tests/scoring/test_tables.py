@@ -88,7 +88,7 @@ def test_csv_with_intervals_and_a_column_beside():
 def test_markdown_and_latex():
   table = _table(languages.LANGUAGES, title="a <b> | c")
   assert "| ar | Arabic | 3,600 | 7,200 | 0.000 | 0.000 | 12.5% |" in table.as_markdown()
-  assert "| **mean** | **35 trained languages** |  |" in table.as_markdown()
+  assert "| **mean** | **35 languages (all but quz)** |  |" in table.as_markdown()
   assert "### a \\<b\\> \\| c" in table.as_markdown()
   assert "ar & Arabic & 3,600 & 7,200 & 0.000 & 0.000 & 12.5\\% \\\\" in table.as_latex()
   assert table.as_latex().count("\\\\\n") == 1 + 36 + 2
@@ -131,7 +131,7 @@ def test_write_makes_four_files(tmp_path):
 
 def test_mean_labels():
   assert [mean_label(name) for name in ("35", "36", "3 languages")] == [
-    "35 trained languages",
+    "35 languages (all but quz)",
     "all 36 languages",
     "3 languages",
   ]

@@ -190,15 +190,13 @@ def _index(arguments) -> None:
 def _add_stats(actions) -> None:
   command = base.add_command(
     actions, "stats", _stats, "print captions, images, words, characters and replication for each language",
-    "XM3600, COCO-35L and CC3M-35L are compared with their published figures.",
+    "What was built from XM3600, COCO-35L or CC3M-35L is compared with the published figures of that release.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or a folder with captions.jsonl")
   base.text(command, "--vocabulary", "PATH", "a SentencePiece model: print lengths in its pieces, too", "")
   base.number(
     command, "--target_length", "pieces at which a target is cut, with --vocabulary", 64, metavar="T"
   )
-  corpora = "compare with xm3600, coco35l or cc3m35l, also where the folder does not name itself so"
-  base.text(command, "--published", "NAME", corpora, "")
   base.add_processes(command)
 
 
@@ -210,7 +208,6 @@ def _stats(arguments) -> None:
     arguments.dir,
     vocabulary=arguments.vocabulary,
     target_length=arguments.target_length,
-    corpus=arguments.published,
     processes=arguments.processes,
     progress=progress.by_split(base.say, "images counted"),
   )

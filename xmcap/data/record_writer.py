@@ -150,6 +150,10 @@ def write_split(
   return WrittenSplit(split, tuple(lengths), num_bytes)
 
 
+# TFDS makes up an address of its own catalogue for a corpus without a page.
+_FORMAT_PAGE = "https://www.tensorflow.org/datasets/external_tfrecord"
+
+
 def write_metadata(
   out: str | os.PathLike,
   splits: Sequence[WrittenSplit],
@@ -157,6 +161,7 @@ def write_metadata(
   dataset: str,
   version: str = "1.0.0",
   description: str = "",
+  homepage: str = _FORMAT_PAGE,
 ) -> None:
   """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works."""
   out = pathlib.Path(out)
@@ -183,6 +188,7 @@ def write_metadata(
       check_data=False,
       filename_template=template,
       description=description or f"The corpus {dataset}, one record an image.",
+      homepage=homepage,
     )
   except OSError as error:
     raise files.cannot_write(out / "dataset_info.json", error) from None

@@ -1,6 +1,7 @@
 """Evaluators: small classes with a constructor and `run()`, used while training and after it.
 
-`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all. An evaluator that has
+`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all. One that decodes has
+`samples`: after a `run` at a step, pictures with captions, as `samples.of_predictions` gives them. One that has
 `small(pictures)`, which returns the same for a few pictures, is tried by `xmcap train --dry_run`.
 """
 
@@ -20,12 +21,13 @@ from jax.experimental import multihost_utils
 from xmcap.data import images
 from xmcap.data.progress import Progress
 from xmcap.errors import UsageError
+from xmcap.evaluation import samples
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
+from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import files, output, subsets, tables
-from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
@@ -88,12 +90,14 @@ class CaptionEvaluator:
       written = [*output.files_of(out_dir, ""), pathlib.Path(out_dir, _DECODED)]
       outputs.keep_apart({"CaptionEvaluator.out_dir": written}, {"CaptionEvaluator.references": references})
     self.title = title
+    self.samples: dict[str, Any] = {}
     self.baselines = baselines
     # The signature of the scores names the subset.
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
-    self.beside = output.read_baseline(beside) if beside else {}
+    self.beside = baselines_lib.read_baseline(beside) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
+    baselines_lib.check_pictures(beside, held)
     keys = subsets.choose(subset, held).keys if subset else tuple(held)
     self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
@@ -126,8 +130,9 @@ class CaptionEvaluator:
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields (language, metric, score), and the language `mean`."""
-    del step
     predictions = self._predict(params)
+    if step is not None and jax.process_index() == 0:
+      self.samples = samples.of_predictions(predictions, self.references, self.languages, self._pixels)
     # All processes score, and the first writes.
     if self.out_dir and jax.process_index() == 0:
       table = self._write(predictions)
@@ -178,12 +183,12 @@ class CaptionEvaluator:
         baselines[name] = score(self.references, guesses, title=name, **self.measured).table
     result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
     beside = {
-      f"{name} ({metrics_lib.METRICS[table.primary].heading})": {
+      baselines_lib.heading(name, table.primary): {
         code: row[table.primary] for code, row in table.rows.items()
       }
       for name, table in baselines.items()
     }
-    result = output.with_beside(result, {**self.beside, **beside})
+    result = baselines_lib.with_beside(result, {**self.beside, **beside})
     is_local = not self.records and not addresses.is_remote(self.images_dir)
     images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
     output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
@@ -13,6 +13,23 @@ from xmcap.scoring.signature import Signature, shortened
 
 PAPER = "paper"
 """The baseline that stands for the four models of the XM3600 paper."""
+
+
+def check_pictures(baseline: str | os.PathLike, keys: Iterable[str]) -> None:
+  """Raises a UsageError if the paper's scores are to stand beside those of other pictures than XM3600's.
+
+  `keys` are those of all references, of which a subset may be scored.
+  """
+  if str(baseline) == PAPER and not published.is_xm3600(keys):
+    raise UsageError(
+      "the baseline 'paper' is of the 3,600 pictures of XM3600, and the references are of others: leave it out, or "
+      "score against captions.jsonl of XM3600"
+    )
+
+
+def heading(name: str, metric: str) -> str:
+  """Returns the heading of a column of another system's scores."""
+  return f"{name} ({metrics_lib.METRICS[metric].heading})"
 
 
 class Column(dict[str, float]):
@@ -50,9 +67,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
     )
   name = table.title or pathlib.Path(baseline).resolve().name
   scores = {code: row[metric] for code, row in table.rows.items()}
-  return {
-    f"{name} ({metrics_lib.METRICS[metric].heading})": Column(scores, metric, table.signature, table.notes)
-  }
+  return {heading(name, metric): Column(scores, metric, table.signature, table.notes)}
 
 
 def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> Result:

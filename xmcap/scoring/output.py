@@ -9,7 +9,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import document_frequency_files, files, grid, health, inputs, tables, tokenizers
 from xmcap.scoring import options as options_lib
 from xmcap.scoring import predictions as predictions_lib
-from xmcap.scoring.baselines import read_baseline, with_beside
+from xmcap.scoring.baselines import check_pictures, read_baseline, with_beside
 from xmcap.scoring.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import METRICS, score
@@ -17,6 +17,9 @@ from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
+
+SYSTEM = "these captions"
+"""What a report calls the system that it is about, beside others: its title may say anything."""
 
 _TABLES = ("table.csv", "table.json", "table.md", "table.tex")
 _OF_HEALTH = ("health.csv", "health.md")
@@ -88,6 +91,7 @@ def score_files(
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     held = read_references(references, None, language, tokenized)
+    check_pictures(baseline, held)
     predicted = predictions_lib.read_predictions(predictions, language, held)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
@@ -158,7 +162,7 @@ def write(
 
     report.write_report(
       out / "report.html",
-      {result.table.title or "captions": result},
+      {SYSTEM: result},
       images_dir=images_dir,
       pictures=pictures,
       read_picture=read_picture,

@@ -27,7 +27,7 @@ class Table:
     signature: everything needed to get the same numbers from the same files.
     metrics: their names, in the order of the columns.
     rows: language code -> {"images": count, "references": count, metric: score}.
-    means: what is averaged over -> {metric: mean}. "35" are the trained languages and "36" is all; each is
+    means: what is averaged over -> {metric: mean}. "35" are those of COCO-35L and CC3M-35L and "36" is all; each is
       there only if all of its languages are. Any other choice is called by its number, such as "3 languages".
     title: what was scored, for people.
     intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} without.
@@ -170,8 +170,11 @@ def mean_groups(codes: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
 
 
 def mean_label(name: str) -> str:
-  """Returns the name of a mean in words: `35 trained languages`, `all 36 languages`, `3 languages`."""
-  return {"35": "35 trained languages", "36": "all 36 languages"}.get(name, name)
+  """Returns the name of a mean in words: `35 languages (all but quz)`, `all 36 languages`, `3 languages`.
+
+  A table does not know what its system was trained in, so no mean says so.
+  """
+  return {"35": "35 languages (all but quz)", "36": "all 36 languages"}.get(name, name)
 
 
 def format_cell(metric: str, score: float, interval: Interval | None = None) -> str:

@@ -173,9 +173,18 @@ class Evaluate(Hook):
         raise self._failure(run, evaluator, error) from error
     means = run.progress.evaluation(run.step, rows, time.monotonic() - began)
     run.metrics.update(means)
+    self._show_samples(run)
     if run.saved == run.step:
       run.checkpoints.note_evaluation(run.step, means)
     run.progress.pace.beside("evaluating", time.monotonic() - began)
+
+  def _show_samples(self, run: Run) -> None:
+    """Hands on the pictures and captions of evaluators that have such `samples`."""
+    for number, evaluator in enumerate(self.evaluators):
+      if found := getattr(evaluator, "samples", None):
+        name = getattr(evaluator, "prefix", "").rstrip("/") or f"evaluator_{number}"
+        texts = {f"captions/{name}/{place}": text for place, text in found["texts"].items()}
+        run.progress.show(run.step, texts, {f"captions/{name}": found["images"]})
 
   def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
     """What ends the run instead of an evaluator's error; all that can be saved is on disk then."""

@@ -8,6 +8,7 @@ from typing import Any
 import gin
 import jax
 
+from xmcap import configuration
 from xmcap.errors import UsageError
 from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
@@ -130,6 +131,9 @@ def train(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
     device_kind=devices[0].device_kind,
   )  # fmt: skip
+  # Indented by four spaces, which Markdown shows as it is.
+  explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
+  progress.show(start, {"configuration": explained}, {})
   run = Run(model_dir, start, total_steps, state, feed, progress, checkpoints, say)
   with contextlib.ExitStack() as stack:
     stack.enter_context(progress)

@@ -218,6 +218,10 @@ class Progress:
     self._writer.scalars(step, scalars)
     return summary
 
+  def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, np.ndarray]) -> None:
+    """Writes Markdown, and pictures uint8 [N, H, W, 3], by name, where a writer shows them."""
+    self._writer.show(step, texts, images)
+
   def event(self, what: str, **facts: Any) -> None:
     """Writes that the run started or ended; see `metrics_file`."""
     self._writer.event(self._step, what, **facts)

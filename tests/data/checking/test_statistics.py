@@ -12,6 +12,8 @@ from xmcap.data.checking.statistics_tables import figures, text
 from xmcap.data.records import Caption, Record
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring import published
+from xmcap.scoring.signature import of_images
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -79,8 +81,10 @@ def test_parts_counted_by_several_processes_add_up(corpus, tiny_dir, monkeypatch
   assert seen == [("train (records)", 1, 2), ("train (records)", 2, 2)]
 
 
-def test_published_figures_and_differences_stand_beside(corpus):
-  shown = text(statistics(corpus, corpus="xm3600")).splitlines()
+def test_published_figures_and_differences_stand_beside(tmp_path):
+  split = record_writer.write_split(tmp_path, "test", [0], two_records, dataset="xm3600", processes=1)
+  record_writer.write_metadata(tmp_path, [split], dataset="xm3600")
+  shown = text(statistics(tmp_path)).splitlines()
   assert any("against Table 1 of the XM3600 paper" in line for line in shown)
   rows = [line for line in shown if line.startswith("ar ") and "7,367" in line]
   # Found, published, difference of: captions; images with 1, 2, more captions; words; characters.
@@ -88,7 +92,14 @@ def test_published_figures_and_differences_stand_beside(corpus):
     "ar", "Arabic", "1", "7,367", "-7,366", "1", "0", "+1", "0", "3,434", "-3,434", "0", "166", "-166",
     "2.0", "7.7", "-5.7", "8.0", "42.2", "-34.2",
   ]  # fmt: skip
-  assert sum(line.startswith("zh ") for line in shown) == 2  # not there, in neither split
+  assert sum(line.startswith("zh ") for line in shown) == 1  # not there
+
+
+def test_a_release_is_compared_where_its_pictures_are_those_of_xm3600(corpus, monkeypatch):
+  assert "against" not in text(statistics(corpus))
+  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(["c"]))
+  lines = [line for line in text(statistics(corpus)).splitlines() if "against" in line]
+  assert [line.split(" against ")[0] for line in lines] == ["test (release)"]
 
 
 def test_coco_35l_is_known_by_its_name(tmp_path):
@@ -113,7 +124,6 @@ def test_the_published_sizes_are_those_of_the_files():
 @pytest.mark.parametrize(
   "options, message",
   [
-    ({"corpus": "coco"}, "nothing is published of the corpus 'coco'"),
     ({"vocabulary": "none.model"}, "none.model"),
   ],
 )

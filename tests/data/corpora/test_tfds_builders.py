@@ -67,6 +67,9 @@ def test_tfds_itself_reads_what_was_built(tmp_path):
   assert example["image/key"].decode() == expected[0]
   assert [text.decode() for text in example["captions"]["text"]] == [one.text for one in expected[1].captions]
   assert example["image"].shape[2] == 3
+  assert builder.info.homepage == "https://google.github.io/crossmodal-3600/"
+  with pytest.raises(NotImplementedError, match="as_data_source"):
+    builder.as_dataset(split="test")
 
 
 def test_an_absent_part_is_named(tmp_path):

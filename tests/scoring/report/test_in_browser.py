@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from xmcap.scoring import compare, report
+from xmcap.scoring import baselines, compare, output, report
 from xmcap.scoring.report import elements
 
 
@@ -172,6 +172,43 @@ def test_headings_sort_the_table(opened, ours):
   assert codes.all_inner_texts() == ["ar", "en", "de"]  # Arabic, English, German
 
 
+def test_a_title_is_no_name_in_the_legend(page, tmp_path, ours, theirs):
+  output.write(ours, tmp_path / "out", baselines={"theirs": theirs.table})
+  page.goto((tmp_path / "out" / "report.html").as_uri())
+  names = page.locator("#languages .legend .named").all_inner_texts()
+  assert names[:2] == ["these captions", "theirs"]
+  assert page.locator("h1").inner_text() == "Captions of ours"
+
+
+def test_a_baseline_stands_in_the_table_once_with_its_difference(page, tmp_path, ours, theirs):
+  headings = {name: baselines.heading(name, "cider_d") for name in ("first", "second", "other")}
+  column = {code: row["cider_d"] for code, row in theirs.table.rows.items()}
+  held = baselines.with_beside(ours, {heading: column for heading in headings.values()})
+  output.write(held, tmp_path / "out", baselines={"first": theirs.table, "second": theirs.table})
+  page.goto((tmp_path / "out" / "report.html").as_uri())
+  assert page.locator("#scores thead th").all_text_contents()[2:9] == [
+    "these captions CIDEr-D", "first CIDEr-D", "difference to first", "second CIDEr-D", "difference to second",
+    "other (CIDEr-D)", "difference to other (CIDEr-D)",
+  ]  # fmt: skip
+  own, other = (table.rows["de"]["cider_d"] for table in (ours.table, theirs.table))
+  assert [_cells(page, "de")[place] for place in (4, 6, 8)] == 3 * [_signed(own - other)]
+
+
+def test_the_report_of_a_comparison_leads_with_the_system_that_is_compared(opened, ours, theirs):
+  held = compare({"ours": ours, "theirs": theirs}, resamples=20)
+  page = opened({"ours": ours, "theirs": theirs}, comparison=held)
+  mean, base = (table.means["3 languages"]["cider_d"] for table in (theirs.table, ours.table))
+  tile = page.locator(".tile.primary")
+  assert tile.locator(".tile-score").inner_text() == f"{mean:.3f}"
+  assert set(page.locator(".tile-name .named").all_inner_texts()) == {"theirs"}
+  rows = tile.locator("dl div").all_inner_texts()
+  assert [row.replace("\n", " ") for row in rows] == [
+    f"ours {base:.3f}", f"difference to ours {_signed(mean - base)}"
+  ]  # fmt: skip
+  card = page.locator(".card").nth(3)
+  assert card.locator(".system-name").all_inner_texts() == ["theirs", "ours"]
+
+
 def _signed(difference):
   return f"{difference:+.3f}".replace("-", "\u2212")
 
@@ -179,7 +216,7 @@ def _signed(difference):
 def test_the_tiles_compare_the_means(opened, ours, theirs):
   page = opened({"ours": ours, "theirs": theirs})
   mean, other = (table.means["3 languages"]["cider_d"] for table in (ours.table, theirs.table))
-  assert page.locator(".tile-name").all_inner_texts() == ["CIDEr-D", "CIDEr", "Exact"]
+  assert page.locator(".tile-name").all_inner_texts() == ["CIDEr-D \nours", "CIDEr \nours", "Exact \nours"]
   tile = page.locator(".tile.primary").inner_text()
   assert f"{mean:.3f}" in tile and _signed(mean - other) in tile and "95% interval" in tile
 
@@ -200,7 +237,9 @@ def test_the_table_shows_intervals_and_the_difference_to_the_other_system(opened
   )
   page = opened({"ours": first, "theirs": theirs})
   headings = page.locator("#scores thead th").all_text_contents()
-  assert headings[2:6] == ["CIDEr-D", "theirs CIDEr-D", "difference to theirs", "BB (paper)"]
+  assert headings[2:6] == [
+    "ours CIDEr-D", "theirs CIDEr-D", "difference to theirs", "BB (paper)",
+  ]  # fmt: skip
   low, high = ours.table.intervals["en"]["cider_d"]
   own, other = (table.rows["en"]["cider_d"] for table in (ours.table, theirs.table))
   cells = _cells(page, "en")
@@ -217,8 +256,8 @@ def test_all_differences_of_a_comparison_are_of_a_system_less_the_baseline(opene
   page = opened({"ours": ours, "theirs": theirs}, comparison=held)
   row = next(row for row in held.rows if row.name == "de")
   expected = _signed(row.difference)
-  assert page.locator("#scores thead th").all_text_contents()[4] == "difference of theirs"
-  assert _cells(page, "de")[4] == expected
+  assert page.locator("#scores thead th").all_text_contents()[3] == "difference to ours"
+  assert _cells(page, "de")[3] == expected
   cells = page.locator("#differences-0 tr:has(code:text-is('de')) > *").all_inner_texts()
   assert cells[2] == expected
   assert cells[4] == " to ".join(_signed(end) for end in (row.low, row.high))
@@ -238,7 +277,7 @@ def test_the_chart_changes_metric_and_order(opened, ours, theirs):
   assert columns.count() == 3 and page.locator("#chart .column .mark").count() == 3
   assert page.locator("#languages .legend .key svg").count() == 2
   low, high = ours.table.intervals["en"]["cider_d"]
-  tip = f"English\nCIDEr-D {ours.table.rows['en']['cider_d']:.3f} [{low:.3f}, {high:.3f}]"
+  tip = f"English\nCIDEr-D of ours {ours.table.rows['en']['cider_d']:.3f} [{low:.3f}, {high:.3f}]"
   assert columns.nth(2).get_attribute("data-tip").startswith(tip)
   page.locator("#languages label", has_text="Exact").click()
   assert page.locator("#chart svg").get_attribute("data-metric") == "exact"
@@ -299,7 +338,7 @@ def test_the_heat_map_has_a_cell_a_region_and_language(opened, ours, theirs):
     "German (de) captions",
     "region Maori (mi), 10 images",
   ]
-  page.locator("[name=heat-view]").select_option("system-1")
+  page.locator("[name=heat-view]").select_option("pair-0")
   difference = score - theirs.slices.regions["mi"]["de"]["cider_d"]
   assert cell.get_attribute("aria-label") == f"{difference:+.3f}".replace("-", "\u2212")
 

@@ -40,6 +40,7 @@ def test_a_system_that_was_not_scored_in_a_metric_has_no_scores():
 def test_published_columns_are_held_by_row(ours):
   table = dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
   assert scores.data(table, [], "a")["beside"] == {"BB (paper)": [None, None, 0.25, None]}
+  assert scores.data(table, [], "a", {})["beside"] == {}
 
 
 def test_health_is_tinted_by_what_exceeds_the_references(ours):

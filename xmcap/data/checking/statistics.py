@@ -12,9 +12,6 @@ from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.storage import addresses
 
-PUBLISHED = ("xm3600", "coco35l", "cc3m35l")
-"""Corpora with published figures."""
-
 _CHUNK = 2_048  # records counted at a time by one process
 
 
@@ -81,7 +78,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-  """Split -> its images, rows by split and language, split -> the corpus whose published figures it is compared with.
+  """Split -> its images; rows by split and language; split -> the release it was built from, "" where not known.
 
   `target_length` is T, at which targets are cut; 0 where pieces were not counted.
   """
@@ -97,7 +94,6 @@ def statistics(
   *,
   vocabulary: str = "",
   target_length: int = 64,
-  corpus: str = "",
   processes: int | None = None,
   progress: Callable[[str, int, int], None] | None = None,
 ) -> Statistics:
@@ -107,14 +103,10 @@ def statistics(
     directory: the corpus.
     vocabulary: a SentencePiece model, to count pieces with; "" counts none.
     target_length: T, pieces of a target, its end included.
-    corpus: `xm3600`, `coco35l` or `cc3m35l`, with whose published figures to compare; by default the corpus that the
-      records are named after, and none for a release.
     processes: for large splits; None: one a core.
     progress: called with a split's name, records so far, and all records.
   """
   directory = addresses.absolute(directory).rstrip("/")
-  if corpus and corpus not in PUBLISHED:
-    raise UsageError(f"nothing is published of the corpus '{corpus}': give {', '.join(PUBLISHED)}")
   model = Vocabulary(vocabulary) if vocabulary else None
   if model and target_length < 2:
     raise UsageError(f"a target length of {target_length} holds no text: give at least 2")
@@ -127,12 +119,12 @@ def statistics(
       _count_records, source, model, chunk=_CHUNK, processes=processes, progress=done
     )
     found.rows.extend(_rows(name, parts))
-    found.images[name], found.published[name] = len(source), corpus or source.dataset.replace("_", "").lower()
+    found.images[name], found.published[name] = len(source), source.dataset.replace("_", "").lower()
   for folder in [directory, *(addresses.join(directory, name) for name in addresses.folders(directory))]:
     path = addresses.join(folder, "captions.jsonl")
     if not addresses.is_file(path):
       continue
-    from xmcap.scoring import references  # only a release needs it
+    from xmcap.scoring import published, references  # only a release needs them
 
     with addresses.local_copy(path) as copy:
       release = references.read_references(copy)
@@ -141,7 +133,7 @@ def statistics(
       [(code, text) for code, texts in of_image.items() for text in texts] for of_image in release.values()
     )
     found.rows.extend(_rows(name, [_count(captions, model)]))
-    found.images[name], found.published[name] = len(release), corpus
+    found.images[name], found.published[name] = len(release), "xm3600" if published.is_xm3600(release) else ""
   if not found.images:
     raise UsageError(f"{directory} holds no corpus (neither dataset_info.json nor captions.jsonl): build one")
   return found

@@ -39,6 +39,7 @@ class Corpus(abc.ABC):
   NAME: ClassVar[str]
   DESCRIPTION: ClassVar[str]
   VERSION: ClassVar[str] = "1.0.0"
+  HOMEPAGE: ClassVar[str] = "https://google.github.io/crossmodal-3600/"
   PARTS: ClassVar[Mapping[str, file_names.Part]]
   """Field -> the file as it was published."""
 
@@ -160,7 +161,12 @@ def _write(
     counts[split.name] = {"lines": split.lines, "records": sum(written[-1].shard_lengths)}
     counts[split.name] |= {name: tally[name] for name in _COUNTS}
   record_writer.write_metadata(
-    out, written, dataset=corpus.NAME, version=corpus.VERSION, description=corpus.DESCRIPTION
+    out,
+    written,
+    dataset=corpus.NAME,
+    version=corpus.VERSION,
+    description=corpus.DESCRIPTION,
+    homepage=corpus.HOMEPAGE,
   )
   if vocabulary is not None:
     lengths.write(out, vocabulary, list(counts), processes=work.processes)

@@ -72,7 +72,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     return self.dataset_info_from_configs(
       description=self.CORPUS.DESCRIPTION,
       features=records.features(),
-      homepage="https://google.github.io/crossmodal-3600/",
+      homepage=self.CORPUS.HOMEPAGE,
       disable_shuffling=True,  # the stream shuffles; here the release's order is kept
     )
 

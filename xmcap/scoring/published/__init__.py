@@ -6,9 +6,11 @@ Dataset" (EMNLP 2022), Tables 1 and 5 to 11. `README.md` beside this file says w
 
 import csv
 import io
+from collections.abc import Iterable
 from importlib import resources
 
 from xmcap.errors import UsageError
+from xmcap.scoring import signature
 
 TABLES: tuple[str, ...] = (
   "xm3600_table1_caption_stats",
@@ -21,6 +23,15 @@ TABLES: tuple[str, ...] = (
 
 MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
 """The models of Tables 8 to 11, in the paper's order (see its Table 3)."""
+
+
+XM3600_IMAGES = "3600#12b0c3d5389df82f"
+"""The part `images` of a signature over the 3,600 pictures of XM3600, of which the tables tell."""
+
+
+def is_xm3600(keys: Iterable[str]) -> bool:
+  """Returns whether these are the keys of XM3600's pictures, all of them and no other."""
+  return signature.of_images(keys) == XM3600_IMAGES
 
 
 def text(name: str) -> str:

@@ -170,8 +170,9 @@ function systemPart(entry, system, number, known) {
   const all = reportData.metrics.map((held, m) => `${held.heading} ${
     system.scores[m] === null ? "\u2013" : formatScore(held, system.scores[m])}`);
   shown.dataset.tip = ["Scores of this caption", ...all].join("\n");
-  if (number && score !== null && entry.systems[0].scores[Number(state.metric)] !== null) {
-    const difference = score - entry.systems[0].scores[Number(state.metric)];
+  const { baseline } = reportData;
+  const difference = minus(score, entry.systems[baseline].scores[Number(state.metric)]);
+  if (number !== baseline && difference !== null) {
     shown.append(element("span", "difference", formatDifference(metric, difference)));
   }
   const caption = made.querySelector(".caption");

@@ -35,10 +35,13 @@ def keys_of(result: Result) -> list[str]:
   return [key for key in result.references if key in scored]
 
 
-def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures) -> str:
+def section(
+  systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures, baseline: str | None = None
+) -> str:
   """Returns the section, without the captions themselves: those are `blocks`.
 
-  The first system says which images and languages there are.
+  The first system says which images and languages there are. A card shows the difference of each system to the
+  `baseline`, or else of the others to the first.
   """
   first = next(iter(systems.values()))
   table = first.table
@@ -70,6 +73,7 @@ def section(systems: Mapping[str, Result], keys: Sequence[str], pictures: Report
   data = {
     "pageSize": _PAGE_SIZE,
     "systems": list(systems),
+    "baseline": 0 if baseline is None else list(systems).index(baseline),
     "metrics": [
       {
         "name": name,

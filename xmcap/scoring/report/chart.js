@@ -3,13 +3,20 @@
 const scoresData = JSON.parse(document.getElementById("scores-data").textContent);
 const CHART = { left: 46, top: 14, bottom: 26, height: 236, widest: 1180, pitch: 30 };
 
+// The numbers of the systems of which a difference is shown: of one to the other.
+function differencePairs() {
+  const { systems, baseline } = scoresData;
+  const others = systems.map((_, number) => number).filter((number) => number !== (baseline ?? 0));
+  return others.map((number) => (baseline === null ? [0, number] : [number, baseline]));
+}
+
 function drawTile(metric) {
-  const { primary, systems, means, baseline } = scoresData;
+  const { primary, systems, means } = scoresData;
   const [score, low, high] = systems[0].scores[metric.name].at(-1);
   const isPrimary = metric.name === primary;
   const tile = element("div", isPrimary ? "tile primary" : "tile");
   const heading = element("p", "tile-name", metric.heading);
-  if (isPrimary && baseline) heading.append(", ", named(systems[0].name, "bar"));
+  if (systems.length > 1) heading.append(" ", named(systems[0].name, "bar"));
   tile.append(heading, element("p", "tile-score", formatScore(metric, score)));
   if (low !== null) {
     const interval = `${formatScore(metric, low)} \u2013 ${formatScore(metric, high)}`;
@@ -31,10 +38,14 @@ function drawTile(metric) {
   });
   systems.slice(1).forEach(({ name, scores }, number) => {
     const other = scores[primary]?.at(-1)?.[0];
-    if (other === undefined) return;
-    const difference = formatDifference(metric, baseline ? other - score : score - other);
-    addEntry(named(name, number), `${formatScore(metric, other)} `, element("span", "difference", difference));
+    if (other !== undefined) addEntry(named(name, number), formatScore(metric, other));
   });
+  for (const [one, to] of differencePairs()) {
+    const scores = [one, to].map((system) => systems[system].scores[primary]?.at(-1)?.[0]);
+    if (scores.includes(undefined)) continue;
+    const shown = element("span", "difference", formatDifference(metric, scores[0] - scores[1]));
+    addEntry(`difference${one ? ` of ${systems[one].name}` : ""} to ${systems[to].name}`, shown);
+  }
   tile.append(element("p", "note", `mean, ${means.at(-1)}`), list);
   return tile;
 }
@@ -70,9 +81,9 @@ function chartPlaces(scores, order) {
 }
 
 function chartTip(metric, language, systems, number) {
-  const lines = systems.filter(({ scores }) => scores[number]).map(({ name, scores }, i) => {
+  const lines = systems.filter(({ scores }) => scores[number]).map(({ name, scores }, i, all) => {
     const [score, low, high] = scores[number].map((value) => (value === null ? null : formatScore(metric, value)));
-    return `${i ? name : metric.heading} ${score}${low === null ? "" : ` [${low}, ${high}]`}`;
+    return `${i ? name : metric.heading + (all.length > 1 ? ` of ${name}` : "")} ${score}${low === null ? "" : ` [${low}, ${high}]`}`;
   });
   return [reportData.languages[language.code].name, ...lines].join("\n");
 }

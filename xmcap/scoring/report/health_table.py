@@ -17,8 +17,7 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
   if not known:
     return ""
   panels = {
-    str(i): elements.table_holder(f"Health of the captions of {name}", id=f"health-{i}")
-    for i, (name, _) in enumerate(known)
+    str(i): elements.table_holder(f"Health: {name}", id=f"health-{i}") for i, (name, _) in enumerate(known)
   }
   explanations = "".join(
     f"<div><dt>{measure.heading}</dt><dd>{elements.escape(measure.explanation)}</dd></div>"

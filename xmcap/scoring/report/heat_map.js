@@ -22,13 +22,16 @@ function formatDifference(metric, difference) {
 function heatValues(metric, view) {
   const scores = heatData.scores[0][metric];
   if (view === "own") return scores.map((row) => row.map((score, j) => minus(score, scores[0][j])));
-  if (view.startsWith("system-")) {
-    const others = heatData.scores[Number(view.slice(7))][metric];
-    if (!others) return null;
-    return scores.map((row, i) => row.map((score, j) =>
-      heatData.fromFirst ? minus(others[i][j], score) : minus(score, others[i][j])));
+  if (view.startsWith("pair-")) {
+    const [ones, others] = heatPair(view).map((system) => heatData.scores[system][metric]);
+    return ones && others ? ones.map((row, i) => row.map((score, j) => minus(score, others[i][j]))) : null;
   }
   return scores;
+}
+
+// The numbers of the systems whose difference a view shows.
+function heatPair(view) {
+  return heatData.pairs[Number(view.slice(5))];
 }
 
 function minus(a, b) {
@@ -77,13 +80,12 @@ function heatTip(metric, view, row, column, value) {
   const images = region ? `region ${region.name} (${region.code}), ${region.images} images` : "all regions";
   const lines = [place.code === "mean" ? place.name : `${place.name} (${place.code}) captions`, images];
   if (score === null) return [...lines, "no score"].join("\n");
-  lines.push(`${metric.heading} ${formatScore(metric, score)}`);
+  const whose = reportData.systems.length > 1 ? ` of ${reportData.systems[0]}` : "";
+  lines.push(`${metric.heading}${whose} ${formatScore(metric, score)}`);
   const own = minus(score, heatData.scores[0][metric.name][0][column]);
   if (region) lines.push(`${formatDifference(metric, own)} against all regions`);
-  if (view.startsWith("system-") && value !== null) {
-    const other = reportData.systems[Number(view.slice(7))];
-    const against = heatData.fromFirst ? `${other} against ${reportData.systems[0]}` : `against ${other}`;
-    lines.push(`${formatDifference(metric, value)} ${against}`);
+  if (view.startsWith("pair-") && value !== null) {
+    lines.push(`${formatDifference(metric, value)} ${heatPair(view).map((system) => reportData.systems[system]).join(" against ")}`);
   }
   return lines.join("\n");
 }

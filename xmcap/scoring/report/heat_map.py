@@ -23,22 +23,28 @@ _MAP = """<div class="sheet heat-sheet">
 """
 
 
-def section(systems: Mapping[str, Result], from_first: bool = False) -> str:
+def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
   """Returns the section: a heat map if regions are known, and the table of groups.
 
-  Scores are those of the first system. `from_first`: differences are those of the others to it, and not the reverse.
+  Scores are those of the first system, and differences those of it to the others; or, with a `baseline`, those of every
+  other system to that one.
   """
-  (name, first), *others = systems.items()
+  names = list(systems)
+  first = systems[names[0]]
   groups = _groups(first)
   if not first.slices.regions:
     note = "The references name no image/locale, so there are no regions."
     return elements.section("regions", "By group and script", groups, note)
-  values = {**data(systems), "fromFirst": from_first}
-  views = [("score", "score"), ("own", "difference to all regions")]
+  pairs = [(0, i) for i in range(1, len(names))]
+  if baseline is not None:
+    pairs = [(i, names.index(baseline)) for i, name in enumerate(names) if name != baseline]
+  values: dict[str, Any] = data(systems)
+  values["pairs"] = pairs = [pair for pair in pairs if all(values["scores"][i] for i in pair)]
+  whose = f" of {names[0]}" if len(names) > 1 else ""
+  views = [("score", f"score{whose}"), ("own", f"difference{whose} to all regions")]
   views += [
-    (f"system-{i}", f"difference of {other} to {name}" if from_first else f"difference to {other}")
-    for i, (other, _) in enumerate(others, 1)
-    if values["scores"][i]
+    (f"pair-{place}", f"difference of {names[one]} to {names[other]}")
+    for place, (one, other) in enumerate(pairs)
   ]
   note = (
     "A row is where an image is from, a column the language of its captions. A cell leads to its captions."

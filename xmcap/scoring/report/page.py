@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from xmcap.scoring import baselines as tables_beside
 from xmcap.scoring import comparison as comparison_lib
 from xmcap.scoring import files, tables
 from xmcap.scoring.report import captions, differences, elements, health_table, heat_map, notes, scores
@@ -30,18 +31,21 @@ def write_report(
 
   Args:
     path: the file to write.
-    systems: name -> what was scored, one or more; the report is about the first, and the others are shown side by
+    systems: name -> what was scored, one or more; the report leads with the first, and the others are shown side by
       side with it, where they have the same images and languages.
     images_dir, pictures, read_picture: as in `pictures.choose`, whose errors are raised.
-    baselines: name -> table of other predictions, shown beside in chart and table. Differences are those to
-      the first of them, or else to the second system.
+    baselines: name -> table of other predictions, shown beside in chart and table, with the difference to each.
     comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them. If the first system is
-      its baseline, differences in all sections are those of the others to it, not of it to the others.
+      its baseline, the second leads, the baseline comes last, and all differences are those of the others to it.
     processes: that share the packing of the captions.
   """
+  systems, baseline = dict(systems), None
+  if comparison is not None and len(systems) > 1 and comparison.baseline == next(iter(systems)):
+    baseline = comparison.baseline
+    systems[baseline] = systems.pop(baseline)
   keys = captions.keys_of(next(iter(systems.values())))
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
-  parts = _parts(systems, keys, found, baselines or {}, comparison, processes)
+  parts = _parts(systems, keys, found, baselines or {}, comparison, baseline, processes)
   # A title or name may hold bytes of a terminal that are no text; a page must.
   files.write_lines(path, (part.encode("utf-8", "replace").decode("utf-8") for part in parts))
 
@@ -52,25 +56,25 @@ def _parts(
   pictures: pictures_lib.ReportPictures,
   baselines: Mapping[str, tables.Table],
   comparison: comparison_lib.Comparison | None,
+  baseline: str | None,
   processes: int,
 ) -> Iterator[str]:
   (name, first), *rest = systems.items()
   table = first.table
   others = [(other, result.table) for other, result in rest] + list(baselines.items())
-  reference = len(rest) if baselines else 0 if rest else None
-  baseline = None
-  title = table.title or name or "Captions in many languages"
-  if rest and comparison is not None and comparison.baseline == name:
-    baseline, reference = name, None
-    *most, last = [other for other, _ in rest]
-    title = f"{', '.join(most)} and {last} against {name}" if most else f"{last} against {name}"
+  shown_already = {tables_beside.heading(other, table.primary) for other in baselines}
+  beside = {heading: column for heading, column in table.beside.items() if heading not in shown_already}
+  title = table.title or (name if rest else "Captions in many languages")
+  if baseline is not None:
+    *most, last = [system for system in systems if system != baseline]
+    title = f"{', '.join(most)} and {last} against {baseline}" if most else f"{last} against {baseline}"
   sections = {
     "languages": scores.chart_section(table),
     "table": scores.table_section(table),
     "differences": differences.section(comparison) if comparison else "",
     "health": health_table.section({key: result.health for key, result in systems.items()}),
-    "regions": heat_map.section(systems, baseline is not None),
-    "captions": captions.section(systems, keys, pictures),
+    "regions": heat_map.section(systems, baseline),
+    "captions": captions.section(systems, keys, pictures, baseline),
     "reading": notes.reading(table, others),
   }
   styles = "".join(map(elements.resource, _STYLES))
@@ -87,7 +91,7 @@ def _parts(
   yield scores.tiles_section()
   yield from sections.values()
   yield "</main>\n"
-  yield elements.script_json("scores-data", scores.data(table, others, name, reference, baseline is not None))
+  yield elements.script_json("scores-data", scores.data(table, others, name, beside, baseline))
   yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
   # After the scripts, so that the page can be used while the captions are still being read from the disk.
   yield from captions.blocks(systems, keys, pictures, processes)

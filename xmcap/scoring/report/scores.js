@@ -9,7 +9,7 @@ function languageHeadings() {
 function languageCells(code, ...flags) {
   const { name, native, direction } = reportData.languages[code];
   const own = Object.assign(element("bdi", "native", native), { lang: code, dir: direction });
-  return [{ nodes: [element("code", "", code)], classes: "first" }, { text: name, value: name, head: true, nodes: [own, ...flags] }];
+  return [{ nodes: [element("code", "", code)] }, { text: name, value: name, head: true, nodes: [own, ...flags] }];
 }
 
 function scoreCell(metric, entry, classes = "") {
@@ -21,57 +21,56 @@ function scoreCell(metric, entry, classes = "") {
 
 // A difference with a bar from the middle of its cell, whose length is relative to the largest.
 function differenceCell(metric, difference, largest) {
+  if (difference === null) return { text: "\u2013", value: "", classes: "beside" };
   const side = difference < 0 ? "less" : "more";
   const style = `--length:${largest ? (50 * Math.abs(difference)) / largest : 0}%`;
   return { text: formatDifference(metric, difference), value: difference, classes: `difference ${side}`, style };
 }
 
 function drawScores() {
-  const { primary, languages, means, systems, beside, reference, baseline } = scoresData;
+  const { primary, languages, means, systems, beside, baseline } = scoresData;
   const metric = metricNamed(primary);
   const scores = systems[0].scores;
-  const shown = systems.slice(1).map((system, number) => ({ ...system, number, differs: baseline || number === reference }))
-    .filter((system) => primary in system.scores);
   const rest = reportData.metrics.filter(({ name }) => name !== primary);
-  const difference = (other, i) => {
-    const [own, its] = [scores[primary][i][0], other.scores[primary][i]?.[0]];
-    return its === undefined ? null : baseline ? its - own : own - its;
-  };
-  const differences = shown.filter(({ differs }) => differs).flatMap((other) => scores[primary].map((_, i) => difference(other, i)));
+  const numberOf = (system, i) => systems[system].scores[primary]?.[i]?.[0] ?? null;
+  // Columns: the systems that were scored in the metric, each with the difference that is its own; then those beside.
+  const pairs = differencePairs();
+  const columns = systems.flatMap(({ name, scores: held }, number) => {
+    if (!(primary in held)) return [];
+    const pair = pairs.find(([one, to]) => (baseline === null ? to : one) === number);
+    return [
+      {
+        heading: systems.length > 1 ? { text: name, mark: number ? number - 1 : "bar", small: metric.heading } : { text: metric.heading },
+        cell: (i) => scoreCell(metric, held[primary][i], number ? "beside" : ""),
+      },
+      ...(pair ? [{ heading: { text: "difference", small: `to ${systems[pair[1]].name}` }, difference: (i) => minus(...pair.map((one) => numberOf(one, i))) }] : []),
+    ];
+  });
+  for (const [text, column] of Object.entries(beside)) {
+    columns.push({ heading: { text }, cell: (i) => ({ text: column[i]?.toFixed(3) ?? "\u2013", value: column[i] ?? "", classes: "beside" }) });
+    columns.push({ heading: { text: "difference", small: `to ${text}` }, difference: (i) => minus(numberOf(0, i), column[i]) });
+  }
+  const differences = columns.flatMap(({ difference }) => (difference ? scores[primary].map((_, i) => difference(i) ?? 0) : []));
   const largest = Math.max(0, ...differences.map(Math.abs));
   const headings = [
     ...languageHeadings(),
-    baseline ? { text: systems[0].name, mark: "bar", small: metric.heading } : { text: metric.heading },
-    ...shown.flatMap(({ name, number, differs }) => [
-      { text: name, mark: number, small: metric.heading },
-      ...(differs ? [{ text: "difference", small: `${baseline ? "of" : "to"} ${name}` }] : []),
-    ]),
-    ...Object.keys(beside).map((text) => ({ text })),
-    ...rest.map(({ heading }) => ({ text: heading })),
+    ...columns.map(({ heading }) => heading),
+    ...rest.map(({ heading }) => ({ text: heading, ...(systems.length > 1 ? { small: `of ${systems[0].name}` } : {}) })),
     { text: "Images" },
     { text: "Group", numeric: false, hint: "English, the 30 languages most used on the web, or low-resource" },
   ];
   const numbers = (i) => [
-    scoreCell(metric, scores[primary][i]),
-    ...shown.flatMap((other) => {
-      const value = difference(other, i);
-      const missing = { text: "\u2013", value: "", classes: "beside" };
-      return [
-        scoreCell(metric, other.scores[primary][i], "beside"),
-        ...(other.differs ? [value === null ? missing : differenceCell(metric, value, largest)] : []),
-      ];
-    }),
-    ...Object.values(beside).map((column) => ({ text: column[i]?.toFixed(3) ?? "\u2013", value: column[i] ?? "", classes: "beside" })),
+    ...columns.map(({ cell, difference }) => (cell ? cell(i) : differenceCell(metric, difference(i), largest))),
     ...rest.map((one) => scoreCell(one, scores[one.name][i])),
   ];
-  const rows = languages.map(({ code, group, trained, images }, i) => [
+  const rows = languages.map(({ code, group, images }, i) => [
     ...languageCells(code),
     ...numbers(i),
     { text: images.toLocaleString("en"), value: images, classes: "soft" },
-    { text: GROUPS[group] + (trained ? "" : ", not trained"), classes: "soft" },
+    { text: GROUPS[group], classes: "soft" },
   ]);
   const foot = means.map((label, i) => [
-    { text: `Mean, ${label}`, head: true, span: 2, classes: "first" }, ...numbers(languages.length + i), { text: "" }, { text: "" },
+    { text: `Mean, ${label}`, head: true, span: 2 }, ...numbers(languages.length + i), { text: "" }, { text: "" },
   ]);
   makeTable(document.getElementById("scores"), { headings, rows, foot });
 }
@@ -96,7 +95,7 @@ function drawDifferences({ metric: name, rows }, number) {
   const low = Math.min(0, ...ends), high = Math.max(0, ...ends);
   const p = (value, classes) => ({ text: value === null ? "\u2013" : value.toFixed(3), value: value ?? "", classes });
   const cells = rows.map((row) => [
-    ...(row.code === null ? [{ text: row.label, head: true, span: 2, classes: "first" }]
+    ...(row.code === null ? [{ text: row.label, head: true, span: 2 }]
       : languageCells(row.code, ...(row.few ? [" ", element("span", "flag", "few references")] : []))),
     { text: formatDifference(metric, row.difference), value: row.difference, classes: row.significant ? "strong" : "" },
     { nodes: [forest(row, low, high)], value: row.difference, classes: "drawn" },

@@ -1,7 +1,7 @@
 """The means, the chart and the table of scores: the sections, and the data from which a script draws them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
@@ -43,21 +43,24 @@ def table_section(table: tables.Table) -> str:
 
 
 def data(
-  table: tables.Table, others: Others, name: str, reference: int | None = None, baseline: bool = False
+  table: tables.Table,
+  others: Others,
+  name: str,
+  beside: Mapping[str, Mapping[str, float]] | None = None,
+  baseline: str | None = None,
 ) -> dict[str, Any]:
   """Returns rows, languages before means, and of each system and metric [score, low, high] a row.
 
   A system's scores in a metric are None where it has none; so is a score, and the ends of an absent interval.
 
-  `table` is of the system `name` that the report is about, `reference` the number of the other that differences are to
-  (None: none); with `baseline` they are those of all others to the system.
+  `table` is of the system `name` that leads, and differences are those of it to all others and to the columns `beside`
+  it (None: those of the table); or else of every system to that called `baseline`.
   """
   rows = [*table.rows, *table.means]
   codes = [
     {
       "code": code,
       "group": _GROUPS.index(language.group),
-      "trained": language.trained,
       "images": row["images"],
     }
     for code, row in table.rows.items()
@@ -73,9 +76,11 @@ def data(
     "languages": codes,
     "means": [tables.mean_label(name) for name in table.means],
     "systems": systems,
-    "beside": {heading: [column.get(row) for row in rows] for heading, column in table.beside.items()},
-    "reference": reference,
-    "baseline": baseline,
+    "beside": {
+      heading: [column.get(row) for row in rows]
+      for heading, column in (table.beside if beside is None else beside).items()
+    },
+    "baseline": None if baseline is None else [system["name"] for system in systems].index(baseline),
   }
 
 

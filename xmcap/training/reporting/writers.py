@@ -54,7 +54,8 @@ class Writers:
 class AllWriters:
   """Several writers as one, on a thread of their own. A failure of one is said once, and the run goes on.
 
-  A writer has a `name`, `scalars(step, {"group/name": number})`, `event(step, what, facts)` and `close()`.
+  A writer has a `name`, `scalars(step, {"group/name": number})`, `event(step, what, facts)`, `close()` and, if it shows
+  them, `show(step, {name: Markdown}, {name: pictures uint8 [N, H, W, 3]})`.
   """
 
   def __init__(self, writers: Sequence[Any], say: Callable[[str], None]):
@@ -68,6 +69,11 @@ class AllWriters:
 
   def event(self, step: int, what: str, **facts: Any) -> None:
     self._thread.submit(self._each, lambda writer: writer.event(step, what, facts))
+
+  def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, Any]) -> None:
+    self._thread.submit(
+      self._each, lambda writer: writer.show(step, texts, images) if hasattr(writer, "show") else None
+    )
 
   def close(self) -> None:
     self._thread.submit(self._each, lambda writer: writer.close())
@@ -93,15 +99,22 @@ class TensorBoard:
     self._log_dir = log_dir
     self._writer = None
 
-  def scalars(self, step: int, values: Mapping[str, float]) -> None:
+  def _opened(self) -> Any:
     if self._writer is None:
       from clu import metric_writers  # imports TensorFlow, which takes seconds
 
       self._writer = metric_writers.SummaryWriter(self._log_dir)
-    self._writer.write_scalars(step, dict(values))
+    return self._writer
+
+  def scalars(self, step: int, values: Mapping[str, float]) -> None:
+    self._opened().write_scalars(step, dict(values))
+
+  def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, Any]) -> None:
+    self._opened().write_texts(step, dict(texts))
+    self._opened().write_images(step, dict(images))
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """TensorBoard shows only numbers."""
+    """TensorBoard has no place for events."""
 
   def close(self) -> None:
     if self._writer is not None:

@@ -228,4 +228,11 @@ def _write(
     say(f"{split.name}: {split.count:,} pictures in the release layout")
   record_writer.write_tags(out, train.tags)
   files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
-  record_writer.write_metadata(out, written, dataset=NAME, version=VERSION, description=_DESCRIPTION)
+  record_writer.write_metadata(
+    out,
+    written,
+    dataset=NAME,
+    version=VERSION,
+    description=_DESCRIPTION,
+    homepage="https://cldr.unicode.org/",
+  )

@@ -1,0 +1,138 @@
+"""How the report lies on a screen of 1300 and of 400 pixels: nothing overflows, no headings overlap, headings stick."""
+
+import dataclasses
+
+import pytest
+
+from xmcap import languages
+from xmcap.scoring import compare, report
+from xmcap.scoring.score import score
+
+_WIDTHS = (1300, 400)
+
+# Elements whose own text is wider than they are, or that end beyond the page; what lies in a box that scrolls may.
+_OVERFLOWING = """() => {
+  const wide = document.documentElement.clientWidth, found = [];
+  for (const one of document.body.querySelectorAll('*')) {
+    const box = one.getBoundingClientRect();
+    if (!box.width || one.closest('.skip, svg, script, select, .key')) continue;
+    const scrolls = one.closest('.scroll');
+    if (!scrolls && box.right > wide + 1) found.unshift(['beyond the page', one.outerHTML.slice(0, 120)]);
+    const hides = getComputedStyle(one).overflowX !== 'visible';
+    const inline = getComputedStyle(one).display === 'inline';
+    if (!hides && !inline && one.scrollWidth > one.clientWidth + 1 && one.clientWidth)
+      found.push(['text beyond its box', one.outerHTML.slice(0, 120)]);
+  }
+  if (document.documentElement.scrollWidth > wide) found.push(['the page', document.documentElement.scrollWidth]);
+  return found;
+}"""
+
+# Pairs of headings, of a table or of the page, whose texts cover each other.
+_OVERLAPPING = """() => {
+  const textBox = (one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return range.getBoundingClientRect();
+  };
+  const found = [];
+  const groups = [...document.querySelectorAll('thead tr')].map((row) => [...row.children]);
+  groups.push([...document.querySelectorAll('h1, h2, .note, .legend .named, .controls > *, .tile, .contents a')]);
+  for (const group of groups) {
+    const boxes = group.map((one) => [one.textContent, textBox(one)]).filter(([, box]) => box.width && box.height);
+    boxes.forEach(([a, one], i) => boxes.slice(i + 1).forEach(([b, other]) => {
+      const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      if (wide > 1 && high > 1 && !a.includes(b) && !b.includes(a)) found.push([a, b, wide]);
+    }));
+  }
+  return found;
+}"""
+
+
+def _renamed(result, title):
+  return dataclasses.replace(result, table=dataclasses.replace(result.table, title=title))
+
+
+@pytest.fixture(scope="session")
+def many():
+  """A result in all 36 languages."""
+  references = {
+    f"k{i}": {code: [f"{code} word{i} and more"] for code in languages.LANGUAGES} for i in range(3)
+  }
+  predictions = {key: {code: f"{texts[0]}s" for code, texts in of.items()} for key, of in references.items()}
+  metrics = ("cider", "cider_d", "exact")
+  return score(references, predictions, metrics=metrics, keep=("words",), health=True, title="t" * 70)
+
+
+@pytest.fixture(params=_WIDTHS)
+def shown(request, page, tmp_path):
+  """Opens a report at a width; returns the page."""
+  page.set_viewport_size({"width": request.param, "height": 900})
+
+  def run(systems, **options):
+    report.write_report(tmp_path / "r.html", systems, **options)
+    page.goto((tmp_path / "r.html").as_uri())
+    page.locator(".card").first.wait_for()
+    return page
+
+  return run
+
+
+def _check(page):
+  found = page.evaluate(_OVERFLOWING)
+  assert not found, found
+  found = page.evaluate(_OVERLAPPING)
+  assert not found, found
+
+
+def test_an_evaluation_with_baselines_fits(shown, many):
+  others = {name: many.table for name in ("most frequent caption", "nearest picture")}
+  beside = {"an earlier run with a long title (CIDEr-D)": {"en": 0.5}}
+  held = dataclasses.replace(many, table=dataclasses.replace(many.table, beside=beside))
+  page = shown({"these captions": held}, baselines=others)
+  _check(page)
+
+
+def test_a_comparison_of_systems_with_long_names_fits(shown, ours, theirs):
+  systems = {
+    "a-run-with-an-unbroken-name-of-many-characters": ours,
+    "runs/2026/another run, with words": theirs,
+  }
+  _check(shown(systems, comparison=compare(systems, resamples=20)))
+
+
+def test_the_scores_beside_two_baselines_need_no_scrolling_on_a_wide_screen(page, shown, many):
+  if page.viewport_size["width"] < 1300:
+    pytest.skip("a phone scrolls")
+  shown(
+    {"these captions": many}, baselines={"most frequent caption": many.table, "nearest picture": many.table}
+  )
+  assert page.evaluate("(e => e.scrollWidth - e.clientWidth)(document.getElementById('scores'))") == 0
+
+
+def test_the_first_row_and_column_of_a_table_stay_in_sight(shown, many):
+  page = shown({"these captions": many}, baselines={"nearest picture": many.table})
+  page.locator("#scores").evaluate("e => { e.scrollTop = 400; e.scrollLeft = 300; }")
+  box = page.locator("#scores").bounding_box()
+  corner, heading, code = (
+    page.locator(selector).bounding_box()
+    for selector in (
+      "#scores thead th:first-child",
+      "#scores thead th:last-child",
+      "#scores tbody tr:nth-child(20) > :first-child",
+    )
+  )
+  assert corner["x"] == pytest.approx(box["x"] + 1, abs=1) and corner["y"] == pytest.approx(
+    box["y"] + 1, abs=1
+  )
+  assert heading["y"] == pytest.approx(box["y"] + 1, abs=1)
+  assert code["x"] == pytest.approx(box["x"] + 1, abs=1)
+  # What scrolls passes under them.
+  top = page.evaluate("([x, y]) => document.elementFromPoint(x, y).closest('thead') !== null", _middle(page))
+  assert top
+
+
+def _middle(page):
+  page.locator("#scores").scroll_into_view_if_needed()
+  box = page.locator("#scores thead th:first-child").bounding_box()
+  return [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]

@@ -1,0 +1,53 @@
+"""A few pictures with their captions beside the references, for those who watch a run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap.scoring import grid
+from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.references import ReferenceMapping
+
+PICTURES = LANGUAGES = 8
+
+# Of several families and scripts; other languages follow in the order of their codes.
+_FIRST = ("en", "es", "zh", "hi", "ar", "sw", "th", "ru")
+
+
+def choose_languages(codes: Sequence[str]) -> list[str]:
+  """Returns the languages that are shown, at most `LANGUAGES`."""
+  preferred = [code for code in _FIRST if code in codes]
+  return [*preferred, *(code for code in sorted(codes) if code not in _FIRST)][:LANGUAGES]
+
+
+def of_predictions(
+  predictions: Predictions,
+  references: ReferenceMapping,
+  codes: Sequence[str],
+  pixels: Callable[[str], np.ndarray],
+) -> dict[str, Any]:
+  """Returns `images`, uint8 [N, H, W, 3], and `texts`: name -> Markdown, a table of captions for each of N pictures.
+
+  The pictures are spread evenly over the split, and the same at each evaluation.
+  """
+  keys = list(predictions)
+  keys = [keys[i * len(keys) // PICTURES] for i in range(PICTURES)] if len(keys) > PICTURES else keys
+  shown = choose_languages(codes)
+  texts = {
+    f"{number}": _table(key, predictions[key], references[key], shown) for number, key in enumerate(keys, 1)
+  }
+  return {"images": np.stack([pixels(key) for key in keys]), "texts": texts}
+
+
+def _table(
+  key: str, captions: Mapping[str, str], references: Mapping[str, Sequence[str]], codes: Sequence[str]
+) -> str:
+  rows = tuple(
+    (languages_lib.get(code).english_name, captions[code], " / ".join(references[code]))
+    for code in codes
+    if code in captions
+  )
+  table = grid.Grid(("language", "caption", "references"), rows, num_labels=3)
+  return f"Picture `{key}`\n\n{table.markdown()}"
