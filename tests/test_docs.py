@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -50,3 +52,10 @@ def test_architecture_draws_every_room():
   rooms = {path.name for path in (ROOT / "xmcap").iterdir() if (path / "__init__.py").is_file()}
   drawn = set(re.findall(r'"(\w+)<br/>', page))
   assert rooms <= drawn, rooms - drawn
+
+
+def test_the_reference_of_gin_parameters_is_up_to_date():
+  # In a process of its own: other tests register corpora of theirs.
+  command = [sys.executable, ROOT / ".ci/gin_reference.py", "--check"]
+  done = subprocess.run(command, capture_output=True, text=True)
+  assert not done.returncode, done.stderr[-500:]

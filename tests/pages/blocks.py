@@ -44,7 +44,6 @@ def of_page(path: pathlib.Path) -> list[Block]:
   page, found = path.read_text(encoding="utf-8"), []
   for match in _FENCE.finditer(page):
     above = _WAY.search(page[: match.start()])
-    # `match.end()`: no comment far above belongs to it.
     text = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
     way, reason = (above["way"], above["reason"] or "") if above else ("", "")
     line = page.count("\n", 0, match.start()) + 1
@@ -81,9 +80,9 @@ def calls(blocks: list[Block], folder: pathlib.Path) -> list[list[list[str]]]:
   script = _RECORD
   for block, record in zip(blocks, records, strict=True):
     script += f"CALLS={record}\n{commands_of(block).replace('.venv/bin/', '')}\n"
+  environment = {"PATH": "/nowhere", "HOME": str(folder)}
   done = subprocess.run(
-    ["/bin/bash", "-c", script], cwd=folder, env={"PATH": "/nowhere", "HOME": str(folder)}, capture_output=True, text=True,
-    stdin=subprocess.DEVNULL,
+    ["/bin/bash", "-c", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
   )  # fmt: skip
   assert not (done.returncode or done.stderr), f"{blocks[0].page if blocks else ''}: {done.stderr}"
   return [_read(record) for record in records]

@@ -61,7 +61,7 @@ def make(folder: pathlib.Path, scoring: pathlib.Path) -> None:
 
 
 def named_files(found: list[blocks.Block], page: str) -> list[tuple[str, str]]:
-  """(name, contents) of the blocks below a paragraph that ends with the name of a file, as "Ratings, `ratings.csv`:"."""
+  """(name, contents) of the blocks below a paragraph that ends with a file's name, as "Ratings, `ratings.csv`:"."""
   lines = page.split("\n")
   named = []
   for block in found:

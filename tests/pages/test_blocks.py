@@ -2,17 +2,22 @@
 
 How a block runs follows from the language behind its fence:
 
-- none, `sh`, `bash`: commands. Bash reads the blocks of a page as one session, with the variables that the text exports;
-  each command that it finds goes the way of the tables below. `console`: the same behind `$ `, and the other lines must be
-  printed;
+- none, `sh`, `bash`: commands. Bash reads the blocks of a page as one session, with the variables that the text
+  exports; each command that it finds goes the way of the tables below. `console`: the same behind `$ `, and the other
+  lines must be printed;
 - `python`: executed; the blocks of a page share their names;
 - `gin`: parsed over a run's files; `json`: parsed line by line or whole;
 - `text`, `csv`, `mermaid`: not code.
 
-A comment above a block says otherwise for that block, with its reason: `<!-- test: WAY, because REASON -->`. WAY is `run`,
-`run without output` (its figures are of real data), `full` (runs with --all alone; otherwise commands are explained and Python
-is compiled), `parse` (options alone), or `syntax` (bash reads it, and that is all).
-Names of files are those of the text; `stand_ins.py` makes small ones, and the files that a page shows under their names.
+A comment above a block says otherwise for that block, with its reason: `<!-- test: WAY, because REASON -->`. WAY is:
+
+- `run`;
+- `run without output`: its figures are of real data;
+- `full`: runs with --all alone; otherwise commands are explained and Python is compiled;
+- `parse`: the options alone;
+- `syntax`: bash reads it, and that is all.
+
+Names of files are those of the text; `stand_ins.py` makes small ones, and files that a page shows under their names.
 """
 
 import importlib.util

@@ -153,7 +153,13 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
 def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
-  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means."""
+  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means.
+
+  Args:
+    model_dir: the folder of the run.
+    evaluators: each has `run(params, step)`.
+    step: of the checkpoint; None: the best or newest.
+  """
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
