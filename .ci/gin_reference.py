@@ -21,7 +21,7 @@ _HEAD = """<!-- Made by `python .ci/gin_reference.py`; do not edit. -->
 
 `--gin.NAME=VALUE` sets one, and so does a line `NAME = VALUE` of a gin file. This page has them all: first those of
 functions and classes, by package, then the macros of the gin files, which set several parameters at once. `--explain`
-prints what a run's files come to. *Required*: there is no default. [training.md](training.md) says how files work together.
+prints what a run's files come to. *Required*: there is no default. How files go together: [training.md](training.md).
 """
 _PACKAGES = {
   "xmcap.models": "Models and decoding",

@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import pathlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.checking import preflight
 from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import familiarity
 from xmcap.evaluation.predictor import Predictor
 from xmcap.models import model_json
 from xmcap.storage import outputs
@@ -169,6 +171,11 @@ def evaluate(
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
+      predictor = getattr(evaluator, "predictor", None)
+      if (
+        first and predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities))
+      ):
+        print(problem)
 
 
 def caption_files(
@@ -185,7 +192,10 @@ def caption_files(
   predictor = Predictor()
   pictures = {file: images.load(data, file, predictor.image_size) for file, data in contents}
   params = load_params(model_dir, step)
+  least = familiarity.read(model_dir)
   for file, captions in predictor(params, [file for file, _ in contents], pictures.__getitem__, codes):
+    if warning := familiarity.unlike(least, predictor.probabilities, file, codes):
+      print(f"warning: {terminal.shown(warning, limit=None)}", file=sys.stderr)
     if not as_json:
       print(terminal.shown(file, limit=None))
     for code, caption in captions.items():
