@@ -132,3 +132,20 @@ def test_a_value_of_another_type_is_named_with_its_macro(cleared, override, said
 )  # fmt: skip
 def test_a_value_that_may_be_right_is_left(cleared, override):
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
+
+
+def test_explain_names_modules_and_the_defaults_that_matter(capsys):
+  from xmcap import cli
+
+  assert (
+    cli.main(["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin", "--explain"]) == 0
+  )
+  text = capsys.readouterr().out
+  assert "import xmcap.training.loop\n" in text and " as xmcap" not in text
+  said = [line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line]
+  for line in ("Partitioning.model = 1", "T5Config.remat = False", "ViTConfig.dtype = 'auto'",
+               "Predictor.search = Greedy()", "train.seed = 0"):  # fmt: skip
+    assert line in said
+  assert not [
+    line for line in said if line.startswith(("Partitioning.fsdp =", "ViTConfig.pool"))
+  ]  # bb.gin sets them

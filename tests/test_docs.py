@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -66,3 +68,10 @@ def test_the_commands_for_newcomers_are_there():
         parser = groups[0].choices.get(word, parser)
       elif word.startswith("--"):
         assert word.split("=")[0] in parser._option_string_actions or word.startswith("--gin."), command
+
+
+def test_the_reference_of_gin_parameters_is_up_to_date():
+  # In a process of its own: other tests register corpora of theirs.
+  command = [sys.executable, ROOT / ".ci/gin_reference.py", "--check"]
+  done = subprocess.run(command, capture_output=True, text=True)
+  assert not done.returncode, done.stderr[-500:]

@@ -25,6 +25,15 @@ _Made = TypeVar("_Made")
 _MACRO = re.compile(r"^(\w+)\s*=", re.MULTILINE)
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 
+_WORTH_SAYING = {
+  "Partitioning": ("data", "fsdp", "model", "fsdp_limit"),
+  "ViTConfig": ("pool", "dropout_rate", "dtype", "remat", "scan"),
+  "T5Config": ("dropout_rate", "dtype", "remat", "scan"),
+  "train": ("seed", "microbatches"),
+  "Predictor": ("search", "max_length", "batch_size", "cache_dtype"),
+}
+"""Configurable -> parameters that `explain_defaults` names where nothing binds them."""
+
 
 def gin_folder() -> pathlib.Path:
   """The folder of the gin files that travel with xmcap, installed or in a checkout."""
@@ -146,7 +155,29 @@ def resolve(value: Any) -> Any:
 
 def explain() -> str:
   """The resolved configuration as gin text, with every macro and binding once."""
-  return gin.config_str(max_line_length=100)
+  text = gin.config_str(max_line_length=100)
+  # Gin makes up an alias for each module of a package after the first; where nothing uses it, the name says more.
+  for module, alias in re.findall(r"^import (\S+) as (\w+)$", text, re.MULTILINE):
+    if not re.search(rf"\b{alias}\.", text):
+      text = text.replace(f"import {module} as {alias}\n", f"import {module}\n")
+  return text
+
+
+def explain_defaults() -> str:
+  """Gin comments, a line for each default that decides about mesh, memory, precision or search; "" for none."""
+  lines = []
+  for name, parameters in _WORTH_SAYING.items():
+    if not gin_config._REGISTRY.matching_selectors(name):
+      continue
+    function = gin_config._REGISTRY.get_match(name).wrapped
+    given = gin.get_bindings(name, resolve_references=False)
+    defaults = inspect.signature(function).parameters
+    lines += [
+      f"# {name}.{one} = {defaults[one].default!r}"
+      for one in parameters
+      if one not in given and defaults[one].default not in (gin.REQUIRED, inspect.Parameter.empty)
+    ]
+  return "\n".join(["# Defaults, which no file sets:", "# " + "=" * 98, *lines]) + "\n" if lines else ""
 
 
 def bindings() -> dict[str, str]:

@@ -108,6 +108,7 @@ def configure(arguments, parse: Callable | None = None, default: Sequence[str] =
   (parse or configuration.parse)(gin_files(arguments) or default, arguments.overrides, folders)
   if arguments.explain:
     print(configuration.explain())
+    print(configuration.explain_defaults(), end="")
   return not arguments.explain
 
 

@@ -17,6 +17,10 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
 
   An epoch is of captions, as in Thapliyal et al. (2022) and in seqio: with one caption an image a step, a picture with
   five captions in 35 languages comes up 175 times. An epoch of a stream without captions shows each picture once.
+
+  Args:
+    stream: of the run.
+    count: epochs.
   """
   if not count > 0:
     raise UsageError(f"epochs.count is {count}: give a number above 0")

@@ -20,6 +20,7 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   when the run comes to that picture. A stream that is no `PictureStream` is not tried.
 
   Args:
+    stream: of the run.
     rows: of a batch, read by this process.
     start_step: of the run; the try reads about here.
     seconds: longest time of the try; 0: none is made.

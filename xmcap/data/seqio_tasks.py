@@ -1,4 +1,7 @@
-"""Corpora as seqio sees them: the tasks, mixtures, vocabulary and data source of what `tasks.py` registers."""
+"""Corpora as seqio sees them: the tasks, mixtures, vocabulary and data source of what `tasks.py` registers.
+
+Import seqio before it, which then imports it for the corpora that are registered.
+"""
 
 import functools
 import types

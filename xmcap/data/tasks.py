@@ -92,7 +92,12 @@ _vocabulary = functools.cache(Vocabulary)
 
 def _locate(name: str, build_hint: str) -> Callable[..., Location]:
   def locate(data_dir: str = "", vocabulary: str = "") -> Location:
-    """The folder of the records and a SentencePiece model, by default `vocabulary.model` in it: paths or `gs://...`."""
+    """Where a corpus lies: paths, or addresses such as `gs://...`.
+
+    Args:
+      data_dir: the folder of the records.
+      vocabulary: a SentencePiece model; "": `vocabulary.model` in that folder.
+    """
     if not data_dir:
       hint = f" ({build_hint} makes one)" if build_hint else ""
       raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
@@ -177,7 +182,11 @@ def register_part(
   default = subset
 
   def locate(subset: str = default) -> Location:
-    """The pictures of the part: a file of keys, one a line, or `xm600:SEED`."""
+    """The pictures of a part of a corpus.
+
+    Args:
+      subset: a file of keys, one a line, or `xm600:SEED`.
+    """
     return dataclasses.replace(of.location(), subset=subset)
 
   location = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
@@ -247,11 +256,19 @@ def unknown(mixture: str, known: Iterable[str]) -> UsageError:
 
 @gin.configurable
 def vocabulary_rows(mixture: str) -> int:
-  """The rows that the vocabulary of a mixture's corpus needs: the vocab_size of a model made for it."""
+  """The rows that the vocabulary of a mixture's corpus needs: the vocab_size of a model made for it.
+
+  Args:
+    mixture: its name.
+  """
   return registration(mixture).corpus.vocabulary().rows
 
 
 @gin.configurable
 def number_of_tags(mixture: str) -> int:
-  """The classes that the corpus of a mixture has tags for: the num_classes of a tagger made for it."""
+  """The classes that the corpus of a mixture has tags for: the num_classes of a tagger made for it.
+
+  Args:
+    mixture: its name.
+  """
   return len(read_tags(registration(mixture).corpus.location().data_dir))

@@ -20,7 +20,12 @@ _AT_ONCE = 4096  # training pictures
 
 @gin.configurable
 class Baselines:
-  """Both captioners, from the training records in `data_dir`."""
+  """Both captioners, from training records.
+
+  Args:
+    data_dir: the folder of the records.
+    split: of them.
+  """
 
   def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train"):
     self.source = records.RecordSource(data_dir, split)

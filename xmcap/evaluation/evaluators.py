@@ -79,6 +79,11 @@ class CaptionEvaluator:
     split: str = "test",
     name: str = "",
   ):
+    if not references:
+      raise UsageError(
+        "CaptionEvaluator.references is empty: give --gin.REFERENCES=DIR/captions.jsonl (XM3600's layout, beside"
+        " images/), or a folder of records"
+      )
     self.predictor = predictor
     self.path = references
     self.prefix = f"{name}/" if name else ""

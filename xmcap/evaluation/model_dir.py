@@ -7,6 +7,7 @@ parses nothing of a folder unless the user names the file.
 
 import functools
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,11 +17,11 @@ import numpy as np
 from absl import logging
 from etils import epath
 
-from xmcap import configuration
+from xmcap import configuration, terminal
 from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import picture_files
+from xmcap.evaluation import familiarity, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.storage import outputs
@@ -151,7 +152,13 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
 def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
-  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means."""
+  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means.
+
+  Args:
+    model_dir: the folder of the run.
+    evaluators: each has `run(params, step)`.
+    step: of the checkpoint; None: the best or newest.
+  """
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
@@ -161,6 +168,11 @@ def evaluate(
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
+      predictor = getattr(evaluator, "predictor", None)
+      if (
+        first and predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities))
+      ):
+        print(problem)
 
 
 def caption_files(
@@ -172,4 +184,8 @@ def caption_files(
   def load(file: str) -> np.ndarray:
     return images.load(picture_files.read(file), file, predictor.image_size)
 
-  return predictor(load_params(model_dir, step), files, load, codes)
+  params, least = load_params(model_dir, step), familiarity.read(model_dir)
+  for file, captions in predictor(params, files, load, codes):
+    if warning := familiarity.unlike(least, predictor.probabilities, file, codes):
+      print(f"warning: {terminal.shown(warning, limit=None)}", file=sys.stderr)
+    yield file, captions

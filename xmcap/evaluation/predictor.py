@@ -19,7 +19,7 @@ from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
-from xmcap.models.t5 import T5Config
+from xmcap.models.t5 import PAD_ID, T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
 from xmcap.training import sharding
@@ -64,6 +64,9 @@ class Predictor:
     else:
       self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
     self.batch_size = batch_size
+    # (key, language) -> mean probability of the tokens of its caption, by greedy search.
+    self.probabilities: dict[tuple[str, str], float] = {}
+    self._is_greedy = isinstance(search, Greedy)
     self._generate = Generator(self.captioner, search, max_length, cache_dtype)
 
   @property
@@ -105,14 +108,19 @@ class Predictor:
     """
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
-    for start, tokens in self._decoded(params, keys, load, self.prompts(codes), row_ids):
-      for key, rows in zip(keys[start : start + len(tokens)], tokens, strict=False):
+    for start, tokens, scores in self._decoded(params, keys, load, self.prompts(codes), row_ids):
+      means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1))
+      for key, rows, row_means in zip(keys[start : start + len(tokens)], tokens, means, strict=False):
+        if self._is_greedy:
+          self.probabilities |= {
+            (key, code): float(mean) for code, mean in zip(codes, row_means, strict=True)
+          }
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, row_ids: np.ndarray
-  ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields (position of the first key, tokens [B, L, T]) of batches; the last may have rows beyond the last key."""
+  ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last may have rows too many."""
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self._generate.cast)
     size = -(-self.batch_size // sharded.groups) * sharded.groups
     fed = sharding.process_rows(sharded.mesh, size)
@@ -132,8 +140,8 @@ class Predictor:
     with contextlib.closing(images):
       for number, (start, positions) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
-        tokens, _ = decode_batch(self._generate, sharded, next(images), prompts, rng, row_ids[positions], fed)
-        yield start, tokens
+        rows = row_ids[positions]
+        yield start, *decode_batch(self._generate, sharded, next(images), prompts, rng, rows, fed)
 
 
 def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:

@@ -57,6 +57,7 @@ class T5Config:
   Attributes:
     vocab_size: rows of the embedding and of the logits (mT5: 250,112).
     emb_dim, num_heads, head_dim, mlp_dim: of both stacks; num_heads * head_dim need not be emb_dim.
+    num_encoder_layers, num_decoder_layers: of each stack.
     dropout_rate: of embeddings, attention, MLP and the residual branches, one mask for all positions of a row.
     relpos_buckets, relpos_max_distance: of the relative position bias.
     remat: recompute a layer's activations in the backward pass instead of keeping them.

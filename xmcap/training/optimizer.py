@@ -30,8 +30,13 @@ def adafactor(
 ) -> optax.GradientTransformation:
   """Adafactor (Shazeer & Stern 2018) at rate 1, with t5x's settings as defaults.
 
-  With `multiply_by_parameter_scale` the rate is relative to the root mean square of each parameter, at least 1e-3.
-  `weight_decay` is taken times the learning rate.
+  Args:
+    decay_rate: the mean of squares at step t weighs the past by 1 - t^-decay_rate.
+    clipping_threshold: the largest root mean square of an update; None: no limit.
+    multiply_by_parameter_scale: the rate is relative to the root mean square of each parameter, at least 1e-3.
+    min_dim_size_to_factor: parameters with two axes of this size keep two factors in place of the squares.
+    momentum: decay of a running mean of updates; None: none is kept.
+    weight_decay: taken times the learning rate; None: none.
   """
   return optax.chain(
     optax.adafactor(
@@ -52,7 +57,13 @@ def adafactor(
 def adam(
   b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.0
 ) -> optax.GradientTransformation:
-  """Adam (Kingma & Ba 2015) at rate 1; `weight_decay` is decoupled (AdamW), taken times the learning rate."""
+  """Adam (Kingma & Ba 2015) at rate 1.
+
+  Args:
+    b1, b2: decay of the running means of gradients and of their squares.
+    eps: added to the root of the squares.
+    weight_decay: decoupled (AdamW), taken times the learning rate.
+  """
   decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
   return optax.chain(optax.scale_by_adam(b1=b1, b2=b2, eps=eps), *decay)
 

@@ -40,7 +40,13 @@ _LOST = re.compile(
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class HostTimeouts:
-  """Seconds that the processes of one run wait: until all are there, for a sign of life, and at a common point."""
+  """Seconds that the processes of one run wait for each other.
+
+  Attributes:
+    start: until all are there.
+    lost: for a sign of life of another, which then counts as lost.
+    barrier: at a common point.
+  """
 
   start: float = 300
   lost: float = 40

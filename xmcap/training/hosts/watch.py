@@ -38,7 +38,13 @@ _LIBRARIES = (
 class HangLimits:
   """Seconds without progress, by phase, after which a run counts as hung and ends; 0: no limit.
 
-  docs/training.md says what each phase is.
+  Attributes:
+    start: the first batch, shapes, the folder of checkpoints.
+    restore: reading or making the state that the run begins with.
+    compile: a step whose shapes are new.
+    step: any other step.
+    evaluation: a batch of an evaluator, with its compilation, or its scores.
+    checkpoint: handing a checkpoint over for writing; at the end, writing it.
   """
 
   start: float = 3600

@@ -1,1 +1,1 @@
-"""emoji36: real pictures and captions in 36 languages, made on the spot."""
+"""emoji36: scenes of emoji and captions in 36 languages, drawn on the spot."""

@@ -1,4 +1,4 @@
-"""emoji36: real pictures and real captions in 36 languages, made on the spot from two Debian packages.
+"""emoji36: drawn scenes and captions by people in 36 languages, made on the spot from two Debian packages.
 
 A picture shows one to three emoji from left to right; its caption joins their names, as CLDR has them from
 native speakers, by the language's own list pattern. Test and validation pictures are combinations that

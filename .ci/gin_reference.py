@@ -1,0 +1,158 @@
+"""Makes docs/gin_reference.md: every parameter that gin can set, out of signatures, docstrings and gin files.
+
+usage: python .ci/gin_reference.py [--check]     (--check: writes nothing, and fails if the page is out of date)
+"""
+
+import importlib
+import inspect
+import os
+import pathlib
+import pkgutil
+import re
+import sys
+import typing
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "gin_reference.md"
+
+_HEAD = """<!-- Made by `python .ci/gin_reference.py`; do not edit. -->
+# Gin parameters
+
+`--gin.NAME=VALUE` sets one, and so does a line `NAME = VALUE` of a gin file. This page has them all: first those of
+functions and classes, by package, then the macros of the gin files, which set several parameters at once. `--explain`
+prints what a run's files come to. *Required*: there is no default. How files go together: [training.md](training.md).
+"""
+_PACKAGES = {
+  "xmcap.models": "Models and decoding",
+  "xmcap.training": "Training",
+  "xmcap.evaluation": "Evaluation",
+  "xmcap.data": "Data",
+  "xmcap.tasks": "Corpora",
+  "xmcap.storage": "Buckets",
+}
+_LONGEST = 60  # characters of a default
+_ITEM = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*)$")
+
+
+class UndocumentedError(Exception):
+  """A parameter that no docstring explains."""
+
+
+def page() -> str:
+  """The text of the page."""
+  found = configurables()
+  parts, undocumented = [_HEAD], []
+  for package, title in _PACKAGES.items():
+    parts.append(f"## {title}\n")
+    for selector, function in found.items():
+      if selector.startswith(f"{package}."):
+        parts.append(_section(selector, function, undocumented))
+  left_out = [name for name in found if not name.startswith(tuple(f"{package}." for package in _PACKAGES))]
+  if undocumented or left_out:
+    raise UndocumentedError(f"no docstring explains {undocumented}; no heading holds {left_out}")
+  parts.append("## Macros of the gin files\n")
+  for file in sorted((ROOT / "gin").rglob("*.gin")):
+    rows = [f"| `{name}` | `{_cell(value)}` | {_cell(text)} |" for name, value, text in _macros(file)]
+    if rows:
+      parts.append(f"### {file.relative_to(ROOT / 'gin')}\n")
+      parts.append("\n".join(["| macro | value | meaning |", "| --- | --- | --- |", *rows]) + "\n")
+  return "\n".join(parts)
+
+
+def configurables() -> dict[str, typing.Any]:
+  """Selector -> function or class of all that xmcap registers with gin (but under t5x), by selector."""
+  import seqio  # noqa: F401  # adds the corpora to itself: before the module that does so is imported by its name
+  import xmcap.tasks
+
+  import xmcap
+
+  for module in pkgutil.walk_packages(xmcap.__path__, "xmcap."):
+    if not module.name.startswith(("xmcap.t5x", "xmcap.gin", "xmcap.launch")):
+      importlib.import_module(module.name)
+  from gin import config
+
+  items = sorted((name, found) for name, found in config._REGISTRY.items() if name.startswith("xmcap."))
+  return {name: found.wrapped for name, found in items}
+
+
+def _section(selector: str, function: typing.Any, undocumented: list[str]) -> str:
+  from gin import config
+
+  name = selector.rsplit(".", 1)[-1]
+  source = pathlib.Path(inspect.getsourcefile(function) or "").relative_to(ROOT)
+  denied = config._REGISTRY[selector].denylist or ()
+  meanings = _meanings(function)
+  rows = []
+  for parameter in inspect.signature(function).parameters.values():
+    if parameter.name in denied:
+      continue
+    meaning = meanings.get(parameter.name)
+    if meaning is None:
+      undocumented.append(f"{name}.{parameter.name}")
+    kind = _cell(_type(parameter.annotation))
+    rows.append(
+      f"| `{name}.{parameter.name}` | `{kind}` | {_default(parameter.default)} | {_cell(meaning or '')} |"
+    )
+  summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+  table = ["| parameter | type | default | meaning |", "| --- | --- | --- | --- |", *rows] if rows else []
+  return "\n".join([f"### {name}\n", f"{summary} (`{source}`)\n", *table]) + "\n"
+
+
+def _meanings(function: typing.Any) -> dict[str, str]:
+  """Parameter -> what the sections Args and Attributes of a docstring, or of a base class's, say of it."""
+  found: dict[str, str] = {}
+  for owner in function.__mro__ if inspect.isclass(function) else (function,):
+    names: list[str] = []
+    inside = False
+    for line in (inspect.cleandoc(owner.__doc__ or "")).replace("\n  ", "\n    ").split("\n"):
+      if re.fullmatch(r"\w[^.]*:", line):
+        inside, names = line.startswith(("Args:", "Attributes")), []
+      elif inside and (item := _ITEM.match(line)):
+        names = [name for name in item[1].split(", ") if name not in found]
+        found |= dict.fromkeys(names, item[2].strip())
+      elif inside and line.startswith(" " * 6):
+        found |= {name: f"{found[name]} {line.strip()}" for name in names}
+  return found
+
+
+def _type(annotation: typing.Any) -> str:
+  if annotation is inspect.Parameter.empty:
+    return ""
+  text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+  return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", text)
+
+
+def _default(default: typing.Any) -> str:
+  import gin
+
+  if default is inspect.Parameter.empty or default is gin.REQUIRED:
+    return "*required*"
+  text = default.__name__ if callable(default) and hasattr(default, "__name__") else repr(default)
+  return f"`{_cell(text)}`" if len(text) <= _LONGEST else "see the file"
+
+
+def _macros(file: pathlib.Path) -> Iterator[tuple[str, str, str]]:
+  """(name, value, the comment above) of each macro that a file sets."""
+  comment: list[str] = []
+  for line in file.read_text(encoding="utf-8").split("\n"):
+    macro = re.match(r"([A-Z][A-Z0-9_]*) = (.*)$", line)
+    if line.startswith("#"):
+      comment.append(line.lstrip("# "))
+      continue
+    if macro:
+      yield macro[1], macro[2], " ".join(comment)
+    comment = []
+
+
+def _cell(text: str) -> str:
+  return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+  os.environ.setdefault("JAX_PLATFORMS", "cpu")
+  sys.path.insert(0, str(ROOT))
+  if "--check" not in sys.argv:
+    PAGE.write_text(page(), encoding="utf-8")
+  elif page() != PAGE.read_text(encoding="utf-8"):
+    sys.exit(f"{PAGE} is out of date: run python .ci/gin_reference.py")
