@@ -50,7 +50,7 @@ def hf(folder: pathlib.Path, pictures: np.ndarray) -> Callable[[], object]:
   """As `stablehlo`, for a model whose ViT gives all patches."""
   import torch
   from safetensors.torch import load_file
-  from transformers import AutoModel, MT5ForConditionalGeneration
+  from transformers import AutoModel, DynamicCache, EncoderDecoderCache, MT5ForConditionalGeneration
 
   about = json.loads((folder / "captioner.json").read_text())
   if about["image_features"] != "all":
@@ -69,7 +69,8 @@ def hf(folder: pathlib.Path, pictures: np.ndarray) -> Callable[[], object]:
     features = features.repeat_interleave(len(prompts), 0)
     inputs = torch.cat([features, t5.shared(prompts).repeat(len(images), 1, 1)], 1)
     mask = torch.ones(inputs.shape[:2], dtype=torch.long)
-    return t5.generate(inputs_embeds=inputs, attention_mask=mask, **about["generate"])
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    return t5.generate(inputs_embeds=inputs, attention_mask=mask, past_key_values=cache, **about["generate"])
 
   return run
 

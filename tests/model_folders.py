@@ -28,7 +28,7 @@ def write(folder: pathlib.Path, vit: ViTConfig = VIT, search: str = "Greedy", **
   text.write_text("".join(f"{language.native_name}\n" for language in LANGUAGES.values()), encoding="utf-8")
   pieces = vocabulary.train_vocabulary(str(text), str(folder / "vocabulary.model"), size=500)
   text.unlink()
-  t5 = T5Config(pieces.rows, 16, 2, 12, 1, 1, 20)
+  t5 = T5Config(pieces.rows, 16, 2, 12, 1, 2, 20)
   shapes = parameter_shapes(vit) | parameter_shapes(t5)
   shapes |= {"projection/kernel": (16, 16), "projection/bias": (16,)}
   rng = np.random.RandomState(0)
