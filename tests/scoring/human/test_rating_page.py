@@ -202,7 +202,7 @@ def test_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
 
 
 def test_a_mouse_does_as_well(rate, tmp_path):
-  page, items = rate("sxs", languages=["ar"], rater="")
+  page, items = rate("sxs", languages=["th"], rater="")
   page.get_by_label("Your name or number").fill("Ana María / 3")
   page.get_by_role("button", name="Start").click()
   page.get_by_role("button", name="7 Right is much better").click()
@@ -422,3 +422,36 @@ def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
   for _ in items:
     assert page.evaluate(width) <= 360
     page.keyboard.press("ArrowRight")
+
+
+def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_path):
+  page, items = rate(rater="")
+  task = page.locator("#start .task")
+  assert task.inner_text().startswith("You see a picture and two captions")
+  page.locator("#language").select_option("ar")
+  assert task.inner_text() == rating_items.INSTRUCTIONS["ar"]["sxs"][1]
+  assert (task.get_attribute("lang"), task.get_attribute("dir")) == ("ar", "rtl")
+  page.locator("#rater").fill("anna")
+  page.keyboard.press("Enter")
+  arabic = [item["id"] for item in items if item["language"] == "ar"]
+  expect(page.locator("#place")).to_contain_text(f"Item 1 of {len(arabic)}")
+  assert page.locator(".choice .meaning").all_inner_texts() == rating_items.INSTRUCTIONS["ar"]["sxs"][2]
+  _press(page, "1 Enter 7")
+  assert [line["item"] for line in _save(page, tmp_path)] == arabic
+  page.reload()
+  expect(page.locator("#rated")).to_have_text(f"{len(arabic)} of {len(arabic)} rated")
+  # Another language takes nothing away of what was rated.
+  page.locator("#rater-shown").click()
+  page.locator("#language").select_option("th")
+  page.keyboard.press("Tab")
+  page.locator("#start-form button").click()
+  _press(page, "1")
+  thai = next(item["id"] for item in items if item["language"] == "th")
+  assert {line["item"] for line in _save(page, tmp_path)} == {*arabic, thai}
+
+
+def test_instructions_are_whole():
+  assert len(rating_items.INSTRUCTIONS) == 9
+  for texts in rating_items.INSTRUCTIONS.values():
+    title, task, meanings = texts["sxs"]
+    assert title and task and len(set(meanings)) == 7 and all(texts["thumb"])

@@ -33,6 +33,13 @@ PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
 meaning), the number key of the first choice, and the `default` of an item that was rated but for this.
 """
 
+INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
+  importlib.resources.files("xmcap.scoring.human")
+  .joinpath("rating_instructions.json")
+  .read_text(encoding="utf-8")
+)
+"""Language code -> protocol -> its title and task in that language, and of `sxs` the meanings of the choices."""
+
 
 @dataclasses.dataclass(frozen=True)
 class RatingItem:

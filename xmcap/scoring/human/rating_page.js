@@ -2,8 +2,9 @@
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
-const items = data.items;
-const places = new Map(items.map((item, place) => [item.id, place]));
+// Those in the language that the rater chose; all, before one is chosen.
+let items = data.items;
+const ids = new Set(items.map(({ id }) => id));
 const { protocol } = data;
 
 // ---- What the page says and asks, out of the protocol
@@ -56,12 +57,12 @@ fill(".task", protocol.task);
 for (const list of document.querySelectorAll(".advice-list")) {
   list.append(...protocol.advice.map((text) => listItem("li", text)));
 }
-byId("progress").max = items.length;
 const captions = protocol.captions.map(captionPart);
 const criteria = protocol.criteria.map(criterionPart);
 
 // Answers: item id -> {name of the criterion: value}. `current` is the criterion that number keys answer.
 let rater = "";
+let language = ""; // "": all
 let answers = {};
 let place = 0;
 let current = 0;
@@ -72,10 +73,47 @@ let unsaved = false;
 const lastRater = `xmcap-rating-${data.page}`;
 const kept = (name) => `${lastRater}-${name}`;
 
+// ---- The language that is rated, and the instructions in it
+
+function chooseLanguage(code) {
+  language = code in data.languages ? code : "";
+  items = language ? data.items.filter((item) => item.language === language) : data.items;
+  byId("progress").max = items.length;
+  const [title, task, meanings] = data.instructions[language] ?? [protocol.title, protocol.task, undefined];
+  const translated = language in data.instructions;
+  fill(".brand, #start-title", title);
+  fill(".task", task);
+  for (const element of document.querySelectorAll(".brand, #start-title, .task")) {
+    element.lang = translated ? language : "en";
+    element.dir = translated ? data.languages[language].dir : "ltr";
+  }
+  criteria[0].choices.forEach((button, number) => {
+    const meaning = button.querySelector(".meaning");
+    meaning.textContent = meanings?.[number] ?? protocol.criteria[0].choices[number][1];
+    meaning.lang = meanings ? language : "en";
+    meaning.dir = "auto";
+  });
+  byId("extent").textContent = `${items.length} item${items.length === 1 ? "" : "s"}, ` +
+    (language ? data.languages[language].name : Object.values(data.languages).map(({ name }) => name).join(", "));
+  byId("language").value = language;
+}
+
+function fillLanguages() {
+  const codes = Object.keys(data.languages);
+  byId("language-choice").hidden = codes.length < 2;
+  const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
+  byId("language").append(option("", "all"), ...codes.map((code) => {
+    const { name, native } = data.languages[code];
+    return option(code, name === native ? name : `${native} (${name})`);
+  }));
+  byId("language").addEventListener("change", (event) => chooseLanguage(event.target.value));
+}
+
 function keep() {
   try {
     localStorage.setItem(lastRater, rater);
-    localStorage.setItem(kept(rater), JSON.stringify({ answers, place, unsaved }));
+    localStorage.setItem(kept("language"), language);
+    localStorage.setItem(kept(rater), JSON.stringify({ answers, place, unsaved, language }));
     byId("trouble").hidden = true;
   } catch {
     byId("trouble").textContent =
@@ -94,11 +132,11 @@ function recall(name) {
   answers = {};
   for (const [id, answer] of Object.entries(state?.answers ?? {})) {
     const offered = criteria.filter(({ name, choices }) => choices.some((choice) => valueOf(choice) === answer?.[name]));
-    if (places.has(id) && offered.length) {
+    if (ids.has(id) && offered.length) {
       answers[id] = Object.fromEntries(offered.map(({ name }) => [name, answer[name]]));
     }
   }
-  place = Number.isInteger(state?.place) && state.place in items ? state.place : 0;
+  place = state?.language === language && Number.isInteger(state.place) && state.place in items ? state.place : 0;
   unsaved = Boolean(state?.unsaved);
 }
 
@@ -185,7 +223,7 @@ function goToUnrated() {
 // ---- Saving
 
 function save() {
-  const rated = items.filter(isRated);
+  const rated = data.items.filter(isRated); // in all languages, whichever is chosen now
   if (!rated.length) {
     say("Nothing is rated yet.");
     return;
@@ -204,8 +242,8 @@ function save() {
   unsaved = false;
   keep();
   show();
-  const begun = items.filter(isBegun).length;
-  say(`Saved ${rated.length} of ${items.length} items to ${link.download}.` +
+  const begun = data.items.filter(isBegun).length;
+  say(`Saved ${rated.length} of ${data.items.length} items to ${link.download}.` +
     (begun ? ` Not in it: ${begun} begun but not finished.` : ""));
 }
 
@@ -215,13 +253,13 @@ const say = (text) => { byId("message").textContent = text; };
 
 function show() {
   const item = items[place];
-  const language = data.languages[item.language];
+  const shown = data.languages[item.language];
   byId("place").textContent = `Item ${place + 1} of ${items.length}`;
-  byId("place").append(Object.assign(document.createElement("span"), { className: "language", textContent: language.name }));
+  byId("place").append(Object.assign(document.createElement("span"), { className: "language", textContent: shown.name }));
   showPicture(item);
-  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, language.dir));
+  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.dir));
   byId("same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
-  showReferences(item, language.dir);
+  showReferences(item, shown.dir);
   criteria.forEach((criterion, number) => {
     const given = answerOf(item, criterion) ?? criterion.fallback;
     for (const choice of criterion.choices) choice.setAttribute("aria-pressed", String(valueOf(choice) === given));
@@ -274,8 +312,6 @@ function showStart() {
   for (const id of ["rating", "nav"]) byId(id).hidden = true;
   byId("start").hidden = false;
   document.body.classList.add("starting");
-  byId("extent").textContent = `${items.length} item${items.length === 1 ? "" : "s"}, ` +
-    Object.values(data.languages).map(({ name }) => name).join(", ");
   byId("rater").value = rater || data.rater;
   byId("rater").focus();
   byId("rater").select();
@@ -384,6 +420,18 @@ window.addEventListener("storage", (event) => {
   show();
 });
 
+function recallLanguage() {
+  try {
+    return localStorage.getItem(kept("language")) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+fillLanguages();
+// A page in one language has its instructions from the start.
+const only = Object.keys(data.languages);
+chooseLanguage(only.length === 1 ? only[0] : recallLanguage());
 rater = recallRater();
 if (rater) start(rater);
 else showStart();

@@ -16,7 +16,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields, rating_join
-from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem
+from xmcap.scoring.human.rating_items import INSTRUCTIONS, PROTOCOLS, RatingItem
 from xmcap.scoring.references import References
 from xmcap.scoring.report import elements, pictures
 from xmcap.storage import outputs
@@ -93,12 +93,18 @@ def _page_data(
 ) -> dict[str, Any]:
   """Returns what the script needs; a picture is held once, whatever the number of its items."""
   places = {key: place for place, key in enumerate(keys)}
-  languages = map(languages_lib.get, sorted({item.language for item in items}))
+  languages = [languages_lib.get(code) for code in sorted({item.language for item in items})]
   return {
     "page": hashlib.sha256("".join(item.id for item in items).encode()).hexdigest()[:12],
     "protocol": {"name": protocol, **PROTOCOLS[protocol]},
     "rater": rater,
-    "languages": {each.code: {"name": each.english_name, "dir": each.direction} for each in languages},
+    "languages": {
+      each.code: {"name": each.english_name, "native": each.native_name, "dir": each.direction}
+      for each in languages
+    },
+    "instructions": {
+      each.code: INSTRUCTIONS[each.code][protocol] for each in languages if each.code in INSTRUCTIONS
+    },
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.
     "keys": [] if sources else keys,
