@@ -128,6 +128,7 @@ def _caption(arguments) -> None:
 
   codes = languages.parse(arguments.languages)
   platforms.take_gpu()
+  base.check_macros(arguments)
   from xmcap.evaluation import picture_files
 
   # Pictures first, as an error in one should not wait for the model.
