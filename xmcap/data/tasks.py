@@ -330,9 +330,11 @@ def _add_tasks(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
     "inputs": seqio.Feature(vocabulary, add_eos=False),
     "targets": seqio.Feature(vocabulary, add_eos=True),
   }
+  # seqio allows no dash in a name.
+  names = {code: f"{name}_{code.replace('-', '_')}" for code in corpus.languages}
   for code in corpus.languages:
     seqio.TaskRegistry.add(
-      f"{name}_{code}",
+      names[code],
       source=RecordDataSource(corpus, code, corpus.splits),
       preprocessors=[
         functools.partial(_read_captions, corpus=corpus, language=code),
@@ -343,7 +345,7 @@ def _add_tasks(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
       # The source shuffles all records; a buffer would hold a thousand pictures for each language.
       shuffle_buffer_size=None,
     )
-  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in corpus.languages])
+  seqio.MixtureRegistry.add(name, [(names[code], rates[code]) for code in corpus.languages])
 
 
 @dataclasses.dataclass(frozen=True)

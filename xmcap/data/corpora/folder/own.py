@@ -35,7 +35,6 @@ class Folder(build.Corpus):
     images: a folder or archive; None: beside the captions, or in them.
     columns: where things stand.
     splits_by: the rule that puts pictures into splits.
-    vocabulary: the option, which a second build into the same folder must repeat.
   """
 
   NAME = "folder"
@@ -45,7 +44,6 @@ class Folder(build.Corpus):
   images: pathlib.Path | None = None
   columns: Columns = Columns()
   splits_by: Rule = Rule()
-  vocabulary: str = ""
 
   def plan(self, options: plans.Options) -> plans.Plan:
     plan = super().plan(options)
@@ -53,7 +51,7 @@ class Folder(build.Corpus):
       **dataclasses.asdict(self.columns),
       "captions": list(self.columns.captions),
     }  # as JSON gives it back
-    own = {"columns": columns, "splits": str(self.splits_by), "vocabulary": self.vocabulary}
+    own = {"columns": columns, "splits": str(self.splits_by)}
     return {**plan, "options": {**plan["options"], **own}}
 
   def splits(self, work: Work) -> Iterator[Split]:
