@@ -294,6 +294,7 @@ def _settle(name: str) -> None:
   made = seqio.MixtureRegistry.get(name).tasks if name in seqio.MixtureRegistry.names() else []
   if made:
     source = made[0].source
+    assert isinstance(source, RecordDataSource)
     if (source.corpus.languages, source.corpus.splits) == (held.languages, held.splits):
       return
     seqio.MixtureRegistry.remove(name)
