@@ -59,6 +59,7 @@ setuptools.setup(
     # 0.12 was tried: a few tests of models fail. `bash test.sh --latest` tries it again.
     "jax>=0.10.2,<0.11",
     "jieba==0.42.1",
+    "langcodes[data]>=3.5",
     "ml_dtypes>=0.5",
     "msgspec>=0.22",
     "numba>=0.68",
@@ -67,6 +68,7 @@ setuptools.setup(
     "orbax-checkpoint>=0.12.8",
     "pillow>=12.3",
     "py3langid>=0.4",
+    "pyarrow>=25",
     "pythainlp==5.4.0",
     "rapidfuzz>=3.14",
     "rapidgzip>=0.16",

@@ -47,3 +47,46 @@ def test_codes_of_other_software_are_known(other, ours):
 def test_parse():
   assert languages.parse("en, th,ar") == ("en", "th", "ar")
   assert len(languages.parse("all")) == 36 and "quz" not in languages.parse("trained")
+
+
+@pytest.mark.parametrize(
+  ("tag", "script", "direction", "spaces"),
+  [
+    ("pt-BR", "Latn", "ltr", True),
+    ("zh-Hant", "Hant", "ltr", False),
+    ("ur", "Arab", "rtl", True),
+    ("lo", "Laoo", "ltr", False),
+  ],
+)
+def test_a_further_language_by_its_tag(tag, script, direction, spaces):
+  language = languages.get(tag)
+  assert (language.script, language.direction, language.spaces) == (script, direction, spaces)
+  assert not language.trained and languages.is_known(tag)
+
+
+@pytest.mark.parametrize(
+  ("tag", "meant"),
+  [
+    ("pt-br", "pt-BR"),
+    ("eng", "en"),
+    ("tl", "fil"),
+    ("iw", "he"),
+    ("qu", "quz"),
+    ("nb", "no"),
+    ("jp", "ja"),
+    ("en-XX", ""),
+  ],
+)
+def test_other_spellings_and_tags_that_are_none(tag, meant):
+  assert not languages.is_known(tag)
+  with pytest.raises(UsageError, match=f"did you mean '{meant}'" if meant else "unknown language"):
+    languages.get(tag)
+
+
+@pytest.mark.parametrize("tag", ["und", "mul", "zxx", "qaa", "mean", "36", "", "x-mine", "english"])
+def test_what_is_no_language(tag):
+  assert not languages.is_known(tag)
+
+
+def test_the_order_of_languages():
+  assert languages.ordered(["pt-BR", "th", "ca", "en", "th"]) == ["en", "th", "ca", "pt-BR"]

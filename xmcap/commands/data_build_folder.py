@@ -97,12 +97,13 @@ def _build_held(arguments, trained: int) -> None:
     pathlib.Path(arguments.images) if arguments.images else None,
     columns,
     Rule(arguments.splits),
-    given.sha256 if given else arguments.vocabulary,
   )
   options = Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
   report = build.build(corpus, arguments.out, options, processes=arguments.processes, progress=base.say)
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"
+  if given is not None and path.exists() and vocabulary_lib.Vocabulary(str(path)).sha256 != given.sha256:
+    raise UsageError(f"{path} is another vocabulary than {given.path}: remove it, or leave --vocabulary out")
   if given is not None and not path.exists():
     files.write_bytes(path, given.model)
   elif trained and not path.exists():

@@ -12,7 +12,7 @@ import seqio
 import tensorflow as tf
 
 from xmcap.data import images
-from xmcap.data.tasks import RegisteredCorpus, Registration, of_rates, unknown
+from xmcap.data.tasks import RegisteredCorpus, Registration, of_rates, task_names, unknown
 from xmcap.errors import UsageError
 
 _READ_BATCH = 16
@@ -160,9 +160,10 @@ def add(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
     "inputs": seqio.Feature(vocabulary, add_eos=False),
     "targets": seqio.Feature(vocabulary, add_eos=True),
   }
+  names = task_names(corpus)
   for code in corpus.languages:
     seqio.TaskRegistry.add(
-      f"{name}_{code}",
+      names[code],
       source=RecordDataSource(corpus, code, corpus.splits),
       preprocessors=[
         functools.partial(_read_captions, corpus=corpus, language=code),
@@ -173,14 +174,14 @@ def add(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
       # The source shuffles all records; a buffer would hold a thousand pictures for each language.
       shuffle_buffer_size=None,
     )
-  seqio.MixtureRegistry.add(name, [(f"{name}_{code}", rates[code]) for code in corpus.languages])
+  seqio.MixtureRegistry.add(name, [(names[code], rates[code]) for code in corpus.languages])
 
 
 def remove(corpus: RegisteredCorpus) -> None:
   """Takes back what `add` did."""
   seqio.MixtureRegistry.remove(corpus.name)
-  for code in corpus.languages:
-    seqio.TaskRegistry.remove(f"{corpus.name}_{code}")
+  for name in task_names(corpus).values():
+    seqio.TaskRegistry.remove(name)
 
 
 def registration(mixture: str) -> Registration:

@@ -195,6 +195,11 @@ def register_part(
   return part
 
 
+def task_names(corpus: RegisteredCorpus) -> dict[str, str]:
+  """Language -> the name of its task; seqio allows no dash in a name."""
+  return {code: f"{corpus.name}_{code.replace('-', '_')}" for code in corpus.languages}
+
+
 def _register(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
   registered = _REGISTERED[corpus.name] = Registration(corpus, rates)
 
@@ -218,7 +223,7 @@ class Registration:
   @property
   def names(self) -> list[str]:
     """The mixture and the tasks."""
-    return [self.corpus.name, *[f"{self.corpus.name}_{code}" for code in self.corpus.languages]]
+    return [self.corpus.name, *task_names(self.corpus).values()]
 
 
 _REGISTERED: dict[str, Registration] = {}
@@ -235,8 +240,8 @@ def registration(mixture: str) -> Registration:
     return seqio_tasks.registration(mixture)
   if own is None:
     raise unknown(mixture, [name for held in _REGISTERED.values() for name in held.names])
-  wanted = own.rates if mixture == own.corpus.name else {mixture.removeprefix(f"{own.corpus.name}_"): 1.0}
-  return of_rates(mixture, own.corpus, wanted)
+  of_one = {code: 1.0 for code, name in task_names(own.corpus).items() if name == mixture}
+  return of_rates(mixture, own.corpus, of_one or own.rates)
 
 
 def of_rates(mixture: str, corpus: RegisteredCorpus, rates: Mapping[str, float]) -> Registration:

@@ -133,7 +133,10 @@ def train_on_records(
       for record in source.iterate(chosen, records.parse_columns):
         codes |= {code.decode() for code in record.languages}
         file.write(b"".join(b" ".join(text.split()) + b"\n" for text in record.texts))
-    return train_vocabulary(path, out_model, size, span_words, sorted(codes))
+    try:
+      return train_vocabulary(path, out_model, size, span_words, sorted(codes))
+    except UsageError as error:
+      raise UsageError(str(error).replace(path, f"{directory}, split '{split}'")) from None
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -106,7 +106,7 @@ def _difference(found: float, expected: float, mean: bool) -> str:
 
 
 def _name(row: Row) -> str:
-  return f"{row.language:<4}{languages.get(row.language).english_name}"
+  return f"{row.language:<3} {languages.get(row.language).english_name}"
 
 
 def _line(name: str, cells: Sequence[str], width: int = 15) -> str:

@@ -16,7 +16,12 @@ from xmcap.scoring.result import Result
 MAX_REGIONS = 60
 """How many regions are shown, those with most images: XM3600 has 36."""
 
-_GROUPS = {"english": "English", "low_resource": "Low-resource languages", "web": "Languages of the web"}
+_GROUPS = {
+  "english": "English",
+  "low_resource": "Low-resource languages",
+  "other": "Other languages",
+  "web": "Languages of the web",
+}
 _MAP = """<div class="sheet heat-sheet">
 <div class="scroll"><table id="heat" class="heat" role="grid" aria-label="Scores by region and language"></table></div>
 <p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>

@@ -8,7 +8,7 @@ from xmcap import languages
 from xmcap.scoring import tables
 from xmcap.scoring.report import elements
 
-_GROUPS = ("english", "web", "low_resource")
+_GROUPS = ("english", "web", "low_resource", "other")
 
 Others = Sequence[tuple[str, tables.Table]]
 """Names and tables of what is shown beside the system that a report is about."""

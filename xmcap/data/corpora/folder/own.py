@@ -13,7 +13,7 @@ from xmcap.data.corpora.emoji import release
 from xmcap.data.corpora.folder import columnar, split_choice, staging
 from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.pictures import ByPath, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.data.corpora.splits import Split
@@ -35,7 +35,6 @@ class Folder(build.Corpus):
     images: a folder or archive; None: beside the captions, or in them.
     columns: where things stand.
     splits_by: the rule that puts pictures into splits.
-    vocabulary: the option, which a second build into the same folder must repeat.
   """
 
   NAME = "folder"
@@ -45,7 +44,6 @@ class Folder(build.Corpus):
   images: pathlib.Path | None = None
   columns: Columns = Columns()
   splits_by: Rule = Rule()
-  vocabulary: str = ""
 
   def plan(self, options: plans.Options) -> plans.Plan:
     plan = super().plan(options)
@@ -53,7 +51,7 @@ class Folder(build.Corpus):
       **dataclasses.asdict(self.columns),
       "captions": list(self.columns.captions),
     }  # as JSON gives it back
-    own = {"columns": columns, "splits": str(self.splits_by), "vocabulary": self.vocabulary}
+    own = {"columns": columns, "splits": str(self.splits_by)}
     return {**plan, "options": {**plan["options"], **own}}
 
   def splits(self, work: Work) -> Iterator[Split]:
@@ -64,6 +62,7 @@ class Folder(build.Corpus):
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: no line of it can be used{seen}")
     pictures = open_pictures(work, self._places(work, sources), by_path=True)
+    assert isinstance(pictures, ByPath)
     names, codes = staging.gather(work, pictures, split_choice.Splits(self.splits_by))
     # Beside the records, as their languages are not those of the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))

@@ -76,22 +76,24 @@ class Splits:
     for name, share in rule.shares.items():
       self._parts[name] = (start, start + share)
       start += share
-    self._nearest: dict[str, tuple[float, str]] = {}
+    # The nearest pictures of each split, which may be wanted by several: distance, key, their own split.
+    self._nearest: dict[str, list[tuple[float, str, str]]] = {name: [] for name in self._parts}
     self._counts = dict.fromkeys(self._parts, 0)
 
-  def of(self, key: str, path: str, said: str, where: str) -> str:
+  def of(self, key: str, path: str, said: str, where: str, usable: bool = True) -> str:
     """The split of a picture.
 
     Args:
       path: of its file.
       said: the split that its line, table or tar file names.
       where: its place, for messages.
+      usable: whether it is there and has a caption, without which it fills no split.
 
     Raises:
       UsageError: nothing says in which split it is.
     """
     if self._parts:
-      return self._by_hash(key)
+      return self._by_hash(key, usable)
     if self._rule.column:
       name = said.strip()
     else:
@@ -112,30 +114,32 @@ class Splits:
     return found
 
   def moved(self) -> dict[str, str]:
-    """Split that got no picture -> the key of the one that it takes, where there are enough."""
-    empty = [name for name, count in self._counts.items() if not count]
-    taken: dict[str, str] = {}
-    for name in empty if sum(self._counts.values()) > len(self._counts) else ():
-      key = self._nearest[name][1]
-      if key not in taken.values():
-        taken[name] = key
-    return taken
+    """Split that got no picture -> the key of the one that it takes from a split with several."""
+    moved: dict[str, str] = {}
+    for name in [name for name, count in self._counts.items() if not count]:
+      for _, key, own in self._nearest[name]:
+        if key not in moved.values() and self._counts[own] > 1:
+          moved[name] = key
+          self._counts[own] -= 1
+          break
+    return moved
 
   def ordered(self, names: Iterable[str]) -> list[str]:
     """The names of splits: train, validation, test, then others."""
     held = set(names)
     return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
 
-  def _by_hash(self, key: str) -> str:
+  def _by_hash(self, key: str, usable: bool) -> str:
     place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
     chosen = next(
       (name for name, (start, end) in self._parts.items() if start <= place < end), list(self._parts)[-1]
     )
+    if not usable:
+      return chosen
     self._counts[chosen] += 1
     for name, (start, end) in self._parts.items():
       distance = max(start - place, place - end, 0.0)
-      if name not in self._nearest or (distance, key) < self._nearest[name]:
-        self._nearest[name] = (distance, key)
+      self._nearest[name] = sorted([*self._nearest[name], (distance, key, chosen)])[: len(self._parts)]
     return chosen
 
 

@@ -1,7 +1,9 @@
 """The rows of a source on disk, gathered by picture, whatever their order; no memory holds all of them."""
 
 import hashlib
+import os
 import pathlib
+import posixpath
 import re
 import sqlite3
 import tarfile
@@ -88,14 +90,16 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
     for number, path in pictures.paths():
       if not held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone():
         work.problems.add("no_captions", path, "no line is about it")
-    for identity, key, path, place, split in held.execute(
-      "SELECT identity, key, path, place, split FROM pictures ORDER BY first"
+    for identity, key, path, place, split, usable in held.execute(
+      "SELECT identity, key, path, place, split, number IS NOT NULL AND EXISTS (SELECT 1 FROM captions "
+      "WHERE captions.identity = pictures.identity AND captions != CAST('[]' AS BLOB)) FROM pictures ORDER BY first"
     ):
-      safe = _key(held, key, path or identity)
+      safe = _key(held, key, path or identity, identity)
       if safe != key:
         work.problems.add("renamed_key", path or place, f"its key is {safe}")
       held.execute(
-        "INSERT INTO settled VALUES (?, ?, ?)", (identity, safe, splits.of(safe, path, split, place))
+        "INSERT INTO settled VALUES (?, ?, ?)",
+        (identity, safe, splits.of(safe, path, split, place, bool(usable))),
       )
     held.executemany("UPDATE settled SET split = ? WHERE key = ?", splits.moved().items())
     names = [name for (name,) in held.execute("SELECT DISTINCT split FROM settled")]
@@ -117,7 +121,7 @@ def wanted(work: Work, split: str) -> Iterator[Wanted]:
 def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, problems: Problems) -> None:
   found = pictures.resolve(row.picture, row.archive)
   identity = f"?{row.picture}" if found is None else f"#{found[0]}"
-  path = "" if found is None else found[1]
+  path = "" if found is None else posixpath.join(os.path.basename(row.archive), found[1])
   name = row.key or path or row.picture
   key = archives.split_suffix(name.replace("\\", "/").rstrip("/").rpartition("/")[2])[0]
   place = row.where if found else f"{row.where} ({row.picture})"
@@ -132,12 +136,17 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
   )
 
 
-def _key(database: sqlite3.Connection, key: str, path: str) -> str:
+def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
+  """A key that no other picture has; with a hash where the name alone will not do."""
   (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
   safe = _UNSAFE.sub("_", key).lstrip("_.-")[:_MOST_KEY]
-  if safe == key and alike == 1:
-    return key
-  return f"{safe or 'picture'}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+  candidates = [key] if safe == key and alike == 1 else []
+  for text in (path, f"{path}\n{identity}"):
+    digits = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    candidates.append(f"{safe or 'picture'}-{digits}")
+  taken = "SELECT 1 FROM settled WHERE key = ?"
+  free = (name for name in candidates if not database.execute(taken, (name,)).fetchone())
+  return next(free, f"picture-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}")
 
 
 def _captions(database: sqlite3.Connection, identity: str, key: str, problems: Problems) -> Iterator[Caption]:

@@ -1,0 +1,32 @@
+"""`xmcap data vocabulary`, on a small corpus."""
+
+import pytest
+
+from tests import small_corpus
+from xmcap import cli
+from xmcap.data.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("corpus")
+  small_corpus.write(folder)
+  return folder
+
+
+def test_a_vocabulary_of_any_corpus(corpus, tmp_path):
+  out = tmp_path / "own.model"
+  assert cli.main(["data", "vocabulary", str(corpus), f"--out={out}", "--size=600"]) == 0
+  vocabulary = Vocabulary(str(out))
+  assert 292 < vocabulary.size <= 600
+  assert vocabulary.has_language_piece("quz")
+  assert not vocabulary.has_language_piece("pt-BR")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "said"),
+  [(["--size=110"], "split 'train': no vocabulary of 110 pieces"), (["--split=no"], "no split 'no'")],
+)
+def test_errors_are_of_one_line(corpus, tmp_path, arguments, said, capsys):
+  assert cli.main(["data", "vocabulary", str(corpus), f"--out={tmp_path / 'own.model'}", *arguments]) == 2
+  assert said in capsys.readouterr().err

@@ -1,0 +1,270 @@
+"""Own pictures in every layout become the same records; what is wrong is counted."""
+
+import csv
+import io
+import json
+import tarfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from xmcap import cli
+from xmcap.data import records
+from xmcap.data.corpora import build
+from xmcap.data.corpora.folder import own
+from xmcap.data.corpora.folder.fields import Columns
+from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.plans import Options
+from xmcap.errors import UsageError
+
+CAPTIONS = {
+  f"a/{number:02d}.jpg": {"en": f"ball {number}", "th": f"ลูก {number}", "pt-BR": f"bola {number}"}
+  for number in range(6)
+}
+SPLITS = Rule("train:0.5,test:0.5")
+
+
+def jpeg(number):
+  buffer = io.BytesIO()
+  Image.fromarray(np.full((16, 24, 3), 10 * number, np.uint8)).save(buffer, "JPEG")
+  return buffer.getvalue()
+
+
+@pytest.fixture
+def photos(tmp_path):
+  (tmp_path / "photos/a").mkdir(parents=True)
+  for number, name in enumerate(CAPTIONS):
+    (tmp_path / "photos" / name).write_bytes(jpeg(number))
+  return tmp_path / "photos"
+
+
+def made(tmp_path, captions, images=None, columns=None, rule=SPLITS, out="out", **options):
+  corpus = own.Folder(captions, images, columns or Columns(), rule)
+  return build.build(corpus, tmp_path / out, Options(**options), processes=1)
+
+
+def held(out):
+  """Key -> language -> captions, of all splits."""
+  found = {}
+  for split in records.splits(out):
+    for record in records.RecordSource(out, split):
+      by_language = found.setdefault(record.key, {})
+      for caption in record.captions:
+        by_language.setdefault(caption.language, []).append(caption.text)
+  return found
+
+
+def expected(key=lambda name: name[2:-4], codes=("en", "th", "pt-BR")):
+  return {key(name): {code: [texts[code]] for code in codes} for name, texts in CAPTIONS.items()}
+
+
+def write_json_lines(path, rows):
+  path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+  return path
+
+
+def write_table(path, header, rows, delimiter=",", encoding="utf-8"):
+  with open(path, "w", newline="", encoding=encoding) as file:
+    csv.writer(file, delimiter=delimiter).writerows([header, *rows])
+  return path
+
+
+def long_table(path):
+  rows = [(name, code, text) for name, texts in CAPTIONS.items() for code, text in texts.items()]
+  return write_table(path / "long.csv", ("file", "language", "caption"), rows)
+
+
+def wide_table(path):
+  rows = [(name.upper()[2:-4].lower(), *texts.values()) for name, texts in CAPTIONS.items()]
+  return write_table(path / "wide.csv", ("image", "EN", "caption_th", "pt_br"), rows, ";", "utf-8-sig")
+
+
+def tabs(path):
+  rows = [(f"/home/me/photos/{name}", *texts.values()) for name, texts in CAPTIONS.items()]
+  return write_table(path / "table.tsv", ("path", "en", "th", "pt-BR"), rows, "\t")
+
+
+def plain_lines(path):
+  rows = [
+    {"image/key": name[2:-4], "language": code, "caption": text}
+    for name, texts in CAPTIONS.items()
+    for code, text in texts.items()
+  ]
+  return write_json_lines(path / "plain.jsonl", rows)
+
+
+def released_lines(path):
+  rows = [
+    {
+      "image/key": name[2:-4],
+      "image/locale": "th",
+      **{code: {"caption": [text]} for code, text in texts.items()},
+    }
+    for name, texts in CAPTIONS.items()
+  ]
+  return write_json_lines(path / "release.jsonl", rows)
+
+
+def lists(path):
+  rows = [
+    {"file_name": name, "captions": [{"language": code, "text": text} for code, text in texts.items()]}
+    for name, texts in CAPTIONS.items()
+  ]
+  return write_json_lines(path / "lists.jsonl", rows)
+
+
+@pytest.mark.parametrize("write", [long_table, wide_table, tabs, plain_lines, released_lines, lists])
+def test_text_layouts(write, tmp_path, photos):
+  report = made(tmp_path, write(tmp_path), photos)
+  assert not report.problems.counts
+  assert held(report.out) == expected()
+  assert records.read_languages(report.out) == ("en", "th", "pt-BR")
+
+
+def test_coco_annotations(tmp_path, photos):
+  images = [{"id": number, "file_name": name} for number, name in enumerate(CAPTIONS)]
+  annotations = [
+    {"id": number, "image_id": number, "caption": texts["en"]}
+    for number, texts in enumerate(CAPTIONS.values())
+  ]
+  (tmp_path / "coco.json").write_text(
+    json.dumps({"images": images, "annotations": [*annotations, {"image_id": 99, "caption": "x"}]})
+  )
+  with pytest.raises(UsageError, match=r"coco.json, annotations\[0\]: .*--language=CODE"):
+    made(tmp_path, tmp_path / "coco.json", photos, out="none")
+  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+  assert report.problems.counts == {"unknown_id": 1}
+
+
+def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
+  (tmp_path / "tars").mkdir()
+  for place, split in enumerate(("train", "val")):
+    with tarfile.open(tmp_path / f"tars/{split}-{place:05d}.tar", "w") as archive:
+      for number, texts in enumerate(list(CAPTIONS.values())[3 * place : 3 * place + 3]):
+        about = json.dumps({"language": "en", "width": 24})
+        for suffix, data in (
+          ("jpg", jpeg(number)),
+          ("txt", texts["en"].encode()),
+          ("json", about.encode()),
+          ("th.txt", texts["th"].encode()),
+        ):
+          entry = tarfile.TarInfo(f"{number:03d}.{suffix}")
+          entry.size = len(data)
+          archive.addfile(entry, io.BytesIO(data))
+  columns = Columns(captions=("caption", "caption_th"))
+  report = made(tmp_path, tmp_path / "tars", None, columns, Rule("folder"))
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {
+    "train": 3,
+    "validation": 3,
+  }
+  assert sorted(str(texts) for texts in held(report.out).values()) == sorted(
+    str(texts) for texts in expected(codes=("en", "th")).values()
+  )
+  assert report.problems.counts == {"renamed_key": 6}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_tables_with_pictures_in_them(form, tmp_path):
+  (tmp_path / "set").mkdir()
+  for place, split in enumerate(("train", "test")):
+    part = list(CAPTIONS.items())[3 * place : 3 * place + 3]
+    table = pa.table(
+      {
+        "image": [{"bytes": jpeg(number), "path": name} for number, (name, _) in enumerate(part)],
+        "captions": [[texts["en"]] for _, texts in part],
+        "lang": ["en"] * 3,
+      }
+    )
+    if form == "parquet":
+      pq.write_table(table, tmp_path / f"set/{split}-00000-of-00001.parquet")
+      continue
+    (tmp_path / "set" / split).mkdir()
+    path = str(tmp_path / f"set/{split}/data-00000-of-00001.arrow")
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+      writer.write_table(table)
+  report = made(tmp_path, tmp_path / "set", rule=Rule("folder"))
+  assert held(report.out) == expected(codes=("en",))
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
+
+
+def test_what_is_wrong_is_counted(tmp_path, photos):
+  (photos / "b").mkdir()
+  (photos / "b/00.jpg").write_bytes(jpeg(9))
+  (photos / "b/naïve name.jpg").write_bytes(jpeg(9))
+  rows = [
+    *((name, "en", "a ball") for name in CAPTIONS),
+    ("a/01.jpg", "EN", "a ball"),
+    ("b/00.jpg", "en", "another of that name"),
+    ("b/naïve name.jpg", "en", "a name that is no key"),
+    ("a/02.jpg", "jp", "ball"),
+    ("a/02.jpg", "tl", "bola"),
+    ("a/03.jpg", "en", " "),
+    ("gone.jpg", "en", "a ball"),
+    ("", "en", "a ball"),
+    ("a/04.jpg", "en"),
+  ]
+  (photos / "unused.jpg").write_bytes(jpeg(1))
+  report = made(tmp_path, write_table(tmp_path / "bad.csv", ("file", "language", "caption"), rows), photos)
+  assert report.problems.counts == {
+    "duplicate_line": 1,
+    "unknown_language": 2,
+    "empty_caption": 1,
+    "missing": 1,
+    "missing_field": 2,
+    "renamed_key": 3,
+    "no_captions": 1,
+  }
+  keys = held(report.out).keys()
+  assert {"01", "02", "03", "04", "05"} < keys and len(keys) == 8
+  assert "did you mean 'fil'" in str(report.problems.examples["unknown_language"])
+
+
+def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):
+  def splits(out):
+    return {record.key: split for split in records.splits(out) for record in records.RecordSource(out, split)}
+
+  rows = [(name, "en", "a ball") for name in CAPTIONS]
+  header = ("file", "language", "caption")
+  few = made(tmp_path, write_table(tmp_path / "few.csv", header, rows[:4]), photos, out="few")
+  many = made(tmp_path, write_table(tmp_path / "many.csv", header, rows[::-1]), photos, out="many")
+  found, more = splits(few.out), splits(many.out)
+  assert set(found.values()) == {"train", "test"}
+  assert found == {key: more[key] for key in found}
+
+
+def test_no_split_is_empty(tmp_path, photos):
+  report = made(tmp_path, long_table(tmp_path), photos, rule=Rule())
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {
+    "train": 4, "validation": 1, "test": 1,
+  }  # fmt: skip
+
+
+def test_other_options_in_the_same_folder_are_refused(tmp_path, photos):
+  table = long_table(tmp_path)
+  assert not made(tmp_path, table, photos).held
+  assert made(tmp_path, table, photos).held
+  with pytest.raises(UsageError, match="another splits"):
+    made(tmp_path, table, photos, rule=Rule("train:0.8,test:0.2"))
+
+
+@pytest.mark.parametrize("text", ["train:0.5", "train:x", "train:0.5,train:0.5", "half", "1a:1"])
+def test_rules_that_are_none(text):
+  with pytest.raises(UsageError, match="--splits="):
+    Rule(text)
+
+
+def test_the_command_and_its_vocabulary(tmp_path, photos, capsys):
+  out = tmp_path / "out"
+  arguments = [
+    *("data", "build", "folder", f"--captions={long_table(tmp_path)}", f"--images={photos}", f"--out={out}"),
+    *("--vocabulary=train:500", "--splits=train:0.5,validation:0.2,test:0.3", "--processes=1"),
+  ]
+  assert cli.main(arguments) == 0
+  assert "pt-BR (Portuguese (Brazil)) is none of the 36" in capsys.readouterr().out
+  assert {"vocabulary.model", "languages.txt", "lengths"} < {path.name for path in out.iterdir()}
+  lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
+  assert {line["image/key"] for line in lines} == {record.key for record in records.RecordSource(out, "test")}
