@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
@@ -105,7 +105,7 @@ class Batcher:
 
   async def captions(
     self, picture: np.ndarray, languages: Sequence[str], search: Any, seconds: float
-  ) -> AsyncIterator[tuple[str, str]]:
+  ) -> AsyncGenerator[tuple[str, str], None]:
     """Yields (language, caption) as they are decoded; Refused if they take longer than `seconds` or cannot be."""
     clock = asyncio.get_running_loop().time
     job = _Job(picture, list(languages), search, clock())

@@ -13,16 +13,21 @@ class Metrics:
   """The metrics of one server."""
 
   def __init__(self):
-    self._registry = CollectorRegistry()
-    of = {"registry": self._registry}
-    self.requests = Counter("xmcap_requests", "Requests for captions, by HTTP status", ["status"], **of)
-    self.seconds = Histogram(
-      "xmcap_request_seconds", "From the head to the last caption", buckets=_SECONDS, **of
+    registry = self._registry = CollectorRegistry()
+    self.requests = Counter(
+      "xmcap_requests", "Requests for captions, by HTTP status", ["status"], registry=registry
     )
-    self.queue = Gauge("xmcap_queue", "Requests for captions under way", **of)
-    self.captions = Counter("xmcap_captions", "Captions decoded", **of)
-    self.pictures = Histogram("xmcap_call_pictures", "Pictures that share a call", buckets=_PICTURES, **of)
-    self.calls = Histogram("xmcap_call_seconds", "Time of a call of the model", buckets=_SECONDS, **of)
+    self.seconds = Histogram(
+      "xmcap_request_seconds", "From the head to the last caption", buckets=_SECONDS, registry=registry
+    )
+    self.queue = Gauge("xmcap_queue", "Requests for captions under way", registry=registry)
+    self.captions = Counter("xmcap_captions", "Captions decoded", registry=registry)
+    self.pictures = Histogram(
+      "xmcap_call_pictures", "Pictures that share a call", buckets=_PICTURES, registry=registry
+    )
+    self.calls = Histogram(
+      "xmcap_call_seconds", "Time of a call of the model", buckets=_SECONDS, registry=registry
+    )
 
   def observe_call(self, pictures: int, captions: int, seconds: float) -> None:
     """Counts a call of the model."""

@@ -1,14 +1,16 @@
 """The searches that a server offers, by the names by which they are asked for."""
 
+from typing import Any
+
 from xmcap.errors import UsageError
 from xmcap.models.decoding.beam_search import Beam
-from xmcap.models.decoding.search import Greedy, Sample, Search
+from xmcap.models.decoding.search import Greedy, Sample
 
 MAX = 8
 """Searches that a server offers: each is compiled for several shapes."""
 
 
-def parse(text: str) -> dict[str, Search | None]:
+def parse(text: str) -> dict[str, Any]:
   """`greedy,beam:4,sample:0.7,model` as searches by name; None is the model's own. UsageError names a wrong one."""
   names = [name.strip() for name in text.split(",")]
   if len(names) > MAX or len(set(names)) < len(names):
@@ -16,7 +18,7 @@ def parse(text: str) -> dict[str, Search | None]:
   return {name: _search(name) for name in names}
 
 
-def _search(name: str) -> Search | None:
+def _search(name: str) -> Any:
   kind, _, number = name.partition(":")
   try:
     if name == "model":
