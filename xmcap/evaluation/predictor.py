@@ -149,7 +149,8 @@ class Predictor:
         image = sharding.put_batch({"image": next(images)}, sharded.mesh, size, fed)["image"]
         with sharded.computing():
           found = self._generate(sharded.params, image, prompts, rng, row_ids=row_ids[positions])
-        yield start, *(np.asarray(jax.device_put(one, sharded.replicated)) for one in found)
+        tokens, scores = (np.asarray(jax.device_put(one, sharded.replicated)) for one in found)
+        yield start, tokens, scores
 
 
 def _captioner() -> Captioner:
