@@ -141,7 +141,8 @@ class Predictor:
       for number, (start, positions) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
         rows = row_ids[positions]
-        yield start, *decode_batch(self._generate, sharded, next(images), prompts, rng, rows, fed)
+        tokens, scores = decode_batch(self._generate, sharded, next(images), prompts, rng, rows, fed)
+        yield start, tokens, scores
 
 
 def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:
