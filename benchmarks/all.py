@@ -30,6 +30,7 @@ SECTIONS = {
   "Data": ("stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
   "Scoring": ("scoring",),
+  "Start-up": ("startup",),
   "Robustness": ("faults", "pairs", "fuzz", "kills"),
 }  # fmt: skip
 """The order of the page. A result that is named here need not be there; one that is there must be named."""

@@ -300,3 +300,19 @@ def final_state(model_dir, total_steps):
     0
   ].state
   return jax.device_get(state)
+
+
+def test_says_where_it_computes_and_how_long_it_compiles(tmp_path):
+  _, lines = run(tmp_path, 3)
+  assert lines[0].startswith(
+    "776 parameters on data 1 x fsdp 1 x model 1 (1 cpu device on 1 host); starting from"
+  )
+  compiling = [line for line in lines if "compil" in line]
+  assert [line.split()[:2] for line in compiling] == [["compiling", "the"], ["compiled", "in"]]
+
+
+def test_fewer_steps_than_were_done_are_refused(tmp_path):
+  run(tmp_path, 5)
+  with pytest.raises(UsageError, match=r"TOTAL_STEPS\) is 4, and the run is at step 5 already"):
+    run(tmp_path, 4)
+  assert [path.name for path in (tmp_path / "checkpoints").iterdir()].count("5") == 1

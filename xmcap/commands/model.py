@@ -115,10 +115,11 @@ def _caption(arguments) -> None:
 
   codes = languages.parse(arguments.languages)
   platforms.take_gpu()
-  if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
-    return
+  base.check_macros(arguments)
   from xmcap.evaluation import model_dir
 
   # Pictures first, as an error in one should not wait for the model.
   contents = model_dir.read_pictures(arguments.images)
+  if not base.configure(arguments, functools.partial(model_dir.parse, arguments.model_dir)):
+    return
   model_dir.caption_files(arguments.model_dir, contents, codes, arguments.json, arguments.step)

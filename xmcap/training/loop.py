@@ -94,7 +94,6 @@ def train(
   # ---- mesh --------------------------------------------------------------------------------------
 
   mesh, rules = partitioning.mesh(), partitioning.logical_rules()
-  say(compiling.placed(mesh))
   feed = Feed(stream, mesh, data_timeout, model_dir)
 
   # ---- state: shapes, where they lie, where they come from ---------------------------------------
@@ -112,7 +111,7 @@ def train(
     )
   if begun:
     begun(start)
-  say(f"{plan.num_parameters:,} parameters on {mesh.size} device(s); {origin}")
+  say(f"{plan.num_parameters:,} parameters on {compiling.placed(mesh)}; {origin}")
 
   # ---- step --------------------------------------------------------------------------------------
 

@@ -17,11 +17,7 @@ def announced(step: Callable[[Any, Mapping[str, Any]], Any], say: Callable[[str]
     shapes = tuple((name, batch[name].shape) for name in sorted(batch))
     if shapes in seen:
       return step(state, batch)
-    say(
-      "compiling the step: about a minute, more for a large model"
-      if not seen
-      else "compiling for other lengths"
-    )
+    say(f"compiling the step{' for other lengths' if seen else ''}: about a minute, more for a large model")
     seen.add(shapes)
     begun = time.monotonic()
     result = step(state, batch)  # returns when it is compiled and started
@@ -32,8 +28,8 @@ def announced(step: Callable[[Any, Mapping[str, Any]], Any], say: Callable[[str]
 
 
 def placed(mesh: jax.sharding.Mesh) -> str:
-  """The line about where a run computes: `mesh data 4 x fsdp 2 x model 1: 8 TPU v4 devices on 2 hosts`."""
+  """Where a run computes: `data 4 x fsdp 2 x model 1 (8 TPU v4 devices on 2 hosts)`."""
   axes = " x ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
   kind, hosts = mesh.devices.flat[0].device_kind, jax.process_count()
   devices = f"{mesh.size:,} {kind} device{'' if mesh.size == 1 else 's'}"
-  return f"mesh {axes}: {devices} on {hosts:,} host{'' if hosts == 1 else 's'}"
+  return f"{axes} ({devices} on {hosts:,} host{'' if hosts == 1 else 's'})"

@@ -1,0 +1,25 @@
+"""Work that takes long says so."""
+
+import time
+
+import pytest
+
+from xmcap.commands import base
+
+
+def test_says_at_once_and_again_what_is_done(capsys):
+  with base.saying("compiling", every=0.01):
+    assert capsys.readouterr().err.splitlines()[0] == "compiling"
+    deadline = time.monotonic() + 20
+    said = ""
+    while "compiling: 0 s so far" not in said and time.monotonic() < deadline:
+      said += capsys.readouterr().err
+    assert "compiling: 0 s so far" in said
+
+
+def test_an_error_ends_it(capsys):
+  with pytest.raises(ValueError), base.saying("compiling", every=0.01):
+    raise ValueError
+  capsys.readouterr()
+  time.sleep(0.05)
+  assert not capsys.readouterr().err
