@@ -9,12 +9,17 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import sys
 
 from xmcap import __version__, quiet, terminal
 from xmcap.commands import base, convert, data, export, human, launch, model, plan, runs, score, serve
 from xmcap.errors import RestartError, UsageError, XmcapError
 
+# Gin's words for a configurable that is called without some of its arguments.
+_UNBOUND = re.compile(
+  r"No values supplied by Gin or caller for arguments: \[(.*?)\].*?In call to configurable '(\w+)'", re.DOTALL
+)
 # A file or disk fails with these, and not the command.
 _OF_THE_DISK = {
   *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
@@ -40,6 +45,13 @@ def main(argv: list[str] | None = None) -> int:
     kind = "to be started again" if isinstance(error, RestartError) else "error"
     print(f"xmcap: {kind}: {line}", file=sys.stderr)
     return error.exit_code
+  except TypeError as error:
+    unbound = _UNBOUND.search(str(error))
+    if unbound is None:
+      raise
+    line = f"{unbound[2]} needs values that nothing binds: {unbound[1]}: add the gin file that has them"
+    print(f"xmcap: error: {_line(line)}", file=sys.stderr)
+    return UsageError.exit_code
   except BrokenPipeError:
     # The reader of the output (head, less) has gone.
     _discard_output()
