@@ -64,7 +64,10 @@ def output_of(block: Block) -> list[str]:
 
 
 def check_syntax(block: Block) -> None:
-  """AssertionError if bash cannot read a block."""
+  """AssertionError if bash, or Python, cannot read a block."""
+  if block.language == "python":
+    compile(block.text, block.where, "exec")
+    return
   done = subprocess.run(["bash", "-n"], input=commands_of(block), capture_output=True, text=True)
   assert not done.returncode, f"{block.where}: {done.stderr}"
 
