@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from xmcap.commands import base, data_build, data_build_folder
+from xmcap.commands import base, build_options, data_build
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
@@ -179,7 +179,7 @@ def _index(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
-    captions = data_build_folder.count_lengths(
+    captions = build_options.count_lengths(
       lengths.write, arguments.dir, Vocabulary(path), splits, arguments.processes
     )
   rate = sum(captions.values()) / (time.monotonic() - began)

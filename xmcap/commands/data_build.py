@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Mapping
 
-from xmcap.commands import base, data_build_folder
+from xmcap.commands import base, build_options, data_build_folder
 from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -82,7 +82,7 @@ def _build_emoji36(arguments) -> None:
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True)
       print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
     splits = ("train", "validation")
-    data_build_folder.count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)
+    build_options.count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)
   print(f"{out}: emoji36 is ready")
 
 
@@ -97,7 +97,7 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
   for option, part in parts.items():
     base.text(command, f"--{option}", "PATH", part.text)
   base.flag(command, "--download", "first fetch into --release what is not there and has a public address")
-  data_build_folder.add_common(command)
+  build_options.add(command)
   return command
 
 
@@ -165,7 +165,7 @@ def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argpa
     vocabulary=model,
   )
   if model is not None and report.held:
-    data_build_folder.count_lengths(
+    build_options.count_lengths(
       lengths.write_absent, report.out, model, list(report.splits), arguments.processes
     )
   print(report.summary())

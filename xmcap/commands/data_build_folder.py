@@ -1,10 +1,9 @@
-"""The command `data build folder`: a corpus of own pictures; and what all builds share."""
+"""The command `data build folder`: a corpus of own pictures."""
 
 import pathlib
 import re
-from typing import Any
 
-from xmcap.commands import base
+from xmcap.commands import base, build_options
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -37,24 +36,7 @@ def add(corpora) -> None:
   captions = "captions, or LANGUAGE=NAME for one language; with commas between"
   base.text(group, "--caption_columns", "NAME,...", captions, "")
   base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
-  add_common(command)
-
-
-def add_common(command) -> None:
-  """Adds the options that all builds of given files have."""
-  rule = "skip: leave bad lines and pictures out, and count them; or stop"
-  base.text(command, "--on_bad", "RULE", rule, "skip")
-  base.number(command, "--image_size", "store larger pictures with a shorter side of N pixels")
-  base.number(command, "--quality", "of those JPEGs, 1 to 95", 90)
-  base.add_processes(command)
-
-
-def count_lengths(write, directory, vocabulary, splits, processes) -> Any:
-  """Calls `lengths.write` or `lengths.write_absent`, and says how far it is."""
-  from xmcap.data import progress
-
-  said = progress.by_split(base.say, "lengths counted of records")
-  return write(directory, vocabulary, splits, processes=processes, progress=said)
+  build_options.add(command)
 
 
 def _build(arguments) -> None:
@@ -123,5 +105,7 @@ def _build_held(arguments, trained: int) -> None:
     )
     return
   model = vocabulary_lib.Vocabulary(str(path))
-  count_lengths(lengths.write_absent, report.out, model, list(report.splits), arguments.processes)
+  build_options.count_lengths(
+    lengths.write_absent, report.out, model, list(report.splits), arguments.processes
+  )
   print(f"vocabulary: {model.size:,} pieces, {path}")
