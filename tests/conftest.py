@@ -1,5 +1,7 @@
 """Fixtures of every test."""
 
+import sys
+
 import pytest
 
 from tests import environment, loopback_store  # noqa: F401
@@ -23,6 +25,14 @@ def pytest_collection_modifyitems(config, items):
       items[:] = [item for item in items if not item.get_closest_marker("full")]
   slow = {item.path for item in items if item.get_closest_marker("slow")}
   items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_gin_bindings():
+  """What a file of tests binds by gin does not reach the next file."""
+  yield
+  if gin := sys.modules.get("gin"):
+    gin.clear_config()
 
 
 @pytest.fixture
