@@ -21,7 +21,7 @@ from xmcap.training.hosts.join import total as total_over_hosts
 from xmcap.training.hosts.stopping import stop_requests
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
-from xmcap.training.reporting import compiling, flops
+from xmcap.training.reporting import flops
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Hook, Run
 from xmcap.training.state import plan_state
@@ -112,14 +112,13 @@ def train(
     )
   if begun:
     begun(start)
-  say(f"{plan.num_parameters:,} parameters on {compiling.placed(mesh)}; {origin}")
+  say(f"{plan.num_parameters:,} parameters on {sharding.described(mesh)}; {origin}")
 
   # ---- step --------------------------------------------------------------------------------------
 
   train_step = plan.jit(
     make_train_step(objective, optimizer, total_steps, seed, microbatches, rng_impl, plan.shardings.params)
   )
-  train_step = compiling.announced(train_step, say)
 
   # ---- loop --------------------------------------------------------------------------------------
 

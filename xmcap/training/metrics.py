@@ -111,7 +111,7 @@ class Progress:
 
   @contextlib.contextmanager
   def step(self, batch: Batch, waited: float = 0.0) -> Iterator[None]:
-    """Around the call of a step: where the batch has new shapes, that compiles, which is no training.
+    """Around the call of a step: where the batch has new shapes, that compiles, which is said and is no training.
 
     The seconds that the host `waited` for the batch count if the device had nothing left to do.
     """
@@ -123,10 +123,15 @@ class Progress:
     shapes = tuple((name, array.shape) for name, array in batch.items())
     compiles = shapes not in self._ideal
     watch.progress("compile" if compiles else "step", f"step {self._step + 1}")
+    if compiles:
+      lengths = " for other lengths" if self._ideal else ""
+      self._say(f"compiling the step{lengths}: about a minute, more for a large model")
     began = time.monotonic()
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
     if compiles:
+      # The call returned when the step was compiled and started.
+      self._say(f"compiled in {time.monotonic() - began:.1f} s; the first step runs")
       self._ideal[shapes] = self._ideal_seconds(
         {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
       )

@@ -305,6 +305,14 @@ def put_batch(
   return {name: place(name, array) for name, array in arrays.items()}
 
 
+def described(mesh: Mesh) -> str:
+  """Where a run computes: `data 4 x fsdp 2 x model 1 (8 TPU v4 devices on 2 hosts)`."""
+  axes = " x ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
+  kind, hosts = mesh.devices.flat[0].device_kind, jax.process_count()
+  devices = f"{mesh.size:,} {kind} device{'' if mesh.size == 1 else 's'}"
+  return f"{axes} ({devices} on {hosts:,} host{'' if hosts == 1 else 's'})"
+
+
 def axis_size(mesh: Mesh, axes: str | tuple[str, ...]) -> int:
   """How many devices one axis, or several together, are cut over."""
   return int(np.prod([mesh.shape[axis] for axis in ((axes,) if isinstance(axes, str) else axes)]))

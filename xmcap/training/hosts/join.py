@@ -208,9 +208,6 @@ def _joined(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
   )
   jax.config.update("jax_enable_preemption_service", preemption)
-  # jax.config makes its attributes when it is imported.
-  if jax.config.jax_cpu_collectives_implementation is None:  # pyright: ignore[reportAttributeAccessIssue]
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
   jax.distributed.initialize(
     **dataclasses.asdict(process),
     cluster_detection_method="deactivate",
