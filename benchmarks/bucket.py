@@ -50,7 +50,7 @@ def served(folder: pathlib.Path, latency: float) -> Iterator[None]:
     try:
       os.environ["AWS_ENDPOINT_URL"] = process.stdout.readline().strip()
       os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "loopback"
-      object_store.forget()
+      object_store._backend_of.cache_clear()
       yield
     finally:
       process.terminate()

@@ -43,6 +43,6 @@ def store(tmp_path, monkeypatch):
     for name, value in served.environment.items():
       monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    object_store.forget()
+    object_store._backend_of.cache_clear()
     yield served
-  object_store.forget()
+  object_store._backend_of.cache_clear()

@@ -93,7 +93,7 @@ def test_a_read_that_goes_on_failing_ends_in_one_line(store, patient):
 
 def test_a_store_that_is_not_there(store, patient, monkeypatch):
   monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-  object_store.forget()
+  object_store._backend_of.cache_clear()
   with pytest.raises(XmcapError, match="s3://bucket/file cannot be read .*tried 2 times"):
     addresses.read_bytes("s3://bucket/file")
 

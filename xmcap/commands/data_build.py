@@ -135,7 +135,7 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib
 
     for option, part in parts.items():
       if part.url and find(option) is None:
-        downloads.fetch_part(part, release, base.say)
+        downloads.fetch(part.url, release, base.say)
     if name in ELSEWHERE:
       base.say(ELSEWHERE[name])
   paths = {option: find(option) for option in parts}

@@ -13,10 +13,12 @@ class Layout:
   """The captions of a picture by language; many pictures have the same layout.
 
   `languages` has the code of each caption, and `columns` the column of each of the L codes to draw from. With a
-  `power`, a language's weight is the number of its captions to this power.
+  `power`, a language's weight is the number of its captions to this power in place of `weights`, float [L].
   """
 
-  def __init__(self, languages: Sequence[str], columns: Mapping[str, int], power: float | None):
+  def __init__(
+    self, languages: Sequence[str], columns: Mapping[str, int], weights: np.ndarray, power: float | None
+  ):
     by_column: list[list[int]] = [[] for _ in columns]
     for place, language in enumerate(languages):
       column = columns.get(language)
@@ -26,7 +28,7 @@ class Layout:
     self.places = np.zeros((len(columns), max(1, self.counts.max())), np.int64)
     for row, places in zip(self.places, by_column, strict=True):
       row[: len(places)] = places
-    self.weights = None if power is None else self.counts.astype(float) ** power
+    self.weights = weights if power is None else self.counts.astype(float) ** power
 
   def take(self, order: np.ndarray, turns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The captions of N pictures of this layout: one of each language drawn, then their next ones, then again.
@@ -76,7 +78,7 @@ class Drawing:
   ):
     self.seed = seed
     self.languages = tuple(languages)
-    self.weights = weights
+    self._weights = weights
     self.captions_per_image = captions_per_image
     self._count_power = count_power
     self._pictures = pictures
@@ -87,7 +89,7 @@ class Drawing:
     """The layout of pictures whose captions are in these languages, kept under a key that is equal for equal codes."""
     layout = self._layouts.get(key)
     if layout is None:
-      layout = Layout([code.decode() for code in codes], self._columns, self._count_power)
+      layout = Layout([code.decode() for code in codes], self._columns, self._weights, self._count_power)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[key] = layout
     return layout
@@ -95,17 +97,12 @@ class Drawing:
   def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
     """Draws at N positions of the stream, at least 0, for the pictures there, int64 [N] each."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
-    order = None if self._count_power is not None else draws.weighted_order(self.weights, uniforms)
     # Another start for every picture: else all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
     turns = starts.astype(np.int64) + positions // self._pictures
 
     def captions(rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-      if order is not None:
-        drawn = order[rows]
-      else:
-        assert layout.weights is not None  # it was made with the power
-        drawn = draws.weighted_order(layout.weights, uniforms[rows])
-      return layout.take(drawn, turns[rows], self.captions_per_image)
+      order = draws.weighted_order(layout.weights, uniforms[rows])
+      return layout.take(order, turns[rows], self.captions_per_image)
 
     return captions

@@ -194,13 +194,7 @@ def parse_columns(serialized: bytes) -> Columns:
 
 def read_tags(directory: addresses.Address) -> list[str]:
   """Reads `tags.txt`; UsageError if the corpus has none, XmcapError if a class is named twice."""
-  path = addresses.join(directory, "tags.txt")
-  try:
-    tags = addresses.read_text(path).splitlines()
-  except FileNotFoundError:
-    raise UsageError(f"{path} is absent: the corpus has no tags to learn; build it or name another") from None
-  except (OSError, UnicodeDecodeError) as error:
-    raise XmcapError(f"cannot read {path}: {one_line(error)}") from None
+  path, tags = _listed(directory, "tags.txt", "the corpus has no tags to learn; build it or name another")
   seen: set[str] = set()
   for number, tag in enumerate(tags, start=1):
     if not tag.strip() or tag in seen:
@@ -211,16 +205,21 @@ def read_tags(directory: addresses.Address) -> list[str]:
 
 def read_languages(directory: addresses.Address) -> tuple[str, ...]:
   """Reads `languages.txt`; UsageError if the folder has none, XmcapError if a line is no language."""
-  path = addresses.join(directory, LANGUAGES)
-  try:
-    codes = addresses.read_text(path).split()
-  except FileNotFoundError:
-    raise UsageError(f"{path} is absent: build the corpus with `xmcap data build folder`") from None
-  except (OSError, UnicodeDecodeError) as error:
-    raise XmcapError(f"cannot read {path}: {one_line(error)}") from None
+  path, codes = _listed(directory, LANGUAGES, "build the corpus with `xmcap data build folder`")
   if not codes or not all(map(languages.is_known, codes)):
     raise XmcapError(f"{path}: not the codes of languages, one a line: build the corpus again")
   return tuple(languages.ordered(codes))
+
+
+def _listed(directory: addresses.Address, name: str, hint: str) -> tuple[str, list[str]]:
+  """The address and the lines of a file beside the records; UsageError with the hint where there is none."""
+  path = addresses.join(directory, name)
+  try:
+    return path, addresses.read_text(path).splitlines()
+  except FileNotFoundError:
+    raise UsageError(f"{path} is absent: {hint}") from None
+  except (OSError, UnicodeDecodeError) as error:
+    raise XmcapError(f"cannot read {path}: {one_line(error)}") from None
 
 
 class Stretch(NamedTuple):

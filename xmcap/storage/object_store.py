@@ -235,11 +235,6 @@ def _backend_of(scheme: str, requests: int) -> "_TensorStore | _Fsspec":
   return make(scheme)
 
 
-def forget() -> None:
-  """Lets go of the stores that were opened: the next read looks again where they are and who asks."""
-  _backend_of.cache_clear()
-
-
 def _parts(address: str) -> tuple[str, str]:
   """Bucket and key of an address; UsageError where it has no bucket."""
   bucket, _, key = address.split("://", 1)[1].partition("/")

@@ -191,7 +191,7 @@ def interrupted(small, out, monkeypatch, **options) -> None:
   write = spill._write
 
   def failing(call):
-    if call.path.name.endswith("-000005.captions"):
+    if call[0].name.endswith("-000005.captions"):
       raise XmcapError("no more")
     return write(call)
 

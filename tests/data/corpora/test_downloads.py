@@ -66,7 +66,7 @@ def server(monkeypatch):
 
 def test_size_and_hash_are_said(server, tmp_path):
   said = []
-  downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", said.append)
+  downloads.fetch(f"{server}/data.bin", tmp_path, said.append)
   assert (tmp_path / "data.bin").read_bytes() == DATA
   assert said[0] == f"data.bin: 5,120,000 bytes from {server}/data.bin"
   assert said[-1] == f"data.bin: 5,120,000 bytes, SHA-256 {hashlib.sha256(DATA).hexdigest()}"
@@ -79,7 +79,7 @@ def test_goes_on_where_it_broke_off(server, tmp_path, ranges):
   if not ranges:
     (tmp_path / "data.bin.part").write_bytes(DATA[:1_000])
     Handler.most = 1 << 30
-  downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", lambda line: None)
+  downloads.fetch(f"{server}/data.bin", tmp_path, lambda line: None)
   assert (tmp_path / "data.bin").read_bytes() == DATA
   assert Handler.asked == (["", "bytes=2000000-", "bytes=4000000-"] if ranges else ["bytes=1000-"])
 
@@ -88,26 +88,26 @@ def test_what_came_stays_when_the_server_fails(server, tmp_path):
   (tmp_path / "data.bin.part").write_bytes(DATA[:1_000])
   Handler.status = 503
   with pytest.raises(XmcapError, match="cannot fetch .*data.bin: 503 .*start again to go on"):
-    downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", lambda line: None)
+    downloads.fetch(f"{server}/data.bin", tmp_path, lambda line: None)
   assert (tmp_path / "data.bin.part").read_bytes() == DATA[:1_000]
   assert len(Handler.asked) == 5
 
 
 def test_a_whole_part_only_gets_its_name(server, tmp_path):
   (tmp_path / "data.bin.part").write_bytes(DATA)
-  downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", lambda line: None)
+  downloads.fetch(f"{server}/data.bin", tmp_path, lambda line: None)
   assert (tmp_path / "data.bin").read_bytes() == DATA
 
 
 def test_wrong_address(server, tmp_path):
-  with pytest.raises(UsageError, match="other.bin: 404 .*fetch data.bin by hand"):
-    downloads.fetch(f"{server}/other.bin", tmp_path / "data.bin", lambda line: None)
+  with pytest.raises(UsageError, match="other.bin: 404 .*fetch other.bin by hand"):
+    downloads.fetch(f"{server}/other.bin", tmp_path, lambda line: None)
   with pytest.raises(UsageError, match="no address of a web server"):
-    downloads.fetch("file:///etc/passwd", tmp_path / "data.bin", lambda line: None)
+    downloads.fetch("file:///etc/passwd", tmp_path, lambda line: None)
 
 
 def test_a_part_keeps_the_name_of_its_address(server, tmp_path):
   part = Part(["first.json", "data.bin"], "", url=f"{server}/data.bin")
-  downloads.fetch_part(part, tmp_path / "new", lambda line: None)
+  downloads.fetch(part.url, tmp_path / "new", lambda line: None)
   assert [path.name for path in (tmp_path / "new").iterdir()] == ["data.bin"]
   assert part.find(tmp_path / "new") == tmp_path / "new" / "data.bin"

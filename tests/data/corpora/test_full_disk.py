@@ -113,10 +113,10 @@ def test_full_and_over_a_limit_are_told_apart(number, hint):
 
 def test_a_download(server, tmp_path):  # noqa: F811
   with largest_file(100_000), pytest.raises(XmcapError) as raised:
-    downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", print)
+    downloads.fetch(f"{server}/data.bin", tmp_path, print)
   blamed_line = str(raised.value)
   assert f"cannot write {tmp_path}/data.bin.part: File too large" in blamed_line
-  downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", print)
+  downloads.fetch(f"{server}/data.bin", tmp_path, print)
   assert (tmp_path / "data.bin").read_bytes() == DATA
 
 
@@ -126,7 +126,7 @@ def test_a_connection_that_fails_is_no_full_disk(server, tmp_path, monkeypatch):
 
   monkeypatch.setattr(downloads.urllib.request, "urlopen", fail)
   with pytest.raises(XmcapError, match="cannot fetch .*tlsv1 alert; start again"):
-    downloads.fetch(f"{server}/data.bin", tmp_path / "data.bin", print)
+    downloads.fetch(f"{server}/data.bin", tmp_path, print)
 
 
 def test_a_release_that_cannot_be_read_is_blamed_itself(tmp_path, monkeypatch):

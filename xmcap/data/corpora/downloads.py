@@ -11,7 +11,6 @@ import time
 import urllib.error
 import urllib.request
 
-from xmcap.data.corpora.releases.file_names import Part
 from xmcap.data.progress import Progress, Say
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
@@ -22,25 +21,19 @@ _TRIES = 5
 _PIECE = 1 << 20
 
 
-def fetch_part(part: Part, folder: pathlib.Path, say: Say) -> None:
-  """Fetches a part of a release that has a public address, under the name that it has there.
+def fetch(url: str, folder: pathlib.Path, say: Say) -> None:
+  """Fetches a file into a folder, under the name that it has there; until it is whole, `.part` stands behind that.
 
-  Args:
-    folder: where it goes; made if absent.
-    say: called with a line of text now and then: sizes, rates, hashes.
+  `say` gets a line of text now and then: sizes, rates, hashes.
 
   Raises:
     UsageError: the address is not there, or the folder cannot be made.
     XmcapError: the connection or the disk fails; what came is kept, and the next call goes on behind it.
   """
-  files.make_folder(folder)
-  fetch(part.url, folder / part.url.rpartition("/")[2], say)
-
-
-def fetch(url: str, path: pathlib.Path, say: Say) -> None:
-  """Fetches one file; it has its name when it is whole, and `.part` behind it until then; errors as `fetch_part`."""
   if not url.startswith(("https://", "http://")):
     raise UsageError(f"{url}: no address of a web server")
+  files.make_folder(folder)
+  path = folder / url.rpartition("/")[2]
   part = path.with_name(f"{path.name}.part")
   for attempt in range(1, _TRIES + 1):
     have = part.stat().st_size if part.exists() else 0

@@ -1,6 +1,7 @@
-"""The pictures that a split should have, in its order, in a file that gives them a shard at a time."""
+"""The pictures that a split should have, in its order, in a file for each shard."""
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Iterable
 
@@ -8,9 +9,7 @@ import msgspec
 
 from xmcap.data.corpora.plans import Work
 from xmcap.data.records import Caption
-from xmcap.storage import databases
-
-_SCHEMA = "CREATE TABLE pictures (number INTEGER PRIMARY KEY, picture)"
+from xmcap.storage import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +32,15 @@ class Wanted:
   captions: list[Caption] = dataclasses.field(default_factory=list)
 
 
-_WANTED = msgspec.json.Decoder(Wanted)
+_WANTED = msgspec.json.Decoder(list[Wanted])
 
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-  """The pictures of a split. Picklable."""
+  """The pictures of a split, in files of a folder. Picklable."""
 
-  path: pathlib.Path
+  folder: pathlib.Path
+  split: str
   count: int
   shard_pictures: int
 
@@ -56,21 +56,17 @@ class Listing:
 
   def wanted(self, shard: int) -> list[Wanted]:
     """The pictures of a shard, in order."""
-    places = self.places(shard)
-    with databases.reading(self.path) as database:
-      rows = database.execute(
-        "SELECT picture FROM pictures WHERE number >= ? AND number < ? ORDER BY number",
-        (places.start, places.stop),
-      )
-      return [_WANTED.decode(picture) for (picture,) in rows]
+    return _WANTED.decode(_file(self.folder, self.split, shard).read_bytes())
 
 
 def write(work: Work, split: str, pictures: Iterable[Wanted]) -> Listing:
-  """Writes the file of a split's listing."""
-  path = work.folder / f"{split}.listing"
-  count = 0
-  with databases.writing(path, _SCHEMA) as database:
-    for picture in pictures:
-      database.execute("INSERT INTO pictures VALUES (?, ?)", (count, msgspec.json.encode(picture)))
-      count += 1
-  return Listing(path, count, work.options.shard_pictures)
+  """Writes the files of a split's listing."""
+  size, count, left = work.options.shard_pictures, 0, iter(pictures)
+  while of_shard := list(itertools.islice(left, size)):
+    files.write_bytes(_file(work.folder, split, count // size), msgspec.json.encode(of_shard))
+    count += len(of_shard)
+  return Listing(work.folder, split, count, size)
+
+
+def _file(folder: pathlib.Path, split: str, shard: int) -> pathlib.Path:
+  return folder / f"{split}-{shard:05d}.listing.json"

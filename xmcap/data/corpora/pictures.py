@@ -141,14 +141,18 @@ class Pictures:
 
   def _first(self, condition: str, *texts: str, alone: bool = False) -> bytes:
     """The first picture for which a condition holds; KeyError if none does, or several where one is to be `alone`."""
-    rows = self._database.execute(
-      f"SELECT file, path, offset, size, packed, crc FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
-      [_bytes(text) for text in texts],
-    ).fetchall()
+    rows = self._two("file, path, offset, size, packed, crc", condition, *texts)
     if not rows or (alone and len(rows) > 1):
       raise KeyError(texts[-1])
     file, path, *place = rows[0]
     return archives.read(self._files[file], Found(_text(path), *place))
+
+  def _two(self, columns: str, condition: str, *values: str | int) -> list[tuple]:
+    """Columns of the first picture for which a condition holds, and of the second."""
+    return self._database.execute(
+      f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
+      [_bytes(value) if isinstance(value, str) else value for value in values],
+    ).fetchall()
 
 
 class ByPath(Pictures):
@@ -182,10 +186,7 @@ class ByPath(Pictures):
       yield number, _text(path)
 
   def _one(self, condition: str, *values: str | int) -> tuple[int, str] | None:
-    sent = [_bytes(value) if isinstance(value, str) else value for value in values]
-    rows = self._database.execute(
-      f"SELECT number, path FROM pictures WHERE {condition} LIMIT 2", sent
-    ).fetchall()
+    rows = self._two("number, path", condition, *values)
     return (rows[0][0], _text(rows[0][1])) if len(rows) == 1 else None
 
 

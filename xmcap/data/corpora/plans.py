@@ -13,7 +13,7 @@ from xmcap.data.progress import Say
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files, outputs
 
-_LAYOUT = 3  # of the working folder; what an older version began is begun anew
+_LAYOUT = 4  # of the working folder; what an older version began is begun anew
 
 Plan = Mapping[str, Any]
 """`corpus`, `version`, `options` and `inputs`."""

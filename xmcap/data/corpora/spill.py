@@ -101,15 +101,8 @@ def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
   return Spilled(path.name, work.folder, split, chunks, first)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Call:
-  """A piece to parse; `text` is empty where its file is whole."""
-
-  path: pathlib.Path
-  parse: Parse
-  first_line: int
-  text: bytes
-  share_read: float
+_Call = tuple[pathlib.Path, Parse, int, bytes, float]
+"""A piece to parse: its file, number of its first line, text (empty where the file is whole), share that is read."""
 
 
 def _calls(
@@ -118,7 +111,7 @@ def _calls(
   first = 1
   for chunk, (text, share) in enumerate(pieces):
     path = _path(folder, split, chunk)
-    yield _Call(path, parse, first, b"" if path.exists() else text, share)
+    yield path, parse, first, b"" if path.exists() else text, share
     first += text.count(b"\n")
 
 
@@ -128,14 +121,15 @@ def _path(folder: pathlib.Path, split: str, chunk: int) -> pathlib.Path:
 
 def _write(call: _Call) -> float:
   """Writes the file of a piece, unless it is there; returns the share of the release that is read."""
-  if call.text:
+  path, parse, first, text, share = call
+  if text:
     problems = Problems()
-    rows, count = call.parse(call.text, call.first_line, problems)
-    with databases.writing(call.path, _SCHEMA) as database:
+    rows, count = parse(text, first, problems)
+    with databases.writing(path, _SCHEMA) as database:
       database.executemany("INSERT INTO captions VALUES (?, ?, ?, ?, ?, ?)", sorted(rows))
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
       database.execute("INSERT INTO about VALUES (?)", (count,))
-  return call.share_read
+  return share
 
 
 def _collect(path: pathlib.Path, problems: Problems) -> int:

@@ -5,7 +5,6 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 from xmcap import languages
 from xmcap.data.corpora import picture_check
@@ -57,15 +56,14 @@ class Split:
     result = {"tally": tally, "problems": problems.listed}
     files.write_text(self._path(shard), json.dumps(result, ensure_ascii=False))
 
-  def result(self, shard: int) -> dict[str, Any]:
-    """What came of a shard: `tally` (captions; pictures listed, found, missing, broken) and listed `problems`."""
-    return json.loads(self._path(shard).read_text(encoding="utf-8"))
-
   def collect(self, problems: Problems) -> collections.Counter[str]:
-    """Adds the problems of all shards, which were made, to others; returns what was counted in them."""
+    """Adds the problems of all shards, which were made, to others.
+
+    Returns captions, and pictures `listed`, `found`, `missing` and `broken`.
+    """
     tally: collections.Counter[str] = collections.Counter()
     for shard in range(self.listing.shards):
-      result = self.result(shard)
+      result = json.loads(self._path(shard).read_text(encoding="utf-8"))
       tally.update(result["tally"])
       problems.extend(result["problems"])
     return tally

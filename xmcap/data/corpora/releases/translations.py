@@ -72,25 +72,15 @@ class Cc3mIds:
 
 @dataclasses.dataclass(frozen=True)
 class Parser:
-  """Parses the lines of a file, as a `spill.Parse`.
-
-  Attributes:
-    name: of the file, for messages.
-    ids: which pictures there are.
-  """
+  """Parses the lines of the file `name`, as a `spill.Parse`; `ids` say which pictures there are."""
 
   name: str
   ids: CocoIds | Cc3mIds
 
   def __call__(self, text: bytes, first: int, problems: Problems) -> tuple[list[CaptionRow], int]:
-    """Returns the captions of whole lines, and the number of lines.
+    """Returns the captions of whole lines, and the number of lines; a line that is left out is one problem.
 
     English is returned once for each (picture, number): from the first line in which it can be used.
-
-    Args:
-      text: lines with their ends; the last may have none.
-      first: number of the first line.
-      problems: takes what is wrong; a line that is left out is counted under one kind.
     """
     decoder = msgspec.json.Decoder(self.ids.line_type)
     rows: list[CaptionRow] = []

@@ -57,15 +57,9 @@ class Xm3600(build.Corpus):
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
-  """Yields the pictures of the lines of a file, with their captions; of two lines with one key, the first.
+  """Yields the pictures of the lines of the file `name`, with their captions; of two lines with one key, the first.
 
-  Args:
-    source: the file.
-    name: of the file, for the places of problems.
-    problems: takes what is wrong.
-
-  Raises:
-    UsageError: the file cannot be read to its end, or a line is too long.
+  UsageError if the file cannot be read to its end, or a line is too long.
   """
   lines: dict[str, int] = {}
   for number, where, line in line_check.filled(source.raw_lines(), name, problems):
