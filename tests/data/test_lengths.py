@@ -94,10 +94,8 @@ def test_processes_write_what_one_writes(corpus, model, monkeypatch):
     monkeypatch.setattr(lengths, "_CHUNK", chunk)
     monkeypatch.setattr(lengths, "_ENCODED", chunk)
     said = []
-    lengths.write(
-      corpus, model, ["train"], processes=processes, progress=lambda *now, said=said: said.append(now)
-    )
-    assert said[-1] == ("train", NUM_PICTURES, NUM_PICTURES)
+    lengths.write(corpus, model, ["train"], processes=processes, say=said.append)
+    assert said[-1] == f"train: lengths counted of records: {NUM_PICTURES:,} of {NUM_PICTURES:,}"
     contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
   assert contents[0] == contents[1] == contents[2]

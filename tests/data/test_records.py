@@ -186,11 +186,6 @@ def test_invalid_record_is_refused_and_nothing_is_left(tmp_path, bad, message):
   assert list(tmp_path.iterdir()) == []
 
 
-def test_writing_no_records_is_an_error(tmp_path):
-  with pytest.raises(XmcapError, match="'train' .* has no records"):
-    record_writer.write_split(tmp_path, "train", [range(0)], numbered, dataset="toy", processes=1)
-
-
 def test_empty_split_is_an_error(tmp_path):
   write(tmp_path)
   with pytest.raises(UsageError, match="is empty"):

@@ -1,6 +1,4 @@
-"""What the builds of corpora share: options, and the counting of lengths after them."""
-
-from typing import Any
+"""What the builds of corpora from given files share: options."""
 
 from xmcap.commands import base
 
@@ -12,11 +10,3 @@ def add(command) -> None:
   base.number(command, "--image_size", "store larger pictures with a shorter side of N pixels")
   base.number(command, "--quality", "of those JPEGs, 1 to 95", 90)
   base.add_processes(command)
-
-
-def count_lengths(write, directory, vocabulary, splits, processes) -> Any:
-  """Calls `lengths.write` or `lengths.write_absent`, and says how far it is."""
-  from xmcap.data import progress
-
-  said = progress.by_split(base.say, "lengths counted of records")
-  return write(directory, vocabulary, splits, processes=processes, progress=said)

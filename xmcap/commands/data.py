@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from xmcap.commands import base, build_options, data_build
+from xmcap.commands import base, data_build
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
@@ -74,7 +74,6 @@ def _add_check(actions) -> None:
 def _check(arguments) -> None:
   import pathlib
 
-  from xmcap.data import progress
   from xmcap.data.checking import check
 
   with contextlib.ExitStack() as stack:
@@ -86,7 +85,7 @@ def _check(arguments) -> None:
       splits=arguments.split,
       max_characters=arguments.max_characters,
       processes=arguments.processes,
-      progress=progress.by_split(base.say, "records checked"),
+      say=base.say,
     )
   listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
   pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
@@ -179,8 +178,8 @@ def _index(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
-    captions = build_options.count_lengths(
-      lengths.write, arguments.dir, Vocabulary(path), splits, arguments.processes
+    captions = lengths.write(
+      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, say=base.say
     )
   rate = sum(captions.values()) / (time.monotonic() - began)
   counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
@@ -201,7 +200,6 @@ def _add_stats(actions) -> None:
 
 
 def _stats(arguments) -> None:
-  from xmcap.data import progress
   from xmcap.data.checking import statistics, statistics_tables
 
   found = statistics.statistics(
@@ -209,6 +207,6 @@ def _stats(arguments) -> None:
     vocabulary=arguments.vocabulary,
     target_length=arguments.target_length,
     processes=arguments.processes,
-    progress=progress.by_split(base.say, "images counted"),
+    say=base.say,
   )
   print(statistics_tables.text(found))

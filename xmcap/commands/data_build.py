@@ -81,8 +81,9 @@ def _build_emoji36(arguments) -> None:
       text = str(out / "vocabulary_text.txt")
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True)
       print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
-    splits = ("train", "validation")
-    build_options.count_lengths(lengths.write_absent, out, Vocabulary(model), splits, arguments.processes)
+    lengths.write_absent(
+      out, Vocabulary(model), ("train", "validation"), processes=arguments.processes, say=base.say
+    )
   print(f"{out}: emoji36 is ready")
 
 
@@ -148,7 +149,6 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib
 
 
 def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argparse.Namespace) -> None:
-  from xmcap.data import lengths
   from xmcap.data.corpora import build
   from xmcap.data.corpora.plans import Options
   from xmcap.data.corpora.releases import cc3m35l, coco35l, xm3600
@@ -164,8 +164,4 @@ def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argpa
     progress=base.say,
     vocabulary=model,
   )
-  if model is not None and report.held:
-    build_options.count_lengths(
-      lengths.write_absent, report.out, model, list(report.splits), arguments.processes
-    )
   print(report.summary())

@@ -105,7 +105,5 @@ def _build_held(arguments, trained: int) -> None:
     )
     return
   model = vocabulary_lib.Vocabulary(str(path))
-  build_options.count_lengths(
-    lengths.write_absent, report.out, model, list(report.splits), arguments.processes
-  )
+  lengths.write_absent(report.out, model, list(report.splits), processes=arguments.processes, say=base.say)
   print(f"vocabulary: {model.size:,} pieces, {path}")

@@ -12,18 +12,18 @@ captions take 120 MB, mapped into memory (of an index in a bucket: read into it)
 """
 
 import dataclasses
-import functools
 import io
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
 from xmcap.data import workers
+from xmcap.data.progress import Say
 from xmcap.data.records import RecordSource, parse_columns
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError, one_line
@@ -123,12 +123,12 @@ def write(
   splits: Sequence[str],
   *,
   processes: int | None = None,
-  progress: Callable[[str, int, int], None] | None = None,
+  say: Say | None = None,
 ) -> dict[str, int]:
   """Writes the index of each whole split beside its records; returns the captions of each.
 
-  The files depend on the records and the vocabulary alone, not on the number of processes (None: one a core).
-  `progress` is called with the split, records so far, and all of its records.
+  The files depend on the records and the vocabulary alone, not on the number of processes (None: one a core). `say`
+  gets lines on the progress.
   """
   if addresses.is_remote(directory):
     raise UsageError(
@@ -139,8 +139,10 @@ def write(
     source = RecordSource(directory, split)
     if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
       raise UsageError(f"--splits: '{split}' is a part of a split: the index is of whole ones")
-    done = functools.partial(progress, split) if progress else None
-    parts = workers.map_records(_count, source, vocabulary, chunk=_CHUNK, processes=processes, progress=done)
+    what = f"{split}: lengths counted of records"
+    parts = workers.map_records(
+      _count, source, vocabulary, chunk=_CHUNK, processes=processes, what=what, say=say
+    )
     layouts, layout_of, pieces = _merged(parts)
     folder = pathlib.Path(folder_of(directory, split, vocabulary))
     about = {**_facts(source, split, vocabulary), "captions": len(pieces), "layouts": layouts}

@@ -38,15 +38,3 @@ def _duration(seconds: float) -> str:
   minutes, seconds = divmod(round(seconds), 60)
   hours, minutes = divmod(minutes, 60)
   return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-
-
-def by_split(say: Say, what: str) -> Callable[[str, int, int], None]:
-  """A callable that takes a split, the amount done and the total, and says the progress of each split."""
-  started: dict[str, Progress] = {}
-
-  def progress(split: str, done: int, total: int) -> None:
-    if split not in started:
-      started[split] = Progress(say, f"{split}: {what}", total)
-    started[split](done)
-
-  return progress

@@ -28,10 +28,6 @@ _WRITER_OPTIONS = "group_size:1,uncompressed"
 T = TypeVar("T")
 
 
-class EmptySplitError(XmcapError):
-  """A split for which there is no record to write."""
-
-
 @dataclasses.dataclass(frozen=True)
 class WrittenSplit:
   """What `write_split` wrote: records and bytes, a number a shard."""
@@ -128,7 +124,7 @@ def write_split(
       that a build goes on after a kill. None: all are written.
 
   Raises:
-    XmcapError: a record is not valid, the split is empty, or the disk is full or cannot be written.
+    XmcapError: a record is not valid, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
   files.make_folder(out)
@@ -145,8 +141,6 @@ def write_split(
       num_bytes += size
       if progress is not None:
         progress(sum(lengths))
-  if not sum(lengths):
-    raise EmptySplitError(f"the split '{split}' for {out} has no records: nothing to write")
   return WrittenSplit(split, tuple(lengths), num_bytes)
 
 

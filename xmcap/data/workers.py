@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from xmcap import processes as processes_lib
 from xmcap import terminal
+from xmcap.data.progress import Progress, Say
 from xmcap.storage import files
 
 _Out = TypeVar("_Out")
@@ -60,20 +61,21 @@ def map_records(
   source: Any,
   *arguments: Any,
   chunk: int,
-  processes: int | None = None,
-  progress: Callable[[int, int], None] | None = None,
+  processes: int | None,
+  what: str,
+  say: Say | None,
 ) -> Iterator[_Out]:
   """Yields function(source, range of indices, *arguments) for successive chunks of a source's records, in order.
 
   The work is shared by `processes` (None: one a core) if there are several chunks; all arguments can be pickled.
-  `progress` is called with the records so far, and all of them.
+  `say` gets lines on the progress of `what`.
   """
   count = len(source)
   ranges = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+  progress = Progress(say or (lambda line: None), what, count)
   repeated = [itertools.repeat(argument) for argument in arguments]
   with pool(min(processes or files.available_cores(), len(ranges))) as shared:
     results = shared.map(function, itertools.repeat(source), ranges, *repeated)
     for done, result in zip(ranges, results, strict=True):
       yield result
-      if progress is not None:
-        progress(done.stop, count)
+      progress(done.stop)

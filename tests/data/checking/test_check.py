@@ -137,10 +137,10 @@ def test_processes_parts_and_progress(tmp_path, monkeypatch):
   write(tmp_path / "in", [good(index, Caption("th", f"a dog {index}")) for index in range(30)])
   one = check(tmp_path / "in", out=tmp_path / "one", processes=1)
   seen = []
-  two = check(tmp_path / "in", out=tmp_path / "two", processes=2, progress=lambda *told: seen.append(told))
+  two = check(tmp_path / "in", out=tmp_path / "two", processes=2, say=seen.append)
   assert one == two
   assert (tmp_path / "one/check.jsonl").read_bytes() == (tmp_path / "two/check.jsonl").read_bytes()
-  assert seen[-1] == ("train", 30, 30)
+  assert seen[-1] == "train: records checked: 30 of 30"
   (part,) = check(tmp_path / "in", out=tmp_path / "part", splits=["train[:5]"], processes=1)
   assert part.pictures == 5 and not (tmp_path / "in/check.json").exists()
 

@@ -73,12 +73,10 @@ def test_lengths_in_pieces_and_the_share_cut(corpus, tiny_dir):
 def test_parts_counted_by_several_processes_add_up(corpus, tiny_dir, monkeypatch):
   monkeypatch.setattr(statistics_lib, "_CHUNK", 1)
   seen = []
-  found = statistics(
-    corpus, vocabulary=f"{tiny_dir}/vocabulary.model", processes=2, progress=lambda *where: seen.append(where)
-  )
+  found = statistics(corpus, vocabulary=f"{tiny_dir}/vocabulary.model", processes=2, say=seen.append)
   monkeypatch.undo()
   assert found == statistics(corpus, vocabulary=f"{tiny_dir}/vocabulary.model", processes=1)
-  assert seen == [("train (records)", 1, 2), ("train (records)", 2, 2)]
+  assert seen[-1] == "train (records): images counted: 2 of 2"
 
 
 def test_published_figures_and_differences_stand_beside(tmp_path):

@@ -47,7 +47,7 @@ def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
   for picture in (tmp_path / "release").rglob("*.jpg"):
     picture.rename(picture.with_name(f"other-{picture.name}"))
   with pytest.raises(
-    XmcapError, match=r"no records: .* Of 4 pictures .*: 4  missing: .* First: \d{12}"
+    XmcapError, match=r"no records: of 4 pictures .*: 4  missing: .* First: \d{12}"
   ) as error:
     coco(release, tmp_path / "out")
   assert "\n" not in str(error.value)

@@ -7,13 +7,12 @@ machine translations some are odd.
 
 import collections
 import dataclasses
-import functools
 import io
 import json
 import os
 import pathlib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -21,6 +20,7 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data import images, records, workers
+from xmcap.data.progress import Say
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses, files, outputs
@@ -143,17 +143,14 @@ def check(
   splits: Sequence[str] = (),
   max_characters: int = MAX_CHARACTERS,
   processes: int | None = None,
-  progress: Callable[[str, int, int], None] | None = None,
+  say: Say | None = None,
 ) -> list[SplitFindings]:
   """Checks the splits of a corpus.
 
   Args:
-    directory: of the records.
     out: local folder for `check.json`, the findings, and `check.jsonl`, a line a find; None: the corpus's own.
     splits: names, or parts such as `train[:1000]`; all of them if empty.
     max_characters: longer captions are counted.
-    processes: None: one a core.
-    progress: called with a split, the records so far, and all of its records.
   """
   if out is None and addresses.is_remote(directory):
     raise UsageError(f"{directory} is not on this machine: say where the report goes with --out=DIR")
@@ -171,9 +168,10 @@ def check(
   with outputs.together(out):
     with files.whole(out / "check.jsonl") as lines:
       for source in sources:
-        done = functools.partial(progress, source.split) if progress else None
-        options = {"chunk": _CHUNK, "processes": processes, "progress": done}
-        chunks = workers.map_records(_check_records, source, tags, max_characters, **options)
+        options = {"chunk": _CHUNK, "processes": processes, "say": say}
+        chunks = workers.map_records(
+          _check_records, source, tags, max_characters, what=f"{source.split}: records checked", **options
+        )
         found.append(_collected(source, chunks, lines))
     about = {
       "directory": str(directory),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xmcap import languages
 from xmcap.data import records, workers
+from xmcap.data.progress import Say
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.storage import addresses
@@ -95,16 +96,13 @@ def statistics(
   vocabulary: str = "",
   target_length: int = 64,
   processes: int | None = None,
-  progress: Callable[[str, int, int], None] | None = None,
+  say: Say | None = None,
 ) -> Statistics:
   """Counts a corpus: its record splits, then its releases (`captions.jsonl` in it or in its folders).
 
   Args:
-    directory: the corpus.
     vocabulary: a SentencePiece model, to count pieces with; "" counts none.
     target_length: T, pieces of a target, its end included.
-    processes: for large splits; None: one a core.
-    progress: called with a split's name, records so far, and all records.
   """
   directory = addresses.absolute(directory).rstrip("/")
   model = Vocabulary(vocabulary) if vocabulary else None
@@ -114,9 +112,9 @@ def statistics(
   for split in records.splits(directory):
     source = records.RecordSource(directory, split)
     name = f"{split} (records)"
-    done = functools.partial(progress, name) if progress else None
+    what = f"{name}: images counted"
     parts = workers.map_records(
-      _count_records, source, model, chunk=_CHUNK, processes=processes, progress=done
+      _count_records, source, model, chunk=_CHUNK, processes=processes, what=what, say=say
     )
     found.rows.extend(_rows(name, parts))
     found.images[name], found.published[name] = len(source), source.dataset.replace("_", "").lower()

@@ -109,7 +109,7 @@ def build(
   Args:
     out: folder; new, empty, or one of an earlier build of the same.
     processes: None: one a core; 1: this process alone.
-    vocabulary: in whose pieces a new corpus's captions are counted too, for an index of lengths; None: they are not.
+    vocabulary: in whose pieces captions are counted for an index of lengths, if there is none; None: they are not.
 
   Raises:
     UsageError: an input is absent or of another kind, or `out` holds something else.
@@ -123,7 +123,7 @@ def build(
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     with files.whole(out / "problems.jsonl") as listed:
       problems = Problems(options.on_bad, listed)
-      counts = _write(corpus, out, Work(work_dir, options, cores, problems, say), vocabulary)
+      counts = _write(corpus, out, Work(work_dir, options, cores, problems, say))
     return {
       "splits": counts,
       "problems": {kind: problems.counts[kind] for kind in KINDS if kind in problems.counts},
@@ -131,35 +131,34 @@ def build(
     }
 
   about, held = plans.carry_out(out, corpus.plan(options), make)
+  if vocabulary is not None:
+    lengths.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
   return Report(out, about["splits"], problems, held)
 
 
-def _write(
-  corpus: Corpus, out: pathlib.Path, work: Work, vocabulary: Vocabulary | None
-) -> dict[str, dict[str, int]]:
+def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str, int]]:
   """Writes all splits; returns their counts."""
   written, counts = [], {}
   for split in list(corpus.splits(work)):  # a release that cannot be read is found before hours of writing
-    try:
-      written.append(
-        record_writer.write_split(
-          out,
-          split.name,
-          range(split.listing.shards),
-          split.make,
-          dataset=corpus.NAME,
-          processes=work.processes,
-          progress=Progress(work.say, f"{split.name}: records", split.listing.count),
-          finished=work.folder,
-        )
+    written.append(
+      record_writer.write_split(
+        out,
+        split.name,
+        range(split.listing.shards),
+        split.make,
+        dataset=corpus.NAME,
+        processes=work.processes,
+        progress=Progress(work.say, f"{split.name}: records", split.listing.count),
+        finished=work.folder,
       )
-    except record_writer.EmptySplitError as error:
-      raise _empty(error, split) from None
+    )
+    records = sum(written[-1].shard_lengths)
+    if not records:
+      raise _empty(split)
     tally = split.collect(work.problems)
-    counts[split.name] = {"lines": split.lines, "records": sum(written[-1].shard_lengths)}
-    counts[split.name] |= {name: tally[name] for name in _COUNTS}
+    counts[split.name] = {"lines": split.lines, "records": records, **{name: tally[name] for name in _COUNTS}}
   record_writer.write_metadata(
     out,
     written,
@@ -168,17 +167,16 @@ def _write(
     description=corpus.DESCRIPTION,
     homepage=corpus.HOMEPAGE,
   )
-  if vocabulary is not None:
-    lengths.write(out, vocabulary, list(counts), processes=work.processes)
   return counts
 
 
-def _empty(error: XmcapError, split: Split) -> XmcapError:
+def _empty(split: Split) -> XmcapError:
   """Why a split has no records: what was wrong with its pictures, or that no line was about them."""
   problems = Problems()
   split.collect(problems)
   said = "; ".join(line.strip() for line in problems.summary().splitlines())
   return XmcapError(
-    f"{error}. Of {split.listing.count:,} pictures looked for in {split.pictures.searched}: "
+    f"the split '{split.name}' has no records: of {split.listing.count:,} pictures looked for in "
+    f"{split.pictures.searched}: "
     f"{said or 'no line of the captions can be used'}"
   )
