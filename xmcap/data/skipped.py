@@ -11,6 +11,7 @@ from etils import epath
 
 from xmcap.data.corpora.problems import ON_BAD
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import files
 
 
 class SkippedPictures:
@@ -78,6 +79,4 @@ class SkippedPictures:
     lines = [
       json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
     ]
-    part = file.parent / f"{file.name}.part"
-    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    part.replace(file)
+    files.write_anywhere(file, ("\n".join(lines) + "\n").encode())

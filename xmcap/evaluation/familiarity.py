@@ -14,7 +14,8 @@ import numpy as np
 from etils import epath
 
 from xmcap.errors import UsageError
-from xmcap.training.checkpoints import kept_config, small_json
+from xmcap.storage import files
+from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"
 FEWEST = 100
@@ -40,7 +41,7 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
     return ""
   try:
     text = json.dumps({"format": _FORMAT, "version": 1, "least": least}, indent=2) + "\n"
-    kept_config.write(epath.Path(model_dir) / NAME, text.encode())
+    files.write_anywhere(epath.Path(model_dir) / NAME, text.encode())
   except OSError as error:
     return f"{model_dir}: {NAME} cannot be written ({error.strerror}): xmcap caption will not warn"
   return ""

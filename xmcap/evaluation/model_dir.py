@@ -24,7 +24,7 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
-from xmcap.storage import outputs
+from xmcap.storage import files, outputs
 from xmcap.training.checkpoints import kept_config, read
 
 CONFIG = kept_config.NEWEST
@@ -51,12 +51,12 @@ def write_model_dir(step: int) -> None:
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     kept_config.keep(model_dir, step, configuration.explain())
-    kept_config.write(model_dir / model_json.NAME, model_json.as_text(_model(_objective())).encode())
+    files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(_objective())).encode())
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The run's vocabulary may be this very file, which other processes are reading.
     if not own.exists() or own.read_bytes() != contents:
-      kept_config.write(own, contents)
+      files.write_anywhere(own, contents)
   except OSError as error:
     raise XmcapError(f"{model_dir}: cannot be written ({error.strerror}): give a folder that can") from None
 

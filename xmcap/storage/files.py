@@ -7,7 +7,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -81,6 +81,14 @@ def write_array(path: pathlib.Path, array: np.ndarray) -> None:
   write_bytes(path, buffer.getvalue())
 
 
+def write_anywhere(path: Any, data: bytes) -> None:
+  """Writes a file, an `epath.Path` of this machine or of a bucket, whole or not at all; raises what the store does."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  part = path.parent / f"{path.name}.part"
+  part.write_bytes(data)
+  part.replace(path)
+
+
 @contextlib.contextmanager
 def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
   """As `output`, of a file that has its name once the `with` ends well, and not before."""
@@ -105,6 +113,12 @@ def remove_incomplete(folder: pathlib.Path) -> None:
       shutil.rmtree(left, ignore_errors=True)
     else:
       left.unlink(missing_ok=True)
+
+
+def cache_folder(name: str) -> pathlib.Path:
+  """`xmcap/NAME` in the user's folder of caches, which need not exist."""
+  caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+  return pathlib.Path(caches).expanduser() / "xmcap" / name
 
 
 def available_cores() -> int:

@@ -18,6 +18,7 @@ import gin
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import files
 
 _PAGE = 4_096  # bytes
 _LOOK_EVERY = 30.0  # seconds for which a full cache is not tried again
@@ -49,8 +50,7 @@ class RecordCache:
 
   def open(self) -> "RangeCache | None":
     """The cache, one a process; XmcapError if its folder cannot be made."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    directory = self.directory or os.path.join(home, "xmcap", "records")
+    directory = self.directory or files.cache_folder("records")
     return _opened(os.path.abspath(directory), self.bytes) if self.bytes else None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError, one_line
+from xmcap.storage import addresses
 from xmcap.tensors.files import Tensor, check_claim, check_name
 from xmcap.terminal import shown
 
@@ -51,8 +52,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   import orbax.checkpoint as ocp
   from etils import epath
 
-  folder = epath.Path(os.fspath(path))
-  folder = folder if "://" in str(folder) else epath.Path(os.path.abspath(folder))
+  folder = epath.Path(addresses.absolute(path))
   handler = ocp.PyTreeCheckpointHandler()
   try:
     check_metadata(folder)

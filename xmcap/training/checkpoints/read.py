@@ -14,6 +14,7 @@ from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models import stacking
+from xmcap.storage import addresses
 from xmcap.tensors import orbax as orbax_tensors
 from xmcap.training.checkpoints import checksums, retention
 from xmcap.training.checkpoints import settings as settings_lib
@@ -39,7 +40,6 @@ def restore(
   """Reads the state in one checkpoint with the shardings of `target`, whatever mesh wrote it.
 
   Args:
-    path: of the checkpoint.
     target: `jax.ShapeDtypeStruct`s with shardings.
     settings, other_data, say: of the run that resumes, see `settings.check`; None: they are not compared.
 
@@ -47,7 +47,7 @@ def restore(
     CheckpointDamaged: its files are not what was written.
     XmcapError: its files cannot be read now, or names or shapes differ from `target`'s.
   """
-  folder = _absolute(path)
+  folder = epath.Path(addresses.absolute(path))
   verified = _verify(folder, (PARAMS, TRAINING), shared=True)
   if settings is not None:
     try:
@@ -130,7 +130,7 @@ def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any])
 
   Returns the path of the checkpoint, and what `read` returned.
   """
-  path = _absolute(folder)
+  path = epath.Path(addresses.absolute(folder))
   if (path / PARAMS).exists():
     return path, read(path)
   root = checkpoints_dir(folder)
@@ -163,7 +163,7 @@ def best_step(model_dir: str | os.PathLike) -> int | None:
 
 def checkpoints_dir(model_dir: str | os.PathLike) -> epath.Path:
   """`MODEL_DIR/checkpoints`, absolute as Orbax requires; `model_dir` may be that folder itself."""
-  path = _absolute(model_dir)
+  path = epath.Path(addresses.absolute(model_dir))
   return path if path.name == "checkpoints" else path / "checkpoints"
 
 
@@ -185,11 +185,6 @@ def steps_in(root: epath.Path) -> list[int]:
     return []
   names = [path.name for path in root.iterdir() if path.name.isdigit()]
   return sorted(int(name) for name in names if ocp.utils.is_checkpoint_finalized(root / name))
-
-
-def _absolute(path: str | os.PathLike) -> epath.Path:
-  path = os.fspath(path)
-  return epath.Path(path if "://" in path else os.path.abspath(path))
 
 
 def _metadata(path: epath.Path, item: str, verified: bool) -> Any:

@@ -11,7 +11,8 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from xmcap.errors import UsageError
-from xmcap.training.checkpoints import kept_config, small_json
+from xmcap.storage import files
+from xmcap.training.checkpoints import small_json
 
 NOTE = "metrics/metrics"
 """The file of a `Note` in a checkpoint, where Orbax looks for metrics."""
@@ -77,7 +78,7 @@ def write_note(checkpoint: epath.Path, means: Mapping[str, float], note: Note) -
   """Writes a note with the mean of every metric, whole or not at all."""
   finite = {name: float(value) if math.isfinite(value) else None for name, value in means.items()}
   content = {"means": finite, **dataclasses.asdict(note)}
-  kept_config.write(checkpoint / NOTE, json.dumps(content, allow_nan=False).encode())
+  files.write_anywhere(checkpoint / NOTE, json.dumps(content, allow_nan=False).encode())
 
 
 def read_note(checkpoint: epath.Path) -> Note | None:

@@ -3,12 +3,11 @@
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
-from etils import epath
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.tensors.files import Tensor
@@ -20,18 +19,8 @@ from xmcap.training.step import TrainState
 Pretrained = str | Sequence[str | tuple[str, str]]
 
 
-class RunCheckpoints(Protocol):
-  """What the start of a run asks of the run's own checkpoints, as `write.Checkpoints` answers it."""
-
-  directory: epath.Path
-
-  def restore_latest(
-    self, target: TrainState, other_data: bool, say: Callable[[str], None], /
-  ) -> TrainState | None: ...
-
-
 def starting_state(
-  checkpoints: RunCheckpoints,
+  checkpoints: Any,
   create: Callable[[Collection[str]], TrainState],
   target: TrainState,
   initial_checkpoint: str | None = None,
@@ -53,7 +42,7 @@ def starting_state(
   5. Scratch.
 
   Args:
-    checkpoints: of the run.
+    checkpoints: of the run; has `directory` and `restore_latest(target, other_data, say)`, as `write.Checkpoints`.
     create: `StatePlan.create`.
     target: shapes and shardings of the state.
     initial_checkpoint: a run's folder (its newest readable checkpoint), its `checkpoints`, or one checkpoint.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from xmcap.data.corpora.emoji import cldr
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage.files import make_folder
+from xmcap.storage.files import cache_folder, make_folder
 from xmcap.terminal import shown
 
 WAYS = ("installed", "debian", "npm")
@@ -62,8 +62,7 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
   """
   if way not in (*WAYS, "auto"):
     raise UsageError(f"unknown source '{way}': choose auto, {', '.join(WAYS)}")
-  user_cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-  cache = pathlib.Path(cache or user_cache / "xmcap" / "emoji36")
+  cache = pathlib.Path(cache or cache_folder("emoji36"))
   failures = []
   for name in WAYS if way == "auto" else (way,):
     try:
@@ -71,7 +70,9 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
         return _read_debian(name, pathlib.Path(root))
       if name == "debian":
         return _read_debian(name, _fetched(cache / name, _fetch_debian))
-      return _read_npm(name, _fetched(cache / name, _fetch_npm))
+      tree = _fetched(cache / name, _fetch_npm)
+      pictures = tree / "emoji-datasource-google" / "img" / "google" / "64"
+      return Source(name, cldr.read_json(tree), emoji_pictures.FilePictures(pictures))
     except XmcapError as error:
       failures.append(f"{name}: {error}")
   raise XmcapError(
@@ -97,11 +98,6 @@ def _fetch_debian(folder: pathlib.Path) -> None:
   for path in (folder / _CLDR).iterdir():
     if path.is_dir() and path.name not in ("annotations", "main"):
       shutil.rmtree(path)
-
-
-def _read_npm(way: str, root: pathlib.Path) -> Source:
-  pictures = root / "emoji-datasource-google" / "img" / "google" / "64"
-  return Source(way, cldr.read_json(root), emoji_pictures.FilePictures(pictures))
 
 
 def _fetch_npm(folder: pathlib.Path) -> None:
