@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from xmcap.data.prefetch import Job, prefetch
-from xmcap.errors import UsageError
 
 
 def threads() -> list[threading.Thread]:
@@ -97,9 +96,3 @@ def test_no_more_than_depth_items_are_taken_ahead():
   next(results)
   assert len(taken) == 4
   results.close()
-
-
-@pytest.mark.parametrize("workers, depth", [(0, 1), (1, 0)])
-def test_sizes_below_one_are_refused(workers, depth):
-  with pytest.raises(UsageError, match="at least one worker"):
-    prefetch([], workers, depth)

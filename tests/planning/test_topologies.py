@@ -75,4 +75,4 @@ def test_libtpu_knows_the_slices(name):
   devices = topology.devices()
   assert len(devices) == topology.chips
   assert len({device.process_index for device in devices}) == topology.hosts
-  assert {chips.peak_flops(device) for device in devices} == {topology.chip.flops}
+  assert {chips.PEAK_FLOPS[device.device_kind] for device in devices} == {topology.chip.flops}

@@ -117,11 +117,6 @@ class PictureStream:
       "augment": repr(self.augment),
     }
 
-  @property
-  def images_per_epoch(self) -> int:
-    """Pictures in the split: each comes up once in as many positions."""
-    return len(self.source)
-
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
     """The batch of a step (from 0), whatever steps were asked for before.
 

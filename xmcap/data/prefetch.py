@@ -7,8 +7,6 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent import futures
 from typing import Any, Generic, TypeVar
 
-from xmcap.errors import UsageError
-
 Part = TypeVar("Part")
 Out = TypeVar("Out")
 
@@ -36,8 +34,6 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
     workers: threads; more than one only helps where the parts release the interpreter lock.
     depth: items held or under way at most.
   """
-  if workers < 1 or depth < 1:
-    raise UsageError(f"prefetching needs at least one worker and a depth of one, not {workers} and {depth}")
   executor = futures.ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
   submitted = ((job, [executor.submit(part) for part in job.parts]) for job in jobs)
   pending = collections.deque(itertools.islice(submitted, depth))

@@ -35,8 +35,7 @@ def batch(objective: Any, stream: Any, pictures: int) -> Batch:
     return _made_up(objective.module, pictures)
   small = stream.resized(pictures) if hasattr(stream, "resized") else stream
   for step in range(16):
-    arrays = {name: np.asarray(array)[:pictures] for name, array in small.batch(step).items()}
-    arrays = {name: array for name, array in arrays.items() if array.dtype.kind in "biuf"}
+    arrays = {name: array[:pictures] for name, array in sharding.numeric(small.batch(step)).items()}
     if np.any(arrays.get("target_weights", 1)):
       return arrays
   raise XmcapError("none of the first pictures has a caption in the languages of the mixture")

@@ -49,11 +49,7 @@ class ReadOnlyCheckpoints:
 def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: Any) -> tuple[str, TrainState]:
   """(Where the state comes from, the state); every parameter of it is finite.
 
-  Args:
-    plan: of the state.
-    own: the run's checkpoints.
-    vocabulary: of the run; None if it is not known.
-    begins: further arguments of `start.starting_state`.
+  `vocabulary` is the run's, None if it is not known; `begins` are further arguments of `start.starting_state`.
 
   Raises:
     UsageError: a checkpoint is not there, or is of a model with another vocabulary.

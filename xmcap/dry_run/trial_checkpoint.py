@@ -17,11 +17,9 @@ from xmcap.training.step import TrainState
 
 
 def write_and_read(run_dir: str, num_bytes: int) -> str:
-  """Says what was found about a model folder, and leaves it as it was.
+  """Says what was found about a model folder, which need not exist, and leaves it as it was.
 
-  Args:
-    run_dir: of the run; need not exist.
-    num_bytes: the most that the run will keep there.
+  `num_bytes` is the most that the run will keep there.
 
   Raises:
     UsageError: its path is empty.

@@ -44,7 +44,7 @@ class LossEvaluator:
     """Yields ("", name, value) for `loss` and each metric of the objective."""
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
-    count = self.num_batches * self.stream.pictures or self.stream.images_per_epoch
+    count = self.num_batches * self.stream.pictures or len(self.stream.source)
     stream, steps = self.stream.first(count, sharded.groups)
     rows = sharding.process_rows(sharded.mesh, stream.pictures)
     found = []

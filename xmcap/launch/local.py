@@ -72,8 +72,6 @@ def run(
   the processes die with this one even if it is killed.
 
   Args:
-    command: the program and its arguments; those that tell the processes of each other are added.
-    processes: how many.
     devices: simulated CPU devices of each; 0: the devices that a process finds.
     restart: how often all of them are started again after exit code 75 or a death by a signal.
     grace: seconds between SIGTERM and SIGKILL.

@@ -28,7 +28,6 @@ class RunHistory:
 
   Attributes:
     name: of the run, short and its own among those shown.
-    folder: MODEL_DIR.
     facts: of its last start: `total_steps`, `parameters`, `devices`, `device_kind`.
     state: `running`, `finished`, `stopped`, `failed`, or `silent` where it ended without a word.
     reason: of a failure.

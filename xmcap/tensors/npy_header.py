@@ -27,7 +27,6 @@ def read_header(stream: IO[bytes], size: int, where: str) -> Header:
   """Reads the header of an array, and leaves the stream at its first number.
 
   Args:
-    stream: at the beginning of the array.
     size: bytes that the file or the member of an archive holds.
     where: begins the messages: the file, and the array's name.
 

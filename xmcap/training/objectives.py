@@ -54,11 +54,8 @@ class CaptionObjective:
     """The loss of a batch.
 
     Args:
-      params: of the captioner.
       batch: `image` uint8 [B, H, W, 3], `prompt_tokens` [B, K, P], `target_tokens` and `target_weights`
         [B, K, T].
-      rng: for dropout; not used if deterministic.
-      deterministic: no dropout.
 
     Returns:
       The loss, float32 [], a mean by weight over tokens; and metrics: `cross_entropy` (with neither smoothing
@@ -114,10 +111,8 @@ class TagObjective:
     """The loss of a batch.
 
     Args:
-      params: of the tagger.
       batch: `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], class + 1, 0 for an empty slot; `weights` float32 [B], 1
         if it is absent: a picture of weight 0 counts nowhere.
-      rng, deterministic: for dropout, or that there is none.
 
     Returns:
       The loss, float32 [], a mean by weight over pictures; and metrics, such means too: `accuracy` (share of a

@@ -17,7 +17,6 @@ class Run:
   Attributes:
     step: steps done, of `total_steps`.
     state: after that step. The next step gives its arrays away.
-    say: prints a line of progress.
     saved: the step of the newest checkpoint; None: there is none.
     metrics: name -> value, of the last report and the last evaluation.
     evaluation_stopped: the last evaluation was left before its end, because the run was asked to stop.

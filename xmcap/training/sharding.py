@@ -238,7 +238,6 @@ def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.
   host of a v4 slice may hold [0, 1, 4, 5]. Processes that differ along `model` alone feed the same rows.
 
   Args:
-    mesh: of `Partitioning`.
     rows: of the whole batch, cut evenly over `data` and `fsdp`; UsageError if they do not divide.
     process_index: None: this process.
 
@@ -277,7 +276,6 @@ def put_batch(
 
   Args:
     batch: arrays [N, ...].
-    mesh: of `Partitioning`.
     rows: of the whole batch; None: N, all of them are here.
     fed: of `process_rows(mesh, rows)`, which of them the N are; None: those.
 

@@ -79,7 +79,7 @@ def make_train_step(
       result = value_and_grad(params, part, jax.random.fold_in(rng, index))
       return jax.tree.map(jnp.add, total, weighted(result)), None
 
-    parts = {name: split(name, array, microbatches) for name, array in batch.items()}
+    parts = {name: split(array, microbatches) for name, array in batch.items()}
     shapes = jax.eval_shape(value_and_grad, params, jax.tree.map(lambda x: x[0], parts), rng)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), shapes)
     (metrics, grads), _ = jax.lax.scan(one, zeros, (jnp.arange(microbatches), parts))
@@ -121,11 +121,9 @@ def weighted(result: tuple[Metrics, Any]) -> tuple[Metrics, Any]:
   return sums, jax.tree.map(lambda grad: grad.astype(jnp.float32) * weight, grads)
 
 
-def split(name: str, array: jax.Array, parts: int) -> jax.Array:
+def split(array: jax.Array, parts: int) -> jax.Array:
   """[B, ...] -> [parts, B / parts, ...]: part i holds the rows i, i + parts, ... of the batch.
 
   Strided rows keep every part spread over all devices where the batch is; a part of neighbours would not.
   """
-  if array.shape[0] % parts:
-    raise ValueError(f"{name}: {array.shape[0]} rows do not make {parts} microbatches")
   return array.reshape(array.shape[0] // parts, parts, *array.shape[1:]).swapaxes(0, 1)

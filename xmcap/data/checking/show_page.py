@@ -1,7 +1,6 @@
 """A contact sheet: one HTML file that loads nothing, with examples as the model sees them (show.py)."""
 
 import base64
-import html
 import io
 import os
 import pathlib
@@ -12,6 +11,8 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data.checking.show import Piece, ShownCaption, ShownPicture
+from xmcap.scoring.report import elements  # the colours and type of the report
+from xmcap.scoring.report.elements import escape
 from xmcap.storage import files
 
 _PIXELATED_BELOW = 160  # smaller pictures are enlarged, and their pixels are to be seen
@@ -38,8 +39,6 @@ def write_sheet(
 
   `target_length` is T, pieces of a target. Raises XmcapError if the file cannot be written.
   """
-  from xmcap.scoring.report import elements  # the colours and type of the report
-
   captions = [caption for picture in shown for caption in picture.captions]
   cut = sum(bool(caption.lost) for caption in captions)
   odd = sum(piece.kind == "unknown" for caption in captions for piece in caption.pieces)
@@ -50,17 +49,17 @@ def write_sheet(
   }
   warned = {"Cut on this sheet": cut, "Unknown pieces": odd}
   items = "".join(
-    f'<div><dt>{_escape(name)}</dt><dd class="{"warn" if warned.get(name) else "fact"}">{_escape(value)}</dd></div>'
+    f'<div><dt>{escape(name)}</dt><dd class="{"warn" if warned.get(name) else "fact"}">{escape(value)}</dd></div>'
     for name, value in facts.items()
   )
   legend = "".join(
-    f"<li>{_chip(Piece(text, kind))}<span>{_escape(words)}</span></li>" for kind, text, words in _LEGEND
+    f"<li>{_chip(Piece(text, kind))}<span>{escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
   style = elements.resource("base.css") + elements.resource("sheet.css", "xmcap.data.checking")
   head = elements.page_head(title, style, images="data:")
   page = f"""{head}<main id="top">
-<header class="page-head"><h1>{_escape(title)}</h1>
+<header class="page-head"><h1>{escape(title)}</h1>
 <p class="lede">{count}, as the model sees them</p>
 <dl class="facts">{items}</dl>
 <ul class="legend" aria-label="What the marks mean">{legend}</ul></header>
@@ -77,9 +76,9 @@ def _card(picture: ShownPicture, target_length: int) -> str:
   record = picture.record
   height, width = picture.pixels.shape[:2]
   small = " small" if max(height, width) < _PIXELATED_BELOW else ""
-  key = _escape(record.key)
-  locale = f", taken for {_escape(record.locale)}" if record.locale else ""
-  tags = f'<p class="tags">Tags: {_escape(", ".join(record.tags))}</p>' if record.tags else ""
+  key = escape(record.key)
+  locale = f", taken for {escape(record.locale)}" if record.locale else ""
+  tags = f'<p class="tags">Tags: {escape(", ".join(record.tags))}</p>' if record.tags else ""
   captions = "".join(_caption(caption, target_length) for caption in picture.captions)
   if not captions:
     captions = '<li class="none">No caption in these languages: the picture counts nothing in training.</li>'
@@ -111,7 +110,7 @@ def _caption(caption: ShownCaption, target_length: int) -> str:
 <div class="of"><span dir="ltr">{prompt}</span><span class="language">{language.english_name}</span>
 <span>{_SOURCES.get(caption.source, caption.source)}</span>
 <span class="length{over}">{total:,} of {target_length:,} pieces</span></div>
-<p class="words" {spoken}>{_escape(caption.text)}</p>
+<p class="words" {spoken}>{escape(caption.text)}</p>
 <div class="pieces" {spoken}>{pieces}</div>
 </li>
 """
@@ -120,17 +119,11 @@ def _caption(caption: ShownCaption, target_length: int) -> str:
 def _chip(piece: Piece) -> str:
   if piece.kind == "end":
     return '<bdi class="piece end">end</bdi>'
-  text = _escape(piece.text)
+  text = escape(piece.text)
   if piece.kind in ("text", "lost"):
     text = text.replace("▁", '<span class="space">▁</span>')
   title = f' title="{_TITLES[piece.kind]}"' if piece.kind in _TITLES else ""
   return f'<bdi class="piece {piece.kind}"{title}>{text}</bdi>'
-
-
-def _escape(text: str) -> str:
-  """Text as HTML, also inside quotes; characters that a page may not hold become U+FFFD."""
-  kept = "".join(char if char >= " " or char in "\t\n" else "\ufffd" for char in text)
-  return html.escape(kept)
 
 
 def _uri(pixels: np.ndarray, kind: str) -> str:

@@ -20,7 +20,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from xmcap.data.corpora import archives, tar_files
-from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, ZIP, Address, Entry, File, Found, Trouble
+from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, ZIP, Address, File, Found, Trouble
 from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
@@ -252,7 +252,8 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_p
   shown = Progress(work.say, "pictures: archives and folders searched", len(listed))
   problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):
-    for entry in _entries(file):
+    search = {FOLDER: archives.search_folder, ZIP: archives.search_zip}.get(file.kind)
+    for entry in search(file.path) if search else tar_files.search_tar(file):
       if isinstance(entry, Trouble):
         problems.add(*entry)
       elif isinstance(entry, Address):
@@ -269,12 +270,6 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_p
   for number, path in () if by_path else database.execute(_DUPLICATES):
     problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
-
-
-def _entries(file: File) -> Iterator[Entry]:
-  if file.kind == FOLDER:
-    return archives.search_folder(file.path)
-  return archives.search_zip(file.path) if file.kind == ZIP else tar_files.search_tar(file)
 
 
 def _row(number: int, file: File, found: Found) -> tuple[int | bytes, ...]:

@@ -39,10 +39,8 @@ class Heartbeat:
 
   Args:
     client: of jax's coordination service, or `Alone`.
-    index, count: of this process, and of the processes.
     lost: seconds without a sign of life until a process counts as lost.
     watch: over this process; None: it may hang unnoticed.
-    describe: names processes by their numbers.
   """
 
   def __init__(

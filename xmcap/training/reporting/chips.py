@@ -1,7 +1,5 @@
 """The peak bfloat16 rate of each kind of chip, by which model-flops utilisation is measured."""
 
-from typing import Any
-
 PEAK_FLOPS = {
   # cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e. What jax calls a device is a whole chip there.
   "TPU v4": 275e12,
@@ -26,8 +24,3 @@ PEAK_FLOPS = {
   "NVIDIA B200": 2250e12,
 }
 """bfloat16 operations a second, by jax's `device_kind`."""
-
-
-def peak_flops(device: Any) -> float | None:
-  """The peak of a jax device; None if it is not known, as for a CPU."""
-  return PEAK_FLOPS.get(device.device_kind)

@@ -11,7 +11,7 @@ from flax import linen as nn
 from jax.extend import core as jax_core
 
 from xmcap.training.optimizer import Optimizer, merge
-from xmcap.training.reporting import chips
+from xmcap.training.reporting.chips import PEAK_FLOPS
 
 
 def step_flops(
@@ -41,7 +41,7 @@ def ideal_seconds(
 
   Divided by the seconds of a real step, this is its model-flops utilisation. See `step_flops`.
   """
-  peak = chips.peak_flops(devices[0])
+  peak = PEAK_FLOPS.get(devices[0].device_kind)
   return None if peak is None else step_flops(objective, optimizer, params, batch) / (peak * len(devices))
 
 

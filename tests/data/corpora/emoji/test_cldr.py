@@ -75,11 +75,6 @@ def test_join_follows_the_order_of_the_placeholders():
   assert cldr.ListPattern("{1} with {0}", "", "", "").join(["a", "b"]) == "b with a"
 
 
-def test_join_of_nothing_is_an_error():
-  with pytest.raises(ValueError, match="at least one"):
-    cldr.ListPattern("", "", "", "").join([])
-
-
 def test_names_lose_direction_marks_and_inherited_ones_are_left_out(read):
   assert read.names["fa"] == {"🍎": "fa apple"}
 

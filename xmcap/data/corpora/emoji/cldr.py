@@ -41,9 +41,7 @@ class ListPattern:
   end: str
 
   def join(self, items: Sequence[str]) -> str:
-    """The items as one list; a single item is itself. ValueError if there is none."""
-    if not items:
-      raise ValueError("a list pattern joins at least one item")
+    """The items, one at least, as one list; a single item is itself."""
     if len(items) <= 2:
       return items[0] if len(items) == 1 else _fill(self.pair, items[0], items[1])
     text = _fill(self.end, items[-2], items[-1])

@@ -19,7 +19,6 @@ class Combinations:
 
   Args:
     num_emoji: classes; at least 5, so that each split gets a pair and a triple.
-    pictures: split -> pictures.
   """
 
   def __init__(self, num_emoji: int, pictures: dict[str, int], seed: int):
