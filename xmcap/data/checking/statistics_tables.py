@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from xmcap import languages
 from xmcap.data.checking.statistics import Row, Statistics
 from xmcap.scoring import published
+from xmcap.scoring.grid import Grid
 
 # Column of `Row`, or one of its means -> its heading, and its name in Table 1 of the XM3600 paper.
 _COLUMNS = {
@@ -34,7 +35,7 @@ def text(found: Statistics) -> str:
     corpus = found.published.get(split, "")
     if expected := figures(corpus, split.split(" (")[0]):
       tables.append(_compared(split, corpus, rows, expected))
-  return "\n\n".join(tables)
+  return "\n".join(tables).rstrip()
 
 
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
@@ -59,7 +60,7 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
   for row in rows:
     total.add(row)
   total.images = images
-  lines = [f"{split}: {images:,} images", "", _line("language", heads)]
+  lines = []
   for row in (*rows, total):
     of_all = row is total
     captions = max(row.captions, 1)
@@ -73,8 +74,9 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
         f"{max(row.lengths, default=0)}",
         f"{row.longer_than(target_length) / captions:.2%}",
       ]
-    lines.append(_line(row.language if of_all else _name(row), cells))
-  return "\n".join(lines)
+    lines.append((row.language if of_all else _name(row), *cells))
+  table = Grid(("language", *heads), tuple(lines[:-1]), tuple(lines[-1:]))
+  return f"{split}: {images:,} images\n\n{table.text()}"
 
 
 def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, Mapping[str, float]]) -> str:
@@ -82,19 +84,17 @@ def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, M
   source = "Table 1 of the XM3600 paper" if corpus == "xm3600" else "the release's numbers of lines"
   columns = list(next(iter(figures.values())))
   note = " (words are counted at spaces there)" if "mean_spaced_words" in columns else ""
-  lines = [
-    f"{split} against {source}: found, published, difference{note}",
-    "",
-    _line("language", ["images" if column == "images" else _COLUMNS[column][0] for column in columns], 27),
-  ]
+  heads = ["images" if column == "images" else _COLUMNS[column][0] for column in columns]
+  lines = []
   by_language = {row.language: row for row in rows}
   for code, expected in figures.items():
     row = by_language.get(code, Row(split, code))
     cells = [
       _difference(getattr(row, column), expected[column], column.startswith("mean_")) for column in columns
     ]
-    lines.append(_line(_name(row), cells, 27))
-  return "\n".join(lines)
+    lines.append((_name(row), *cells))
+  table = Grid(("language", *heads), tuple(lines))
+  return f"{split} against {source}: found, published, difference{note}\n\n{table.text()}"
 
 
 def _difference(found: float, expected: float, mean: bool) -> str:
@@ -107,7 +107,3 @@ def _difference(found: float, expected: float, mean: bool) -> str:
 
 def _name(row: Row) -> str:
   return f"{row.language:<3} {languages.get(row.language).english_name}"
-
-
-def _line(name: str, cells: Sequence[str], width: int = 15) -> str:
-  return (f"{name:<18}" + "".join(f"{cell:>{width}}" for cell in cells)).rstrip()
