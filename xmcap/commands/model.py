@@ -154,7 +154,7 @@ def _caption(arguments) -> None:
 
 
 def _write_captions(out: str, captions: Captions, count: int) -> None:
-  from xmcap.data.progress import Progress
+  from xmcap.progress import Progress
   from xmcap.scoring import predictions
 
   progress = Progress(base.say, "pictures captioned", count)

@@ -23,10 +23,10 @@ import numpy as np
 from absl import logging
 
 from xmcap.data import workers
-from xmcap.data.progress import Say
 from xmcap.data.records import RecordSource, parse_columns
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.progress import Say
 from xmcap.storage import addresses, files, outputs
 
 FORMAT = 1

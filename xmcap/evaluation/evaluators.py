@@ -19,13 +19,13 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from xmcap.data import images
-from xmcap.data.progress import Progress
 from xmcap.errors import UsageError
 from xmcap.evaluation import samples
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
+from xmcap.progress import Progress
 from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import files, output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib

@@ -11,14 +11,14 @@ import math
 import os
 import pathlib
 import struct
-import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.progress import Progress
 from xmcap.storage import whole_files
 from xmcap.terminal import shown
 
@@ -45,7 +45,6 @@ _LONGEST_NAME, _LONGEST_FILE_NAME = 500, 255
 _MOST_LAYERS = 1024
 _LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
 """Numbers may take so many times the bytes of their files, and so many bytes besides, as constants compress well."""
-_PROGRESS_SECONDS = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,8 +199,7 @@ def write_safetensors(
 ) -> int:
   """Writes a safetensors file: the header first, then one output after the other; it appears when it is whole.
 
-  Slices of one array are made one after the other. `say` is told every few seconds how far it is. Returns the bytes
-  written.
+  Slices of one array are made one after the other. `say` is told how far it is. Returns the bytes written.
   """
   path = pathlib.Path(path)
   entries = {
@@ -221,27 +219,17 @@ def write_safetensors(
     file.write(struct.pack("<Q", len(text)) + text)
     start = file.tell()
     file.truncate(start + end)
-    for name, array in _made(outputs, end, say):
-      if (array.shape, array.dtype) != entries[name]:
-        shape, dtype = entries[name]
-        raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {dtype} {shape}")
-      file.seek(start + offsets[name])
-      file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    progress, done = Progress(say, path.name, end, "bytes"), 0
+    progress(done)
+    for output in sorted(outputs, key=lambda output: output.group):
+      for name, array in zip(output.names, output.make(), strict=True):
+        if (array.shape, array.dtype) != entries[name]:
+          shape, dtype = entries[name]
+          raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {dtype} {shape}")
+        file.seek(start + offsets[name])
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        done += array.nbytes
+        progress(done)
     file.flush()
     os.fsync(file.fileno())
   return start + end
-
-
-def _made(
-  outputs: Sequence[Output], total: int, say: Callable[[str], None]
-) -> Iterator[tuple[str, np.ndarray]]:
-  began = last = time.monotonic()
-  done = 0
-  for output in sorted(outputs, key=lambda output: output.group):
-    for name, array in zip(output.names, output.make(), strict=True):
-      yield name, array
-      done += array.nbytes
-      now = time.monotonic()
-      if now - last >= _PROGRESS_SECONDS:
-        last, left = now, (total - done) * (now - began) / max(done, 1)
-        say(f"{done / 1e9:.1f} of {total / 1e9:.1f} GB, {left:.0f} s left")

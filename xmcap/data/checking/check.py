@@ -20,9 +20,9 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data import images, records, workers
-from xmcap.data.progress import Say
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
+from xmcap.progress import Say
 from xmcap.storage import addresses, files, outputs
 from xmcap.terminal import shown
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xmcap import languages
 from xmcap.data import records, workers
-from xmcap.data.progress import Say
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.progress import Say
 from xmcap.storage import addresses
 
 _CHUNK = 2_048  # records counted at a time by one process

@@ -24,9 +24,9 @@ from xmcap.data.corpora.plans import Options, Work
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
-from xmcap.data.progress import Progress, Say
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
+from xmcap.progress import Progress, Say
 from xmcap.storage import files
 
 _COUNTS = ("captions", "listed", "found", "missing", "broken")

@@ -11,8 +11,8 @@ import time
 import urllib.error
 import urllib.request
 
-from xmcap.data.progress import Progress, Say
 from xmcap.errors import UsageError, XmcapError
+from xmcap.progress import Progress, Say
 from xmcap.storage import files
 from xmcap.terminal import shown
 

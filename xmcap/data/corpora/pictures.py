@@ -24,8 +24,8 @@ from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, ZIP, Address,
 from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.progress import Progress
 from xmcap.errors import UsageError
+from xmcap.progress import Progress
 from xmcap.storage import databases, files
 
 MAX_PROBLEMS = 200_000

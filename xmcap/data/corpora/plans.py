@@ -9,8 +9,8 @@ from typing import Any
 
 from xmcap.data.corpora import lines, picture_check
 from xmcap.data.corpora.problems import ON_BAD, Problems
-from xmcap.data.progress import Say
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.progress import Say
 from xmcap.storage import files, outputs
 
 _LAYOUT = 4  # of the working folder; what an older version began is begun anew

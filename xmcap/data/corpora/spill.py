@@ -15,9 +15,9 @@ from xmcap.data import workers
 from xmcap.data.corpora import lines
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.progress import Progress
 from xmcap.errors import XmcapError
 from xmcap.processes import Killed
+from xmcap.progress import Progress
 from xmcap.storage import databases, files
 
 _SCHEMA = """

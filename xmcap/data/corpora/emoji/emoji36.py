@@ -32,9 +32,9 @@ from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.progress import Progress, Say
 from xmcap.data.records import Caption, Record
 from xmcap.errors import UsageError
+from xmcap.progress import Progress, Say
 from xmcap.storage import files
 
 NAME = "emoji36"
