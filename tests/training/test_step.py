@@ -61,7 +61,7 @@ def test_microbatches_give_the_update_of_the_whole_batch(parts):
 
 
 def test_microbatches_hold_every_row_once():
-  rows = np.asarray(split("x", jnp.arange(12), 3))
+  rows = np.asarray(split(jnp.arange(12), 3))
   assert rows.tolist() == [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
 
 

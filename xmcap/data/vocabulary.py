@@ -91,9 +91,8 @@ def train_vocabulary(
       minloglevel=2,
     )
   except (RuntimeError, OSError, ValueError) as error:
-    reason = " ".join(str(error).split())
     raise UsageError(
-      f"{text_file}: no vocabulary of {size} pieces can be trained: {reason}; change `size`"
+      f"{text_file}: no vocabulary of {size} pieces can be trained: {one_line(error)}; change `size`"
     ) from None
   path = pathlib.Path(out_model)
   files.make_folder(path.parent)

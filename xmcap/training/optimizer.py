@@ -169,10 +169,7 @@ def _each_layer(rule: optax.GradientTransformation) -> optax.GradientTransformat
 
 def merge(some: Params, others: Params) -> Params:
   """One tree of two that share no leaf."""
-  merged = dict(some)
-  for name, value in others.items():
-    merged[name] = merge(merged[name], value) if name in merged else value
-  return merged
+  return traverse_util.unflatten_dict({**stacking.flatten(some), **stacking.flatten(others)}, sep="/")
 
 
 def _factors(

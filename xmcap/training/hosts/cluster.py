@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +48,8 @@ def find_process(
       None, None, None, None, None, int(seconds)
     )
   except Exception as error:  # each cluster has its own errors
-    said = " ".join(str(error).split())[:240]
     raise UsageError(
-      f"this machine looks like one of a cluster, but its place is not to be found ({said}):"
+      f"this machine looks like one of a cluster, but its place is not to be found ({one_line(error)}):"
       " give --coordinator_address, --num_processes and --process_id, or --num_processes=1 for a run of its own"
     ) from error
   if not address or count is None or count <= 1:

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -82,18 +82,9 @@ def _of_jaxpr(jaxpr: jax_core.Jaxpr) -> int:
       total += max(_of_jaxpr(branch.jaxpr) for branch in params["branches"])
     else:
       times = params["length"] if name == "scan" else 1
-      total += times * sum(map(_of_jaxpr, _inner_jaxprs(params)))
+      total += times * sum(map(_of_jaxpr, jax_core.jaxprs_in_params(params)))
   return total
 
 
 def _shape(operand: Any) -> tuple[int, ...]:
   return operand.aval.shape
-
-
-def _inner_jaxprs(params: dict[str, Any]) -> Iterator[jax_core.Jaxpr]:
-  for value in params.values():
-    for one in value if isinstance(value, tuple | list) else (value,):
-      if isinstance(one, jax_core.ClosedJaxpr):
-        yield one.jaxpr
-      elif isinstance(one, jax_core.Jaxpr):
-        yield one

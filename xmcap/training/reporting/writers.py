@@ -1,6 +1,7 @@
 """Where a run's numbers go: `metrics.jsonl`, TensorBoard, and Weights & Biases. Only process 0 writes."""
 
 import dataclasses
+import functools
 import importlib.util
 import math
 import os
@@ -54,8 +55,8 @@ class Writers:
 class AllWriters:
   """Several writers as one, on a thread of their own. A failure of one is said once, and the run goes on.
 
-  A writer has a `name`, `scalars(step, {"group/name": number})`, `event(step, what, facts)`, `close()` and, if it shows
-  them, `show(step, {name: Markdown}, {name: pictures uint8 [N, H, W, 3]})`.
+  A writer has a `name`, `scalars(step, {"group/name": number})`, `close()` and, if it shows them, `event(step, what,
+  facts)` and `show(step, {name: Markdown}, {name: pictures uint8 [N, H, W, 3]})`.
   """
 
   def __init__(self, writers: Sequence[Any], say: Callable[[str], None]):
@@ -65,24 +66,23 @@ class AllWriters:
     self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="writers")
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    self._thread.submit(self._each, lambda writer: writer.scalars(step, values))
+    self._thread.submit(self._each, "scalars", step, values)
 
   def event(self, step: int, what: str, **facts: Any) -> None:
-    self._thread.submit(self._each, lambda writer: writer.event(step, what, facts))
+    self._thread.submit(self._each, "event", step, what, facts)
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, Any]) -> None:
-    self._thread.submit(
-      self._each, lambda writer: writer.show(step, texts, images) if hasattr(writer, "show") else None
-    )
+    self._thread.submit(self._each, "show", step, texts, images)
 
   def close(self) -> None:
-    self._thread.submit(self._each, lambda writer: writer.close())
+    self._thread.submit(self._each, "close")
     self._thread.shutdown()
 
-  def _each(self, call: Callable[[Any], None]) -> None:
+  def _each(self, method: str, *arguments: Any) -> None:
     for writer in self._writers:
       try:
-        call(writer)
+        if hasattr(writer, method):
+          getattr(writer, method)(*arguments)
         self._failing.discard(writer)
       except Exception as error:  # TensorFlow, wandb and object stores have many kinds
         if writer not in self._failing:
@@ -97,27 +97,22 @@ class TensorBoard:
 
   def __init__(self, log_dir: str):
     self._log_dir = log_dir
-    self._writer = None
 
-  def _opened(self) -> Any:
-    if self._writer is None:
-      from clu import metric_writers  # imports TensorFlow, which takes seconds
+  @functools.cached_property
+  def _writer(self) -> Any:
+    from clu import metric_writers  # imports TensorFlow, which takes seconds
 
-      self._writer = metric_writers.SummaryWriter(self._log_dir)
-    return self._writer
+    return metric_writers.SummaryWriter(self._log_dir)
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    self._opened().write_scalars(step, dict(values))
+    self._writer.write_scalars(step, dict(values))
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, Any]) -> None:
-    self._opened().write_texts(step, dict(texts))
-    self._opened().write_images(step, dict(images))
-
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """TensorBoard has no place for events."""
+    self._writer.write_texts(step, dict(texts))
+    self._writer.write_images(step, dict(images))
 
   def close(self) -> None:
-    if self._writer is not None:
+    if "_writer" in vars(self):  # something was written
       self._writer.close()
 
 
