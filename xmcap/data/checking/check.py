@@ -155,12 +155,10 @@ def check(
   if out is None and addresses.is_remote(directory):
     raise UsageError(f"{directory} is not on this machine: say where the report goes with --out=DIR")
   out = pathlib.Path(out or directory)
-  names = list(splits) or records.splits(directory)
-  if not names:
-    raise UsageError(f"{directory} is no corpus (dataset_info.json is absent): `xmcap data build` makes one")
   if max_characters < 1:
     raise UsageError(f"max_characters={max_characters}: give a limit of at least 1")
-  sources = [RecordSource(directory, name) for name in names]
+  # Where there is no corpus, the first split that is looked for says so.
+  sources = [RecordSource(directory, name) for name in splits or records.splits(directory) or ["train"]]
   has_tags = addresses.is_file(addresses.join(directory, "tags.txt"))
   tags = frozenset(records.read_tags(directory)) if has_tags else None
   files.make_folder(out)
