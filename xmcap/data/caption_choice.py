@@ -78,7 +78,7 @@ class Drawing:
   ):
     self.seed = seed
     self.languages = tuple(languages)
-    self._weights = weights
+    self.weights = weights
     self.captions_per_image = captions_per_image
     self._count_power = count_power
     self._pictures = pictures
@@ -89,7 +89,7 @@ class Drawing:
     """The layout of pictures whose captions are in these languages, kept under a key that is equal for equal codes."""
     layout = self._layouts.get(key)
     if layout is None:
-      layout = Layout([code.decode() for code in codes], self._columns, self._weights, self._count_power)
+      layout = Layout([code.decode() for code in codes], self._columns, self.weights, self._count_power)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[key] = layout
     return layout

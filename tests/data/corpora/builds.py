@@ -10,7 +10,7 @@ import time
 import traceback
 
 from tests.data.releases import Release
-from xmcap.data import progress as progress_lib
+from xmcap import progress as progress_lib
 from xmcap.data.corpora import build
 from xmcap.data.corpora.plans import Options
 from xmcap.data.corpora.releases import cc3m35l, coco35l
