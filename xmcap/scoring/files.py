@@ -78,8 +78,8 @@ def _replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def first_few(items: Sequence[str]) -> str:
-  """Returns the first three, separated by commas."""
-  return ", ".join(items[:3]) + (", ..." if len(items) > 3 else "")
+  """Returns the first three, separated by commas, for a message."""
+  return ", ".join(map(shown, items[:3])) + (", ..." if len(items) > 3 else "")
 
 
 def count(items: Sized, noun: str) -> str:

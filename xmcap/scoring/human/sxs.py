@@ -16,10 +16,10 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.files import shown
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.terminal import shown
 
 _FEW_RATINGS = 10  # of fewer, sides that never change may be chance
 _MEMBERS = ("image/key", "language", "rater", "left", "right", "rating")
