@@ -55,8 +55,8 @@ def captions(
     keys = [key for key, held in references.items() if held.get(code)]
     if len(keys) != len(of_language):
       raise UsageError(
-        f"{source.name}: {files.count(of_language, 'caption')} in {code} without keys, where the references have "
-        f"{files.count(keys, 'image')}: give one a line in their order (an empty line for an empty one), or keys"
+        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, where the references have "
+        f"{files.count(len(keys), 'image')}: give one a line in their order (an empty line for an empty one), or keys"
       )
     for key, (number, caption) in zip(keys, of_language, strict=True):
       yield number, key, code, caption

@@ -22,7 +22,7 @@ class References(Captions):
   """Image key -> language code -> reference captions; their types are checked here, and not again by `score`.
 
   Attributes:
-    locales: image key -> the region it was chosen for (`image/locale`, a language code); "" if unknown.
+    locales: image key -> the region it was chosen for (`image/locale`, a language code); "" or absent if unknown.
     tokenized: the same captions split into words by the release, with single spaces between; empty if they
       were not asked for.
     notes: what a reader of the scores must know of the file.
@@ -40,17 +40,6 @@ class References(Captions):
     self.locales: dict[str, str] = dict(locales or {})
     self.tokenized: Captions = dict(tokenized or {})
     self.notes = tuple(notes)
-
-
-def locales_of(references: Mapping) -> dict[str, str]:
-  """Returns image key -> `image/locale`, "" where it is unknown, as it is for all of a plain dict."""
-  known = getattr(references, "locales", {})
-  return {key: known.get(key, "") for key in references}
-
-
-def tokenized_of(references: Mapping) -> Captions:
-  """Returns the released words (see `References`); empty for a plain dict or where they were not asked for."""
-  return getattr(references, "tokenized", {})
 
 
 def read_references(

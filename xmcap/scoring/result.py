@@ -15,7 +15,7 @@ from xmcap.scoring.inputs import Input
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import References, locales_of
+from xmcap.scoring.references import References
 from xmcap.scoring.signature import Signature
 from xmcap.scoring.statistics import Statistics
 from xmcap.storage import outputs
@@ -51,7 +51,7 @@ class Result:
   @functools.cached_property
   def slices(self) -> slices_lib.Slices:
     """Scores by region of the image, by group of languages and by script."""
-    return slices_lib.of(self.statistics, locales_of(self.references))
+    return slices_lib.of(self.statistics, self.references.locales)
 
 
 class _Interval(msgspec.Struct):
