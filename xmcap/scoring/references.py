@@ -30,13 +30,14 @@ class References(Captions):
 
   def __init__(
     self,
-    captions: Mapping[str, dict[str, list[str]]] | Iterable = (),
+    captions: Mapping[str, Any] | None = None,
     locales: Mapping[str, str] | None = None,
     tokenized: Mapping[str, dict[str, list[str]]] | None = None,
     notes: Iterable[str] = (),
   ):
+    captions = {} if captions is None else captions
+    captions_lib.check_references(captions)
     super().__init__(captions)
-    captions_lib.check_references(self)
     self.locales: dict[str, str] = dict(locales or {})
     self.tokenized: Captions = dict(tokenized or {})
     self.notes = tuple(notes)
