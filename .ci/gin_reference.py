@@ -63,9 +63,9 @@ def page() -> str:
 def configurables() -> dict[str, typing.Any]:
   """Selector -> function or class of all that xmcap registers with gin (but under t5x), by selector."""
   import seqio  # noqa: F401  # adds the corpora to itself: before the module that does so is imported by its name
-  import xmcap.tasks
 
   import xmcap
+  import xmcap.tasks
 
   for module in pkgutil.walk_packages(xmcap.__path__, "xmcap."):
     if not module.name.startswith(("xmcap.t5x", "xmcap.gin", "xmcap.launch")):
@@ -79,10 +79,12 @@ def configurables() -> dict[str, typing.Any]:
 def _section(selector: str, function: typing.Any, undocumented: list[str]) -> str:
   from gin import config
 
+  from xmcap import gin_types
+
   name = selector.rsplit(".", 1)[-1]
   source = pathlib.Path(inspect.getsourcefile(function) or "").relative_to(ROOT)
   denied = config._REGISTRY[selector].denylist or ()
-  meanings = _meanings(function)
+  meanings, annotations = _meanings(function), gin_types.annotations(function)
   rows = []
   for parameter in inspect.signature(function).parameters.values():
     if parameter.name in denied:
@@ -90,7 +92,7 @@ def _section(selector: str, function: typing.Any, undocumented: list[str]) -> st
     meaning = meanings.get(parameter.name)
     if meaning is None:
       undocumented.append(f"{name}.{parameter.name}")
-    kind = _cell(_type(parameter.annotation))
+    kind = _cell(_type(annotations.get(parameter.name, parameter.annotation)))
     rows.append(
       f"| `{name}.{parameter.name}` | `{kind}` | {_default(parameter.default)} | {_cell(meaning or '')} |"
     )

@@ -92,10 +92,10 @@ def test_a_missing_prediction_is_refused(files, capsys):
   assert not (files / "out").exists()
 
 
-def test_an_unwritable_folder_exits_1(files, capsys):
+def test_a_file_in_the_place_of_the_folder_is_bad_usage(files, capsys):
   (files / "out").write_text("a file where the folder should be")
-  assert score(files) == 1
-  assert "cannot be written" in capsys.readouterr().err
+  assert score(files) == 2
+  assert "cannot make the folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["train", "--help"]])

@@ -22,7 +22,7 @@ def check() -> None:
   for (_, selector), bindings in gin_config._CONFIG.items():
     if selector == _MACRO or not gin_config._REGISTRY.matching_selectors(selector):
       continue
-    hints = _hints(gin_config._REGISTRY.get_match(selector).wrapped)
+    hints = annotations(gin_config._REGISTRY.get_match(selector).wrapped)
     for name, bound in bindings.items():
       value, macro = _resolved(bound)
       if name in hints and not _fits(value, hints[name]):
@@ -33,8 +33,8 @@ def check() -> None:
         )
 
 
-def _hints(configurable: Any) -> dict[str, Any]:
-  """{parameter: annotation} of a function or of a class's constructor."""
+def annotations(configurable: Any) -> dict[str, Any]:
+  """{parameter: annotation} of a function or of a class's constructor, without the limits of a value."""
   function = configurable.__init__ if inspect.isclass(configurable) else configurable
   try:
     return typing.get_type_hints(function)

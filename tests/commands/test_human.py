@@ -135,7 +135,7 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["sxs", "--ratings=/nowhere"], "/nowhere: cannot be read"),
     (["sxs", "--ratings={}/ratings.jsonl", "--baseline=Z"], "--baseline=Z"),
     (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A"], "system 'B' has ratings but no scores"),
-    (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A", "--metric=chrf"], "'en' has no 'chrf'"),
+    (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A", "--metric=chrf"], "was not scored in 'chrf'"),
     (["sxs", "--ratings={}/core.csv"], "0 columns are called 'image/key'"),
     (["thumb"], "--ratings"),
     (["thumb", "--ratings=/nowhere"], "/nowhere: cannot be read"),

@@ -180,7 +180,7 @@ def test_where_a_report_cannot_be_made_the_older_comparison_stays(here, capsys):
 def test_there_is_no_key_without_its_page(here, capsys):
   (here / "new.html").mkdir()
   assert cli.main([*_RATE.split(), "--out=new.html"]) == 1
-  assert "new.html: cannot be written" in capsys.readouterr().err
+  assert "cannot write new.html" in capsys.readouterr().err
   assert not (here / "new.key.jsonl").exists()
 
 

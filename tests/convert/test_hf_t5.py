@@ -135,7 +135,7 @@ def test_defaults_are_those_of_transformers(model_type):
     ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
     ({"architectures": ["MT5EncoderModel"]}, "MT5EncoderModel is not among what xmcap converts"),
     ({"model_type": "umt5", "architectures": ["UMT5ForConditionalGeneration"]}, "UMT5ForConditionalGeneration is not"),
-    ({"d_model": "wide"}, "d_model is 'wide': give a whole number from 1 to 65,536"),
+    ({"d_model": "wide"}, "d_model is 'wide': give int, got str"),
     ({"num_layers": 3}, "encoder.block.2.layer.0.SelfAttention.k.weight, which config.json asks for with shape"),
     ({"num_layers": 1}, "tensor encoder.block.1.layer.0.SelfAttention.k.weight (24, 16) has no place"),
     ({"d_ff": 24}, "DenseReluDense.wi_0.weight has shape (20, 16), and config.json asks for (24, 16)"),

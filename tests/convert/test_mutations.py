@@ -152,8 +152,8 @@ def test_an_index_that_lies(mt5, convert, change, message):
 @pytest.mark.parametrize(
   "text, says",
   [
-    ("{", "broken JSON"), ("[]", "no JSON object"), ('"x"', "no JSON object"), ("\x00", "broken JSON"),
-    ("[" * 100_000, "nested too deeply"), (" " * (2**24 + 1), "more than 16,777,216 bytes"),
+    ("{", "broken JSON"), ("[]", "not a JSON object"), ('"x"', "not a JSON object"), ("\x00", "broken JSON"),
+    ("[" * 100_000, "nested too deeply"),
     ('{"a": 1, "a": 2}', "twice"),
     ('{"layer_norm_eps": NaN}', "NaN"), ('{"architectures": 5, "model_type": "mt5"}', "architectures is no list"),
     ('{"architectures": [[]], "model_type": "mt5"}', "architectures is no list"),

@@ -99,9 +99,9 @@ def test_languages_with_longer_prompts_need_no_other_program(folder, monkeypatch
   monkeypatch.setattr(Vocabulary, "prompt", lambda self, code: [5] * (1 + (code == "zh")))
   captioner = captioning.load_captioner(folder)
   captioner.caption(_pixels(1), ["en"])
-  programs = generator._generate._cache_size()
+  programs = generator.generate._cache_size()
   captioner.caption(_pixels(1), ["zh"])
-  assert generator._generate._cache_size() == programs
+  assert generator.generate._cache_size() == programs
 
 
 def test_many_threads_get_their_own_captions(captioner):

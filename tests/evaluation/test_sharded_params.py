@@ -159,7 +159,7 @@ def main(file):
 
       def of(params, batch=batch, rest=rest, generator=generator):
         jax.clear_caches()  # which rules hold is no argument of the program
-        return gathers(decoding.lower(generator, params, *batch, *rest).compile().as_text())
+        return gathers(decoding.generate.lower(*generator.static, params, *batch, *rest).compile().as_text())
 
       found["as they lie"] = of(params)
       with sharded.computing():

@@ -68,7 +68,7 @@ def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
     ({"image_size": 13}, "image_size 13 is not divisible"),
     ({"num_heads": 3}, "width 16 is not divisible"),
     ({"dtype": "float8"}, "unknown dtype"),
-    ({"image_mean": (0.5,)}, "three numbers"),
+    ({"image_mean": (0.5,)}, "array of length 3"),
   ],
 )
 def test_a_wrong_configuration_is_named(vit_config, change, message):

@@ -48,10 +48,7 @@ def files(tmp_path):
       for key, captions in _REFERENCES.items()
     )
   )
-  write_predictions(
-    predictions,
-    ((key, code, text) for key, captions in _PREDICTIONS.items() for code, text in captions.items()),
-  )
+  write_predictions(predictions, _PREDICTIONS.items())
   return references, predictions
 
 
@@ -96,7 +93,7 @@ def test_predictions_of_an_earlier_run_give_way_to_those_that_were_scored(files,
 
 def test_what_does_not_fit_names_both_files(files, tmp_path):
   references, predictions = files
-  write_predictions(predictions, [("k1", "en", "a")])
+  write_predictions(predictions, [("k1", {"en": "a"})])
   with pytest.raises(UsageError, match=r"given.jsonl, scored against .*captions.jsonl: 4 of 5 predictions"):
     score_files(references, predictions, tmp_path / "out")
   assert not (tmp_path / "out").exists()

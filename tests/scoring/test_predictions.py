@@ -8,8 +8,8 @@ _REFERENCES = {"k1": {"en": ["a"], "th": ["b"]}, "k2": {"en": ["c"]}}
 
 
 def test_written_predictions_are_read_back(tmp_path):
-  rows = [("k1", "th", 'ข้อความ "\\\u2028'), ("k0", "en", ""), ("k1", "en", "a\nb")]
-  write_predictions(tmp_path / "p.jsonl", iter(rows))
+  captions = [("k1", {"th": 'ข้อความ "\\\u2028'}), ("k0", {"en": ""}), ("k1", {"en": "a\nb"})]
+  write_predictions(tmp_path / "p.jsonl", iter(captions))
   assert read_predictions(tmp_path / "p.jsonl") == {
     "k1": {"th": 'ข้อความ "\\\u2028', "en": "a\nb"},
     "k0": {"en": ""},
@@ -17,8 +17,8 @@ def test_written_predictions_are_read_back(tmp_path):
 
 
 def test_unwritable_place_is_one_line(tmp_path):
-  with pytest.raises(XmcapError, match="cannot be written"):
-    write_predictions(tmp_path, [("k", "en", "a")])
+  with pytest.raises(XmcapError, match="cannot write"):
+    write_predictions(tmp_path, [("k", {"en": "a"})])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import read_references
-from xmcap.scoring.references import locales_of, tokenized_of
 
 _SAMPLE = pathlib.Path(__file__).parents[3] / "shared" / "xm3600_sample" / "captions.jsonl"
 
@@ -38,8 +37,7 @@ def test_regions_are_kept(tmp_path):
   references = read_references(
     _write(tmp_path, {"image/key": "a", "image/locale": "de"}, {"image/key": "b", "en": {"caption": ["a"]}})
   )
-  assert references.locales == locales_of(references) == {"a": "de", "b": ""}
-  assert locales_of(dict(references)) == {"a": "", "b": ""}
+  assert references.locales == {"a": "de", "b": ""}
 
 
 def test_released_words_are_read_if_asked_for(tmp_path):
@@ -49,8 +47,8 @@ def test_released_words_are_read_if_asked_for(tmp_path):
   )
   references = read_references(path, ["en"], tokenized=True)
   assert references == {"k": {"en": ["A dog.", "Dog"]}}
-  assert references.tokenized == tokenized_of(references) == {"k": {"en": ["A dog .", "Dog"]}}
-  assert tokenized_of(read_references(path)) == tokenized_of({"k": {}}) == {}
+  assert references.tokenized == {"k": {"en": ["A dog .", "Dog"]}}
+  assert read_references(path).tokenized == {}
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,6 @@ def _first_references(references):
     ({"bootstrap": -1}, "--bootstrap: must be a whole number from 0 to"),
     ({"bootstrap": 1.5}, "--bootstrap: must be a whole number"),
     ({"bootstrap": 5, "seed": -1}, "--seed: must be a whole number from 0 to"),
-    ({"keep": ["word"]}, "keep: nothing is called 'word'; there are words and document_frequency"),
     ({"metrics": "cidr"}, "did you mean 'cider'"),
     ({"metrics": []}, r"metrics: \(\) is no list of names"),
     ({"metrics": [1]}, r"metrics: \(1,\) is no list of names"),

@@ -159,20 +159,19 @@ def _write_captions(out: str, captions: Captions, count: int) -> None:
 
   progress = Progress(base.say, "pictures captioned", count)
 
-  def rows() -> Iterator[tuple[str, str, str]]:
-    for done, (key, of_picture) in enumerate(captions, 1):
-      yield from ((key, code, caption) for code, caption in of_picture.items())
+  def counted() -> Iterator[tuple[str, dict[str, str]]]:
+    for done, of_picture in enumerate(captions, 1):
+      yield of_picture
       progress(done)
 
-  predictions.write_predictions(out, rows())
+  predictions.write_predictions(out, counted())
 
 
 def _print_predictions(captions: Captions) -> None:
   from xmcap.scoring import predictions
 
-  for key, of_picture in captions:
-    for code, caption in of_picture.items():
-      print(predictions.as_line(key, code, caption), end="")
+  for line in predictions.as_lines(captions):
+    print(line, end="")
 
 
 def _print_captions(captions: Captions) -> None:

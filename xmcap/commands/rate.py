@@ -69,7 +69,7 @@ def _rate(arguments) -> None:
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: say where the pictures are with --images=DIR")
   from xmcap import languages
-  from xmcap.scoring import inputs
+  from xmcap.scoring import files, inputs
   from xmcap.scoring.human import rating_items, rating_page
   from xmcap.scoring.predictions import read_predictions
   from xmcap.scoring.references import read_references
@@ -96,23 +96,21 @@ def _rate(arguments) -> None:
     )
   noun = "comparison" if arguments.protocol == "sxs" else "caption"
   print(
-    f"{arguments.out}: {_count(len(items), noun)}, {_count(len(systems), 'system')}, "
-    f"{_count(len({item.key for item in items}), 'picture')}, "
-    f"{_count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
+    f"{arguments.out}: {files.count(len(items), noun)}, {files.count(len(systems), 'system')}, "
+    f"{files.count(len({item.key for item in items}), 'picture')}, "
+    f"{files.count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
   )
   same = sum(len(set(item.captions)) == 1 for item in items)
   if arguments.protocol == "sxs" and same:
-    print(f"the same caption twice: {_count(same, 'comparison')}; kept, as ties count")
+    print(f"the same caption twice: {files.count(same, 'comparison')}; kept, as ties count")
   shared = sum(len(item.systems) - 1 for item in items)
   if arguments.protocol == "thumb" and shared:
-    print(f"equal to another system's caption of the picture, and rated with it: {_count(shared, 'caption')}")
+    print(
+      f"equal to another system's caption of the picture, and rated with it: {files.count(shared, 'caption')}"
+    )
   if references is not None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
       print(f"{lacking:,} of {len(items):,} items have no reference in {arguments.references}")
   print(f"{key}: what system wrote what; keep it from the raters")
   print(f"when they have rated: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")
-
-
-def _count(number: int, noun: str) -> str:
-  return f"{number:,} {noun}{'' if number == 1 else 's'}"

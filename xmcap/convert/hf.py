@@ -7,19 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from etils import epath
 
 from xmcap.convert import hf_t5, hf_vit
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
-from xmcap.storage import strict_json
 from xmcap.tensors.files import PICKLES, Tensor, check_name, is_file_name, read_safetensors, refuse_pickle
 from xmcap.terminal import shown
+from xmcap.training.checkpoints import small_json
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PROCESSOR = hf_vit.PROCESSOR
-_LARGEST_JSON = 2**24
-"""Bytes. An index has some 100 for each tensor."""
 _ASKS = f"{CONFIG} asks"
 
 
@@ -152,13 +151,8 @@ def read_tensors(path: pathlib.Path) -> dict[str, Tensor]:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
   """A JSON object from a file; UsageError if it holds none."""
   try:
-    with open(path, "rb") as file:
-      raw = file.read(_LARGEST_JSON + 1)
+    return small_json.read(epath.Path(path))
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror}): fetch it again") from None
-  if len(raw) > _LARGEST_JSON:
-    raise UsageError(f"{path}: more than {_LARGEST_JSON:,} bytes of JSON: fetch it again")
-  value = strict_json.parse(raw, str(path))
-  if not isinstance(value, dict):
-    raise UsageError(f"{path}: no JSON object: fetch it again")
-  return value
+  except ValueError as error:
+    raise UsageError(f"{error}: fetch it again") from None

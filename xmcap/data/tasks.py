@@ -83,8 +83,8 @@ def _source(directory: str, split: str, subset: str) -> RecordSource:
   from xmcap.scoring import subsets  # only a subset needs it
 
   places = {record.key: place for place, record in enumerate(source)}
-  chosen = subsets.choose(subset, places)
-  return source.subset(np.sort([places[key] for key in chosen.keys]), chosen.label)
+  chosen, label = subsets.choose(subset, places)
+  return source.subset(np.sort([places[key] for key in chosen]), label)
 
 
 _vocabulary = functools.cache(Vocabulary)

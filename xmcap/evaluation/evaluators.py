@@ -103,7 +103,7 @@ class CaptionEvaluator:
     self.beside = baselines_lib.read_baseline(beside) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
     baselines_lib.check_pictures(beside, held)
-    keys = subsets.choose(subset, held).keys if subset else tuple(held)
+    keys = subsets.choose(subset, held)[0] if subset else tuple(held)
     self.references = subsets.take(held, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
     self.languages = tuple(languages) or tuple(sorted(present))
@@ -127,7 +127,7 @@ class CaptionEvaluator:
       if all(code in captions for code in evaluator.languages)
     }
     few = dict(itertools.islice(few.items(), pictures))
-    tokenized = references_lib.tokenized_of(self.references)
+    tokenized = self.references.tokenized
     evaluator.references = references_lib.References(
       few, tokenized={key: tokenized[key] for key in few} if tokenized else None
     )
@@ -171,7 +171,7 @@ class CaptionEvaluator:
   def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
     out = pathlib.Path(self.out_dir)
     # Written at once, so that an error in the scores loses no captions.
-    predictions_lib.write_predictions(out / _DECODED, _rows(predictions))
+    predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):
       table = self._write_results(predictions, out)
       files.remove(out / _DECODED)
@@ -184,7 +184,8 @@ class CaptionEvaluator:
     if self.baselines is not None:
       _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
       for name, guesses in self.baselines.predict(self.references, self._bytes).items():
-        predictions_lib.write_predictions(out / f"baseline_{name.replace(' ', '_')}.jsonl", _rows(guesses))
+        file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
+        predictions_lib.write_predictions(file, guesses.items())
         baselines[name] = score(self.references, guesses, title=name, **self.measured).table
     result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
     beside = {
@@ -233,12 +234,6 @@ def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predi
   for row, length in zip(rows, lengths.reshape(-1), strict=True):
     found |= json.loads(row[:length].tobytes())
   return found
-
-
-def _rows(predictions: predictions_lib.Predictions) -> Iterator[tuple[str, str, str]]:
-  for key, captions in predictions.items():
-    for language, caption in captions.items():
-      yield key, language, caption
 
 
 def _say(line: str) -> None:

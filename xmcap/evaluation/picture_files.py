@@ -49,7 +49,7 @@ def keys(found: Sequence[str], kind: str) -> list[str]:
   repeated = [file for file, stem in zip(found, stems, strict=True) if count[stem] > 1]
   if repeated:
     raise UsageError(
-      f"{files_lib.count(repeated, 'picture')} with the name of another ({files_lib.first_few(repeated)}): rename "
+      f"{files_lib.count(len(repeated), 'picture')} with the name of another ({files_lib.first_few(repeated)}): rename "
       "them, or give --keys=path"
     )
   return stems

@@ -67,21 +67,12 @@ class Predictor:
     # (key, language) -> mean probability of the tokens of its caption, by greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}
     self._is_greedy = isinstance(search, Greedy)
-    self._generate = Generator(self.captioner, search, max_length, cache_dtype)
+    self.generator = Generator(self.captioner, search, max_length, cache_dtype)
 
   @property
   def image_size(self) -> int:
     """Side of the pictures that the model sees, in pixels."""
     return self.captioner.vit.image_size
-
-  @property
-  def generator(self) -> Generator:
-    """The program that decodes a batch."""
-    return self._generate
-
-  def prompts(self, codes: Sequence[str]) -> np.ndarray:
-    """The LangId prompts, int32 [L, P], padded with 0."""
-    return prompts_of(self.vocabulary, codes)
 
   def __call__(
     self,
@@ -108,7 +99,8 @@ class Predictor:
     """
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
-    for start, tokens, scores in self._decoded(params, keys, load, self.prompts(codes), row_ids):
+    prompts = prompts_of(self.vocabulary, codes)
+    for start, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
       means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1))
       for key, rows, row_means in zip(keys[start : start + len(tokens)], tokens, means, strict=False):
         if self._is_greedy:
@@ -121,7 +113,7 @@ class Predictor:
     self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, row_ids: np.ndarray
   ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last may have rows too many."""
-    sharded = sharded_params.for_decoding(params, jax.local_devices(), self._generate.cast)
+    sharded = sharded_params.for_decoding(params, jax.local_devices(), self.generator.cast)
     size = -(-self.batch_size // sharded.groups) * sharded.groups
     fed = sharding.process_rows(sharded.mesh, size)
     rng = key_on(sharded)
@@ -141,7 +133,7 @@ class Predictor:
       for number, (start, positions) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
         rows = row_ids[positions]
-        tokens, scores = decode_batch(self._generate, sharded, next(images), prompts, rng, rows, fed)
+        tokens, scores = decode_batch(self.generator, sharded, next(images), prompts, rng, rows, fed)
         yield start, tokens, scores
 
 

@@ -18,7 +18,7 @@ from xmcap import __version__, languages
 from xmcap.data.vocabulary import UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
-from xmcap.evaluation.predictor import Predictor
+from xmcap.evaluation.predictor import Predictor, prompts_of
 from xmcap.models import model_json
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as generator_lib
@@ -80,7 +80,8 @@ class Program:
     prompts = jnp.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
     nested = traverse_util.unflatten_dict(dict(params), sep="/")
     row_ids = jnp.arange(batch, dtype=jnp.int32)
-    return generator_lib.traced(self.generator, nested, image, prompts, jax.random.key(seed), row_ids)
+    static, key = self.generator.static, jax.random.key(seed)
+    return generator_lib.generate(*static, nested, image, prompts, key, row_ids)
 
   def manifest(self, **more: Any) -> dict[str, Any]:
     """The contents of `MANIFEST`: `more`, and what all exports have in common."""
@@ -134,7 +135,9 @@ def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:
   codes = codes or [code for code in languages.LANGUAGES if UNK_ID not in predictor.vocabulary.prompt(code)]
   if not codes:
     raise UsageError(f"{folder}: its vocabulary has no prompt of any language: give another model folder")
-  return {code: row.tolist() for code, row in zip(codes, predictor.prompts(codes), strict=True)}
+  return {
+    code: row.tolist() for code, row in zip(codes, prompts_of(predictor.vocabulary, codes), strict=True)
+  }
 
 
 def sentencepiece_model(vocabulary: Vocabulary) -> Any:

@@ -1,24 +1,27 @@
-"""What the fields of a model's configuration may be, wherever they come from: gin, `model.json`, a config.json.
+"""Checks the fields of a model's configuration, wherever they come from: gin, `model.json`, a config.json.
 
-Each limit is far above any model that was ever trained, and so low that a folder cannot ask for more than a machine
-takes long to refuse.
+A limit stands in the field's annotation. Each is far above any model that was ever trained, and so low that a folder
+cannot ask for more than a machine takes long to refuse.
 """
 
-import dataclasses
-import math
-import numbers
-from collections.abc import Mapping
-from typing import Any
+import typing
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
-MOST_LAYERS = 1024
+Layers = Annotated[int, Meta(ge=1, le=1024)]
+Heads = Annotated[int, Meta(ge=1, le=2**12)]
+Width = Annotated[int, Meta(ge=1, le=2**16)]
+MlpWidth = Annotated[int, Meta(ge=1, le=2**20)]
+Rate = Annotated[float, Meta(ge=0, le=1)]
+
 MOST_PARAMETERS = 10**11
 """Of a ViT, and of a T5."""
-
-Limits = Mapping[str, tuple[float, float]]
-"""{field: (least, most)}; a field of numbers that is not there may be any that is finite."""
 
 
 class FieldError(UsageError):
@@ -34,45 +37,16 @@ class FieldError(UsageError):
     self.field, self.reason = field, reason
 
 
-def check(config: Any, limits: Limits) -> None:
-  """Checks type and value of each field of a dataclass whose fields are int, float, bool, str or three floats.
-
-  Raises:
-    FieldError: names the first that is wrong, and what it may be.
-  """
-  for field in dataclasses.fields(config):
-    value = getattr(config, field.name)
-    least, most = limits.get(field.name, (-math.inf, math.inf))
-    if wanted := _wanted_instead(value, field.type, least, most):
-      raise FieldError(type(config).__name__, field.name, f"is {shown(repr(value), 60)}: give {wanted}")
-
-
-def _wanted_instead(value: Any, kind: Any, least: float, most: float) -> str:
-  """What to give in the place of a value that does not fit; "" where it does."""
-  if kind is bool:
-    return "" if isinstance(value, bool) else "true or false"
-  if kind is str:
-    return "" if isinstance(value, str) else "a text"
-  if kind is int:
-    fits = _is_of(value, numbers.Integral) and least <= value <= most
-    return "" if fits else f"a whole number from {least:,} to {most:,}"
-  number = "a finite number" if math.isinf(least) else f"a number from {least:g} to {most:g}"
-  if kind is float:
-    return "" if _fits(value, least, most) else number
-  if kind == tuple[float, ...]:
-    fits = isinstance(value, list | tuple) and len(value) == 3
-    fits = fits and all(_fits(part, least, most) for part in value)
-    return "" if fits else f"three numbers (red, green, blue), each {number}"
-  return ""
-
-
-def _fits(value: Any, least: float, most: float) -> bool:
-  return _is_of(value, numbers.Real) and math.isfinite(value) and least <= value <= most
-
-
-def _is_of(value: Any, kind: type) -> bool:
-  """Whether a value is a number of a kind; to Python, bool is one of int."""
-  return isinstance(value, kind) and not isinstance(value, bool)
+def check(config: Any) -> None:
+  """Checks each field of a dataclass by its annotation; FieldError says of the first that is wrong what it may be."""
+  for field, wanted in typing.get_type_hints(type(config), include_extras=True).items():
+    value = getattr(config, field)
+    try:
+      # A number that gin computed may be one of numpy's.
+      msgspec.convert(value.item() if isinstance(value, np.generic) else value, wanted)
+    except msgspec.ValidationError as error:
+      reason = str(error).partition(" - at ")[0].replace("Expected", "give").replace("`", "")
+      raise FieldError(type(config).__name__, field, f"is {shown(repr(value), 60)}: {reason}") from None
 
 
 def check_parameters(config: Any, count: int) -> None:

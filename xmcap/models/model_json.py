@@ -19,8 +19,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from etils import epath
 
 from xmcap.errors import UsageError
@@ -51,11 +52,11 @@ Fields = Mapping[str, Any]
 class Decoding:
   """The arguments of `Predictor` that a model folder may give."""
 
-  max_length: int = 64
+  max_length: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
   cache_dtype: str = "auto"
 
   def __post_init__(self):
-    limits.check(self, {"max_length": (1, 4096)})
+    limits.check(self)
     check_dtype(self.cache_dtype)
 
 

@@ -7,7 +7,7 @@ stack, no biases, logits not tied to the embedding. Deviation from t5x: tokens a
 
 import dataclasses
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import gin
 import jax
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from jax import lax
+from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import limits, stacking
@@ -33,20 +34,6 @@ from xmcap.models.layers import (
 
 PAD_ID = 0  # fills prompts and targets, and starts the decoder
 EOS_ID = 1  # ends a target
-
-_LIMITS = {
-  "vocab_size": (1, 2**24),
-  "emb_dim": (1, 2**16),
-  "num_heads": (1, 2**12),
-  "head_dim": (1, 2**12),
-  "num_encoder_layers": (0, limits.MOST_LAYERS),
-  "num_decoder_layers": (1, limits.MOST_LAYERS),
-  "mlp_dim": (1, 2**20),
-  "dropout_rate": (0, 1),
-  # The encoder halves them twice: for keys before and after, and for exact and logarithmic ones.
-  "relpos_buckets": (4, 2**16),
-  "relpos_max_distance": (3, 2**24),
-}
 
 
 @gin.configurable
@@ -68,22 +55,23 @@ class T5Config:
     UsageError: for a field of another type or out of its limits, or an unknown dtype.
   """
 
-  vocab_size: int
-  emb_dim: int
-  num_heads: int
-  head_dim: int
-  num_encoder_layers: int
-  num_decoder_layers: int
-  mlp_dim: int
-  dropout_rate: float = 0.0
-  relpos_buckets: int = 32
-  relpos_max_distance: int = 128
+  vocab_size: Annotated[int, Meta(ge=1, le=2**24)]
+  emb_dim: limits.Width
+  num_heads: limits.Heads
+  head_dim: limits.Heads
+  num_encoder_layers: Annotated[int, Meta(ge=0, le=1024)]
+  num_decoder_layers: limits.Layers
+  mlp_dim: limits.MlpWidth
+  dropout_rate: limits.Rate = 0.0
+  # The encoder halves them twice: for keys before and after, and for exact and logarithmic ones.
+  relpos_buckets: Annotated[int, Meta(ge=4, le=2**16)] = 32
+  relpos_max_distance: Annotated[int, Meta(ge=3, le=2**24)] = 128
   remat: bool = False
   scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
-    limits.check(self, _LIMITS)
+    limits.check(self)
     if self.relpos_max_distance <= self.relpos_buckets // 2:
       raise UsageError(
         f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"

@@ -7,11 +7,13 @@ has no position embedding of its own: add one to it.
 """
 
 import dataclasses
+from typing import Annotated
 
 import gin
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import limits, stacking
@@ -30,19 +32,8 @@ from xmcap.models.layers import (
 
 POOLS = ("gap", "map", "tok", "none")
 
-_LIMITS = {
-  "width": (1, 2**16),
-  "depth": (1, limits.MOST_LAYERS),
-  "mlp_dim": (1, 2**20),
-  "num_heads": (1, 2**12),
-  "patch_size": (1, 2**12),
-  "image_size": (1, 2**14),
-  "dropout_rate": (0, 1),
-  # Below it a float32 is no normal number any more.
-  "norm_epsilon": (1e-30, 1),
-  "image_mean": (-1e3, 1e3),
-  "image_std": (1e-6, 1e3),
-}
+_Mean = Annotated[float, Meta(ge=-1e3, le=1e3)]
+_Std = Annotated[float, Meta(ge=1e-6, le=1e3)]
 _MOST_PATCHES = 2**20
 
 
@@ -70,26 +61,27 @@ class ViTConfig:
     UsageError: where a field is of another type or out of its limits, sizes do not divide, or a name is unknown.
   """
 
-  width: int
-  depth: int
-  mlp_dim: int
-  num_heads: int
-  patch_size: int
-  image_size: int
+  width: limits.Width
+  depth: limits.Layers
+  mlp_dim: limits.MlpWidth
+  num_heads: limits.Heads
+  patch_size: Annotated[int, Meta(ge=1, le=2**12)]
+  image_size: Annotated[int, Meta(ge=1, le=2**14)]
   pool: str = "map"
-  dropout_rate: float = 0.0
+  dropout_rate: limits.Rate = 0.0
   activation: str = "gelu_tanh"
-  norm_epsilon: float = 1e-6
+  # Below the least a float32 is no normal number any more.
+  norm_epsilon: Annotated[float, Meta(ge=1e-30, le=1)] = 1e-6
   pre_norm: bool = False
   patch_bias: bool = True
-  image_mean: tuple[float, ...] = (0.5, 0.5, 0.5)
-  image_std: tuple[float, ...] = (0.5, 0.5, 0.5)
+  image_mean: tuple[_Mean, _Mean, _Mean] = (0.5, 0.5, 0.5)
+  image_std: tuple[_Std, _Std, _Std] = (0.5, 0.5, 0.5)
   remat: bool = False
   scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
-    limits.check(self, _LIMITS)
+    limits.check(self)
     # Gin hands over lists; the configuration has to be hashable.
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))

@@ -64,7 +64,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   key = replicated(jax.eval_shape(lambda: jax.random.key(0)))
   with placed.computing():
     try:
-      compiled = decoding.lower(generator, params, image, prompts, key, row()).compile()
+      compiled: Any = decoding.generate.lower(*generator.static, params, image, prompts, key, row()).compile()
     except jax.errors.JaxRuntimeError as error:
       raise explained(error, run.variant, topology) from None
   needed = compiled.memory_analysis()

@@ -2,11 +2,9 @@
 
 import math
 
-import jax
-import numpy as np
 from flax import traverse_util
 
-from xmcap.models.captioner import Captioner
+from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring.grid import Grid
@@ -14,9 +12,7 @@ from xmcap.scoring.grid import Grid
 
 def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:
   """Part -> parameters: `vit/patch_embedding`, `vit/layers` (all of them), ..., `projection`, ..., in order of use."""
-  image = np.zeros((1, vit.image_size, vit.image_size, 3), np.uint8)
-  tokens = np.zeros((1, 1, 1), np.int32)
-  params = jax.eval_shape(Captioner(vit, t5).init, jax.random.key(0), image, tokens, tokens)["params"]
+  params = variable_shapes(vit, t5)["params"]
   counts: dict[str, int] = {}
   for tower in ("vit", "projection", "token_embedder", "encoder", "decoder"):
     for path, leaf in sorted(traverse_util.flatten_dict(params[tower]).items()):

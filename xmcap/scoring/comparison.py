@@ -74,7 +74,7 @@ class Comparison:
     if 1 / (1 + self.resamples) * count < SIGNIFICANCE:
       return ""
     return (
-      f"Of {count} language{'' if count == 1 else 's'} none can be marked with {self.resamples:,} resamples: it takes "
+      f"Of {files.count(count, 'language')} none can be marked with {self.resamples:,} resamples: it takes "
       f"{round(count / SIGNIFICANCE):,} or more."
     )
 

@@ -7,7 +7,6 @@ it.
 """
 
 import gzip
-import io
 import json
 import os
 from collections.abc import Mapping
@@ -28,9 +27,8 @@ _ORDER = ("prefix", "word", "frequency")
 
 def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str) -> None:
   """Writes the document frequencies of languages, found with a tokeniser of the given name."""
-  buffer = io.BytesIO()
   # No time and no name in the header: the same frequencies are the same bytes.
-  with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0, filename="") as packed:
+  with files.whole(path) as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
     for language, held in frequencies.items():
       line = {
         "language": language,
@@ -40,7 +38,6 @@ def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency],
         "orders": _orders(held),
       }
       packed.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-  files.write_binary(path, lambda file: file.write(buffer.getvalue()))
 
 
 def _orders(held: DocumentFrequency) -> list[dict[str, list[int]]]:

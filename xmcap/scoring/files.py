@@ -3,12 +3,13 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring.inputs import MAX_LINE, Input
+from xmcap.storage import files as storage_files
 from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown
 
@@ -25,7 +26,8 @@ def write_text(path: str | os.PathLike, text: str) -> None:
   Within `outputs.together` the file appears with the others.
 
   Raises:
-    XmcapError: the folder cannot be made or written, or the disk is full.
+    UsageError: the folder cannot be made.
+    XmcapError: it cannot be written, or the disk is full.
   """
   write_lines(path, (text,))
 
@@ -39,14 +41,17 @@ def write_forms(folder: str | os.PathLike, stem: str, **texts: str) -> None:
 
 def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
   """Writes pieces of text (each with its own line ends) as they come; else as `write_text`."""
-  with _replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-    file.writelines(lines)
+  with whole(path) as file:
+    file.writelines(line.encode("utf-8") for line in lines)
 
 
-def write_binary(path: str | os.PathLike, write: Callable[[BinaryIO], object]) -> None:
-  """Calls `write` with a file to write bytes to; else as `write_text`."""
-  with _replacing(path) as temporary, open(temporary, "wb") as file:
-    write(file)
+@contextlib.contextmanager
+def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+  """A file to write bytes to; else as `write_text`."""
+  path = pathlib.Path(path)
+  storage_files.make_folder(path.parent)
+  with storage_files.whole(path) as file:
+    yield file
 
 
 def remove(path: str | os.PathLike) -> None:
@@ -63,28 +68,14 @@ def remove(path: str | os.PathLike) -> None:
     ) from error
 
 
-@contextlib.contextmanager
-def _replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-  """Gives the name of a file that takes the place of `path` once it is whole."""
-  path = pathlib.Path(path)
-  try:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_files.replacing(path) as temporary:
-      yield temporary
-  except OSError as error:
-    raise XmcapError(
-      f"{path}: cannot be written ({error.strerror or error}); free space or choose another folder"
-    ) from error
-
-
 def first_few(items: Sequence[str]) -> str:
-  """Returns the first three, separated by commas."""
-  return ", ".join(items[:3]) + (", ..." if len(items) > 3 else "")
+  """Returns the first three, separated by commas, for a message."""
+  return ", ".join(map(shown, items[:3])) + (", ..." if len(items) > 3 else "")
 
 
-def count(items: Sized, noun: str) -> str:
-  """Returns how many there are, such as `1 prediction` or `2 predictions`."""
-  return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
+def count(number: int, noun: str) -> str:
+  """Returns how many there are, such as `1 prediction` or `2,000 predictions`."""
+  return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def check_language(code: str, where: str) -> None:

@@ -1,7 +1,9 @@
 """Files of captions as they are read: plain or packed, within limits of size, with errors that name file and line."""
 
 import bz2
+import codecs
 import contextlib
+import csv
 import gc
 import gzip
 import io
@@ -102,6 +104,26 @@ class Input:
   def text(self) -> str:
     """Returns the file as one text, of MAX_DOCUMENT at most."""
     return strict_json.decode(self._whole(), self.name)
+
+  def csv(self, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number that a row ends on, its cells) of CSV, empty lines passed over; the first row is the header.
+
+    Raises:
+      UsageError: as `text` (but for a byte order mark), broken CSV, or a row with other than the header's cells.
+    """
+    text = strict_json.decode(self._whole().removeprefix(codecs.BOM_UTF8), self.name)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    try:
+      for cells in filter(None, reader):
+        header = header or cells
+        if len(cells) != len(header):
+          raise UsageError(
+            f"{self.name}, line {reader.line_num}: {len(cells)} cells under {len(header)} headings; mend or remove it"
+          )
+        yield reader.line_num, cells
+    except csv.Error as error:
+      raise UsageError(f"{self.name}, line {reader.line_num}: broken CSV ({error}); mend it") from error
 
   def _whole(self) -> bytes:
     pieces, size = [], 0

@@ -11,16 +11,10 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions, subsets, tokenizers
 from xmcap.terminal import shown
 
-KEEP = ("words", "document_frequency")
-"""The optional parts of a result."""
-
 MAX_RESAMPLES = 100_000
 """Resamples of the images; on all of XM3600 they take minutes."""
 
 MAX_SEED = 2**63 - 1
-
-MAX_TEXT = 1_000
-"""Characters of a title, or of a name."""
 
 
 def check(
@@ -31,8 +25,6 @@ def check(
   missing: str = "refuse",
   bootstrap: int = 0,
   seed: int = 0,
-  keep: str | Sequence[str] = (),
-  title: str = "",
   **others: Any,
 ) -> None:
   """Checks the options of `score` as far as they can be without the captions; `others` need no check.
@@ -48,8 +40,6 @@ def check(
   predictions.check_missing(missing)
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
-  check_text("title", title)
-  kept(keep)
 
 
 def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -66,28 +56,10 @@ def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
   return tuple(languages_lib.get(code).code for code in _names("languages", codes, languages_lib.LANGUAGES))
 
 
-def kept(names: str | Sequence[str]) -> frozenset[str]:
-  """Returns the parts of `KEEP` that are named; UsageError if something else is."""
-  found = frozenset(_names("keep", names, KEEP) if names else ())
-  for name in found - {*KEEP}:
-    raise UsageError(f"keep: nothing is called '{shown(name)}'; there are {' and '.join(KEEP)}")
-  return found
-
-
 def check_count(name: str, value: Any, highest: int) -> None:
   """Raises a UsageError if the option is no whole number from 0 to the highest."""
   if not isinstance(value, numbers.Integral) or not 0 <= int(value) <= highest:
     raise UsageError(f"--{name}: must be a whole number from 0 to {highest:,}")
-
-
-def check_text(name: str, value: str) -> None:
-  """Raises a UsageError if a text that files are to hold is over `MAX_TEXT`, or no UTF-8."""
-  if len(value) > MAX_TEXT:
-    raise UsageError(f"--{name}: {len(value):,} characters; give {MAX_TEXT:,} or fewer")
-  try:
-    value.encode("utf-8")
-  except UnicodeEncodeError:
-    raise UsageError(f"--{name}={shown(value)}: not UTF-8; write it in UTF-8") from None
 
 
 def _names(option: str, names: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:

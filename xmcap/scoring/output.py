@@ -157,7 +157,11 @@ def write(
       files.write_text(out / "health.csv", health_csv(result.health))
       files.write_text(out / "health.md", health_grid(result.health).markdown())
     if scored is None or not _is_same(scored, out / PREDICTIONS_FILE):
-      _write_predictions(result, out / PREDICTIONS_FILE)
+      scored_captions = (
+        (key, {code: result.predictions[key][code] for code in captions if code in result.statistics})
+        for key, captions in result.references.items()
+      )
+      predictions_lib.write_predictions(out / PREDICTIONS_FILE, scored_captions)
     from xmcap.scoring import report
 
     report.write_report(
@@ -178,19 +182,6 @@ def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.
   if not _is_same(scored, out / PREDICTIONS_FILE):
     names.append(PREDICTIONS_FILE)
   return [out / name for name in names]
-
-
-def _write_predictions(result: Result, path: pathlib.Path) -> None:
-  """Writes the predictions that were scored, in the order of the references."""
-  predictions_lib.write_predictions(
-    path,
-    (
-      (key, code, result.predictions[key][code])
-      for key, captions in result.references.items()
-      for code in captions
-      if code in result.statistics
-    ),
-  )
 
 
 def _is_same(file: str | os.PathLike, other: str | os.PathLike) -> bool:

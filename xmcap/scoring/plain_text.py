@@ -5,8 +5,6 @@ A name's ending tells them apart, as any text may be either. CSV (`.csv`, by com
 Captions without keys stand in the order of the references, an empty line for an empty caption.
 """
 
-import csv
-import io
 import os
 from collections.abc import Iterator
 
@@ -57,8 +55,8 @@ def captions(
     keys = [key for key, held in references.items() if held.get(code)]
     if len(keys) != len(of_language):
       raise UsageError(
-        f"{source.name}: {files.count(of_language, 'caption')} in {code} without keys, where the references have "
-        f"{files.count(keys, 'image')}: give one a line in their order (an empty line for an empty one), or keys"
+        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, where the references have "
+        f"{files.count(len(keys), 'image')}: give one a line in their order (an empty line for an empty one), or keys"
       )
     for key, (number, caption) in zip(keys, of_language, strict=True):
       yield number, key, code, caption
@@ -78,25 +76,17 @@ def _of_text(source: Input) -> Iterator[tuple[int, None, None, str]]:
 
 
 def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, str | None, str | None, str]]:
-  reader = csv.reader(io.StringIO(source.text(), newline=""), delimiter=delimiter, strict=True)
-  try:
-    headings = next(reader, [])
-    named = [name for name in _KEYS if name in headings]
-    if "caption" not in headings or len(named) > 1 or len(set(headings)) < len(headings):
-      raise UsageError(
-        f"{source.name}, line 1: its columns are '{shown(', '.join(headings))}'; they must be 'caption' and, where "
-        f"need be, one of {', '.join(_KEYS)} and 'language', each once"
-      )
-    for cells in reader:
-      where = f"{source.name}, line {reader.line_num}"
-      if not cells:
-        continue
-      if len(cells) != len(headings):
-        raise UsageError(f"{where}: {len(cells)} cells under {len(headings)} headings; mend or remove it")
-      row = dict(zip(headings, cells, strict=True))
-      key = row[named[0]] if named else None
-      if key == "":
-        raise UsageError(f"{where}: '{named[0]}' is empty; name the image")
-      yield reader.line_num, key, row.get("language"), row["caption"]
-  except csv.Error as error:
-    raise UsageError(f"{source.name}, line {reader.line_num}: broken CSV ({error}); mend it") from error
+  rows = source.csv(delimiter)
+  _, headings = next(rows, (1, []))
+  named = [name for name in _KEYS if name in headings]
+  if "caption" not in headings or len(named) > 1 or len(set(headings)) < len(headings):
+    raise UsageError(
+      f"{source.name}, line 1: its columns are '{shown(', '.join(headings))}'; they must be 'caption' and, where "
+      f"need be, one of {', '.join(_KEYS)} and 'language', each once"
+    )
+  for number, cells in rows:
+    row = dict(zip(headings, cells, strict=True))
+    key = row[named[0]] if named else None
+    if key == "":
+      raise UsageError(f"{source.name}, line {number}: '{named[0]}' is empty; name the image")
+    yield number, key, row.get("language"), row["caption"]

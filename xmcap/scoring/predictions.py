@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from xmcap import languages as languages_lib
@@ -103,8 +103,8 @@ def _read(
       captions[code] = caption
   if repeated:
     raise UsageError(
-      f"{source.name}: {files.count(repeated, 'prediction')} given twice ({files.first_few(repeated)}); keep one an "
-      "image and language"
+      f"{source.name}: {files.count(len(repeated), 'prediction')} given twice ({files.first_few(repeated)}); keep "
+      "one an image and language"
     )
   if empty:
     raise UsageError(
@@ -141,19 +141,21 @@ def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, st
     yield position, key, language, caption
 
 
-def write_predictions(path: str | os.PathLike, rows: Iterable[tuple[str, str, str]]) -> None:
-  """Writes (image key, language, caption) rows as plain JSONL, whole or not at all.
+def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+  """Writes (image key, {language: caption}), the items of `Predictions`, as plain JSONL, whole or not at all.
 
   Raises:
     XmcapError: the file cannot be written.
   """
-  files.write_lines(path, (as_line(*row) for row in rows))
+  files.write_lines(path, as_lines(captions))
 
 
-def as_line(key: str, language: str, caption: str) -> str:
-  """Returns a line of plain JSONL, with its end."""
-  # Texts alone are encoded three times as fast as an object.
-  return f'{{"image/key": {_QUOTED(key)}, "language": {_QUOTED(language)}, "caption": {_QUOTED(caption)}}}\n'
+def as_lines(captions: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
+  """Yields the lines of plain JSONL, with their ends."""
+  for key, of_image in captions:
+    for language, caption in of_image.items():
+      # Texts alone are encoded three times as fast as an object.
+      yield f'{{"image/key": {_QUOTED(key)}, "language": {_QUOTED(language)}, "caption": {_QUOTED(caption)}}}\n'
 
 
 def match_references(
@@ -253,8 +255,8 @@ def _refuse_extra(references: ReferenceMapping, predictions: Predictions, scored
   if extra:
     unknown = {key for _, key in extra if key not in references}
     raise Unmatched(
-      f"{files.count(extra, 'prediction')} without references, {files.count(unknown, 'unknown image')} among them "
-      f"({_few_pairs(extra)}); remove them, or give the references that belong to them"
+      f"{files.count(len(extra), 'prediction')} without references, {files.count(len(unknown), 'unknown image')} "
+      f"among them ({_few_pairs(extra)}); remove them, or give the references that belong to them"
     )
 
 

@@ -22,7 +22,7 @@ class References(Captions):
   """Image key -> language code -> reference captions; their types are checked here, and not again by `score`.
 
   Attributes:
-    locales: image key -> the region it was chosen for (`image/locale`, a language code); "" if unknown.
+    locales: image key -> the region it was chosen for (`image/locale`, a language code); "" or absent if unknown.
     tokenized: the same captions split into words by the release, with single spaces between; empty if they
       were not asked for.
     notes: what a reader of the scores must know of the file.
@@ -30,27 +30,17 @@ class References(Captions):
 
   def __init__(
     self,
-    captions: Mapping[str, dict[str, list[str]]] | Iterable = (),
+    captions: Mapping[str, Any] | None = None,
     locales: Mapping[str, str] | None = None,
     tokenized: Mapping[str, dict[str, list[str]]] | None = None,
     notes: Iterable[str] = (),
   ):
+    captions = {} if captions is None else captions
+    captions_lib.check_references(captions)
     super().__init__(captions)
-    captions_lib.check_references(self)
     self.locales: dict[str, str] = dict(locales or {})
     self.tokenized: Captions = dict(tokenized or {})
     self.notes = tuple(notes)
-
-
-def locales_of(references: Mapping) -> dict[str, str]:
-  """Returns image key -> `image/locale`, "" where it is unknown, as it is for all of a plain dict."""
-  known = getattr(references, "locales", {})
-  return {key: known.get(key, "") for key in references}
-
-
-def tokenized_of(references: Mapping) -> Captions:
-  """Returns the released words (see `References`); empty for a plain dict or where they were not asked for."""
-  return getattr(references, "tokenized", {})
 
 
 def read_references(

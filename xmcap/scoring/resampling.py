@@ -48,12 +48,12 @@ def exchanged(
   return _joined(parts[0]), _joined(parts[1])
 
 
-def interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-  """Returns the percentile interval of samples [R], those that are NaN left out; NaN if all are."""
+def interval(samples: np.ndarray) -> tuple[float, float]:
+  """Returns the 95% percentile interval of samples [R], those that are NaN left out; NaN if all are."""
   samples = samples[~np.isnan(samples)]
   if not len(samples):
     return float("nan"), float("nan")
-  low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
+  low, high = np.quantile(samples, [0.025, 0.975])
   return float(low), float(high)
 
 

@@ -11,17 +11,15 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics, tables
 from xmcap.scoring import slices as slices_lib
 from xmcap.scoring.health import Health
+from xmcap.scoring.inputs import Input
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import References, locales_of
+from xmcap.scoring.references import References
 from xmcap.scoring.signature import Signature
 from xmcap.scoring.statistics import Statistics
-from xmcap.storage import outputs, strict_json
+from xmcap.storage import outputs
 from xmcap.terminal import shown
-
-MAX_TABLE = 16 << 20
-"""Bytes of the largest `table.json` that is read; one of 36 languages in all metrics takes 30 thousand."""
 
 # Beyond any score, and safe to turn into a float.
 _Count = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]
@@ -53,7 +51,7 @@ class Result:
   @functools.cached_property
   def slices(self) -> slices_lib.Slices:
     """Scores by region of the image, by group of languages and by script."""
-    return slices_lib.of(self.statistics, locales_of(self.references))
+    return slices_lib.of(self.statistics, self.references.locales)
 
 
 class _Interval(msgspec.Struct):
@@ -75,8 +73,14 @@ class _TableFile(msgspec.Struct):
 def read_table(path: str | os.PathLike) -> tables.Table:
   """Reads `table.json`, but for columns beside and notes on them; UsageError if it is none."""
   held = _read(path)
-  signature = _signature(held, path)
-  rows = _rows(held)
+  try:
+    signature = Signature.parse(held.signature)
+  except UsageError as error:
+    raise UsageError(f"{path}: {error}") from None
+  rows = {
+    code: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
+    for code, row in held.languages.items()
+  }
   names = [row.keys() - {*tables.COUNTS} for row in rows.values()]
   if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
     raise UsageError(
@@ -91,43 +95,12 @@ def read_table(path: str | os.PathLike) -> tables.Table:
   return dataclasses.replace(table, notes=table.own_notes)
 
 
-def read_signature(path: str | os.PathLike) -> Signature:
-  """Returns the signature of `table.json`; UsageError if there is none."""
-  return _signature(_read(path), path)
-
-
-def read_rows(path: str | os.PathLike) -> dict[str, dict[str, float]]:
-  """Returns language code -> {name: number} of `table.json`; UsageError if it holds something else."""
-  return _rows(_read(path))
-
-
-def _signature(held: _TableFile, path: str | os.PathLike) -> Signature:
-  try:
-    return Signature.parse(held.signature)
-  except UsageError as error:
-    raise UsageError(f"{path}: {error}") from None
-
-
-def _rows(held: _TableFile) -> dict[str, dict[str, float]]:
-  return {
-    code: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
-    for code, row in held.languages.items()
-  }
-
-
 def _read(path: str | os.PathLike) -> _TableFile:
   outputs.settle(os.path.dirname(path))
+  with Input(path) as source:
+    content = source.document()
   try:
-    with open(path, "rb") as file:
-      content = file.read(MAX_TABLE + 1)
-  except OSError as error:
-    raise UsageError(
-      f"{path}: cannot be read ({error.strerror or error}); name a folder that xmcap score wrote"
-    ) from None
-  if len(content) > MAX_TABLE:
-    raise UsageError(f"{path}: over {MAX_TABLE >> 20} MiB; name a folder that xmcap score wrote")
-  try:
-    held = msgspec.convert(strict_json.parse(content, str(path)), _TableFile)
+    held = msgspec.convert(content, _TableFile)
   except msgspec.ValidationError as error:
     raise UsageError(f"{path}: no table of xmcap score ({shown(error)}); write it anew") from None
   for code, row in held.languages.items():

@@ -2,18 +2,17 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import xmcap
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import captions as captions_lib
+from xmcap.scoring import files, inputs, options, resampling, subsets, tables, tokenizers, workers
 from xmcap.scoring import health as health_lib
-from xmcap.scoring import inputs, options, resampling, subsets, tables, tokenizers, workers
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import predictions as predictions_lib
-from xmcap.scoring import references as references_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import CheckedPredictions, Predictions
 from xmcap.scoring.references import References
@@ -39,7 +38,7 @@ def score(
   bootstrap: int = 0,
   seed: int = 0,
   health: bool = False,
-  keep: str | Sequence[str] = (),
+  keep: Collection[str] = (),
   processes: int = 1,
 ) -> Result:
   """Scores captions of images against their references, language by language.
@@ -67,19 +66,18 @@ def score(
     UsageError: an option has no such value, or the captions are no dictionaries of texts.
     XmcapError: a word segmenter or another package is not installed.
   """
-  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, keep, title)
-  metrics, kept = options.metric_names(metrics), options.kept(keep)
+  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed)
+  metrics = options.metric_names(metrics)
   if not isinstance(references, References):
-    captions_lib.check_references(references)
+    references = References(references)
   if not isinstance(predictions, CheckedPredictions):
     captions_lib.check_predictions(predictions)
-  notes = list(getattr(references, "notes", ()))
+  notes = list(references.notes)
   subset_label = "all"
   if subset:
-    chosen = subsets.choose(subset, references)
-    subset_label = chosen.label
-    predictions = subsets.take_predictions(predictions, references, chosen.keys)
-    references = subsets.take(references, chosen.keys)
+    chosen, subset_label = subsets.choose(subset, references)
+    predictions = subsets.take_predictions(predictions, references, chosen)
+    references = subsets.take(references, chosen)
   scored = predictions_lib.match_references(
     references, predictions, options.language_codes(languages), missing
   )
@@ -97,11 +95,10 @@ def score(
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
       raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
-  tokenized = {}
-  if tokenizers.get(tokenizer, scored[0]).needs_tokenized:
-    tokenized = references_lib.tokenized_of(references)
-    if not tokenized:
-      raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
+  needs_tokenized = tokenizers.get(tokenizer, scored[0]).needs_tokenized
+  tokenized = references.tokenized if needs_tokenized else {}
+  if needs_tokenized and not tokenized:
+    raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
   keys = sorted(references)
 
   def score_one(code: str) -> language_lib.Scored:
@@ -114,7 +111,7 @@ def score(
     )
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
-      code, captions, metrics, tokenizer, frequency, health=health, keep=kept
+      code, captions, metrics, tokenizer, frequency, health=health, keep=keep
     )
 
   # The languages that need a segmenter take longest, so they come first.
@@ -143,7 +140,7 @@ def score(
   return Result(
     table,
     statistics,
-    references if isinstance(references, References) else References(references),
+    references,
     predictions,
     _health(of_language, predictions) if health else {},
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
@@ -164,9 +161,9 @@ def _further_note(code: str) -> str:
 def _missing_notes(filled: Mapping[str, int]) -> list[str]:
   if not filled:
     return []
-  total = sum(filled.values())
+  missing = files.count(sum(filled.values()), "missing prediction")
   where = ", ".join(f"{code} {count:,}" for code, count in filled.items())
-  return [f"{total:,} missing prediction{'' if total == 1 else 's'} scored as empty captions: {where}"]
+  return [f"{missing} scored as empty captions: {where}"]
 
 
 def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> list[str]:

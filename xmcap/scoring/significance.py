@@ -58,8 +58,6 @@ def compare(
   if not resamples:
     raise UsageError("--resamples=0: must be 1 or more")
   options.check_count("seed", seed, options.MAX_SEED)
-  for name in systems:
-    options.check_text("name", name)
   (name, baseline), *others = systems.items()
   metrics = options.metric_names(metrics) if metrics else (baseline.table.primary,)
   for system, held in systems.items():

@@ -49,7 +49,8 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
     arrays[f"{code}/{_NUM_REFERENCES}"] = np.array(of_language.num_references)
     for name, values in of_language.values.items():
       arrays[f"{code}/{name}"] = values
-  files.write_binary(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+  with files.whole(path) as file:
+    np.savez(file, allow_pickle=False, **arrays)
 
 
 def read_statistics(path: str | os.PathLike) -> dict[str, Statistics]:

@@ -4,7 +4,6 @@ XM3600's paper compares systems by people on 600 of the images (XM600), which we
 a seed that the signature names is the next best thing.
 """
 
-import dataclasses
 import hashlib
 import os
 import re
@@ -15,25 +14,11 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import ReferenceMapping, References, locales_of, tokenized_of
+from xmcap.scoring.references import References
 from xmcap.terminal import shown
 
 _DRAW = "xm600:"
 _SIZE = 600
-
-
-@dataclasses.dataclass(frozen=True)
-class Subset:
-  """Some of the images.
-
-  Attributes:
-    keys: image keys in alphabetical order.
-    label: names them in the signature: `xm600:7`, or `file#` and 16 hex digits of the SHA-256 of the keys, a
-      line each.
-  """
-
-  keys: tuple[str, ...]
-  label: str
 
 
 def check(spec: str | os.PathLike) -> None:
@@ -48,8 +33,10 @@ def check(spec: str | os.PathLike) -> None:
     )
 
 
-def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> Subset:
-  """Chooses images.
+def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> tuple[tuple[str, ...], str]:
+  """Chooses images; returns their keys in alphabetical order, and what the signature calls them.
+
+  That is `xm600:7`, or `file#` and 16 hex digits of the SHA-256 of the keys, a line each.
 
   Args:
     spec: `xm600:SEED`, which draws 600 of the keys, the same ones whatever their order; or a file of keys,
@@ -65,19 +52,17 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> Subset:
     return _drawn(spec, references)
   keys = tuple(sorted(_read_keys(spec, references)))
   digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()
-  return Subset(keys, f"file#{digest[:16]}")
+  return keys, f"file#{digest[:16]}"
 
 
-def take(references: ReferenceMapping, keys: Collection[str]) -> References:
+def take(references: References, keys: Collection[str]) -> References:
   """Returns the references of some of the images, in their old order."""
   chosen = set(keys)
 
   def of_chosen(held: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in held.items() if key in chosen}
 
-  return References(
-    of_chosen(references), of_chosen(locales_of(references)), of_chosen(tokenized_of(references))
-  )
+  return References(of_chosen(references), of_chosen(references.locales), of_chosen(references.tokenized))
 
 
 def take_predictions(
@@ -91,7 +76,7 @@ def take_predictions(
   return {key: captions for key, captions in predictions.items() if key not in left_out}
 
 
-def _drawn(spec: str, keys: Collection[str]) -> Subset:
+def _drawn(spec: str, keys: Collection[str]) -> tuple[tuple[str, ...], str]:
   label = f"{_DRAW}{int(spec.removeprefix(_DRAW))}"
   if len(keys) < _SIZE:
     raise UsageError(f"--subset={spec}: draws {_SIZE} images, and the references have {len(keys):,}")
@@ -100,7 +85,7 @@ def _drawn(spec: str, keys: Collection[str]) -> Subset:
     # A hash and no random generator: the draw depends on the seed and the key alone, on every platform.
     return hashlib.sha256(f"{label}:{key}".encode()).digest()
 
-  return Subset(tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label)
+  return tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label
 
 
 def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
@@ -115,8 +100,8 @@ def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
         unknown.append(f"'{shown(key)}' on line {number}")
   if unknown:
     raise UsageError(
-      f"{path}: {files.count(unknown, 'key')} not among the images of the references ({files.first_few(unknown)}); "
-      "remove them"
+      f"{path}: {files.count(len(unknown), 'key')} not among the images of the references "
+      f"({files.first_few(unknown)}); remove them"
     )
   if not lines:
     raise UsageError(f"{path}: no key in it; name an image a line, or draw with {_DRAW}SEED")

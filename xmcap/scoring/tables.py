@@ -165,7 +165,7 @@ def mean_groups(codes: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
   groups = {"35": languages.TRAINED, "36": tuple(languages.LANGUAGES)}
   groups = {name: members for name, members in groups.items() if codes.keys() >= set(members)}
   if not any(len(members) == len(codes) for members in groups.values()):
-    groups = {f"{len(codes)} language{'' if len(codes) == 1 else 's'}": tuple(codes)}
+    groups = {files.count(len(codes), "language"): tuple(codes)}
   return groups
 
 

@@ -37,10 +37,3 @@ def test_numbers_whose_sums_are_none_are_refused():
   for value in (1e308, -1e13, 10**300):
     with pytest.raises(UsageError, match=r"here: 'x' is no finite number up to 1e\+12"):
       fields.number({"x": value}, "x", "here")
-
-
-def test_a_table_without_end_is_refused(tmp_path):
-  with open(tmp_path / "a.csv", "wb") as file:
-    file.truncate(1 << 40)  # a hole that takes no room
-  with pytest.raises(UsageError, match=r"a.csv: a CSV file of over 64 MiB"):
-    fields.read_csv(tmp_path / "a.csv", [])

@@ -50,4 +50,4 @@ def test_an_empty_caption_scores_zero():
 
 
 def test_signature_tells_beta():
-  assert metrics.RougeL(beta=1).signature == "beta=1,precision=max,recall=max"
+  assert metrics.RougeL().signature == "beta=1.2,precision=max,recall=max"

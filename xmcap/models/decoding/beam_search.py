@@ -6,12 +6,14 @@ hoped to, beat the worst of that list.
 
 import dataclasses
 import functools
+from typing import Annotated
 
 import gin
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import lax
+from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
@@ -67,18 +69,18 @@ class Beam:
     UsageError: for a value out of range.
   """
 
-  beams: int = 4
-  length_penalty: float = 0.6
+  beams: Annotated[int, Meta(ge=1, le=1024)] = 4
+  length_penalty: Annotated[float, Meta(ge=0, le=1000)] = 0.6
   convention: str = "t5x"
   early_stopping: bool | str = "never"
 
   def __post_init__(self):
-    limits.check(self, {"beams": (1, 1024), "length_penalty": (0, 1000)})
+    limits.check(self)
     if self.convention not in CONVENTIONS:
       raise UsageError(
         f"unknown Beam.convention {self.convention[:40]!r}: use one of {', '.join(CONVENTIONS)}"
       )
-    if not isinstance(self.early_stopping, bool | str) or self.early_stopping not in EARLY_STOPPING:
+    if self.early_stopping not in EARLY_STOPPING:
       raise UsageError(
         f"unknown Beam.early_stopping {str(self.early_stopping)[:40]!r}: use 'never', False or True"
       )

@@ -50,7 +50,11 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
 
 
 @functools.partial(jax.jit, static_argnames=("captioner", "search", "max_length", "cache_dtype"))
-def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
+def generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
+  """`Generator.__call__` as one jitted function: after `Generator.static` its arguments, all given, prompts [B, L, P].
+
+  In a program that is being traced the number of pictures may be symbolic.
+  """
   params = in_dtype_of_activations(captioner, params)
   apply = functools.partial(
     captioner.apply, {"params": {**params, "decoder": stacking.unstack(params["decoder"])}}
@@ -64,10 +68,9 @@ def _generate(captioner, search, max_length, cache_dtype, params, image, prompt_
     cross, cache = cross.astype(cache_dtype), cache.astype(cache_dtype)
   step = functools.partial(apply, method="decode_step")
   keys = _row_keys(rng, row_ids, prompt_tokens)
-  tokens, scores = search.run(step, cross, cache, max_length, keys)
-  return tokens.reshape(batch, languages, *tokens.shape[1:]), scores.reshape(
-    batch, languages, *scores.shape[1:]
-  )
+  found = search.run(step, cross, cache, max_length, keys)
+  tokens, scores = (leaf.reshape(batch, languages, *leaf.shape[1:]) for leaf in found)
+  return tokens, scores
 
 
 @gin.configurable
@@ -94,6 +97,11 @@ class Generator:
     self.search = search
     self.max_length = max_length
     self.cache_dtype = None if cache_dtype == "auto" else resolve_dtype(cache_dtype)
+
+  @property
+  def static(self) -> tuple[Any, ...]:
+    """What the program is compiled for: the first arguments of `generate`."""
+    return self.captioner, self.search, self.max_length, self.cache_dtype
 
   def cast(self, params: Any) -> Any:
     """Parameters in the dtypes that captions are computed in."""
@@ -132,22 +140,4 @@ class Generator:
       )
     row_ids = np.arange(batch, dtype=np.int32) if row_ids is None else row_ids
     rng = jax.random.key(0) if rng is None else rng
-    static = self.captioner, self.search, self.max_length, self.cache_dtype
-    return _generate(*static, params, image, prompt_tokens, rng, row_ids)
-
-
-def traced(
-  generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any
-) -> tuple[jax.Array, jax.Array]:
-  """A generator's program within another that is being traced, for which the number of pictures may be symbolic.
-
-  Arguments and result as in its `__call__`, all given, and prompts [B, L, P].
-  """
-  static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype
-  return _generate(*static, params, image, prompt_tokens, rng, row_ids)
-
-
-def lower(generator: Generator, params: Any, image: Any, prompt_tokens: Any, rng: Any, row_ids: Any) -> Any:
-  """A generator's program for shapes (with shardings), not compiled yet; arguments as in its `__call__`, all given."""
-  static = generator.captioner, generator.search, generator.max_length, generator.cache_dtype
-  return _generate.lower(*static, params, image, prompt_tokens, rng, row_ids)
+    return generate(*self.static, params, image, prompt_tokens, rng, row_ids)

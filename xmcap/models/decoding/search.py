@@ -7,13 +7,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import gin
 import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import lax
+from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
@@ -184,13 +185,13 @@ class Sample:
     UsageError: for a value out of range.
   """
 
-  temperature: float = 1.0
-  top_k: int = 0
-  top_p: float = 1.0
+  temperature: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
+  top_k: Annotated[int, Meta(ge=0, le=2**24)] = 0
+  top_p: limits.Rate = 1.0
   beams = 1
 
   def __post_init__(self):
-    limits.check(self, {"temperature": (0, 1e6), "top_k": (0, 2**24), "top_p": (0, 1)})
+    limits.check(self)
     if not self.temperature:
       raise UsageError(f"Sample.temperature is {self.temperature}: it must be above 0 (use Greedy for 0)")
     if not self.top_p:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from xmcap.scoring import resampling
+
 COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
 """Name -> heading. Kendall's is tau-b, which counts ties."""
 
-_LEVEL = 0.95
 _CHUNK = 1_000_000  # numbers resampled at a time: what the three coefficients then need stays below 100 MB
 
 
@@ -96,8 +97,6 @@ def undefined_note(tables: Iterable[Cells]) -> list[str]:
 def _with_interval(value: float, drawn: np.ndarray) -> Correlation:
   if np.isnan(value):
     return Correlation(None)
-  defined = drawn[~np.isnan(drawn)]
-  if not len(defined):
-    return Correlation(value, undefined=len(drawn))
-  low, high = np.quantile(defined, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-  return Correlation(value, float(low), float(high), len(drawn) - len(defined))
+  undefined = int(np.isnan(drawn).sum())
+  ends = resampling.interval(drawn) if undefined < len(drawn) else (None, None)
+  return Correlation(value, *ends, undefined)

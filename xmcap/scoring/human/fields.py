@@ -1,19 +1,17 @@
 """Values of files that people hand in, checked one by one; each error is one line that names the place."""
 
-import csv
-import io
 import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.scoring.files import shown
+from xmcap.scoring.inputs import Input
+from xmcap.terminal import shown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 10_000
 _LARGEST = 1e12  # squares and sums of such numbers are numbers still
-_MOST_BYTES = 64 << 20  # of a CSV file; 3,600 images in 36 languages and three raters take 30 million
 _KINDS = {
   bool: "true or false", type(None): "null", str: "a text", int: "a number", float: "a number", list: "a list",
 }  # fmt: skip
@@ -64,11 +62,6 @@ def once(seen: dict[Hashable, str], key: Hashable, where: str, what: str) -> Non
   seen[key] = where
 
 
-def few(names: Sequence[str]) -> str:
-  """Returns the first three of the names of an error."""
-  return ", ".join(map(shown, names[:3])) + (", ..." if len(names) > 3 else "")
-
-
 def read_csv(
   path: str | os.PathLike, required: Sequence[str]
 ) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -77,40 +70,17 @@ def read_csv(
   Returns the columns, the `required` and others, and (number of the line that a row ends on, column -> text) of each
   row. Raises UsageError, with file and line, where the file is no such table.
   """
-  reader = csv.DictReader(io.StringIO(_read_utf8(path), newline=""), strict=True)
-  rows = []
-  try:
-    columns = reader.fieldnames = [column.strip() for column in reader.fieldnames or ()]
+  with Input(path) as source:
+    rows = source.csv()
+    _, header = next(rows, (1, []))
+    columns = [column.strip() for column in header]
     for name in dict.fromkeys([*required, *columns]):
       if columns.count(name) != 1:
         raise UsageError(
           f"{path}, line 1: {columns.count(name)} columns are called '{shown(name)}'; the header needs one, and each "
           f"of {', '.join(required)}"
         )
-    for row in reader:
-      if None in row or None in row.values():
-        raise UsageError(
-          f"{path}, line {reader.line_num}: not {len(columns)} cells, as the header has; mend it"
-        )
-      rows.append((reader.line_num, row))
-  except csv.Error as error:
-    raise UsageError(f"{path}, line {reader.reader.line_num}: broken CSV ({error}); mend the line") from error
-  return columns, rows
-
-
-def _read_utf8(path: str | os.PathLike) -> str:
-  try:
-    with open(path, "rb") as file:
-      raw = file.read(_MOST_BYTES + 1)
-  except OSError as error:
-    raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from error
-  if len(raw) > _MOST_BYTES:
-    raise UsageError(f"{path}: a CSV file of over {_MOST_BYTES >> 20} MiB; give fewer rows")
-  try:
-    return raw.decode("utf-8-sig")
-  except UnicodeDecodeError as error:
-    line = raw.count(b"\n", 0, error.start) + 1
-    raise UsageError(f"{path}, line {line}: not UTF-8; convert the file to UTF-8") from error
+    return columns, [(number, dict(zip(columns, cells, strict=True))) for number, cells in rows]
 
 
 def _member(row: Mapping[str, Any], name: str, where: str) -> Any:

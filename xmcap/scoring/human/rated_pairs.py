@@ -17,8 +17,9 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files, published
 from xmcap.scoring.human import correlation, fields
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
-from xmcap.scoring.result import read_rows, read_signature
-from xmcap.scoring.signature import shortened
+from xmcap.scoring.result import read_table
+from xmcap.scoring.signature import Signature, shortened
+from xmcap.terminal import shown
 
 ALL = "ALL"
 """The group that holds all pairs."""
@@ -101,7 +102,7 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
     for line, row in rows:
       where = f"{path}, line {line}"
       pair = _pair(row, names, group, where)
-      what = f"'{files.shown(pair.m1)}' and '{files.shown(pair.m2)}' in {pair.language} were compared"
+      what = f"'{shown(pair.m1)}' and '{shown(pair.m2)}' in {pair.language} were compared"
       fields.once(seen, (*sorted((pair.m1, pair.m2)), pair.language), where, what)
       pairs.append(pair)
   return pairs
@@ -120,28 +121,24 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
   """Returns system -> language -> score of one metric, out of the `table.json` that `xmcap score` wrote.
 
   Raises:
-    UsageError: a file is no table of scores, a language lacks the metric, or the signatures differ in a way that
-      matters for it.
+    UsageError: a file is no table of scores, it lacks the metric, or the signatures differ in a way that matters for
+      it.
   """
-  paths = {name: pathlib.Path(folder, "table.json") for name, folder in folders.items()}
-  scores: dict[str, dict[str, float]] = {}
-  for name, path in paths.items():
-    rows = read_rows(path)
-    lacking = [language for language, row in rows.items() if metric not in row]
-    if lacking:
+  tables = {name: read_table(pathlib.Path(folder, "table.json")) for name, folder in folders.items()}
+  for name, table in tables.items():
+    if metric not in table.metrics:
       raise UsageError(
-        f"{path}: '{lacking[0]}' has no '{files.shown(metric)}'; name another --metric or score again"
+        f"{folders[name]}: was not scored in '{shown(metric)}'; name another --metric or score again"
       )
-    scores[name] = {language: row[metric] for language, row in rows.items()}
-  signatures = {name: read_signature(path) for name, path in paths.items()}
+  signatures = {name: Signature.parse(table.signature) for name, table in tables.items()}
   for (first, one), (name, other) in itertools.pairwise(signatures.items()):
     differences = one.differences(other, (metric,))
     if differences:
       raise UsageError(
-        f"the scores of '{files.shown(first)}' and '{files.shown(name)}' cannot be held against each other, their "
+        f"the scores of '{shown(first)}' and '{shown(name)}' cannot be held against each other, their "
         f"signatures differ in {'; '.join(shortened(differences))}: score both with the same references and options"
       )
-  return scores
+  return {name: {code: row[metric] for code, row in table.rows.items()} for name, table in tables.items()}
 
 
 def correlate(
@@ -170,7 +167,7 @@ def correlate(
   if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
     notes.append(
       f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
-      f"{fields.few(undefined)}"
+      f"{files.first_few(undefined)}"
     )
   notes += correlation.undefined_note([cells])
   notes += _beside_the_paper(cells) if paper else []
@@ -219,7 +216,7 @@ def _deltas(columns: Sequence[str] | Mapping[str, str]) -> list[str]:
 def _pair(row: Mapping[str, str], deltas: Sequence[str], group: str, where: str) -> RatedPair:
   m1, m2, language = (fields.text(row, name, where).strip() for name in ("m1", "m2", "lang"))
   if m1 == m2:
-    raise UsageError(f"{where}: '{files.shown(m1)}' is compared with itself; name two systems")
+    raise UsageError(f"{where}: '{shown(m1)}' is compared with itself; name two systems")
   files.check_language(language, where)
   sxs = fields.written_number(row, "delta_sxs", where)
   if abs(sxs) > 100:

@@ -20,8 +20,8 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.human import fields
 from xmcap.scoring.predictions import Predictions
+from xmcap.terminal import shown
 
 PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
   importlib.resources.files("xmcap.scoring.human")
@@ -137,8 +137,8 @@ def _check_same(systems: Mapping[str, Predictions]) -> None:
     missing = [f"{code} {key}" for code, key in sorted(wanted - given)]
     if missing:
       raise UsageError(
-        f"system '{files.shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions that others have "
-        f"({fields.few(missing)}); give every system the same pictures and languages"
+        f"system '{shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions that others have "
+        f"({files.first_few(missing)}); give every system the same pictures and languages"
       )
 
 

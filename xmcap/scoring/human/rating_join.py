@@ -11,6 +11,7 @@ from xmcap.scoring import files
 from xmcap.scoring.human import fields, thumb_ratings
 from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem
 from xmcap.storage import outputs
+from xmcap.terminal import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +61,10 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
       id, rater = (fields.text(line, name, where) for name in ("item", "rater"))
       if id not in items:
         raise UsageError(
-          f"{where}: item '{files.shown(id)}' is not in {key}; join ratings with the key of the page that they "
+          f"{where}: item '{shown(id)}' is not in {key}; join ratings with the key of the page that they "
           "were made on"
         )
-      fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{files.shown(rater)}'")
+      fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{shown(rater)}'")
       unrated.discard(id)
       rated[rater] = rated.get(rater, 0) + 1
       criteria = PROTOCOLS[protocol]["criteria"]
@@ -110,11 +111,11 @@ def _read_key(path: str | os.PathLike) -> tuple[str, dict[str, RatingItem]]:
       fields.text(row, name, where) for name in ("item", "protocol", "image/key", "language")
     )
     files.check_language(language, where)
-    fields.once(seen, id, where, f"item '{files.shown(id)}' was in the key")
+    fields.once(seen, id, where, f"item '{shown(id)}' was in the key")
     protocols.add(protocol)
     if protocol not in PROTOCOLS or len(protocols) > 1:
       raise UsageError(
-        f"{where}: protocol '{files.shown(protocol)}'; all lines must be of sxs, or all of thumb, as they were written"
+        f"{where}: protocol '{shown(protocol)}'; all lines must be of sxs, or all of thumb, as they were written"
       )
     captions = ()
     if protocol == "sxs":
@@ -133,6 +134,6 @@ def _answer(row: Mapping[str, Any], criterion: Mapping[str, Any], where: str) ->
   value = row.get(name, criterion.get("default"))
   offered = [choice for choice, _ in criterion["choices"]]
   if isinstance(value, bool) or not isinstance(value, int | float) or value not in offered:
-    given = "missing" if value is None else files.shown(json.dumps(value))
+    given = "missing" if value is None else shown(json.dumps(value))
     raise UsageError(f"{where}: '{name}' is {given}, not one of {', '.join(f'{v:g}' for v in offered)}")
   return value

@@ -15,7 +15,7 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.human import fields, rating_join
+from xmcap.scoring.human import rating_join
 from xmcap.scoring.human.rating_items import INSTRUCTIONS, PROTOCOLS, RatingItem
 from xmcap.scoring.references import References
 from xmcap.scoring.report import elements, pictures
@@ -78,7 +78,7 @@ def _picture_sources(
   if missing:
     raise UsageError(
       f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read "
-      f"({fields.few(missing)}); add them as KEY.jpg or KEY.png"
+      f"({files.first_few(missing)}); add them as KEY.jpg or KEY.png"
     )
   return [source for source in sources.values() if source is not None]
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from xmcap.scoring import files, grid
 from xmcap.storage import outputs
+from xmcap.terminal import shown
 
 Cell = str | int | float | None
 
@@ -27,10 +28,10 @@ class SheetColumn:
     if cell is None:
       return "-"
     if isinstance(cell, str):
-      return files.shown(cell)
-    shown = format(cell, self.format)
+      return shown(cell)
+    number = format(cell, self.format)
     # A mean of penalties may be -0.0, or round to it.
-    return shown if any(digit in shown for digit in "123456789") else shown.lstrip("+-")
+    return number if any(digit in number for digit in "123456789") else number.lstrip("+-")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Sheet:
 
   def terminal(self) -> str:
     """Returns the table for a terminal below its title."""
-    return f"{files.shown(self.title, limit=None)}\n{self._grid().text()}"
+    return f"{shown(self.title, limit=None)}\n{self._grid().text()}"
 
   def markdown(self) -> str:
     """Returns the table in Markdown below its title."""
@@ -86,7 +87,7 @@ class Findings(abc.ABC):
 
   def terminal(self) -> str:
     """Returns all sheets and notes as text."""
-    notes = [files.shown(note, limit=None) for note in self.notes]
+    notes = [shown(note, limit=None) for note in self.notes]
     return "\n".join([*(sheet.terminal() for sheet in self.sheets()), *notes])
 
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:

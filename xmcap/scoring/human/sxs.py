@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
-from xmcap.scoring.files import shown
+from xmcap.scoring import files, resampling
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.terminal import shown
 
 _FEW_RATINGS = 10  # of fewer, sides that never change may be chance
 _MEMBERS = ("image/key", "language", "rater", "left", "right", "rating")
@@ -215,7 +215,7 @@ def _tally(
     # Drawing images with replacement is drawing the numbers of wins, losses and ties.
     drawn = np.random.default_rng(seed).multinomial(len(images), share, size=resamples)
     deltas = 100 * (drawn[:, 0] - drawn[:, 1]) / len(images)
-    low, high = map(float, np.quantile(deltas, [0.025, 0.975]))
+    low, high = resampling.interval(deltas)
   wins, losses, ties = (float(100 * value) for value in share)
   return Tally(
     system, against, language, len(images), wins, losses, ties, wins - losses, low, high, sum(map(len, points)),

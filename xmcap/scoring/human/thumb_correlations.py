@@ -12,10 +12,11 @@ import numpy as np
 
 from xmcap import __version__
 from xmcap.errors import UsageError
-from xmcap.scoring import files, metrics, tokenizers
+from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring.human import correlation
 from xmcap.scoring.human.sheets import Sheet, SheetColumn
 from xmcap.scoring.human.thumb_ratings import ThumbRatings
+from xmcap.terminal import shown
 
 _TARGETS = ("P", "R", "total")
 
@@ -154,7 +155,7 @@ def _corpora(
       if emptied:
         raise UsageError(
           f"--drop_identical_references: {len(emptied):,} images would keep no reference (the first is "
-          f"'{files.shown(emptied[0])}'); score without it"
+          f"'{shown(emptied[0])}'); score without it"
         )
     corpora.append(metrics.Corpus(hypotheses, kept))
   return corpora, removed

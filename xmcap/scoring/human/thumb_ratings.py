@@ -17,6 +17,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields
 from xmcap.scoring.inputs import Input
+from xmcap.terminal import shown
 
 MEASURES = {
   "P": "precision", "R": "recall", "Fl": "fluency", "Con": "conciseness", "Inc": "inclusive language",
@@ -101,11 +102,11 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
     if given != optional:
       odd = min(set(given) ^ set(optional))
       raise UsageError(f"{where}: some lines have '{odd}' and others do not; give it to all or none")
-    shown = f"caption of '{files.shown(system)}' for image '{files.shown(key)}'"
-    fields.once(seen, (system, key, code, annotator), where, f"the {shown} was rated")
+    what = f"caption of '{shown(system)}' for image '{shown(key)}'"
+    fields.once(seen, (system, key, code, annotator), where, f"the {what} was rated")
     caption = captions.setdefault((system, key, code), RatedCaption(system, key, text, {}))
     if caption.text != text:
-      raise UsageError(f"{where}: another {shown} than before; a system has one caption an image")
+      raise UsageError(f"{where}: another {what} than before; a system has one caption an image")
     caption.ratings[annotator] = values
   if not captions:
     raise UsageError(f"{path}: no rating; each line must hold SYS, seg_id, hyp, {', '.join(MEASURES)}")
@@ -117,8 +118,8 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
     missing = [key for key in keys if (system, key) not in kept]
     if missing:
       raise UsageError(
-        f"{path}: '{files.shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
-        f"({fields.few(missing)}); rate the same images for every system"
+        f"{path}: '{shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
+        f"({files.first_few(missing)}); rate the same images for every system"
       )
   means = [np.mean(list(kept[system, key].ratings.values()), axis=0) for system in systems for key in keys]
   values = np.array(means).T.reshape(len(MEASURES), len(systems), len(keys))
@@ -141,7 +142,7 @@ def read_references(
       for line, row in source.rows():
         where = f"{source.name}, line {line}"
         key = fields.text(row, "seg_id", where)
-        fields.once(seen, key, where, f"image '{files.shown(key)}' had references")
+        fields.once(seen, key, where, f"image '{shown(key)}' had references")
         references[key] = fields.texts(row, "refs", where)
     else:
       from xmcap.scoring.references import read_references as read_released
@@ -151,7 +152,8 @@ def read_references(
   missing = [key for key in keys if key not in references]
   if missing:
     raise UsageError(
-      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({fields.few(missing)}); add them"
+      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({files.first_few(missing)}); "
+      "add them"
     )
   return references
 

@@ -20,11 +20,8 @@ class Chrf(base.Metric):
   name = "chrf"
   heading = "chrF"
   decimals = 1
-
-  def __init__(self, n: int = 6, beta: int = 2):
-    """Takes the longest n-gram in characters, and how many times as much recall counts as precision."""
-    self.n = n
-    self.beta = beta
+  n = 6  # characters of the longest n-gram
+  beta = 2  # how many times as much recall counts as precision
 
   @property
   def signature(self) -> str:

@@ -21,10 +21,7 @@ class Cider(base.Metric):
 
   name = "cider"
   heading = "CIDEr"
-
-  def __init__(self, n: int = 4):
-    """Takes the longest n-gram in words."""
-    self.n = n
+  n = 4  # words of the longest n-gram
 
   @property
   def signature(self) -> str:
@@ -73,9 +70,8 @@ class CiderD(Cider):
   name = "cider_d"
   heading = "CIDEr-D"
 
-  def __init__(self, n: int = 4, sigma: float = 6.0):
-    """Takes the longest n-gram and the width of the length penalty, both in words."""
-    super().__init__(n)
+  def __init__(self, sigma: float = 6.0):
+    """Takes the width of the length penalty in words."""
     self.sigma = sigma
 
   @property

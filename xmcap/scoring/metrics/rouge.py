@@ -16,10 +16,7 @@ class RougeL(base.Metric):
 
   name = "rouge_l"
   heading = "ROUGE-L"
-
-  def __init__(self, beta: float = 1.2):
-    """Takes how many times as much recall counts as precision."""
-    self.beta = beta
+  beta = 1.2  # how many times as much recall counts as precision
 
   @property
   def signature(self) -> str:
