@@ -42,6 +42,7 @@ class UndocumentedError(Exception):
 def page() -> str:
   """The text of the page."""
   found = configurables()
+  _check_names(found)
   parts, undocumented = [_HEAD], []
   for package, title in _PACKAGES.items():
     parts.append(f"## {title}\n")
@@ -74,6 +75,20 @@ def configurables() -> dict[str, typing.Any]:
 
   items = sorted((name, found) for name, found in config._REGISTRY.items() if name.startswith("xmcap."))
   return {name: found.wrapped for name, found in items}
+
+
+def _check_names(found: dict[str, typing.Any]) -> None:
+  """Holds what xmcap reads from its own source, before anything is imported, against what gin knows."""
+  from gin import config
+
+  from xmcap import gin_names
+
+  read = gin_names.read()
+  for selector, function in found.items():
+    name = selector.rsplit(".", 1)[-1]
+    known = {*inspect.signature(function).parameters} - {*(config._REGISTRY[selector].denylist or ())}
+    if name not in read or not (selector.startswith("xmcap.tasks.") or read[name] == known):
+      raise UndocumentedError(f"xmcap/gin_names.py reads {read.get(name)} as the parameters of {name}: {known}")
 
 
 def _section(selector: str, function: typing.Any, undocumented: list[str]) -> str:

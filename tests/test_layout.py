@@ -8,7 +8,17 @@ import xmcap
 ROOT = pathlib.Path(xmcap.__file__).parent
 
 FLOORS = (
-  ("errors", "languages", "configuration", "gin_types", "platforms", "processes", "quiet", "terminal"),
+  (
+    "errors",
+    "languages",
+    "configuration",
+    "gin_names",
+    "gin_types",
+    "platforms",
+    "processes",
+    "quiet",
+    "terminal",
+  ),
   ("storage",),
   ("tensors",),
   ("scoring", "models"),
