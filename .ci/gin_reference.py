@@ -36,12 +36,13 @@ _ITEM = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*)$")
 
 
 class UndocumentedError(Exception):
-  """A parameter that no docstring explains."""
+  """A parameter or macro that no docstring or comment explains."""
 
 
 def page() -> str:
   """The text of the page."""
   found = configurables()
+  _check_names(found)
   parts, undocumented = [_HEAD], []
   for package, title in _PACKAGES.items():
     parts.append(f"## {title}\n")
@@ -49,14 +50,16 @@ def page() -> str:
       if selector.startswith(f"{package}."):
         parts.append(_section(selector, function, undocumented))
   left_out = [name for name in found if not name.startswith(tuple(f"{package}." for package in _PACKAGES))]
-  if undocumented or left_out:
-    raise UndocumentedError(f"no docstring explains {undocumented}; no heading holds {left_out}")
   parts.append("## Macros of the gin files\n")
   for file in sorted((ROOT / "gin").rglob("*.gin")):
-    rows = [f"| `{name}` | `{_cell(value)}` | {_cell(text)} |" for name, value, text in _macros(file)]
+    macros = list(_macros(file))
+    undocumented += [f"{name} of {file.name}" for name, _, text in macros if not text]
+    rows = [f"| `{name}` | `{_cell(value)}` | {_cell(text)} |" for name, value, text in macros]
     if rows:
       parts.append(f"### {file.relative_to(ROOT / 'gin')}\n")
       parts.append("\n".join(["| macro | value | meaning |", "| --- | --- | --- |", *rows]) + "\n")
+  if undocumented or left_out:
+    raise UndocumentedError(f"no docstring or comment explains {undocumented}; no heading holds {left_out}")
   return "\n".join(parts)
 
 
@@ -74,6 +77,22 @@ def configurables() -> dict[str, typing.Any]:
 
   items = sorted((name, found) for name, found in config._REGISTRY.items() if name.startswith("xmcap."))
   return {name: found.wrapped for name, found in items}
+
+
+def _check_names(found: dict[str, typing.Any]) -> None:
+  """Holds what xmcap reads from its own source, before anything is imported, against what gin knows."""
+  from gin import config
+
+  from xmcap import gin_names
+
+  read = gin_names.read()
+  for selector, function in found.items():
+    name = selector.rsplit(".", 1)[-1]
+    known = {*inspect.signature(function).parameters} - {*(config._REGISTRY[selector].denylist or ())}
+    if name not in read or not (selector.startswith("xmcap.tasks.") or read[name] == known):
+      raise UndocumentedError(
+        f"xmcap/gin_names.py reads {read.get(name)} as the parameters of {name}: {known}"
+      )
 
 
 def _section(selector: str, function: typing.Any, undocumented: list[str]) -> str:
@@ -135,16 +154,24 @@ def _default(default: typing.Any) -> str:
 
 
 def _macros(file: pathlib.Path) -> Iterator[tuple[str, str, str]]:
-  """(name, value, the comment above) of each macro that a file sets."""
-  comment: list[str] = []
-  for line in file.read_text(encoding="utf-8").split("\n"):
-    macro = re.match(r"([A-Z][A-Z0-9_]*) = (.*)$", line)
+  """(name, value, meaning) of each macro that a file sets.
+
+  The meaning is the comment behind the value and that above, or else what a file that is included says.
+  """
+  text = file.read_text(encoding="utf-8")
+  known: dict[str, str] = {}
+  for other in re.findall(r"^include '(.*)'", text, re.MULTILINE):
+    known |= {name: meaning for name, _, meaning in _macros(ROOT / "gin" / other)}
+  above: list[str] = []
+  for line in text.split("\n"):
+    macro = re.match(r"([A-Z][A-Z0-9_]*) = (.*?)(?:  # (.*))?$", line)
     if line.startswith("#"):
-      comment.append(line.lstrip("# "))
+      above.append(line.lstrip("# "))
       continue
     if macro:
-      yield macro[1], macro[2], " ".join(comment)
-    comment = []
+      behind = [f"{macro[3][0].upper()}{macro[3][1:]}."] if macro[3] else []
+      yield macro[1], macro[2], " ".join([*behind, *above]) or known.get(macro[1], "")
+    above = []
 
 
 def _cell(text: str) -> str:

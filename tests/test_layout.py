@@ -12,6 +12,7 @@ FLOORS = (
     "errors",
     "languages",
     "configuration",
+    "gin_names",
     "gin_types",
     "platforms",
     "processes",

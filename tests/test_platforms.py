@@ -7,11 +7,16 @@ from xmcap import platforms
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-  """A machine with an NVIDIA GPU, the plugin for it, and no wishes."""
-  (tmp_path / "nvidiactl").touch()
-  monkeypatch.setattr(platforms, "_NVIDIA", (str(tmp_path / "nvidiactl"),))
-  monkeypatch.setattr(platforms, "cuda_installed", lambda: True)
-  for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
+  """A machine with an NVIDIA GPU, the plugin for it, libtpu, and no wishes."""
+  for folder in ("dev", "pci"):
+    (tmp_path / folder).mkdir()
+  (tmp_path / "dev/nvidiactl").touch()
+  monkeypatch.setattr(platforms, "_NVIDIA", (str(tmp_path / "dev/nvidiactl"),))
+  monkeypatch.setattr(platforms, "_DEVICES", tmp_path / "dev")
+  monkeypatch.setattr(platforms, "_PCI", tmp_path / "pci")
+  monkeypatch.setattr(platforms, "_plugins", lambda: ["xla_cuda12"])
+  monkeypatch.setattr(platforms, "_libtpu_installed", lambda: True)
+  for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", *platforms._WISHES):
     # Set first, so that what is set in the test is undone.
     monkeypatch.setenv(name, "")
     monkeypatch.delenv(name)
@@ -19,41 +24,87 @@ def machine(monkeypatch, tmp_path):
 
 
 def test_a_gpu_is_taken_also_where_libtpu_is_installed(machine):
-  platforms.take_gpu()
+  platforms.choose()
   assert os.environ["JAX_PLATFORMS"] == "cuda,cpu"
 
 
 @pytest.mark.parametrize(
   "name, value",
-  [
-    ("JAX_PLATFORMS", "cpu"),
-    ("JAX_PLATFORMS", ""),
-    ("CUDA_VISIBLE_DEVICES", ""),
-    ("CUDA_VISIBLE_DEVICES", "-1"),
-  ],
+  [("JAX_PLATFORMS", "cpu"), ("JAX_PLATFORMS", ""), ("JAX_PLATFORMS", "tpu,cpu")],
 )
 def test_the_user_decides(machine, name, value):
   machine.setenv(name, value)
   before = os.environ.get("JAX_PLATFORMS")
-  platforms.take_gpu()
+  platforms.choose()
   assert os.environ.get("JAX_PLATFORMS") == before
 
 
 def test_one_of_several_gpus_may_be_chosen(machine):
   machine.setenv("CUDA_VISIBLE_DEVICES", "3")
-  platforms.take_gpu()
+  platforms.choose()
   assert os.environ["JAX_PLATFORMS"] == "cuda,cpu"
 
 
-def test_without_the_plugin_jax_chooses(machine):
-  machine.setattr(platforms, "cuda_installed", lambda: False)
-  platforms.take_gpu()
+def test_without_the_plugin_jax_chooses_and_names_it(machine):
+  machine.setattr(platforms, "_plugins", list)
+  platforms.choose()
   assert "JAX_PLATFORMS" not in os.environ
 
 
-def test_without_a_gpu_jax_chooses(machine):
-  machine.setattr(platforms, "_NVIDIA", ("/nowhere/nvidiactl",))
-  platforms.take_gpu()
+@pytest.fixture
+def no_gpu(machine, tmp_path):
+  (tmp_path / "dev/nvidiactl").unlink()
+  return machine
+
+
+def _pci(folder, vendor, kind):
+  folder.mkdir()
+  (folder / "vendor").write_text(f"{vendor}\n")
+  (folder / "class").write_text(f"{kind}\n")
+
+
+@pytest.mark.parametrize("plugins", [[], ["xla_cuda12"]])
+def test_where_there_is_neither_gpu_nor_tpu_libtpu_is_not_asked(no_gpu, tmp_path, plugins):
+  no_gpu.setattr(platforms, "_plugins", lambda: plugins)
+  _pci(tmp_path / "pci/network", "0x1ae0", "0x020000")
+  _pci(tmp_path / "pci/disk", "0x1ae0", "0x010802")
+  _pci(tmp_path / "pci/other", "0x8086", "0x120000")
+  platforms.choose()
+  assert os.environ["JAX_PLATFORMS"] == "cpu"
+
+
+def test_a_hidden_gpu_counts_as_none(machine):
+  machine.setenv("CUDA_VISIBLE_DEVICES", "")
+  platforms.choose()
+  assert os.environ["JAX_PLATFORMS"] == "cpu"
+
+
+@pytest.mark.parametrize("device", ["accel0", "vfio/0"])
+def test_a_tpu_is_left_to_jax(no_gpu, tmp_path, device):
+  (tmp_path / "dev" / device).parent.mkdir(exist_ok=True)
+  (tmp_path / "dev" / device).touch()
+  platforms.choose()
+  assert "JAX_PLATFORMS" not in os.environ
+
+
+def test_a_tpu_without_its_device_file_is_left_to_jax(no_gpu, tmp_path):
+  _pci(tmp_path / "pci/tpu", "0x1ae0", "0x120000")
+  platforms.choose()
+  assert "JAX_PLATFORMS" not in os.environ
+
+
+def test_a_wish_for_a_tpu_is_left_to_jax(no_gpu):
+  no_gpu.setenv("TPU_NAME", "mine")
+  platforms.choose()
+  assert "JAX_PLATFORMS" not in os.environ
+
+
+def test_without_libtpu_or_with_another_plugin_jax_chooses(no_gpu):
+  no_gpu.setattr(platforms, "_plugins", lambda: ["rocm"])
+  platforms.choose()
+  no_gpu.setattr(platforms, "_plugins", list)
+  no_gpu.setattr(platforms, "_libtpu_installed", lambda: False)
+  platforms.choose()
   assert "JAX_PLATFORMS" not in os.environ
 
 

@@ -65,8 +65,14 @@ def test_commands_that_need_no_tensorflow_do_not_import_it(folder, words):
   [
     (["train", *_RUN, "--gin.TOTAL_STEP=9"], "did you mean TOTAL_STEPS?"),
     (["train", "--gin_file=models/tiny.gin", "--gin_file=runs/trian.gin"], "did you mean runs/train.gin?"),
+    (["caption", "--model_dir=DIR/model", "--gin.Beam.beam=9", "DIR/picture.png"], "did you mean beams?"),
     (["caption", "--model_dir=DIR/model", "--gin.MIXTUR=9", "DIR/picture.png"], "did you mean MIXTURE?"),
     (["eval", "--model_dir=DIR/model", "--gin.REFERENCE=9"], "did you mean REFERENCES?"),
+    (["train", *_RUN, "--gin.CaptionStream.target_lenght=3"], "did you mean target_length?"),
+    (["train", *_RUN, "--gin.validation/TagStream.spilt=3"], "did you mean split?"),
+    (["train", *_RUN, "--gin.Trian.model_dir=3"], "did you mean train?"),
+    (["eval", "--model_dir=DIR/model", "--gin.CaptionEvaluator.metric=3"], "did you mean metrics?"),
+    (["plan", *_RUN, "--topology=v4-8", "--gin.ViTConfig.widht=9"], "did you mean width?"),
     (["caption", "--model_dir=DIR/model", "--langages=en", "DIR/picture.png"], "did you mean --languages?"),
   ],
 )
@@ -75,6 +81,20 @@ def test_a_misspelled_name_is_found_before_anything_heavy_is_imported(folder, wo
   code += "from xmcap import cli\nsys.exit(cli.main(sys.argv[1:]))"
   done = _python(code, *(word.replace("DIR/", f"{folder}/") for word in words), check=2)
   assert message in done.stderr
+
+
+@pytest.mark.parametrize("way", ["library", "command"])
+def test_libtpu_says_nothing_where_there_is_no_tpu(folder, way):
+  names = ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "TPU_", "TF_")
+  environment = {name: value for name, value in os.environ.items() if not name.startswith(names)}
+  code = "from xmcap import cli\nimport sys\nsys.argv[0] = 'xmcap'\ncli.console()"
+  words = ["caption", f"--model_dir={folder}/model", f"{folder}/picture.png"]
+  if way == "library":
+    code = "import sys\nfrom xmcap import load_captioner\n"
+    code += "captions = load_captioner(sys.argv[1]).caption([sys.argv[2]])\nimport jax\nprint(jax.devices(), captions)"
+    words = [f"{folder}/model", f"{folder}/picture.png"]
+  done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
+  assert (done.returncode, done.stderr) == (0, "") and done.stdout
 
 
 def test_importing_tensorflow_under_the_command_prints_nothing():

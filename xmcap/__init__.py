@@ -10,6 +10,7 @@ As a library:
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _MODULES = {"load_captioner": "xmcap.evaluation.captioning", "score": "xmcap.sco
 def __getattr__(name: str):
   if name not in _MODULES:
     raise AttributeError(f"module 'xmcap' has no attribute {name!r}")
+  if name == "load_captioner" and "jax" not in sys.modules:
+    from xmcap import platforms
+
+    platforms.choose()
   return getattr(importlib.import_module(_MODULES[name]), name)
 
 

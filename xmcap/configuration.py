@@ -17,12 +17,13 @@ import gin
 from gin import config as gin_config
 from gin import resource_reader
 
-from xmcap import gin_types
+from xmcap import gin_names, gin_types
 from xmcap.errors import UsageError
 
 _Made = TypeVar("_Made")
 
 _MACRO = re.compile(r"^(\w+)\s*=", re.MULTILINE)
+_OTHER_IMPORT = re.compile(r"^\s*(?:import|from)\s+(?!xmcap\.)", re.MULTILINE)
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 
 _WORTH_SAYING = {
@@ -84,24 +85,55 @@ def parse(
   gin_config._set_config_is_locked(False)
 
 
-def check_macros(
+def check_names(
   files: Sequence[str], overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
 ) -> None:
-  """Looks the files and the macros of overrides up without what the files import, which takes seconds.
+  """Looks the files and the names of overrides up without what the files import, which takes seconds.
 
-  UsageError as of `parse`, for a file that is missing and for a macro that no file defines. What only `parse` can know
-  is left to it: files that gin cannot read, and a `model.json` among them, which binds macros of its own.
+  UsageError as of `parse`, for a file that is missing, for a macro that no file defines, and for a configurable or a
+  parameter that xmcap does not have. What only `parse` can know is left to it: files that gin cannot read, the macros
+  of a `model.json` among the files, and what modules other than xmcap's define.
   """
   folders = ["", *search_paths, str(gin_folder())]
-  defined = {"MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE"}  # bound for a model folder
-  for file in files:
-    if file.endswith(".json"):
-      return
-    defined |= set(_MACRO.findall(_text_with_includes(_find(file, folders), folders)))
+  text = "".join(
+    _text_with_includes(_find(file, folders), folders) for file in files if not file.endswith(".json")
+  )
+  defined = {
+    "MODEL_DIR",
+    "VOCABULARY",
+    "IMAGE_SIZE",
+    "MIXTURE",
+    *_MACRO.findall(text),
+  }  # four: of a model folder
+  known: gin_names.Parameters = {}
   for override in overrides:
     name, equals, _ = override.partition("=")
-    if equals and re.fullmatch(r"\w+", name) and name not in defined:
-      raise _undefined(name, defined)
+    if not equals:
+      continue
+    if re.fullmatch(r"\w+", name):
+      if name not in defined and not any(file.endswith(".json") for file in files):
+        raise _undefined(name, defined)
+    elif parts := re.fullmatch(r"(?:.*/)?(?:[\w.]+\.)?(\w+)\.(\w+)", name):
+      known = known or gin_names.read()
+      _check_parameter(override, parts[1], parts[2], known, closed=not _OTHER_IMPORT.search(text))
+
+
+def _check_parameter(
+  override: str, name: str, parameter: str, known: gin_names.Parameters, closed: bool
+) -> None:
+  """UsageError for an unknown parameter, and if the known names are all there are (`closed`), for an unknown name."""
+  if name not in known:
+    if closed and name not in ("macro", "constant", "singleton"):
+      raise UsageError(
+        f"--gin.{override}: No configurable matching '{name}'{_did_you_mean(name, known)}".rstrip(".")
+      )
+    return
+  parameters = known[name]
+  if parameters is not None and parameter not in parameters:
+    hint = _did_you_mean(parameter, parameters).rstrip(".")
+    raise UsageError(
+      f"--gin.{override}: Configurable '{name}' doesn't have a parameter named '{parameter}'{hint}"
+    )
 
 
 def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int = 8) -> str:

@@ -19,13 +19,32 @@ def known(tmp_path):
 
 
 def test_a_picture_below_nearly_all_is_named(known):
-  least = familiarity.read(known)
-  assert least == pytest.approx({"en": 0.00995, "th": 0.00995})
-  assert "0.00" in familiarity.unlike(least, {("a", "en"): 0.001}, "a", ["en"])
-  assert not familiarity.unlike(least, {("a", "en"): 0.5}, "a", ["en"])
-  assert not familiarity.unlike(least, {("a", "de"): 0.0}, "a", ["de"]), "no language of the evaluation"
-  # The mean over languages decides.
-  assert not familiarity.unlike(least, {("a", "en"): 0.0, ("a", "th"): 0.5}, "a", ["en", "th"])
+  found = familiarity.read(known)
+  assert set(found) == {"en", "th"} and len(found["en"]) == 200
+  assert "98% of the pictures of its evaluation have 0.02 or more" in familiarity.unlike(
+    found, {("a", "en"): 0.0}, "a", ["en"]
+  )
+  assert not familiarity.unlike(found, {("a", "en"): 0.5}, "a", ["en"])
+  assert not familiarity.unlike(found, {("a", "de"): 0.0}, "a", ["de"]), "no language of the evaluation"
+
+
+def test_the_mean_over_languages_decides(tmp_path):
+  # In each language some familiar pictures are unsure, and none is in both: so a picture that is, is not familiar.
+  numbers = range(100)
+  first = {(str(number), "en"): 0.2 if number < 10 else 0.9 for number in numbers}
+  second = {(str(number), "th"): 0.2 if number >= 90 else 0.9 for number in numbers}
+  familiarity.write(tmp_path, first | second)
+  found = familiarity.read(tmp_path)
+  unsure = {("a", "en"): 0.25, ("a", "th"): 0.25}
+  assert familiarity.unlike(found, unsure, "a", ["en", "th"])
+  assert not familiarity.unlike(found, unsure, "a", ["en"])
+  assert not familiarity.unlike(found, unsure | {("a", "th"): 0.9}, "a", ["en", "th"])
+
+
+def test_a_large_evaluation_leaves_a_part_of_its_pictures(tmp_path):
+  familiarity.write(tmp_path, {(str(number), "en"): number / 3599 for number in range(3600)})
+  kept = familiarity.read(tmp_path)["en"]
+  assert (len(kept), kept[0], kept[-1]) == (500, 0, 1)
 
 
 def test_few_pictures_say_nothing(tmp_path):
@@ -33,7 +52,18 @@ def test_few_pictures_say_nothing(tmp_path):
   assert familiarity.read(tmp_path) == {}
 
 
-@pytest.mark.parametrize("text", ["[", "{}", '{"format": "xmcap.familiar", "least": {"en": "x"}}'])
+@pytest.mark.parametrize(
+  "text",
+  [
+    "[",
+    "{}",
+    '{"format": "xmcap.familiar", "least": {"en": 1}}',
+    *(
+      json.dumps({"format": "xmcap.familiar", "probabilities": table})
+      for table in ({"en": "x"}, {"en": ["x"]}, {"en": [0.1], "th": [0.1, 0.2]}, {"en": []}, {"en": [2]})
+    ),
+  ],
+)
 def test_another_file_is_refused_in_one_line(tmp_path, text):
   (tmp_path / familiarity.NAME).write_text(text)
   with pytest.raises(UsageError, match=r"familiar.json"):
@@ -46,7 +76,7 @@ def test_caption_warns_where_the_folder_knows_better(tmp_path, capsys):
   for least, warned in ((None, False), (0.0, False), (1.0, True)):
     gin.clear_config()
     if least is not None:
-      values = {"format": "xmcap.familiar", "version": 1, "least": {"en": least}}
+      values = {"format": "xmcap.familiar", "version": 2, "probabilities": {"en": [least] * 100}}
       (folder / familiarity.NAME).write_text(json.dumps(values))
     capsys.readouterr()
     assert cli.main(command) == 0

@@ -18,7 +18,7 @@ from tests import model_folders
 from xmcap import cli, languages
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.evaluation import model_dir
-from xmcap.export import program, stablehlo, tokenizer
+from xmcap.export import hf, program, stablehlo, tokenizer
 from xmcap.models.vit import ViTConfig
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/export.md"
@@ -204,6 +204,20 @@ def test_the_loader_for_transformers(place, capsys, tower, search):
   assert len(set(want)) > 1
   exec(loader("For transformers"), {})
   assert capsys.readouterr().out.splitlines() == want
+
+
+def test_the_parts_of_a_model_in_a_bucket_are_those_of_one_here(model, tmp_path):
+  made = loaded(model)
+  found = []
+  for name, where in (("here", str(model)), ("bucket", "gs://bucket/run")):
+    folder = tmp_path / name
+    folder.mkdir()
+    hf.write(made, where, folder, lambda line: None)
+    found.append(
+      {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    )
+  here, there = found
+  assert here == there and pathlib.Path("projection.safetensors") in here
 
 
 @pytest.mark.parametrize("like_mt5", [False, True])

@@ -103,7 +103,7 @@ def configure(arguments, parse: Callable | None = None, default: Sequence[str] =
   """
   from xmcap import configuration
 
-  folders = check_macros(arguments, default)
+  folders = check_names(arguments, default)
   (parse or configuration.parse)(gin_files(arguments) or default, arguments.overrides, folders)
   if arguments.explain:
     print(configuration.explain())
@@ -111,12 +111,12 @@ def configure(arguments, parse: Callable | None = None, default: Sequence[str] =
   return not arguments.explain
 
 
-def check_macros(arguments, default: Sequence[str] = ()) -> list[str]:
-  """Refuses what `configuration.check_macros` does, before seconds of imports; returns the folders of gin files."""
+def check_names(arguments, default: Sequence[str] = ()) -> list[str]:
+  """Refuses what `configuration.check_names` does, before seconds of imports; returns the folders of gin files."""
   from xmcap import configuration
 
   folders = [path for path in arguments.gin_search_paths.split(",") if path]
-  configuration.check_macros(arguments.gin_file or default, arguments.overrides, folders)
+  configuration.check_names(arguments.gin_file or default, arguments.overrides, folders)
   return folders
 
 

@@ -78,7 +78,7 @@ def _train(arguments) -> None:
     )
   from xmcap import configuration
 
-  platforms.take_gpu()
+  platforms.choose()
   if not base.configure(arguments):
     return
   allowed = {"from_scratch": arguments.from_scratch, "other_data": arguments.other_data}
@@ -112,7 +112,7 @@ def _parse_folder(*arguments) -> None:
 
 
 def _eval(arguments) -> None:
-  platforms.take_gpu()
+  platforms.choose()
   if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir), ["runs/eval.gin"]):
     return
   from xmcap.evaluation import model_dir
@@ -127,8 +127,8 @@ def _caption(arguments) -> None:
   from xmcap import languages
 
   codes = languages.parse(arguments.languages)
-  platforms.take_gpu()
-  base.check_macros(arguments)
+  platforms.choose()
+  base.check_names(arguments)
   from xmcap.evaluation import picture_files
 
   # Pictures first, as an error in one should not wait for the model.

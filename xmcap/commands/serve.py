@@ -41,7 +41,7 @@ def _serve(arguments) -> None:
   from xmcap.serving.limits import Limits
   from xmcap.serving.searches import parse
 
-  platforms.take_gpu()
+  platforms.choose()
   limits = Limits(
     upload_bytes=arguments.max_megabytes << 20,
     pixels=arguments.max_megapixels * 1_000_000,

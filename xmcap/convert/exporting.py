@@ -51,24 +51,41 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
       f"{place}: --to=hf takes a run's folder, a checkpoint of one, or weights that xmcap converted"
     )
   given = weights.open_weights(place)
-  parts = _split(weights.one_by_one(given.tensors), given.where)
-  projection = parts.pop("projection")
-  wanted = [name for name, tensors in parts.items() if tensors] if part in (None, "all") else [part]
   model = _read_model(place, given.where)
+  write(given.tensors, {name: model.config(name) for name in ("t5", "vit")}, given.where, folder, part, say)
+  if part not in (None, "all"):
+    taken = T5_PARTS if part == "t5" else ("vit",)
+    if left := [name for name in given.parts() if name not in taken]:
+      say(f"not taken: {', '.join(left)}: --part={part} was asked for")
+
+
+def write(
+  tensors: Mapping[str, Tensor],
+  configs: Mapping[str, T5Config | ViTConfig | None],
+  where: str,
+  folder: pathlib.Path,
+  part: str | None = None,
+  say: Callable[[str], None] = print,
+) -> None:
+  """As `export`, for parameters by their paths, layers stacked; `where` they come from, and `configs` of both parts."""
+  parts = _split(weights.one_by_one(tensors), where)
+  projection = parts.pop("projection")
+  wanted = [name for name, held in parts.items() if held] if part in (None, "all") else [part]
   whole = len(wanted) == 2
   # All is checked before anything is written.
   folders = {}
   for name in wanted:
-    config = model.config(name)
+    config = configs[name]
     if not parts[name]:
-      raise UsageError(f"--part={name}: {given.where} has no {name}; it has {', '.join(given.parts())}")
+      held = sorted({path.split("/")[0] for path in tensors})
+      raise UsageError(f"--part={name}: {where} has no {name}; it has {', '.join(held)}")
     if config is None:
-      raise UsageError(f"{given.where}: its {model_json.NAME} says nothing of a {name}")
+      raise UsageError(f"{where}: its {model_json.NAME} says nothing of a {name}")
     target = folder / name if whole else folder
-    if isinstance(config, T5Config):
-      folders[target] = _t5(config, parts[name], given.where)
-    else:
-      folders[target] = _vit(config, parts[name], given.where)
+    made = (
+      _t5(config, parts[name], where) if isinstance(config, T5Config) else _vit(config, parts[name], where)
+    )
+    folders[target] = made
     check_free(target, hf.WEIGHTS, hf.CONFIG)
   if whole:
     check_free(folder, PROJECTION)
@@ -83,13 +100,9 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     say(f"  transformers.{made.loader}.from_pretrained({str(target)!r}{option})")
   if whole and projection:
     shapes = {name: tensor.shape for name, tensor in projection.items()}
-    outputs = _outputs(_PROJECTION, projection, shapes, given.where)
+    outputs = _outputs(_PROJECTION, projection, shapes, where)
     write_safetensors(folder / PROJECTION, outputs, {"format": "pt"}, say)
     say(f"{folder / PROJECTION}: weight and bias of the torch.nn.Linear between them")
-  if part not in (None, "all"):
-    taken = T5_PARTS if part == "t5" else ("vit",)
-    if left := [name for name in given.parts() if name not in taken]:
-      say(f"not taken: {', '.join(left)}: --part={part} was asked for")
 
 
 def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Tensor]]:

@@ -184,8 +184,8 @@ def caption_files(
   def load(file: str) -> np.ndarray:
     return images.load(picture_files.read(file), file, predictor.image_size)
 
-  params, least = load_params(model_dir, step), familiarity.read(model_dir)
+  params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for file, captions in predictor(params, files, load, codes):
-    if warning := familiarity.unlike(least, predictor.probabilities, file, codes):
+    if warning := familiarity.unlike(known, predictor.probabilities, file, codes):
       print(f"warning: {terminal.shown(warning, limit=None)}", file=sys.stderr)
     yield file, captions

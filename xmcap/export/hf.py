@@ -18,24 +18,24 @@ from xmcap.export.program import MANIFEST, Program
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import addresses, files
-from xmcap.training.checkpoints import read
+from xmcap.storage import files
+from xmcap.tensors.files import Tensor
 
 
 def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[[str], None]) -> None:
   """Writes `vit/`, `t5/` with the tokenizer, `projection.safetensors`, the vocabulary and the manifest.
 
   Raises:
-    UsageError: transformers has no such search or ViT, the model is in a bucket, or files are there already.
+    UsageError: transformers has no such search or ViT, or files are there already.
   """
-  if addresses.is_remote(model_dir):
-    raise UsageError(f"--model_dir={model_dir}: --to=hf reads a folder of this machine: copy it here first")
   generate = _generate_arguments(program)
   check_free(folder, MANIFEST)
-  root = read.checkpoints_dir(model_dir)
-  exporting.export(
-    str(root / str(program.step)) if program.step is not None else model_dir, str(folder), say=say
-  )
+  tensors = {
+    path: Tensor(array.shape, array.dtype, lambda array=array: array, model_dir)
+    for path, array in program.params.items()
+  }
+  captioner = program.generator.captioner
+  exporting.write(tensors, {"t5": captioner.t5, "vit": captioner.vit}, model_dir, folder, say=say)
   for name, content in tokenizer.as_json(program.vocabulary).items():
     files.write_text(folder / "t5" / name, json.dumps(content, ensure_ascii=False) + "\n")
   features = _features(program.generator.captioner.vit)

@@ -1,0 +1,35 @@
+"""Misspelled names of gin are found without imports. That the source says what gin knows, the gin reference checks."""
+
+import pytest
+
+from xmcap import configuration
+from xmcap.errors import UsageError
+
+_RUN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
+
+
+@pytest.mark.parametrize(
+  "override",
+  ["CaptionStream.seed=1", "validation/CaptionStream.split='a'", "a/b/xmcap.data.stream.CaptionStream.seed=1",
+   "emoji36.data_dir=x", "gin.singleton.constructor=@Beam", "CaptionStream.nothing"],
+)  # fmt: skip
+def test_what_may_be_right_is_left(override):
+  configuration.check_names(_RUN, [override])
+
+
+@pytest.mark.parametrize("line", ["import mine.corpus", "from mine import corpus", "  import mine"])
+def test_a_name_of_a_users_own_module_is_left(tmp_path, line):
+  (tmp_path / "own.gin").write_text(f"{line}\n")
+  configuration.check_names([*_RUN, str(tmp_path / "own.gin")], ["MyStream.size=1"])
+  with pytest.raises(UsageError, match="did you mean seed"):
+    configuration.check_names([*_RUN, str(tmp_path / "own.gin")], ["CaptionStream.sede=1"])
+
+
+def test_the_message_is_that_of_the_parsed_files():
+  for override in ("CaptionStream.sede=1", "CaptoinStream.seed=1"):
+    said = []
+    for look in (configuration.check_names, configuration.parse):
+      with pytest.raises(UsageError) as error:
+        look(_RUN, [override])
+      said.append(str(error.value))
+    assert said[0] == said[1]
