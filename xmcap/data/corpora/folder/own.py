@@ -131,6 +131,7 @@ def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
     if split == "train" or path.exists():
       continue
     files.make_folder(path.parent)
+    files.remove_incomplete(path.parent)
     with files.whole(path) as file:
       for record in records.RecordSource(out, split):
         file.write(release.as_line(record))
