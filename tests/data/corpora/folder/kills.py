@@ -1,7 +1,7 @@
 """Kills builds of own pictures wherever they touch a file, and looks at what is left; run by test_killed.py.
 
-Each build is a fork of this process, which has imported all that it needs. It is killed, by SIGKILL, where an audit hook sees
-that a file is made, renamed or removed, at statements of SQLite, and between the halves of what is written.
+Each build is a fork of this process, which has imported all that it needs. SIGKILL comes where an audit hook sees that
+a file is made, renamed or removed, at statements of SQLite, and between the halves of what is written.
 """
 
 import io
@@ -32,11 +32,6 @@ _LOADED = (tfds.core.DatasetInfo, tfds.folder_dataset.write_metadata, tfds.featu
 LETTERS = ("kite", "boat", "tree", "lamp", "door", "bird", "fish", "moon")
 NAMES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-(
-  tfds.core.DatasetInfo,
-  tfds.folder_dataset.write_metadata,
-  tfds.features.Image,
-)  # loaded here, not in each fork
 STATEMENTS = 5  # of SQLite between two that count, for there are many
 
 

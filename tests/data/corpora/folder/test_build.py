@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow_datasets as tfds
 from PIL import Image
 
 from xmcap import cli
@@ -319,6 +320,22 @@ def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):
   found, more = splits(few.out), splits(many.out)
   assert set(found.values()) == {"train", "test"}
   assert found == {key: more[key] for key in found}
+
+
+def test_tfds_reads_what_was_built(tmp_path, photos):
+  """Without a builder class, as docs/own_data.md says."""
+  out = made(tmp_path, wide_table(tmp_path), photos).out
+  builder = tfds.builder_from_directory(out)
+  assert set(builder.info.splits) == {"train", "test"}
+  examples = [example for split in builder.info.splits for example in builder.as_data_source(split)]
+  found = {example["image/key"].decode(): example for example in examples}
+  assert found.keys() == held(out).keys()
+  example = found["03"]
+  assert example["image"].shape == (16, 24, 3) and example["image"].dtype == np.uint8
+  texts = zip(example["captions"]["language"], example["captions"]["text"], strict=True)
+  assert {(code.decode(), text.decode()) for code, text in texts} == {
+    ("en", "ball 3"), ("th", "ลูก 3"), ("pt-BR", "bola 3"),
+  }  # fmt: skip
 
 
 def test_no_split_is_empty(tmp_path, photos):
