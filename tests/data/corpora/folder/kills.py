@@ -22,12 +22,14 @@ from array_record.python.array_record_module import ArrayRecordWriter
 from PIL import Image
 
 from tests.data.corpora.builds import differing
-from xmcap import cli
+from xmcap import cli, languages
 from xmcap.data import lengths, records, vocabulary  # noqa: F401  # the command would import it in every fork
 from xmcap.data.corpora.folder import own  # noqa: F401
 from xmcap.storage import files, outputs
 
-_LOADED = (tfds.core.DatasetInfo, tfds.folder_dataset.write_metadata, tfds.features.Image)  # not in each fork
+# What would be imported in each fork.
+_LOADED = (tfds.core.DatasetInfo, tfds.folder_dataset.write_metadata, tfds.features.Image)
+_NAMED = languages.get("pt-BR").english_name
 
 LETTERS = ("kite", "boat", "tree", "lamp", "door", "bird", "fish", "moon")
 NAMES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
