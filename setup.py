@@ -95,7 +95,9 @@ setuptools.setup(
     "serve": ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"],
     "test": [
       "hypothesis>=6.150",
+      "ipykernel>=7.4",
       "jax[tpu]>=0.10.2,<0.11",
+      "nbclient>=0.11",
       "playwright>=1.65",
       "pycocoevalcap>=1.2",
       "pytest>=9.0",

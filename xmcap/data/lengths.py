@@ -158,6 +158,8 @@ def write_absent(
   directory: str | os.PathLike, vocabulary: Vocabulary, splits: Sequence[str], **options
 ) -> None:
   """`write` for those of the splits that have no index; UsageError where one is there that is of other records."""
+  for split in splits:
+    outputs.settle(folder_of(directory, split, vocabulary))
   absent = [split for split in splits if read(RecordSource(directory, split), split, vocabulary) is None]
   write(directory, vocabulary, absent, **options)
 

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -161,31 +162,37 @@ def write_metadata(
   out = pathlib.Path(out)
   import tensorflow_datasets as tfds  # takes TensorFlow with it, for seconds
 
-  template = tfds.core.ShardedFileTemplate(
-    data_dir=epath.Path(out), dataset_name=dataset, filetype_suffix="array_record"
-  )
-  infos = [
-    tfds.core.SplitInfo(
-      name=split.name,
-      shard_lengths=list(split.shard_lengths),
-      num_bytes=split.num_bytes,
-      filename_template=template.replace(split=split.name),
+  # TFDS writes in place, where a kill would leave half a file under its name.
+  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
+    template = tfds.core.ShardedFileTemplate(
+      data_dir=epath.Path(folder), dataset_name=dataset, filetype_suffix="array_record"
     )
-    for split in splits
-  ]
-  try:
-    tfds.folder_dataset.write_metadata(
-      data_dir=out,
-      features=features(),
-      split_infos=infos,
-      version=version,
-      check_data=False,
-      filename_template=template,
-      description=description or f"The corpus {dataset}, one record an image.",
-      homepage=homepage,
-    )
-  except OSError as error:
-    raise files.cannot_write(out / "dataset_info.json", error) from None
+    infos = []
+    for split in splits:
+      named = template.replace(split=split.name)
+      shards = list(split.shard_lengths)
+      infos.append(
+        tfds.core.SplitInfo(
+          name=split.name, shard_lengths=shards, num_bytes=split.num_bytes, filename_template=named
+        )
+      )
+      # It looks for files of each split.
+      pathlib.Path(folder, f"{dataset}-{split.name}.array_record-00000-of-{len(shards):05d}").touch()
+    try:
+      tfds.folder_dataset.write_metadata(
+        data_dir=folder,
+        features=features(),
+        split_infos=infos,
+        version=version,
+        check_data=False,
+        filename_template=template,
+        description=description or f"The corpus {dataset}, one record an image.",
+        homepage=homepage,
+      )
+    except OSError as error:
+      raise files.cannot_write(folder, error) from None
+    for name in ("features.json", "dataset_info.json"):  # by the last one a corpus is known
+      files.write_bytes(out / name, pathlib.Path(folder, name).read_bytes())
 
 
 def write_tags(out: str | os.PathLike, tags: Sequence[str]) -> None:

@@ -115,3 +115,17 @@ def test_bad_choices_say_what_there_is(tmp_path):
     pictures.choose("draw", _KEYS, None, tmp_path / "r.html")
   with pytest.raises(UsageError, match="name the folder"):
     pictures.choose("link", _KEYS, None, tmp_path / "r.html")
+
+
+def test_pictures_in_folders_within_the_folder(tmp_path):
+  for name in ("a.png", "deep/a.jpg", "deep/b.JPG", "one/c.jpg", "two/c.jpg", "deep/d.gif"):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    Image.new("RGB", (8, 8)).save(path, "PNG")
+  found = pictures.find_all(tmp_path, ["a", "b", "c", "d", "../a"])
+  assert found == {"a": tmp_path / "a.png", "b": tmp_path / "deep/b.JPG"}, (
+    "the name of two pictures says nothing"
+  )
+  assert pictures.choose("embed", ["a", "b", "c"], tmp_path, tmp_path / "r.html").data["of"] == [0, 1, -2]
+  linked = pictures.choose("link", ["a", "b"], tmp_path, tmp_path / "r.html")
+  assert linked.data["of"][1] == -2 and linked.note

@@ -68,8 +68,10 @@ def _picture_sources(
   if images_dir is None:
     return []
   sources: dict[str, str | None] = {}
+  keys = list(keys)
+  found = pictures.find_all(images_dir, keys)
   for key in keys:
-    path = pictures.find(pathlib.Path(images_dir), key)
+    path = found.get(key)
     if path is None or link_from is None:
       sources[key] = path and pictures.data_uri(path)
     else:

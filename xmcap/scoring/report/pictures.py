@@ -65,7 +65,7 @@ def check(mode: str, images_dir: str | os.PathLike | None) -> None:
 
 def count(keys: Iterable[str], images_dir: str | os.PathLike) -> int:
   """Returns how many of the images have a file in a folder."""
-  return sum(find(pathlib.Path(images_dir), key) is not None for key in keys)
+  return len(find_all(images_dir, keys))
 
 
 def choose(
@@ -90,11 +90,13 @@ def choose(
   if mode == "none" or images_dir is None:
     return ReportPictures({"kind": "none"}, "'none'")
   folder = pathlib.Path(images_dir)
-  paths = [find(folder, key) for key in keys]
+  found = find_all(folder, keys)
   if mode == "embed":
-    return _embedded(keys, [path and path.read_bytes for path in paths])
+    return _embedded(keys, [found[key].read_bytes if key in found else None for key in keys])
   address = urllib.parse.quote(os.path.relpath(folder, pathlib.Path(report).parent))
-  of = [_NONE if path is None else _SUFFIXES.index(path.suffix) for path in paths]
+  # A link is the folder, the key and one of the suffixes.
+  places = {folder / f"{key}{suffix}": number for key in found for number, suffix in enumerate(_SUFFIXES)}
+  of = [places.get(found[key], _NONE) if key in found else _NONE for key in keys]
   data = {"kind": "link", "folder": f"{address}/", "suffixes": _SUFFIXES, "of": of}
   # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
   return ReportPictures(data, "'self' file:", note=_missing_note(keys, of))
@@ -108,6 +110,19 @@ def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
       if path.is_file():
         return path
   return None
+
+
+def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pathlib.Path]:
+  """Returns the files of image keys in a folder: as `find`; else the only one of that name at any depth, `.JPG` too."""
+  folder, keys = pathlib.Path(images_dir), list(keys)
+  found = {key: path for key in keys if (path := find(folder, key))}
+  wanted = {key for key in keys if key not in found and _SAFE_KEY.fullmatch(key)}
+  deeper: dict[str, list[pathlib.Path]] = {}
+  for parent, _, names in os.walk(folder) if wanted else ():
+    for stem, suffix in map(os.path.splitext, names):
+      if stem in wanted and suffix.lower() in _SUFFIXES:
+        deeper.setdefault(stem, []).append(pathlib.Path(parent, f"{stem}{suffix}"))
+  return found | {stem: paths[0] for stem, paths in deeper.items() if len(paths) == 1}
 
 
 def data_uri(path: pathlib.Path) -> str | None:

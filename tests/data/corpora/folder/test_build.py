@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow_datasets as tfds
 from PIL import Image
 
 from xmcap import cli
@@ -191,6 +192,91 @@ def test_tables_with_pictures_in_them(form, tmp_path):
   assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
 
 
+def pictures_of(folder, names):
+  for number, name in enumerate(names):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(jpeg(number))
+
+
+def write_metadata(path, rows):
+  if path.suffix == ".csv":
+    return write_table(path, list(rows[0]), [list(row.values()) for row in rows])
+  if path.suffix == ".jsonl":
+    return write_json_lines(path, rows)
+  return pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_image_folder(kind, tmp_path):
+  """As `datasets` 5.2 reads them: a metadata file a split, whose pictures have the same names; or one for all."""
+  splits = ("train", "validation", "test")
+  each, root = tmp_path / "each", tmp_path / "root"
+  all_rows = []
+  for place, split in enumerate(splits):
+    texts = list(CAPTIONS.values())[2 * place : 2 * place + 2]
+    pictures_of(each / split, ["0.jpg", "1.jpg"])
+    pictures_of(root / split, [f"{2 * place}.jpg", f"{2 * place + 1}.jpg"])
+    rows = [
+      {"file_name": f"{number}.jpg", **{f"caption_{code}": text for code, text in by_code.items()}}
+      for number, by_code in enumerate(texts)
+    ]
+    write_metadata(each / split / f"metadata.{kind}", rows)
+    for number, row in enumerate(rows):
+      all_rows.append({**row, "file_name": f"{split}/{2 * place + number}.jpg"})
+  write_metadata(root / f"metadata.{kind}", all_rows)
+  for folder, renamed in ((each, {"renamed_key": 6}), (root, {})):
+    report = made(tmp_path, folder, rule=Rule("folder"), out=f"{folder.name}-out")
+    assert report.problems.counts == renamed
+    assert {split: counts["records"] for split, counts in report.splits.items()} == dict.fromkeys(splits, 2)
+    found = {str(texts) for texts in held(report.out).values()}
+    assert found == {str(texts) for texts in expected().values()}
+
+
+def test_image_folder_with_lists_of_pictures(tmp_path):
+  pictures_of(tmp_path / "set", ["0.jpg", "1.jpg"])
+  captions = {"en": ["a ball", "a round thing"], "th": ["ลูก"]}
+  rows = [
+    {"file_names": ["0.jpg"], "captions": captions},
+    {"file_names": ["0.jpg", "1.jpg"], "captions": captions},
+  ]
+  write_metadata(tmp_path / "set/metadata.jsonl", rows)
+  report = made(tmp_path, tmp_path / "set", rule=Rule("train:1"))
+  assert held(report.out) == {"0": captions}
+  assert report.problems.counts == {"missing_field": 1, "no_captions": 1}
+
+
+def test_image_folder_of_two_kinds(tmp_path):
+  for kind in ("csv", "jsonl"):
+    write_metadata(tmp_path / f"metadata.{kind}", [{"file_name": "0.jpg", "en": "a ball"}])
+  with pytest.raises(UsageError, match=r"holds metadata.csv and metadata.jsonl: keep one kind"):
+    made(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["labels", "columns", "by language"])
+def test_columns_as_datasets_stores_them(form, tmp_path):
+  """ClassLabel is a number with names in the schema; a Sequence of objects is an object of lists; a Translation."""
+  rows = [{"image": {"bytes": jpeg(number), "path": None}} for number in range(2)]
+  features = {}
+  for number, row in enumerate(rows):
+    if form == "labels":
+      row |= {"caption": f"ball {number}", "language": 1}
+      features = {"language": {"names": ["en", "th"], "_type": "ClassLabel"}}
+    elif form == "columns":
+      row |= {"captions": {"language": ["en", "th"], "text": [f"ball {number}", f"ลูก {number}"]}}
+    else:
+      row |= {"translation": {"en": f"ball {number}", "th": f"ลูก {number}"}}
+  table = pa.Table.from_pylist(rows)
+  about = json.dumps({"info": {"features": features}})
+  pq.write_table(
+    table.replace_schema_metadata({"huggingface": about}), tmp_path / "train-00000-of-00001.parquet"
+  )
+  found = sorted(map(str, held(made(tmp_path, tmp_path, rule=Rule("folder")).out).values()))
+  wanted = [{"en": [f"ball {number}"], "th": [f"ลูก {number}"]} for number in range(2)]
+  if form == "labels":
+    wanted = [{"th": [f"ball {number}"]} for number in range(2)]
+  assert found == list(map(str, wanted))
+
+
 def test_what_is_wrong_is_counted(tmp_path, photos):
   (photos / "b").mkdir()
   (photos / "b/00.jpg").write_bytes(jpeg(9))
@@ -234,6 +320,22 @@ def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):
   found, more = splits(few.out), splits(many.out)
   assert set(found.values()) == {"train", "test"}
   assert found == {key: more[key] for key in found}
+
+
+def test_tfds_reads_what_was_built(tmp_path, photos):
+  """Without a builder class, as docs/own_data.md says."""
+  out = made(tmp_path, wide_table(tmp_path), photos).out
+  builder = tfds.builder_from_directory(out)
+  assert set(builder.info.splits) == {"train", "test"}
+  examples = [example for split in builder.info.splits for example in builder.as_data_source(split)]
+  found = {example["image/key"].decode(): example for example in examples}
+  assert found.keys() == held(out).keys()
+  example = found["03"]
+  assert example["image"].shape == (16, 24, 3) and example["image"].dtype == np.uint8
+  texts = zip(example["captions"]["language"], example["captions"]["text"], strict=True)
+  assert {(code.decode(), text.decode()) for code, text in texts} == {
+    ("en", "ball 3"), ("th", "ลูก 3"), ("pt-BR", "bola 3"),
+  }  # fmt: skip
 
 
 def test_no_split_is_empty(tmp_path, photos):

@@ -3,10 +3,12 @@
 import contextlib
 import dataclasses
 import io
+import json
 import pathlib
+import posixpath
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xmcap.data.corpora.folder import fields
@@ -20,18 +22,20 @@ _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
 
 def read(
-  paths: list[pathlib.Path], columns: Columns, problems: Problems, packed: tarfile.TarFile
+  paths: Mapping[pathlib.Path, str], columns: Columns, problems: Problems, packed: tarfile.TarFile
 ) -> Iterator[Row]:
   """Yields the rows of files, and adds the pictures in them to `packed`, to be found there by the row's `picture`.
+
+  `paths` has the name of each file below the folder of all, for messages and for the pictures that lie beside it.
 
   Raises:
     UsageError: pyarrow is absent, or a file is damaged.
   """
-  for place, path in enumerate(paths):
+  for place, (path, known_as) in enumerate(paths.items()):
     split = _split_of(path)
     try:
       for number, values in enumerate(_rows(path)):
-        where = f"{path.name}, row {number:,}"
+        where = f"{known_as}, row {number:,}"
         image = columns.image or _image_of(values)
         data, named = _picture(values.get(image))
         name = f"{place:05d}-{number:09d}"
@@ -40,7 +44,8 @@ def read(
           entry.size = len(data)
           packed.addfile(entry, io.BytesIO(data))
         asked = dataclasses.replace(columns, image=image)
-        row = fields.parse({**values, image: name if data else named}, where, asked, problems)
+        beside = named and posixpath.join(posixpath.dirname(known_as), named)
+        row = fields.parse({**values, image: name if data else beside}, where, asked, problems)
         if row is not None:
           row.key = _key_of(values, named) if data else ""
           row.split = row.split or split
@@ -64,7 +69,7 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
   if path.suffix == ".parquet":
     with pq.ParquetFile(path) as file:
       for batch in file.iter_batches(_BATCH):
-        yield from batch.to_pylist()
+        yield from _with_labels(batch)
     return
   with contextlib.ExitStack() as stack:
     source = stack.enter_context(pa.memory_map(str(path)))
@@ -75,7 +80,23 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
       batches = map(file.get_batch, range(file.num_record_batches))
     for batch in batches:
       for start in range(0, batch.num_rows, _BATCH):
-        yield from batch.slice(start, _BATCH).to_pylist()
+        yield from _with_labels(batch.slice(start, _BATCH))
+
+
+def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
+  """The rows of a batch; where `datasets` stores a class by its number (ClassLabel), its name."""
+  try:
+    features = json.loads(batch.schema.metadata[b"huggingface"])["info"]["features"]
+    labels = {
+      column: about["names"] for column, about in features.items() if about.get("_type") == "ClassLabel"
+    }
+  except (TypeError, KeyError, ValueError, AttributeError):  # other software's file
+    labels = {}
+  for row in batch.to_pylist():
+    for column, names in labels.items():
+      number = row.get(column)
+      row[column] = names[number] if isinstance(number, int) and 0 <= number < len(names) else None
+    yield row
 
 
 def _split_of(path: pathlib.Path) -> str:
@@ -89,7 +110,7 @@ def _image_of(values: dict[str, Any]) -> str:
   for name, value in values.items():
     if isinstance(value, bytes) or (isinstance(value, dict) and value.keys() == {"bytes", "path"}):
       return name
-  return fields.named(values, "", ("image", "file_name", "path", "image_path"), "") or "image"
+  return fields.named(values, "", fields.IMAGES, "") or "image"
 
 
 def _picture(value: Any) -> tuple[bytes, str]:
@@ -98,7 +119,7 @@ def _picture(value: Any) -> tuple[bytes, str]:
     return value, ""
   if isinstance(value, dict):
     return value.get("bytes") or b"", value.get("path") or ""
-  return b"", value if isinstance(value, str) else ""
+  return b"", fields.one(value)
 
 
 def _key_of(values: dict[str, Any], named: str) -> str:

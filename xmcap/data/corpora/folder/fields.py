@@ -12,13 +12,15 @@ from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
-_IMAGES = (
+IMAGES = (
   *("image", "file_name", "filename", "file", "image_path", "path", "filepath", "img", "image/key", "key"),
-  *("image_id", "id"),
+  *("image_id", "id", "image_file_name", "file_names", "images"),
 )
-_CAPTIONS = ("caption", "captions", "text", "texts", "sentence", "sentences", "description")
+"""Columns that usually name the picture."""
+
+_CAPTIONS = ("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation")
 _LANGUAGES = ("language", "lang", "language_code")
-_TEXTS = ("caption", "text", "raw")  # of an object in a list of captions
+_TEXTS = ("caption", "text", "raw", "translation")  # of an object in a list of captions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +65,11 @@ def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Pro
   Raises:
     UsageError: a column that was asked for is not there, or nothing says in which language the captions are.
   """
-  image = named(fields, columns.image, _IMAGES, where)
-  picture = fields.get(image) if image else None
-  if isinstance(picture, int) and not isinstance(picture, bool):
-    picture = str(picture)
-  if not isinstance(picture, str) or not picture.strip():
+  image = named(fields, columns.image, IMAGES, where)
+  picture = one(fields.get(image)).strip() if image else ""
+  if not picture:
     problems.add(
-      "missing_field", where, f"no picture in '{image}'" if image else "no column names the picture"
+      "missing_field", where, f"no one picture in '{image}'" if image else "no column names the picture"
     )
     return None
   named(fields, columns.split, (), where)
@@ -79,7 +79,7 @@ def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Pro
     captions = list(xm3600.captions_of(dict(fields), where, problems))
   else:
     captions = list(_captions(fields, where, columns, problems))
-  return Row(picture.strip(), where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  return Row(picture, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
 
 
 def named(fields: Mapping[str, Any], wanted: str, usual: tuple[str, ...], where: str) -> str:
@@ -89,6 +89,15 @@ def named(fields: Mapping[str, Any], wanted: str, usual: tuple[str, ...], where:
       f"{where}: no column '{shown(wanted)}'; there are {shown(', '.join(map(str, fields)), 200)}"
     )
   return wanted or next((name for name in usual if name in fields), "")
+
+
+def one(picture: Any) -> str:
+  """The picture that a field names, alone or as the only one of a list (`file_names` of `datasets`); else ""."""
+  if isinstance(picture, list) and len(picture) == 1:
+    (picture,) = picture
+  if isinstance(picture, int) and not isinstance(picture, bool):
+    picture = str(picture)
+  return picture if isinstance(picture, str) else ""
 
 
 def language_of(text: str) -> str | None:
@@ -162,8 +171,12 @@ def _texts(value: Any) -> Iterator[tuple[Any, str]]:
   if isinstance(value, Mapping):
     text = next((name for name in _TEXTS if name in value), None)
     if text:
-      language = next((value[name] for name in _LANGUAGES if isinstance(value.get(name), str)), "")
-      yield value[text], language
+      language = next((value[name] for name in _LANGUAGES if isinstance(value.get(name), str | list)), "")
+      if isinstance(language, list) and isinstance(value[text], list) and len(language) == len(value[text]):
+        # A list of objects, as `datasets` stores it in columns.
+        yield from zip(value[text], map(str, language), strict=True)
+      else:
+        yield value[text], language if isinstance(language, str) else ""
       return
     for language, texts in value.items():
       for text, _ in _texts(texts):

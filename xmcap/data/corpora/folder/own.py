@@ -21,7 +21,12 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
 
 TAR = ".tar"
-_METADATA = ("metadata.jsonl", "metadata.csv", "captions.jsonl", "captions.csv", "captions.tsv")
+_METADATA = (
+  "metadata.jsonl",
+  "metadata.csv",
+  "metadata.parquet",
+)  # of imagefolder: in the folder, or in each split's
+_TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
 _TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
 
@@ -57,7 +62,7 @@ class Folder(build.Corpus):
   def splits(self, work: Work) -> Iterator[Split]:
     sources = find(self.captions)
     columns = dataclasses.replace(self.columns, split=self.splits_by.column)
-    lines = staging.read(work, sources, columns)
+    lines = staging.read(work, sources, self.captions, columns)
     if not lines:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: no line of it can be used{seen}")
@@ -72,16 +77,16 @@ class Folder(build.Corpus):
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Where pictures may lie: in the captions' own files, in `images`, or beside the captions."""
-    own = [work.folder / staging.PACKED] if sources[0].suffix in columnar.SUFFIXES else []
+    own = [work.folder / staging.PACKED] if staging.is_packed(work) else []
     own += sources if sources[0].suffix == TAR else []
     if own or self.images is not None:
       return [*own, *([self.images] if self.images is not None else [])]
-    beside = sources[0].parent
+    beside = self.captions if self.captions.is_dir() else self.captions.parent
     return [beside / "images" if (beside / "images").is_dir() else beside]
 
 
 def find(path: pathlib.Path) -> list[pathlib.Path]:
-  """The files of the captions: one of text, or all .tar, .parquet or .arrow files of a folder, by name.
+  """The files of the captions: one of text, or all `metadata.*`, .tar, .parquet or .arrow files of a folder, by name.
 
   Raises:
     UsageError: there are none, or the file is of another kind.
@@ -92,15 +97,30 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
     raise UsageError(f"{path}: no captions by its name: give {', '.join(_KINDS)}, or a folder of such files")
   if not path.is_dir():
     raise UsageError(f"{path} is absent: name the captions")
-  for name in _METADATA:
+  found = _below(path, "metadata.*", _METADATA)
+  if others := {file.name for file in found} - {file.name for file in found[:1]}:
+    raise UsageError(f"{path}: holds {found[0].name} and {min(others)}: keep one kind, or name the file")
+  if found:
+    return found
+  for name in _TABLES:
     if (path / name).is_file():
       return [path / name]
   for suffix in (TAR, *columnar.SUFFIXES):
-    found = sorted(file for file in path.rglob(f"*{suffix}") if not file.name.startswith(("cache-", ".")))
-    if found:
+    if found := _below(path, f"*{suffix}"):
       return found
   raise UsageError(
     f"{path}: holds no .tar, .parquet or .arrow file and no {_METADATA[0]}: name the file of the captions"
+  )
+
+
+def _below(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list[pathlib.Path]:
+  """The files of a folder at any depth, by path; hidden ones, and those that `datasets` keeps for itself, left out."""
+  return sorted(
+    file
+    for file in path.rglob(pattern)
+    if (not names or file.name in names)
+    and not any(part.startswith((".", "cache-")) for part in file.relative_to(path).parts)
+    and file.is_file()
   )
 
 
@@ -111,6 +131,7 @@ def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
     if split == "train" or path.exists():
       continue
     files.make_folder(path.parent)
+    files.remove_incomplete(path.parent)
     with files.whole(path) as file:
       for record in records.RecordSource(out, split):
         file.write(release.as_line(record))

@@ -45,13 +45,13 @@ _ROW = msgspec.json.Decoder(Row)
 _CAPTIONS = msgspec.json.Decoder(list[Caption])
 
 
-def read(work: Work, paths: list[pathlib.Path], columns: Columns) -> int:
-  """Reads the rows of files into the working folder, unless they are there; returns their number."""
+def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns) -> int:
+  """Reads the rows of files, in or at `root`, into the working folder, unless they are there; returns their number."""
   path = work.folder / _ROWS_FILE
   if not path.exists():
     problems = Problems()
     with databases.writing(path, _ROWS) as database:
-      for row in _rows(work, paths, columns, problems):
+      for row in _rows(work, paths, root, columns, problems):
         database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
   with databases.reading(path) as database:
@@ -59,7 +59,18 @@ def read(work: Work, paths: list[pathlib.Path], columns: Columns) -> int:
     return database.execute("SELECT count(*) FROM rows").fetchone()[0]
 
 
-def _rows(work: Work, paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
+def is_packed(work: Work) -> bool:
+  """Whether the tables that were read had pictures in them."""
+  if not (work.folder / PACKED).exists():
+    return False
+  with tarfile.open(work.folder / PACKED) as packed:
+    return packed.next() is not None
+
+
+def _rows(
+  work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns, problems: Problems
+) -> Iterator[Row]:
+  named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
   if paths[0].suffix == ".tar":
     yield from webdataset.read(paths, columns, problems)
   elif paths[0].suffix in columnar.SUFFIXES:
@@ -67,9 +78,13 @@ def _rows(work: Work, paths: list[pathlib.Path], columns: Columns, problems: Pro
       files.whole(work.folder / PACKED) as file,
       tarfile.open(fileobj=file, mode="w") as packed,
     ):
-      yield from columnar.read(paths, columns, problems, packed)
+      yield from columnar.read(named, columns, problems, packed)
   else:
-    yield from text_files.read(paths[0], columns, problems)
+    for path, name in named.items():
+      for row in text_files.read(path, name, columns, problems):
+        # Rather beside its own file of captions than beside another one.
+        row.picture = posixpath.join(posixpath.dirname(name), row.picture)
+        yield row
 
 
 def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], list[str]]:

@@ -20,16 +20,16 @@ _MAX_HEADER = 1 << 16
 _DELIMITERS = ",;\t"
 
 
-def read(path: pathlib.Path, columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields the rows of a file; UsageError if it cannot be read to its end, or is something else."""
+def read(path: pathlib.Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
+  """Yields the rows of a file, `name` in messages; UsageError if it cannot be read to its end, or is something else."""
   if path.suffix.lower() in TABLES:
-    yield from _of_table(path, columns, problems)
+    yield from _of_table(path, name, columns, problems)
     return
   with Input(path) as source:
     if layouts.is_annotations(source.head) or layouts.is_results(source.head):
-      yield from _of_document(source.document(), path.name, columns, problems)
+      yield from _of_document(source.document(), name, columns, problems)
     else:
-      yield from _of_lines(source, path.name, columns, problems)
+      yield from _of_lines(source, name, columns, problems)
 
 
 def _of_lines(source: Input, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
@@ -87,7 +87,7 @@ def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> 
       yield where, {"file_name": names[annotation["image_id"]], **rest}
 
 
-def _of_table(path: pathlib.Path, columns: Columns, problems: Problems) -> Iterator[Row]:
+def _of_table(path: pathlib.Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
   try:
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
       header = file.readline(_MAX_HEADER)
@@ -100,7 +100,7 @@ def _of_table(path: pathlib.Path, columns: Columns, problems: Problems) -> Itera
       begin = 2
       reader = csv.reader(file, delimiter=delimiter, strict=True)
       for cells in reader:
-        where = f"{path.name}, line {begin:,}"
+        where = f"{name}, line {begin:,}"
         begin = reader.line_num + 2  # a caption in quotes may have several lines
         row = _of_cells(names, cells, where, columns, problems) if any(map(str.strip, cells)) else None
         if row is not None:
