@@ -66,7 +66,7 @@ class Tokenized:
 
   @functools.cached_property
   def _joined(self) -> list[list[str]]:
-    captions = map(" ".join, self.words.captions())
+    captions = iter(self.words.texts())
     return [list(itertools.islice(captions, 1 + len(places))) for places in self.order]
 
 
@@ -175,10 +175,10 @@ def _corpus(
 
 
 def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:
-  """Returns for each image its references, each with the words of the release, or with itself where there are none."""
+  """Returns for each image its references, each with the words of the release."""
   return [
     list(zip(texts, words, strict=True))
-    for texts, words in zip(captions.references, captions.tokenized or captions.references, strict=True)
+    for texts, words in zip(captions.references, captions.tokenized, strict=True)
   ]
 
 
@@ -195,7 +195,7 @@ def _hash(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
 def _order(captions: Captions) -> tuple[tuple[int, ...], ...]:
   """Returns for each image the place that each reference has among the sorted ones."""
   orders = []
-  for pairs in _pairs(captions):
+  for pairs in _pairs(captions) if captions.tokenized else captions.references:
     places = range(len(pairs))
     order = sorted(places, key=pairs.__getitem__)
     orders.append(tuple(map(order.index, places)))
