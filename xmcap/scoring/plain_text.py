@@ -87,6 +87,12 @@ def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, str | None, st
         f"{source.name}, line 1: its columns are '{shown(', '.join(headings))}'; they must be 'caption' and, where "
         f"need be, one of {', '.join(_KEYS)} and 'language', each once"
       )
+    if not named and (others := [name for name in headings if name not in ("caption", "language")]):
+      # One of them may well be the key, and captions without a key are taken in the order of the references.
+      raise UsageError(
+        f"{source.name}, line 1: '{shown(others[0])}' is no column that is read; call the image's key 'image/key', or "
+        "leave 'caption' (and 'language') alone for captions in the order of the references"
+      )
     for cells in reader:
       where = f"{source.name}, line {reader.line_num}"
       if not cells:
