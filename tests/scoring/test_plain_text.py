@@ -3,7 +3,7 @@ import bz2
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import read_predictions
+from xmcap.scoring import read_predictions, read_references
 
 _REFERENCES = {"b": {"en": ["x"], "de": ["x"]}, "a": {"en": ["y"]}, "c": {"de": ["z"]}}
 
@@ -45,6 +45,12 @@ def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
     ("p.csv", "key,text\na,one\n", "en", "line 1: its columns are 'key, text'"),
     ("p.csv", "key,image_id,caption\n", "en", "line 1: its columns"),
     ("p.csv", "caption,caption\n", "en", "line 1: its columns"),
+    (
+      "p.csv",
+      "id,caption\nc,one\na,two\n",
+      "en",
+      "line 1: 'id' is no column that is read; call the image's key",
+    ),
     ("p.csv", "", "en", "line 1: its columns"),
     ("p.csv", "key,caption\n", "en", "no prediction in it"),
     ("p.csv", "key,caption\na,one,two\n", "en", "line 2: 3 cells under 2 headings"),
@@ -64,3 +70,10 @@ def test_errors_say_where(tmp_path, name, text, language, message):
 def test_without_references_there_is_no_order(tmp_path):
   with pytest.raises(UsageError, match="captions without keys; give CSV"):
     read_predictions(_write(tmp_path, "p.txt", "one\n"), "en")
+
+
+def test_references_are_no_text(tmp_path):
+  with pytest.raises(UsageError, match="text and CSV are for predictions; references are JSONL"):
+    read_references(_write(tmp_path, "r.txt", "one\ntwo\n"), language="en")
+  held = read_references(_write(tmp_path, "r2.txt", '{"image/key": "a", "caption": "one"}\n'), language="en")
+  assert held == {"a": {"en": ["one"]}}

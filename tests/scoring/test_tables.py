@@ -58,6 +58,7 @@ def test_json_is_as_documented():
     "languages": {"de": _row(1.0), "en": _row(0.0)},
     "means": {"2 languages": {"cider": 0.5, "cider_d": 0.25, "exact": 0.125}},
     "beside": {},
+    "differences": {},
     "notes": ["n"],
   }
 
@@ -83,6 +84,8 @@ def test_csv_with_intervals_and_a_column_beside():
   rows = list(csv.DictReader(io.StringIO(table.as_csv())))
   assert (rows[0]["cider_low"], rows[0]["cider"], rows[0]["cider_high"]) == ("0.5", "1.0", "1.5")
   assert [row["paper"] for row in rows] == ["0.25", "", ""]
+  assert [row["difference to paper"] for row in rows] == ["0.25", "", ""]
+  assert json.loads(table.as_json())["differences"] == {"paper": {"de": 0.25}}
 
 
 def test_markdown_and_latex():
@@ -96,8 +99,8 @@ def test_markdown_and_latex():
 
 def test_terminal_shows_what_stands_beside():
   lines = _table(["en", "de"], beside={"paper": {"de": 0.25}}).terminal().splitlines()
-  assert lines[0].endswith("paper")
-  assert lines[2].split() == ["de", "German", "3,600", "7,200", "1.000", "0.500", "12.5%", "0.250"]
+  assert lines[0].split()[-2:] == ["paper", "difference"]
+  assert lines[2].split() == ["de", "German", "3,600", "7,200", "1.000", "0.500", "12.5%", "0.250", "+0.250"]
   assert lines[3].split()[-1] == "-"
 
 

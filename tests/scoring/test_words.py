@@ -11,8 +11,9 @@ def test_words_are_numbered_in_alphabetical_order():
 
 def test_captions_are_given_back():
   captions = [["a", "dog"], [], ["a", "cat", "a"]]
-  assert Words.of(captions).captions() == captions
-  assert Words.of([]).captions() == []
+  words, none = Words.of(captions), Words.of([])
+  assert words.captions() == captions and none.captions() == []
+  assert words.texts() == ["a dog", "", "a cat a"] and none.texts() == []
 
 
 def test_number_of_nothing():

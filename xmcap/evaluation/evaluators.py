@@ -27,7 +27,7 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.progress import Progress
 from xmcap.scoring import baselines as baselines_lib
-from xmcap.scoring import files, output, subsets, tables
+from xmcap.scoring import files, options, output, subsets, tables
 from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring import references as references_lib
 from xmcap.scoring.score import METRICS, score
@@ -100,7 +100,9 @@ class CaptionEvaluator:
     # The signature of the scores names the subset.
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
-    self.beside = baselines_lib.read_baseline(beside) if beside else {}
+    # Of one metric, as the table has the differences.
+    primary = tables.primary(options.metric_names(metrics))
+    self.beside = baselines_lib.read_baseline(beside, primary) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
     baselines_lib.check_pictures(beside, held)
     keys = subsets.choose(subset, held)[0] if subset else tuple(held)

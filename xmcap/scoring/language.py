@@ -1,6 +1,7 @@
 """The scores of one language's captions: words, then each metric's statistics, then health."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -15,6 +16,7 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.words import Words
 from xmcap.terminal import shown
 
 MAX_CAPTION = 10_000
@@ -37,10 +39,35 @@ class Captions:
 
 @dataclasses.dataclass(frozen=True)
 class Tokenized:
-  """The words that the metrics saw, joined by spaces: of each hypothesis, and of each image's references."""
+  """The words that the metrics saw.
 
-  hypotheses: tuple[str, ...]
-  references: tuple[tuple[str, ...], ...]
+  Held as numbers, since texts take much longer to get from a worker, and joined when they are asked for.
+
+  Attributes:
+    words: of each image's hypothesis, then of its references.
+    order: for each image the places of its references, as they were given, among those of `words`.
+  """
+
+  words: Words
+  order: tuple[tuple[int, ...], ...]
+
+  @property
+  def hypotheses(self) -> tuple[str, ...]:
+    """The words of each hypothesis, joined by spaces."""
+    return tuple(of_image[0] for of_image in self._joined)
+
+  @property
+  def references(self) -> tuple[tuple[str, ...], ...]:
+    """The words of each image's references, joined by spaces."""
+    return tuple(
+      tuple(of_image[1 + place] for place in places)
+      for of_image, places in zip(self._joined, self.order, strict=True)
+    )
+
+  @functools.cached_property
+  def _joined(self) -> list[list[str]]:
+    captions = iter(self.words.texts())
+    return [list(itertools.islice(captions, 1 + len(places))) for places in self.order]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +79,7 @@ class Scored:
     tokenizer: version of the tokeniser that found the words.
     document_frequency_hash: of the document frequencies that weighed the n-grams.
     references_hash: of the keys and references, whatever their order.
-    health: None unless asked for.
+    health: None unless asked for; without `copy`, for which `marks` are there.
     words: None unless kept.
     document_frequency: None unless kept.
   """
@@ -62,6 +89,7 @@ class Scored:
   document_frequency_hash: str
   references_hash: str
   health: health_lib.Health | None
+  marks: np.ndarray | None
   words: Tokenized | None
   document_frequency: DocumentFrequency | None
 
@@ -97,18 +125,19 @@ def score_language(
   corpus = _corpus(found, captions, references, document_frequency)
   values = {name: metrics_lib.METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
-  measured = None
+  measured = marks = None
   if health:
-    measured = health_lib.measure(
-      language, captions.hypotheses, corpus.hypotheses, corpus.references, references
-    )
+    texts = metrics_lib.interleave(captions.hypotheses, references)
+    measured = health_lib.measure(language, texts, corpus.ngrams)
+    marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
     Statistics(tuple(captions.keys), values, sum(map(len, references))),
     found.version,
     (document_frequency or of_references).fingerprint,
     _hash(captions.keys, references),
     measured,
-    _words(corpus, captions) if "words" in keep else None,
+    marks,
+    Tokenized(corpus.words, _order(captions)) if "words" in keep else None,
     of_references if "document_frequency" in keep else None,
   )
 
@@ -146,10 +175,10 @@ def _corpus(
 
 
 def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:
-  """Returns for each image its references, each with the words of the release, or with itself where there are none."""
+  """Returns for each image its references, each with the words of the release."""
   return [
     list(zip(texts, words, strict=True))
-    for texts, words in zip(captions.references, captions.tokenized or captions.references, strict=True)
+    for texts, words in zip(captions.references, captions.tokenized, strict=True)
   ]
 
 
@@ -163,11 +192,11 @@ def _hash(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
   return hashlib.sha256(encoded).hexdigest()[:16]
 
 
-def _words(corpus: metrics_lib.Corpus, captions: Captions) -> Tokenized:
-  """Returns the words of a corpus, the references in the order that they were given in."""
-  references = []
-  for pairs, words in zip(_pairs(captions), corpus.references, strict=True):
-    order = sorted(range(len(pairs)), key=pairs.__getitem__)
-    of_place = dict(zip(order, map(" ".join, words), strict=True))
-    references.append(tuple(of_place[place] for place in range(len(order))))
-  return Tokenized(tuple(map(" ".join, corpus.hypotheses)), tuple(references))
+def _order(captions: Captions) -> tuple[tuple[int, ...], ...]:
+  """Returns for each image the place that each reference has among the sorted ones."""
+  orders = []
+  for pairs in _pairs(captions) if captions.tokenized else captions.references:
+    places = range(len(pairs))
+    order = sorted(places, key=pairs.__getitem__)
+    orders.append(tuple(map(order.index, places)))
+  return tuple(orders)

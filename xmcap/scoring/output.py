@@ -1,5 +1,6 @@
 """Files in, files out: reads captions, scores them, and writes the folder of a result."""
 
+import concurrent.futures
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -90,9 +91,13 @@ def score_files(
   keep += ["document_frequency"] if save_document_frequencies else []
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
-    held = read_references(references, None, language, tokenized)
-    check_pictures(baseline, held)
-    predicted = predictions_lib.read_predictions(predictions, language, held)
+    # The identifier of languages unpacks for half a second, which holds up nothing beside the reading of files.
+    with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
+      if options.get("health"):
+        beside_reading.submit(health.load)
+      held = read_references(references, None, language, tokenized)
+      check_pictures(baseline, held)
+      predicted = predictions_lib.read_predictions(predictions, language, held)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:

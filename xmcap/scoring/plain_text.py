@@ -84,6 +84,12 @@ def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, str | None, st
       f"{source.name}, line 1: its columns are '{shown(', '.join(headings))}'; they must be 'caption' and, where "
       f"need be, one of {', '.join(_KEYS)} and 'language', each once"
     )
+  if not named and (others := [name for name in headings if name not in ("caption", "language")]):
+    # One of them may well be the key, and captions without a key are taken in the order of the references.
+    raise UsageError(
+      f"{source.name}, line 1: '{shown(others[0])}' is no column that is read; call the image's key 'image/key', or "
+      "leave 'caption' (and 'language') alone for captions in the order of the references"
+    )
   for number, cells in rows:
     row = dict(zip(headings, cells, strict=True))
     key = row[named[0]] if named else None

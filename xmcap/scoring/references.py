@@ -68,6 +68,11 @@ def read_references(
   with uncollected(), path if isinstance(path, Input) else Input(path) as source:
     if layouts.is_annotations(source.head):
       references = _of_coco(source, default, wanted, tokenized)
+    elif str(source.path).endswith((".csv", ".tsv", ".txt")) and source.head.lstrip()[:1] not in b"{":
+      raise UsageError(
+        f"{source.name}: text and CSV are for predictions; references are JSONL of image/key, language, caption, or "
+        "COCO annotations"
+      )
     elif layouts.is_results(source.head):
       raise UsageError(f"{source.name}: a list, as COCO has for results; references are JSONL or annotations")
     else:

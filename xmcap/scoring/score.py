@@ -142,7 +142,7 @@ def score(
     statistics,
     references,
     predictions,
-    _health(of_language, predictions) if health else {},
+    _health(of_language),
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )
@@ -176,14 +176,9 @@ def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[
   ]
 
 
-def _health(
-  of_language: Mapping[str, language_lib.Scored], predictions: Predictions
-) -> dict[str, health_lib.Health]:
+def _health(of_language: Mapping[str, language_lib.Scored]) -> dict[str, health_lib.Health]:
   copies = health_lib.copies(
-    {
-      code: {key: predictions[key][code] for key in outcome.statistics.keys}
-      for code, outcome in of_language.items()
-    }
+    {code: outcome.marks for code, outcome in of_language.items() if outcome.marks is not None}
   )
   return {
     code: dataclasses.replace(outcome.health, copy=copies[code])

@@ -63,6 +63,15 @@ class Table:
     return primary(self.metrics)
 
   @property
+  def differences(self) -> dict[str, dict[str, float]]:
+    """The primary metric less each column of `beside`, where both have a score."""
+    scores = {name: row[self.primary] for name, row in [*self.rows.items(), *self.means.items()]}
+    return {
+      heading: {name: score - column[name] for name, score in scores.items() if name in column}
+      for heading, column in self.beside.items()
+    }
+
+  @property
   def own_notes(self) -> tuple[str, ...]:
     """The notes that are about the scores themselves, and not about columns beside."""
     return tuple(note for note in self.notes if not note.startswith(OF_COLUMNS))
@@ -77,6 +86,7 @@ class Table:
       "languages": {code: self._with_intervals(code, row) for code, row in self.rows.items()},
       "means": {name: self._with_intervals(name, mean) for name, mean in self.means.items()},
       "beside": self.beside,
+      "differences": self.differences,
       "notes": list(self.notes),
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
@@ -92,8 +102,12 @@ class Table:
       row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, COUNTS)]
       for metric in self.metrics:
         row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
-      rows.append([*row, *(column.get(name) for column in self.beside.values())])
-    return grid.write_csv([*headings, *self.beside], rows)
+      for heading, column in self.beside.items():
+        row += [column.get(name), self.differences[heading].get(name)]
+      rows.append(row)
+    for heading in self.beside:
+      headings += [heading, f"difference to {heading}"]
+    return grid.write_csv(headings, rows)
 
   def as_markdown(self) -> str:
     """Returns a Markdown table, with notes and signature below."""
@@ -130,11 +144,18 @@ class Table:
 
   def _grid(self) -> grid.Grid:
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
-      beside = (f"{column[name]:.3f}" if name in column else "-" for column in self.beside.values())
+      beside: list[str] = []
+      for heading, column in self.beside.items():
+        difference = self.differences[heading].get(name)
+        beside.append(f"{column[name]:.3f}" if name in column else "-")
+        beside.append("-" if difference is None else f"{difference:+.3f}")
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
+    headings = [metrics.METRICS[name].heading for name in self.metrics]
+    for heading in self.beside:
+      headings += [heading, "difference"]
     return grid.Grid(
-      ("", "language", *COUNTS, *(metrics.METRICS[name].heading for name in self.metrics), *self.beside),
+      ("", "language", *COUNTS, *headings),
       tuple(
         row(code, code, languages.get(code).english_name, tuple(f"{scores[name]:,}" for name in COUNTS))
         for code, scores in self.rows.items()

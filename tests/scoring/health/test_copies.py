@@ -1,6 +1,12 @@
 import pytest
 
-from xmcap.scoring.health import copies
+from xmcap.scoring import health
+
+
+def copies(captions):
+  return health.copies(
+    {code: health.marks(list(held), list(held.values())) for code, held in captions.items()}
+  )
 
 
 def test_shares():

@@ -53,7 +53,7 @@ def test_guesses_are_those_of_the_library():
   from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
   library = LanguageIdentifier.from_model_file(MODEL_FILE)
-  _, codes = identifier._load()
+  _, codes = identifier.load()
   library.set_languages(sorted(codes))
   captions = [f"{language.native_name} {language.english_name}" for language in languages.LANGUAGES.values()]
   captions += ["", "HELLO WORLD", "12 34", "e\u0301tude", "\ud800x", " ", "two cats " * 200]

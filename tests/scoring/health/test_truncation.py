@@ -2,9 +2,12 @@ import pathlib
 import random
 import re
 
+import numpy as np
 import pytest
 
 from xmcap.scoring.health import truncation
+from xmcap.scoring.metrics.ngrams import Ngrams
+from xmcap.scoring.words import Words
 
 _MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
 
@@ -24,37 +27,43 @@ def test_finished(caption):
   assert not truncation.ends_unfinished(caption)
 
 
-def _endings(count, last):
-  """References in which the word `the` occurs so often, and is the last word so often."""
-  return truncation.Endings([["the", "dog"]] * (count - last) + [["of", "the"]] * last + [[]])
-
-
 @pytest.mark.parametrize(
   ("count", "last", "expected"),
-  [(20, 0, True), (19, 0, False), (199, 1, False), (200, 1, True), (400, 2, True), (400, 3, False)],
+  [
+    (20, 0, True),
+    (19, 0, False),
+    (199, 1, False),
+    (200, 1, True),
+    (400, 2, True),
+    (400, 3, False),
+    (0, 0, False),
+  ],
 )
 def test_words_that_end_no_caption(count, last, expected):
-  assert _endings(count, last).never_ends("the") == expected
+  assert truncation.never_ends(np.array([count]), np.array([last])) == [expected]
 
 
 @pytest.mark.parametrize(("count", "last", "expected"), [(21, 1, True), (20, 1, False), (201, 2, True)])
 def test_a_reference_is_judged_by_the_others(count, last, expected):
-  assert _endings(count, last).never_ends("the", left_out=1) == expected
+  assert truncation.never_ends(np.array([count]), np.array([last]), left_out=1) == [expected]
 
 
-def test_words_that_no_reference_holds():
-  assert not _endings(50, 0).never_ends("zebra")
+def _shares(hypotheses, references):
+  """Of captions; all references are of the first image, which makes no difference."""
+  captions = [hypotheses[0], *references, *hypotheses[1:]]
+  counts = Ngrams(Words.of(_words(captions)), np.array([len(references)] + [0] * (len(hypotheses) - 1)))
+  return truncation.shares(captions, counts)
 
 
-def test_share():
+def test_shares():
   captions = ["a dog in the", "a dog,", "a dog", "the", "..."]
-  words = [["a", "dog", "in", "the"], ["a", "dog"], ["a", "dog"], ["the"], []]
-  assert truncation.share(captions, words, _endings(50, 0)) == 3 / 4
-  assert truncation.share(["..."], [[]], _endings(50, 0)) is None
+  assert _shares(captions, ["the dog"] * 50) == (3 / 4, 0)
+  assert _shares(["..."], ["the dog"] * 50) == (None, 0)
+  assert _shares(["the zebra"], ["the dog"] * 50) == (0, 0)
 
 
 def test_too_few_references():
-  assert truncation.share(["a dog,"], [["a", "dog"]], _endings(19, 0)) is None
+  assert _shares(["a dog,"], ["the dog"] * 19) == (None, None)
 
 
 def _read(name):
@@ -84,8 +93,5 @@ def test_real_captions(language, recall, false_alarms, own):
   cut = [
     " ".join(parts[: draws.randint(1, len(parts) - 1)]) for parts in map(str.split, whole) if len(parts) > 1
   ]
-  endings = truncation.Endings(_words(references))
-  assert truncation.share(cut, _words(cut), endings) == pytest.approx(recall, abs=5e-4)
-  assert truncation.share(whole, _words(whole), endings) == pytest.approx(false_alarms, abs=5e-4)
-  of_references = truncation.share(references, _words(references), endings, left_out=1)
-  assert of_references == pytest.approx(own, abs=5e-4)
+  assert _shares(cut, references) == pytest.approx((recall, own), abs=5e-4)
+  assert _shares(whole, references) == pytest.approx((false_alarms, own), abs=5e-4)

@@ -5,8 +5,10 @@ import json
 
 import pytest
 
+from xmcap.scoring.language import Tokenized
 from xmcap.scoring.report import captions
 from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.words import Words
 
 
 def _unpacked(code, places, systems):
@@ -42,9 +44,7 @@ def test_what_a_second_system_lacks_is_null(ours, theirs, places):
     tuple(keys[i] for i in keep), {n: v[keep] for n, v in theirs.statistics["de"].values.items() if n != "exact"},
     theirs.statistics["de"].num_references,
   )  # fmt: skip
-  words = dataclasses.replace(
-    theirs.words["de"], hypotheses=tuple(theirs.words["de"].hypotheses[i] for i in keep)
-  )
+  words = Tokenized(Words.of([theirs.words["de"].hypotheses[i].split() for i in keep]), ((),) * len(keep))
   other = dataclasses.replace(theirs, statistics={"de": fewer}, words={"de": words})
   held = _unpacked("de", places, [ours, other])
   assert held["rows"][1][4:] == [None, None] and held["scores"][1][1][1] is None

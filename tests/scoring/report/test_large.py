@@ -10,6 +10,7 @@ from xmcap import languages
 from xmcap.scoring import Result, Statistics, Table, report
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.references import References
+from xmcap.scoring.words import Words
 
 _IMAGES = 1200
 _SECONDS = 5.0  # on a busy machine; an idle one takes less than one
@@ -41,7 +42,8 @@ def systems():
     }
     words = {
       code: Tokenized(
-        tuple(predictions[key][code] for key in keys), tuple(tuple(references[key][code]) for key in keys)
+        Words.of([text.split() for key in keys for text in (predictions[key][code], *references[key][code])]),
+        ((0, 1),) * len(keys),
       )
       for code in codes
     }

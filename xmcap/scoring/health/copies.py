@@ -1,31 +1,40 @@
 """Captions that are the same in two languages: a model that does not heed the language it is asked for."""
 
-import collections
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 # After NFKC, which makes these of the full-width forms.
 _ENDS = " .,;:!?\"'()\u3002\u060c\u061f\u0964"
 
 
-def copies(captions: Mapping[str, Mapping[str, str]]) -> dict[str, float | None]:
-  """Returns language -> the share of its images, in [0, 1], whose caption another language has too.
+def marks(keys: Sequence[str], captions: Sequence[str]) -> np.ndarray:
+  """Returns int64 [not empty], a hash of the image and caption of each caption that is not empty.
 
-  Captions are compared in NFKC and case-folded, with single spaces and no punctuation at their ends; empty ones do
-  not count. Close languages share short captions by right: "en hund" is a dog in Danish and in Norwegian. The
-  share is None where there is no other language or no caption.
+  Captions are compared in NFKC and case-folded, with single spaces and no punctuation at their ends. Hashes of texts
+  hold within a process and those that it forked.
+  """
+  normalized = zip(keys, map(_normalize, captions), strict=True)
+  return np.array([hash(pair) for pair in normalized if pair[1]], np.int64)
+
+
+def copies(marks: Mapping[str, np.ndarray]) -> dict[str, float | None]:
+  """Returns language -> the share of its captions, in [0, 1], that another language has for the same image too.
+
+  Close languages share short captions by right: "en hund" is a dog in Danish and in Norwegian. The share is None where
+  there is no other language or no caption.
 
   Args:
-    captions: language -> image key -> caption.
+    marks: language -> the `marks` of its captions, of which no two are of one image.
   """
-  normalized = {
-    language: [(key, text) for key, caption in of_language.items() if (text := _normalize(caption))]
-    for language, of_language in captions.items()
-  }
-  count = collections.Counter(pair for pairs in normalized.values() for pair in pairs)
+  if not marks:
+    return {}
+  _, place, count = np.unique(np.concatenate(list(marks.values())), return_inverse=True, return_counts=True)
+  repeated = np.split(count[place] > 1, np.cumsum([len(held) for held in marks.values()])[:-1])
   return {
-    language: sum(count[pair] > 1 for pair in pairs) / len(pairs) if pairs and len(captions) > 1 else None
-    for language, pairs in normalized.items()
+    language: float(of_language.mean()) if len(of_language) and len(marks) > 1 else None
+    for language, of_language in zip(marks, repeated, strict=True)
   }
 
 

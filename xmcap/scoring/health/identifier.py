@@ -38,7 +38,7 @@ def identify(captions: Iterable[str]) -> list[str]:
 
 def _guesses(captions: Sequence[str]) -> list[str]:
   """Does what `LanguageIdentifier.classify` does, of all captions at once: ten times as fast."""
-  identifier, codes = _load()
+  identifier, codes = load()
   caption, feature, count = _features(captions)
   scores = np.zeros(
     (len(captions), len(identifier.nb_classes)), np.float32
@@ -83,13 +83,14 @@ def _encode(caption: str) -> bytes:
 @functools.cache
 def _automaton() -> tuple[np.ndarray, ...]:
   """Returns arrays: the state after a row and a byte; of each state its row, and its feature, or -1."""
-  identifier, _ = _load()
+  identifier, _ = load()
   row, output = np.array(identifier.tk_row, np.int64), np.array(identifier.tk_output, np.int64)
   return np.asarray(identifier.tk_nextmove), row, output
 
 
 @functools.cache
-def _load():
+def load():
+  """Returns the identifier, and label -> our code; loads it once, in half a second, else when it is needed first."""
   try:
     import py3langid.langid
   except ImportError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xmcap.scoring.health import identifier, scripts, truncation
+from xmcap.scoring.metrics.ngrams import Ngrams
 
 SAMPLE = 1000
 """How many captions, and how many references, of a language the identifier reads at most."""
@@ -91,13 +92,7 @@ MEASURES: dict[str, Measure] = {
 """Name -> how it is shown, in the order of the columns."""
 
 
-def measure(
-  language: str,
-  hypotheses: Sequence[str],
-  words: Sequence[Sequence[str]],
-  reference_words: Sequence[Sequence[Sequence[str]]],
-  references: Sequence[Sequence[str]],
-) -> Health:
+def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
   """Measures the captions of one language.
 
   All but `wrong_language` look at every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
@@ -105,52 +100,54 @@ def measure(
 
   Args:
     language: the code.
-    hypotheses, words: of each image the predicted caption, and its words.
-    reference_words, references: of each image the words of its reference captions, and these captions.
+    captions: of each image the hypothesis, then its references, as in the rows of `counts`.
+    counts: of their words, which the metrics have found and counted.
 
   Raises:
-    ValueError: there is no image, or the arguments differ in their number of images or of references.
+    ValueError: there is no image, or `counts` has another number of rows.
     UsageError: there is no such language.
     XmcapError: py3langid is not installed.
   """
-  images = len(hypotheses), len(words), len(references), len(reference_words)
-  if not hypotheses or len(set(images)) > 1 or list(map(len, references)) != list(map(len, reference_words)):
-    raise ValueError(f"captions and words of {images} images: there must be one or more, and as many in each")
-  texts = [text for group in references for text in group]
-  text_words = [of_text for group in reference_words for of_text in group]
-
-  letters, own = scripts.count_letters(hypotheses, language)
-  with_words = [of_caption for of_caption in words if of_caption]
-  endings = truncation.Endings(text_words)
-  mean = sum(map(len, words)) / len(words)
-  reference_mean = sum(map(len, text_words)) / len(text_words) if text_words else 0.0
+  if not counts.num_images or len(captions) != len(counts.length):
+    raise ValueError(f"{len(captions)} captions, and words of {len(counts.length)}: there must be as many")
+  is_hypothesis = ~counts.is_reference
+  letters, own = scripts.count_letters(captions, language)
+  lengths = counts.length[is_hypothesis]
+  with_words = int(np.count_nonzero(lengths))
+  ngrams = counts.orders(_NGRAM)[-1]
+  twice = np.unique(ngrams.caption[ngrams.count > 1])
+  truncated, truncated_references = truncation.shares(captions, counts)
+  wrong, wrong_references = _wrong_languages(language, captions, letters, counts.is_reference)
+  mean, reference_mean = float(lengths.mean()), float(counts.length[counts.is_reference].mean())
   return Health(
-    wrong_script=_share((2 * own < letters)[letters > 0]),
-    wrong_language=_wrong_language(language, hypotheses, letters),
-    wrong_language_references=_wrong_language(language, texts, scripts.count_letters(texts, language)[0]),
-    empty=(len(words) - len(with_words)) / len(words),
-    repetitive=_share([repeats(of_caption) for of_caption in with_words]),
-    truncated=truncation.share(hypotheses, words, endings),
-    truncated_references=truncation.share(texts, text_words, endings, left_out=1),
+    wrong_script=_share((2 * own < letters)[is_hypothesis & (letters > 0)]),
+    wrong_language=wrong,
+    wrong_language_references=wrong_references,
+    empty=1 - with_words / len(lengths),
+    repetitive=int(is_hypothesis[twice].sum()) / with_words if with_words else None,
+    truncated=truncated,
+    truncated_references=truncated_references,
     copy=None,
     words=mean,
     length_ratio=mean / reference_mean if reference_mean else None,
   )
 
 
-def repeats(words: Sequence[str], n: int = _NGRAM) -> bool:
-  """Returns whether n words in a row stand twice in a caption; the two may overlap."""
-  ngrams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-  return len(set(ngrams)) < len(ngrams)
-
-
-def _wrong_language(language: str, captions: Sequence[str], letters: np.ndarray) -> float | None:
+def _wrong_languages(
+  language: str, captions: Sequence[str], letters: np.ndarray, is_reference: np.ndarray
+) -> tuple[float | None, float | None]:
+  """Returns the shares of hypotheses and of references that the identifier takes for another language."""
   if not identifier.supports(language):
-    return None
-  with_letters = np.flatnonzero(letters)
-  size = min(SAMPLE, len(with_letters))
-  sample = with_letters[np.arange(size) * len(with_letters) // max(size, 1)]
-  return _share([found != language for found in identifier.identify(captions[int(i)] for i in sample)])
+    return None, None
+  samples: list[list[int]] = []
+  for rows in (~is_reference, is_reference):
+    with_letters = np.flatnonzero(rows & (letters > 0))
+    size = min(SAMPLE, len(with_letters))
+    samples.append(with_letters[np.arange(size) * len(with_letters) // max(size, 1)].tolist())
+  # Read together: the identifier takes a step for each byte of the longest caption.
+  found = identifier.identify(captions[place] for sample in samples for place in sample)
+  wrong = [code != language for code in found]
+  return _share(wrong[: len(samples[0])]), _share(wrong[len(samples[0]) :])
 
 
 def _share(flags: Sequence[bool] | np.ndarray) -> float | None:

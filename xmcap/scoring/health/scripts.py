@@ -33,13 +33,17 @@ def count_letters(captions: Sequence[str], language: str) -> tuple[np.ndarray, n
   own = _matcher(rf"[[\p{{L}}&&[{scripts}]]--[\p{{scx=Zyyy}}\p{{scx=Zinh}}]]")
   # A cumulative count over all characters of all captions; only the distinct ones are looked at.
   code_points = np.frombuffer("".join(captions).encode("utf-32-le", "surrogatepass"), np.uint32)
-  kinds = np.zeros((code_points.max(initial=0) + 1, 2), np.int64)
-  for code_point in np.flatnonzero(np.bincount(code_points)).tolist():
-    kinds[code_point] = letters(chr(code_point)), own(chr(code_point))
-  counts = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(kinds[code_points], axis=0)])
+  met = np.flatnonzero(np.bincount(code_points)).tolist()
   ends = np.cumsum([0, *map(len, captions)])
-  all_letters, own_letters = np.diff(counts[ends], axis=0).T
-  return all_letters, own_letters
+
+  def count(matches) -> np.ndarray:
+    kinds = np.zeros(code_points.max(initial=0) + 1, np.int8)
+    kinds[[code_point for code_point in met if matches(chr(code_point))]] = 1
+    counts = np.zeros(len(code_points) + 1, np.int64)
+    np.cumsum(kinds[code_points], out=counts[1:])
+    return np.diff(counts[ends])
+
+  return count(letters), count(own)
 
 
 @functools.cache

@@ -10,10 +10,12 @@ found, and 0.9% (cs) to 1.8% (en) of whole ones are taken for cut. Cuts after a 
 the share is a lower bound, about half of the truth, and to be read beside that of the references.
 """
 
-import collections
-import itertools
 import unicodedata
 from collections.abc import Sequence
+
+import numpy as np
+
+from xmcap.scoring.metrics.ngrams import Ngrams
 
 _MIN_COUNT = 20
 _OCCURRENCES_PER_LAST = 200
@@ -29,40 +31,42 @@ def ends_unfinished(caption: str) -> bool:
   return caption[-1] in _UNFINISHED or unicodedata.category(caption[-1]) in _UNFINISHED_CATEGORIES
 
 
-class Endings:
-  """How often each word of the references occurs, and how often it is the last one.
-
-  Attributes:
-    known: whether any word occurs often enough to say that captions do not end in it.
-  """
-
-  def __init__(self, references: Sequence[Sequence[str]]):
-    self._count = collections.Counter(itertools.chain.from_iterable(references))
-    self._last = collections.Counter(words[-1] for words in references if words)
-    self.known = max(self._count.values(), default=0) >= _MIN_COUNT
-
-  def never_ends(self, word: str, left_out: int = 0) -> bool:
-    """Returns whether captions do not end in a word, by the references but for `left_out` that end in it."""
-    count = self._count[word] - left_out
-    return count >= _MIN_COUNT and (self._last[word] - left_out) * _OCCURRENCES_PER_LAST <= count
-
-
-def share(
-  captions: Sequence[str], words: Sequence[Sequence[str]], endings: Endings, left_out: int = 0
-) -> float | None:
-  """Returns the share of truncated captions, in [0, 1], among those with words.
-
-  It is None if the references are too few to know any word, or no caption has words.
+def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.ndarray:
+  """Returns bool [V], whether captions do not end in each of V words.
 
   Args:
-    captions: raw captions.
-    words: the words of each.
-    endings: of the references.
-    left_out: 1 if the captions are the references themselves; each is then judged by the others.
+    count, last: int64 [V], how often the references hold each word, and how often they end in it.
+    left_out: how many references that end in it are not looked at.
   """
-  truncated = [
-    ends_unfinished(caption) or endings.never_ends(of_caption[-1], left_out)
-    for caption, of_caption in zip(captions, words, strict=True)
-    if of_caption
-  ]
-  return sum(truncated) / len(truncated) if truncated and endings.known else None
+  count = count - left_out
+  return (count >= _MIN_COUNT) & ((last - left_out) * _OCCURRENCES_PER_LAST <= count)
+
+
+def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float | None]:
+  """Returns the shares of truncated captions among those with words, in [0, 1]: of the hypotheses, of the references.
+
+  A reference is judged by the others. A share is None if no caption has words, or the references are too few to know
+  any word.
+
+  Args:
+    captions: the raw captions, in the order of the rows of `counts`.
+    counts: of their words.
+  """
+  size = len(counts.vocabulary)
+  filled = counts.length > 0
+  last = np.zeros(len(counts.length), np.int64)  # the last word of each caption; 0 where there is none
+  last[filled] = counts.words[np.cumsum(counts.length)[filled] - 1]
+  of_references = counts.words[np.repeat(counts.is_reference, counts.length)]
+  count = np.bincount(of_references, minlength=size)
+  count_last = np.bincount(last[filled & counts.is_reference], minlength=size)
+  if count.max(initial=0) < _MIN_COUNT:
+    return None, None
+  # The last two characters decide, and there are few different ones.
+  ends = [caption.rstrip()[-2:] for caption in captions]
+  is_unfinished = {end: ends_unfinished(end) for end in set(ends)}
+  unfinished = np.fromiter(map(is_unfinished.__getitem__, ends), np.bool_, len(ends))
+  found = []
+  for left_out, rows in enumerate((filled & ~counts.is_reference, filled & counts.is_reference)):
+    truncated = unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]
+    found.append(float(truncated.mean()) if len(truncated) else None)
+  return found[0], found[1]

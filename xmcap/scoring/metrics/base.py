@@ -22,6 +22,7 @@ class Corpus:
   """The tokenised captions of one language, and the work on them that metrics share.
 
   Attributes:
+    words: of all captions, in the order of `interleave`.
     document_frequency: of another corpus, to weigh n-grams by; None: that of these references.
   """
 
@@ -37,7 +38,7 @@ class Corpus:
         f"{len(hypotheses)} hypotheses and {len(references)} lists of references: there must "
         "be one hypothesis and one or more references for each of one or more images"
       )
-    self._words = Words.of(interleave(hypotheses, references))
+    self.words = Words.of(interleave(hypotheses, references))
     self._num_references = np.fromiter(map(len, references), np.int64, len(references))
     self.document_frequency = document_frequency
 
@@ -47,14 +48,14 @@ class Corpus:
   ) -> "Corpus":
     """Holds captions in the order of `interleave`; `num_references` is int64 [images], all of them 1 or more."""
     corpus = cls.__new__(cls)
-    corpus._words, corpus._num_references = words, num_references
+    corpus.words, corpus._num_references = words, num_references
     corpus.document_frequency = document_frequency
     return corpus
 
   @functools.cached_property
   def ngrams(self) -> ngrams.Ngrams:
     """The counts of the n-grams of all captions."""
-    return ngrams.Ngrams(self._words, self._num_references)
+    return ngrams.Ngrams(self.words, self._num_references)
 
   @functools.cached_property
   def hypotheses(self) -> list[Sequence[str]]:
@@ -68,7 +69,7 @@ class Corpus:
 
   @functools.cached_property
   def _of_images(self) -> list[list[Sequence[str]]]:
-    captions = iter(self._words.captions())
+    captions = iter(self.words.captions())
     return [list(itertools.islice(captions, 1 + count)) for count in self._num_references.tolist()]
 
 

@@ -9,6 +9,7 @@ import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from xmcap import languages
@@ -140,8 +141,11 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     "rows": list(zip(*columns, strict=True)),
     "scores": scores,
   }
-  text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), check_circular=False)
-  packed = gzip.compress(text.encode("utf-8", "replace"), _LEVEL, mtime=0)
+  try:
+    text = msgspec.json.encode(value)
+  except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+  packed = gzip.compress(text, _LEVEL, mtime=0)
   return base64.b64encode(packed).decode("ascii")
 
 
