@@ -1,6 +1,10 @@
 """Several processes of one run on this machine, started by `xmcap launch local`: the same numbers as one process, and
-what becomes of the run when one of them is killed. Their devices alternate on the mesh, as on a TPU slice."""
+what becomes of the run when one of them is killed. Their devices alternate on the mesh, as on a TPU slice.
 
+By default they train the toy on the captioner's batches, as each process compiles for itself.
+"""
+
+import json
 import os
 import re
 import signal
@@ -13,7 +17,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import small_corpus
+from tests import model_folders, small_corpus
 from xmcap import cli
 from xmcap.training.checkpoints.read import load_params
 
@@ -22,7 +26,7 @@ STEPS = 12
 FLAGS = (
   "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=12",
   *small_corpus.SMALLER, "--gin.EVALUATORS=[]", f"--gin.TOTAL_STEPS={STEPS}", "--gin.hooks.log_every=1",
-  "--gin.CheckpointPolicy.every=5", "--gin.HostTimeouts.lost=25",
+  "--gin.CheckpointPolicy.every=5", "--gin.HostTimeouts.lost=25", "--gin.Writers.tensorboard=False",
 )  # fmt: skip
 # `model` joins devices of two processes: those feed the same rows.
 MESHES = {1: (8, 1, 1), 2: (2, 2, 2), 4: (4, 2, 1)}
@@ -36,14 +40,15 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(corpus, tmp_path_factory):
-  """Number of processes -> the folder of their undisturbed run; 8 devices in all."""
+  """Number of processes and objective -> the folder of their undisturbed run; 8 devices in all."""
   found = {}
 
-  def run(count):
-    if count not in found:
-      found[count] = tmp_path_factory.mktemp(f"of{count}") / "run"
-      finish(launched(corpus, found[count], count, *interleaved(count), *evaluation(corpus)))
-    return found[count]
+  def run(count, objective="toy"):
+    one = count, objective
+    if one not in found:
+      found[one] = tmp_path_factory.mktemp(f"{objective}{count}") / "run"
+      finish(launched(corpus, found[one], count, *interleaved(count), *OBJECTIVES[objective](corpus)))
+    return found[one]
 
   return run
 
@@ -56,13 +61,25 @@ def interleaved(count):
   )  # fmt: skip
 
 
-def evaluation(corpus):
-  """After the last step: the loss of a split, and captions of it."""
+TOY = ("--gin_file=tests/training/interleaved.gin", "--gin.train.objective=@CaptionToy()",
+       "--gin.LEARNING_RATE=0.01")  # fmt: skip
+
+
+def toy(corpus):
+  """The toy; after the last step the loss of a split."""
+  return (*TOY, "--gin.EVALUATORS=[@LossEvaluator()]", "--gin.LossEvaluator.objective=@CaptionToy()")
+
+
+def captioner(corpus):
+  """A captioner; after the last step the loss of a split, and captions of it."""
   return (
     "--gin.EVALUATORS=[@LossEvaluator(), @CaptionEvaluator()]", f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
     "--gin.hooks.eval_every=0", "--gin.CaptionEvaluator.languages=['en','de']", "--gin.Predictor.batch_size=8",
     "--gin.Predictor.max_length=6", "--gin.CaptionEvaluator.metrics=('cider','chrf')",
   )  # fmt: skip
+
+
+OBJECTIVES = {"toy": toy, "captioner": captioner}
 
 
 def launched(corpus, folder, count, *flags, restart=0):
@@ -110,30 +127,33 @@ def process(launcher, index):
 
 
 def measured(folder, start):
-  """Name -> values, in order, of what a run wrote for TensorBoard."""
-  from tensorflow import make_ndarray
-  from tensorflow.python.summary.summary_iterator import summary_iterator
-
-  (file,) = (folder / "tensorboard").iterdir()  # one process writes
+  """Name -> values, in order, of what a run measured."""
   found = {}
-  for event in summary_iterator(str(file)):
-    for value in event.summary.value:
-      if value.tag.startswith(start):
-        found.setdefault(value.tag, []).append(float(make_ndarray(value.tensor)))
+  for line in (folder / "metrics.jsonl").read_text().splitlines():
+    for name, value in json.loads(line).items():
+      if name.startswith(start):
+        found.setdefault(name, []).append(value)
   return found
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
-def test_the_loss_of_one_process(runs, count):
-  (found,), (one,) = (measured(runs(number), "train/loss").values() for number in (count, 1))
-  assert len(found) == STEPS
+CASES = [
+  (2, "toy"),
+  *(pytest.param(count, "captioner", marks=pytest.mark.full) for count in (2, 4)),
+]
+
+
+@pytest.mark.parametrize("count, objective", CASES)
+def test_the_loss_of_one_process(runs, count, objective):
+  (found,), (one,) = (measured(runs(number, objective), "train/loss").values() for number in (count, 1))
+  assert len(found) == STEPS and found[0] != found[-1]
   np.testing.assert_allclose(found, one, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
-def test_the_evaluation_of_one_process(runs, count):
-  found, one = (measured(runs(number), "eval/") for number in (count, 1))
-  assert {"eval/validation/loss", "eval/cider", "eval/chrf/de"} <= set(one)
+@pytest.mark.parametrize("count, objective", CASES)
+def test_the_evaluation_of_one_process(runs, count, objective):
+  found, one = (measured(runs(number, objective), "eval/") for number in (count, 1))
+  captions = {"eval/cider", "eval/chrf/de"} if objective == "captioner" else set()
+  assert {"eval/validation/loss", *captions} <= set(one)
   assert set(found) == set(one)
   for name, values in one.items():
     np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
@@ -141,8 +161,8 @@ def test_the_evaluation_of_one_process(runs, count):
 
 @pytest.mark.parametrize("then_stopped", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path, then_stopped):
-  # Without the evaluation after the last step, which changes no bit, and which each start would compile for anew.
-  launcher = launched(corpus, tmp_path / "run", 2, *interleaved(2), restart=2)
+  # Without the evaluation after the last step, which changes no bit.
+  launcher = launched(corpus, tmp_path / "run", 2, *interleaved(2), *TOY, restart=2)
   said = lines_until(launcher, "step 7/")
   os.kill(process(launcher, 1), signal.SIGKILL)
   said += lines_until(launcher, "step 8/")
@@ -162,15 +182,17 @@ def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path
 
 def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_path):
   more = (f"--gin.TOTAL_STEPS={STEPS + 2}", "--gin.Partitioning.fsdp=2", "--gin.CaptionStream.captions_per_image=2",
-          "--gin.BATCH_SIZE=16", f"--gin.train.initial_checkpoint='{runs(2)}'")  # fmt: skip
+          "--gin.BATCH_SIZE=16", *TOY, f"--gin.train.initial_checkpoint='{runs(2)}'")  # fmt: skip
   said = finish(launched(corpus, tmp_path / "run", 1, *more))
   assert f"going on from {runs(2)}/checkpoints/{STEPS} (step {STEPS})" in said
   assert f"finished at step {STEPS + 2}" in said
 
 
-def test_hosts_share_an_evaluation(corpus, runs, tmp_path, capsys):
+def test_hosts_share_an_evaluation(corpus, tmp_path, capsys):
+  model_folders.write(tmp_path / "model")
   flags = (
-    f"--model_dir={runs(1)}", f"--gin_file={runs(1)}/config.gin", "--gin_file=runs/eval.gin",
+    f"--model_dir={tmp_path / 'model'}", "--gin_file=runs/train_coco35l.gin", "--gin_file=runs/eval.gin",
+    f"--gin.DATA_DIR={corpus}", "--gin.BATCH_SIZE=8", "--gin.TARGET_LENGTH=12",
     f"--gin.REFERENCES={corpus / 'captions.jsonl'}",
     "--gin.evaluate.evaluators=[@LossEvaluator(), @CaptionEvaluator()]", "--gin.CaptionEvaluator.languages=['en','de']",
     "--gin.Predictor.max_length=6", "--gin.Predictor.batch_size=4",
