@@ -70,9 +70,12 @@ def highway_hash(data, key):
     rest = data[32 * whole :]
     last = np.zeros(32, np.uint8)
     fours = left & ~3
-    last[:fours] = rest[:fours]
+    # Byte by byte: numba takes two seconds to compile the assignment of a slice.
+    for place in range(fours):
+      last[place] = rest[place]
     if left & 16:
-      last[28:] = rest[left - 4 :]
+      for place in range(4):
+        last[28 + place] = rest[left - 4 + place]
     elif left & 3:
       last[16] = rest[fours]
       last[17] = rest[fours + ((left & 3) >> 1)]
