@@ -148,9 +148,8 @@ def test_fine_tuning_begins_where_pretraining_writes():
 
 @pytest.mark.parametrize("name", ["cc3m_35l", "coco_35l"])
 def test_the_corpora_hold_the_35_trained_languages(name):
-  from xmcap.tasks import cc3m35l, coco35l  # noqa: F401
-
   from xmcap.data import tasks
+  from xmcap.tasks import cc3m35l, coco35l  # noqa: F401
 
   rates = tasks.registration(name).rates
   assert tuple(rates) == TRAINED and len(rates) == 35 and "quz" not in rates
