@@ -12,7 +12,7 @@ from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import search
 from xmcap.models.decoding.beam_search import Beam
-from xmcap.models.decoding.generator import Generator, lower
+from xmcap.models.decoding.generator import Generator, generate
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -40,7 +40,7 @@ def _lowered(model, searching, max_length, cache_dtype="auto"):
   captioner, params, image, prompts = model
   prompts = np.broadcast_to(prompts, (PICTURES, *prompts.shape))
   generator = Generator(captioner, searching, max_length, cache_dtype=cache_dtype)
-  return lower(generator, params, image, prompts, jax.random.key(0), np.arange(PICTURES))
+  return generate.lower(*generator.static, params, image, prompts, jax.random.key(0), np.arange(PICTURES))
 
 
 @pytest.mark.parametrize("searching", [Greedy(), Beam(4), pytest.param(Sample(), marks=pytest.mark.full)])
