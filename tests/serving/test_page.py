@@ -126,7 +126,9 @@ def test_an_address_of_this_machine_is_read_by_the_browser(opened, server):
   for address in (f"data:image/png;base64,{data}", f"{server.address}/pictures/dog.png"):
     opened.locator("#address").fill(address)
     opened.get_by_role("button", name="Caption", exact=True).click()
-  expect(opened.locator(".card dd[lang=en]")).to_have_text([re.compile("en 71 . greedily"), re.compile("en 70 . greedily")])
+  expect(opened.locator(".card dd[lang=en]")).to_have_text(
+    [re.compile("en 71 . greedily"), re.compile("en 70 . greedily")]
+  )
   expect(opened.locator(".card .name").first).to_have_text("dog.png")
 
 
