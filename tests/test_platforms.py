@@ -1,4 +1,7 @@
 import os
+import platform
+import subprocess
+import sys
 
 import pytest
 
@@ -15,7 +18,6 @@ def machine(monkeypatch, tmp_path):
   monkeypatch.setattr(platforms, "_DEVICES", tmp_path / "dev")
   monkeypatch.setattr(platforms, "_PCI", tmp_path / "pci")
   monkeypatch.setattr(platforms, "_plugins", lambda: ["xla_cuda12"])
-  monkeypatch.setattr(platforms, "_libtpu_installed", lambda: True)
   for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", *platforms._WISHES):
     # Set first, so that what is set in the test is undone.
     monkeypatch.setenv(name, "")
@@ -99,11 +101,8 @@ def test_a_wish_for_a_tpu_is_left_to_jax(no_gpu):
   assert "JAX_PLATFORMS" not in os.environ
 
 
-def test_without_libtpu_or_with_another_plugin_jax_chooses(no_gpu):
+def test_another_plugin_is_left_to_jax(no_gpu):
   no_gpu.setattr(platforms, "_plugins", lambda: ["rocm"])
-  platforms.choose()
-  no_gpu.setattr(platforms, "_plugins", list)
-  no_gpu.setattr(platforms, "_libtpu_installed", lambda: False)
   platforms.choose()
   assert "JAX_PLATFORMS" not in os.environ
 
@@ -116,3 +115,28 @@ def test_the_plugin_is_looked_for_without_importing_it(machine, tmp_path):
   (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
   machine.syspath_prepend(tmp_path)
   assert platforms.cuda_installed() and isinstance(found, bool)
+
+
+_FAULTS = """
+import resource, sys
+from xmcap import platforms
+if sys.argv[1] == "choose":
+  platforms.choose()
+import jax, jax.numpy as jnp
+large = jax.jit(lambda x: x + jnp.ones(20_000_000))
+large(0.0).block_until_ready()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for step in range(10):
+  large(float(step)).block_until_ready()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_on_the_cpu_a_step_reuses_the_memory_of_the_step_before():
+  def faults(choose):
+    command = [sys.executable, "-c", _FAULTS, choose]
+    done = subprocess.run(command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, check=True)
+    return int(done.stdout)
+
+  assert 10 * faults("choose") < faults("leave")
