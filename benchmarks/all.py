@@ -29,7 +29,7 @@ SECTIONS = {
   "Serving": ("serve",),
   "Data": ("stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
-  "Scoring": ("scoring",),
+  "Scoring": ("scoring", "retrieval"),
   "Start-up": ("startup",),
   "Robustness": ("faults", "pairs", "fuzz", "kills"),
 }  # fmt: skip

@@ -13,7 +13,20 @@ import re
 import sys
 
 from xmcap import __version__, quiet, terminal
-from xmcap.commands import base, convert, data, export, human, launch, model, plan, runs, score, serve
+from xmcap.commands import (
+  base,
+  convert,
+  data,
+  export,
+  human,
+  launch,
+  model,
+  plan,
+  published,
+  runs,
+  score,
+  serve,
+)
 from xmcap.errors import RestartError, UsageError, XmcapError
 
 # Gin's words for a configurable that is called without some of its arguments.
@@ -137,7 +150,7 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, serve, convert, export, plan, launch, runs, score, human, data):
+  for group in (model, serve, convert, export, plan, launch, runs, score, human, published, data):
     group.add(commands)
   return parser
 

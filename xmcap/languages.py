@@ -116,6 +116,12 @@ def get(code: str) -> Language:
   )
 
 
+def canonical(name: str) -> str | None:
+  """The code of a language by another of its names (`TL` for fil, `pt-br`); None if it is none that is known."""
+  code = _ALIASES.get(name.lower()) or (name.lower() if name.lower() in LANGUAGES else _standard(name))
+  return code if code is not None and is_known(code) else None
+
+
 def ordered(codes) -> list[str]:
   """Codes in the order of the table, further ones behind it by their tags; one that is repeated once."""
   held = set(codes)

@@ -24,7 +24,7 @@ def test_scores_are_read_back(result, tmp_path):
   scores = read_statistics(tmp_path / "scores.npz")
   assert scores.keys() == result.statistics.keys()
   for code, held in result.statistics.items():
-    assert (scores[code].keys, scores[code].num_references) == (held.keys, held.num_references)
+    assert (scores[code].keys, scores[code].num_counted) == (held.keys, held.num_counted)
     for name, values in held.values.items():
       np.testing.assert_array_equal(scores[code].values[name], values)
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from xmcap.commands import base
+from xmcap.commands import base, score_embeddings
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -30,9 +30,10 @@ def _add_score(commands) -> None:
     'JSONL of {"image/key", "language", "caption"}, COCO results, CSV, text (one a line, in the order of the '
     "references), or a folder of CODE.jsonl, .json, .csv, .tsv or .txt"
   )
-  base.text(command, "--references", "FILE", references, short="-r", required=True)
-  base.text(command, "--predictions", "FILE", captions, short="-p", required=True)
-  base.text(command, "--out", "DIR", "where the tables and the report go", short="-o", required=True)
+  # They are required, but for the commands below this one.
+  base.text(command, "--references", "FILE", references, short="-r")
+  base.text(command, "--predictions", "FILE", captions, short="-p")
+  base.text(command, "--out", "DIR", "where the tables and the report go", short="-o")
   base.text(command, "--language", "CODE", "of captions that name none: COCO's, plain text", short="-l")
   base.text(command, "--languages", "CODES", "only these; default: all in the references", "")
   shared = "that share the work; 0: one a core; no more than one a language is started"
@@ -62,6 +63,11 @@ def _add_score(commands) -> None:
   base.text(shown, "--baseline", "DIR", baseline, "")
   _add_pictures(shown)
   base.flag(shown, "--only_tables", "write the tables and nothing else")
+  kinds = command.add_subparsers(
+    metavar="zero-shot|retrieval", title="embeddings", parser_class=base.Parser,
+    description="instead of captions, score embeddings; each has its own --help",
+  )  # fmt: skip
+  score_embeddings.add(kinds)
 
 
 def _add_pictures(command) -> None:
@@ -75,6 +81,9 @@ def _score(arguments) -> None:
   from xmcap.scoring import metrics, options, output
   from xmcap.storage import files
 
+  missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
+  if missing:
+    raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
   options.check_count("processes", arguments.processes, processes.MAX)
   outputs.keep_apart(
     {"--out": output.files_of(arguments.out, arguments.predictions), "--save_df": arguments.save_df},
@@ -159,7 +168,7 @@ def _compare(arguments) -> None:
       outputs.keep_apart({"--out": written}, {"--references": arguments.references})
       stack.enter_context(outputs.held(arguments.out, arguments.prog))
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
-    chosen = metrics.parse(arguments.metrics) if arguments.metrics else None
+    chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None
     comparison = significance.compare(systems, chosen, arguments.resamples, arguments.seed)
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))

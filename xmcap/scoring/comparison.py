@@ -140,9 +140,10 @@ class Comparison:
 
   def _explanation(self) -> list[str]:
     few_references = sorted({row.name for row in self.rows if row.few_references})
+    of_captions = any(metrics_lib.METRICS[row.metric].counted == "references" for row in self.rows)
+    fixed = "document frequencies" if of_captions else "candidates"
     lines = [
-      f"{self.resamples:,} resamples of the images in all languages together, seed {self.seed}; document "
-      "frequencies held fixed.",
+      f"{self.resamples:,} resamples of the images in all languages together, seed {self.seed}; {fixed} held fixed.",
       f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}.",
     ]
     if self.too_few_resamples:

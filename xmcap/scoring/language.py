@@ -123,7 +123,7 @@ def score_language(
   # Sums of floats depend on their order, so references are sorted, and the order of a file changes no bit.
   references = list(map(sorted, captions.references))
   corpus = _corpus(found, captions, references, document_frequency)
-  values = {name: metrics_lib.METRICS[name].statistics(corpus) for name in metrics}
+  values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None
   if health:

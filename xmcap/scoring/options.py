@@ -2,7 +2,7 @@
 
 import numbers
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
@@ -42,9 +42,11 @@ def check(
   check_count("seed", seed, MAX_SEED)
 
 
-def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
+def metric_names(
+  names: str | Sequence[str], known: Mapping[str, metrics_lib.Metric] = metrics_lib.CAPTION_METRICS
+) -> tuple[str, ...]:
   """Returns the metrics that are named, in the order of a table's columns; UsageError as `metrics.parse`."""
-  return metrics_lib.parse(",".join(_names("metrics", names, metrics_lib.METRICS)))
+  return metrics_lib.parse(",".join(_names("metrics", names, known)), known)
 
 
 def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -48,7 +48,7 @@ def score(
     predictions: image key -> language -> caption, one for each pair that has references.
     languages: the codes to score, or a text as in `--languages`; None: all that have references.
     title: what is scored, for people.
-    metrics: names of `xmcap.scoring.metrics.METRICS`, or a text as in `--metrics`.
+    metrics: names of `xmcap.scoring.metrics.CAPTION_METRICS`, or a text as in `--metrics`.
     tokenizer: a name of `xmcap.scoring.tokenizers.TOKENIZERS`.
     document_frequencies: language code -> those that n-grams are weighed by (CIDEr only); None: those of the
       references that are scored against.
@@ -86,7 +86,7 @@ def score(
     notes += _missing_notes(filled)
   notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
   for name in metrics:
-    known = metrics_lib.METRICS[name].languages or scored
+    known = metrics_lib.CAPTION_METRICS[name].languages or scored
     if others := [code for code in scored if code not in known]:
       raise UsageError(
         f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
@@ -122,7 +122,7 @@ def score(
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
-  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in metrics}
+  parts = {f"{METRIC}{name}": metrics_lib.CAPTION_METRICS[name].signature for name in metrics}
   parts |= _signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies))
   parts |= _signature_of_images(of_language)
   parts |= {"subset": subset_label, "missing": missing}
@@ -207,7 +207,7 @@ def _signature_of_words(
 
 def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict[str, str]:
   keys = {key for outcome in of_language.values() for key in outcome.statistics.keys}
-  num_references = sum(outcome.statistics.num_references for outcome in of_language.values())
+  num_references = sum(outcome.statistics.num_counted for outcome in of_language.values())
   references = "".join(f"{code}:{outcome.references_hash}\n" for code, outcome in of_language.items())
   return {
     "languages": " ".join(of_language),

@@ -18,6 +18,7 @@ _SHORT_NAMES = {
   "tokenizer": "tok",
   "normalization": "norm",
   "languages": "lang",
+  "similarity": "sim",
   "images": "img",
   "references": "refs",
   "subset": "sub",
@@ -57,7 +58,11 @@ class Signature:
   def parse(cls, text: str) -> "Signature":
     """Reads the long form; UsageError if the text is none."""
     parts = {name: value for name, _, value in (part.partition(":") for part in text.split("|"))}
-    if len(parts) != text.count("|") + 1 or not all(parts.values()) or "tokenizer" not in parts:
+    if (
+      len(parts) != text.count("|") + 1
+      or not all(parts.values())
+      or not {"tokenizer", "similarity"} & parts.keys()
+    ):
       raise UsageError(f"'{shown(text)}' is no signature of xmcap; score again with xmcap score")
     return cls(parts)
 
@@ -83,9 +88,14 @@ class Signature:
 
 def of_images(keys: Iterable[str]) -> str:
   """Returns the part `images`: how many there are, and 16 hex digits of their keys in alphabetical order."""
-  keys = sorted(keys)
-  digest = hashlib.sha256("\n".join(keys).encode("utf-8", "surrogatepass")).hexdigest()
-  return f"{len(keys)}#{digest[:16]}"
+  return of_texts(sorted(keys))
+
+
+def of_texts(texts: Iterable[str]) -> str:
+  """Returns how many texts there are, and 16 hex digits of them in this order."""
+  texts = list(texts)
+  digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+  return f"{len(texts)}#{digest[:16]}"
 
 
 def shortened(differences: Sequence[str]) -> list[str]:

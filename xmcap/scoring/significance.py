@@ -18,6 +18,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
 from xmcap.scoring.result import Result, read_table
@@ -59,7 +60,7 @@ def compare(
     raise UsageError("--resamples=0: must be 1 or more")
   options.check_count("seed", seed, options.MAX_SEED)
   (name, baseline), *others = systems.items()
-  metrics = options.metric_names(metrics) if metrics else (baseline.table.primary,)
+  metrics = options.metric_names(metrics, metrics_lib.METRICS) if metrics else (baseline.table.primary,)
   for system, held in systems.items():
     _check(name, baseline.table, system, held.table, metrics)
     for code, of_language in baseline.statistics.items():
@@ -68,7 +69,7 @@ def compare(
   few_references = {
     code
     for code, held in baseline.statistics.items()
-    if held.num_references < FEW_REFERENCES * len(held.keys)
+    if held.counted == "references" and held.num_counted < FEW_REFERENCES * len(held.keys)
   }
   first = _only(baseline.statistics, metrics)
   drawn = resampling.bootstrap(first, resamples, seed)

@@ -17,21 +17,31 @@ class Statistics:
   Attributes:
     keys: the keys of the images, I of them, in alphabetical order.
     values: metric -> float64 [I, k], what the metric aggregates.
-    num_references: how many reference captions the images have in all.
+    num_counted: how many reference captions the images have in all; or classes, or captions, as the metrics count.
   """
 
   keys: tuple[str, ...]
   values: dict[str, np.ndarray]
-  num_references: int = 0
+  num_counted: int = 0
+
+  @property
+  def counted(self) -> str:
+    """What the table counts beside the images; metrics of one table count the same."""
+    return metrics.METRICS[next(iter(self.values))].counted
+
+  @property
+  def counts(self) -> dict[str, int]:
+    """The counts of the language's row."""
+    return {"images": len(self.keys), self.counted: self.num_counted}
 
   def row(self) -> dict[str, float]:
-    """Returns the language's row of the table: numbers of images and references, the score in each metric."""
+    """Returns the language's row of the table: its counts, and the score in each metric."""
     count = np.float64(len(self.keys))
     scores = {
       name: float(metrics.METRICS[name].aggregate(_exact_sums(values), count))
       for name, values in self.values.items()
     }
-    return {"images": len(self.keys), "references": self.num_references, **scores}
+    return {**self.counts, **scores}
 
   def image_scores(self, metric: str) -> np.ndarray:
     """Returns float64 [I], the score of each image."""
@@ -93,7 +103,7 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     width = of_language.columns.shape[1]
     scores[code] = of_language.scores(sums[:, first : first + width])
     first += width
-  for name, codes in tables.mean_groups(statistics).items():
+  for name, codes in tables.mean_groups({code: held.counts for code, held in statistics.items()}).items():
     scores[name] = {
       metric: sum(scores[code][metric] for code in codes) / len(codes) for metric in scores[codes[0]]
     }

@@ -1,6 +1,5 @@
 """The file `scores.npz`: the statistics of every image, as arrays that `xmcap compare` and `numpy.load` read."""
 
-import functools
 import os
 import sys
 import zipfile
@@ -22,7 +21,7 @@ STATISTICS_FILE = "scores.npz"
 MAX_BYTES = 512 << 20
 """Bytes of all arrays together; those of XM3600 in all metrics take 40 million."""
 
-_MAX_ARRAYS = 2 * len(languages.LANGUAGES) * (2 + len(metrics.METRICS))
+_MAX_ARRAYS = 300 * (2 + len(metrics.METRICS))  # in so many languages
 _KEYS, _IMAGES, _NUM_REFERENCES = "keys", "images", "num_references"
 _LARGEST = 1e9  # of a statistic: the largest are numbers of n-grams of one image
 # RuntimeError is zipfile's, of an encrypted archive.
@@ -46,7 +45,7 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
   arrays: dict[str, np.ndarray] = {_KEYS: np.array(keys, np.str_)}
   for code, of_language in statistics.items():
     arrays[f"{code}/{_IMAGES}"] = np.array([index[key] for key in of_language.keys], np.int32)
-    arrays[f"{code}/{_NUM_REFERENCES}"] = np.array(of_language.num_references)
+    arrays[f"{code}/{_NUM_REFERENCES}"] = np.array(of_language.num_counted)
     for name, values in of_language.values.items():
       arrays[f"{code}/{name}"] = values
   with files.whole(path) as file:
@@ -134,7 +133,7 @@ def _of_language(code: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]
   if not 0 <= int(num_references) <= _LARGEST:
     raise ValueError(f"{code} has {int(num_references)} references")
   for name, values in arrays.items():
-    if values.dtype != np.float64 or values.shape != (len(images), _width(name)):
+    if values.dtype != np.float64 or values.shape != (len(images), metrics.METRICS[name].width):
       raise ValueError(
         f"arrays that do not fit together: {code}/{name} is {values.dtype} {list(values.shape)}"
       )
@@ -149,9 +148,3 @@ def _of_language(code: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]
 
 def _are_integers(values: Any, axes: int) -> TypeGuard[np.ndarray]:
   return values is not None and values.dtype.kind in "iu" and values.ndim == axes
-
-
-@functools.cache
-def _width(metric: str) -> int:
-  """Returns how many statistics of an image a metric has."""
-  return metrics.METRICS[metric].statistics(metrics.Corpus([["a"]], [[["a"]]])).shape[1]

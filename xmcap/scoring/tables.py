@@ -1,7 +1,9 @@
 """The table of scores: a row a language, then the means, with the signature that reproduces them."""
 
 import dataclasses
+import itertools
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -12,8 +14,11 @@ from xmcap.terminal import shown
 
 Interval = tuple[float, float]
 
-COUNTS = ("images", "references")
+COUNTS = ("images", "references", "classes", "captions")
 """The names in a row that are no metrics."""
+
+CLASS_GROUPS = (100, 333, 666, math.inf)
+"""The most classes of a language in each of Babel-ImageNet's groups: very low, low, mid and high."""
 
 OF_COLUMNS = "columns "
 """Prefix of the notes that are about columns beside."""
@@ -26,9 +31,11 @@ class Table:
   Attributes:
     signature: everything needed to get the same numbers from the same files.
     metrics: their names, in the order of the columns.
-    rows: language code -> {"images": count, "references": count, metric: score}.
+    rows: language code -> {"images": count, "references": count, metric: score}; for the references, zero-shot
+      classification has its classes and retrieval its captions.
     means: what is averaged over -> {metric: mean}. "35" are those of COCO-35L and CC3M-35L and "36" is all; each is
-      there only if all of its languages are. Any other choice is called by its number, such as "3 languages".
+      there only if all of its languages are. Any other choice is called by its number, such as "3 languages". Where
+      classes are counted, the means are those of Babel-ImageNet: see `mean_groups`.
     title: what was scored, for people.
     intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} without.
     beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
@@ -56,6 +63,11 @@ class Table:
       for name, codes in mean_groups(rows).items()
     }
     return cls(signature, names, rows, means, title, **more)
+
+  @property
+  def counts(self) -> tuple[str, ...]:
+    """The names of the counts in its rows."""
+    return tuple(name for name in COUNTS if name in next(iter(self.rows.values())))
 
   @property
   def primary(self) -> str:
@@ -94,12 +106,12 @@ class Table:
   def as_csv(self) -> str:
     """Returns a header, a row a language and a row a mean (counts empty), with every digit."""
     ends = [("low", 0), ("high", 1)] if self.intervals else []
-    headings = ["language", *COUNTS]
+    headings = ["language", *self.counts]
     for metric in self.metrics:
       headings += [metric, *(f"{metric}_{end}" for end, _ in ends)]
     rows = []
     for name, scores in [*self.rows.items(), *self.means.items()]:
-      row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, COUNTS)]
+      row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, self.counts)]
       for metric in self.metrics:
         row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
       for heading, column in self.beside.items():
@@ -155,12 +167,12 @@ class Table:
     for heading in self.beside:
       headings += [heading, "difference"]
     return grid.Grid(
-      ("", "language", *COUNTS, *headings),
+      ("", "language", *self.counts, *headings),
       tuple(
-        row(code, code, languages.get(code).english_name, tuple(f"{scores[name]:,}" for name in COUNTS))
+        row(code, code, languages.get(code).english_name, tuple(f"{scores[name]:,}" for name in self.counts))
         for code, scores in self.rows.items()
       ),
-      tuple(row(name, "mean", mean_label(name), ("",) * len(COUNTS)) for name in self.means),
+      tuple(row(name, "mean", mean_label(name), ("",) * len(self.counts)) for name in self.means),
       num_labels=2,
     )
 
@@ -181,13 +193,29 @@ def primary(metrics: Sequence[str]) -> str:
   return "cider_d" if "cider_d" in metrics else metrics[0]
 
 
-def mean_groups(codes: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
-  """Returns the means that a table over these languages has: name -> the languages averaged over."""
+def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  """Returns the means that a table with these rows, or their counts, has: name -> the languages averaged over.
+
+  Languages with a number of classes are grouped by it, as Babel-ImageNet's are, with English in none of the means.
+  """
+  if any("classes" in row for row in rows.values()):
+    return _groups_by_classes(rows)
   groups = {"35": languages.TRAINED, "36": tuple(languages.LANGUAGES)}
-  groups = {name: members for name, members in groups.items() if codes.keys() >= set(members)}
-  if not any(len(members) == len(codes) for members in groups.values()):
-    groups = {files.count(len(codes), "language"): tuple(codes)}
+  groups = {name: members for name, members in groups.items() if rows.keys() >= set(members)}
+  if not any(len(members) == len(rows) for members in groups.values()):
+    groups = {files.count(len(rows), "language"): tuple(rows)}
   return groups
+
+
+def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  others = tuple(code for code in rows if code != "en") or tuple(rows)
+  groups = {}
+  for low, high in itertools.pairwise((0, *CLASS_GROUPS)):
+    members = tuple(code for code in others if low < rows[code]["classes"] <= high)
+    if members and len(members) < len(others):
+      groups[f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"] = members
+  of_all = files.count(len(others), "language")
+  return {**groups, of_all + (" without en" if len(others) < len(rows) else ""): others}
 
 
 def mean_label(name: str) -> str:
@@ -207,10 +235,10 @@ def format_cell(metric: str, score: float, interval: Interval | None = None) -> 
   return f"{text} [{low}, {high}]"
 
 
-def column(codes: Mapping[str, object], scores: Mapping[str, float]) -> dict[str, float]:
+def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:
   """Returns a column for `Table.beside`: scores of languages, and the means of which no language is missing."""
-  held = {code: scores[code] for code in codes if code in scores}
-  for name, members in mean_groups(codes).items():
+  held = {code: scores[code] for code in rows if code in scores}
+  for name, members in mean_groups(rows).items():
     if all(code in scores for code in members):
       held[name] = sum(scores[code] for code in members) / len(members)
   return held

@@ -42,7 +42,7 @@ def test_what_a_second_system_lacks_is_null(ours, theirs, places):
   keys = theirs.statistics["de"].keys
   fewer = Statistics(
     tuple(keys[i] for i in keep), {n: v[keep] for n, v in theirs.statistics["de"].values.items() if n != "exact"},
-    theirs.statistics["de"].num_references,
+    theirs.statistics["de"].num_counted,
   )  # fmt: skip
   words = Tokenized(Words.of([theirs.words["de"].hypotheses[i].split() for i in keep]), ((),) * len(keep))
   other = dataclasses.replace(theirs, statistics={"de": fewer}, words={"de": words})

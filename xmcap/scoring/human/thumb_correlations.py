@@ -81,7 +81,7 @@ def correlate(
     pools = {"without human": others} | pools
   results = []
   for name in names:
-    metric = metrics.METRICS[name]
+    metric = metrics.CAPTION_METRICS[name]
     statistics = [metric.statistics(corpus) for corpus in corpora]
     count = np.float64(len(ratings.keys))
     scores = [float(metric.aggregate(values.sum(0), count)) for values in statistics]
@@ -106,7 +106,7 @@ def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
   """Returns a sheet of the metrics' scores and one of their correlations with the ratings."""
   columns = [SheetColumn("system")]
   for result in results:
-    metric = metrics.METRICS[result.name]
+    metric = metrics.CAPTION_METRICS[result.name]
     shown = ".1%" if metric.percent else f".{metric.decimals}f"
     columns.append(SheetColumn(result.name, metric.heading, shown))
   rows = [[system, *(result.scores[system] for result in results)] for system in results[0].scores]
@@ -119,7 +119,7 @@ def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
   ]  # fmt: skip
   rows = []
   for result in results:
-    heading = metrics.METRICS[result.name].heading
+    heading = metrics.CAPTION_METRICS[result.name].heading
     for pool, coefficients in result.correlations.items():
       for name, targets in coefficients.items():
         row = [heading, pool, result.captions[pool], correlation.COEFFICIENTS[name]]

@@ -1,9 +1,11 @@
-"""Metrics of captions; one family a file."""
+"""Metrics; one family a file."""
 
 import difflib
+from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.metrics.base import Corpus, Metric, interleave
+from xmcap.scoring.metrics import ranked
+from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
@@ -12,20 +14,23 @@ from xmcap.scoring.metrics.meteor import Meteor
 from xmcap.scoring.metrics.rouge import RougeL
 from xmcap.terminal import shown
 
-METRICS: dict[str, Metric] = {
+CAPTION_METRICS: dict[str, CaptionMetric] = {
   metric.name: metric
   for metric in (Cider(), CiderD(), *(Bleu(n) for n in (1, 2, 3, 4)), Chrf(), RougeL(), Exact(), Meteor())
 }
-"""Name -> metric with the parameters that are reported, in the order of a table's columns."""
+"""Name -> metric with the parameters that are reported, in the order of a table's columns: of captions."""
+
+METRICS: dict[str, Metric] = {**CAPTION_METRICS, **{metric.name: metric for metric in ranked.METRICS}}
+"""All that a table may have a column of: those of captions, zero-shot classification and retrieval."""
 
 _GROUPS = {
-  "bleu": tuple(name for name in METRICS if name.startswith("bleu_")),
-  "all": tuple(name for name, metric in METRICS.items() if not metric.is_extra),
+  "bleu": tuple(name for name in CAPTION_METRICS if name.startswith("bleu_")),
+  "all": tuple(name for name, metric in CAPTION_METRICS.items() if not metric.is_extra),
 }
 """Names of several metrics at once."""
 
 
-def parse(text: str) -> tuple[str, ...]:
+def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str, ...]:
   """Returns the metrics that an option names, such as `cider,bleu,chrf`, in the order of a table's columns.
 
   Names are separated by commas; `bleu` means bleu_1 to bleu_4, `all` means all but extras. A UsageError says that there
@@ -33,8 +38,8 @@ def parse(text: str) -> tuple[str, ...]:
   """
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
-    if name not in METRICS and name not in _GROUPS:
-      names = [*METRICS, *_GROUPS]
+    if name not in known and name not in _GROUPS:
+      names = [*known, *_GROUPS]
       nearest = difflib.get_close_matches(name.lower(), names, n=1)
       hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
       raise UsageError(f"unknown metric '{shown(name)}'; {hint}: {', '.join(names)}")
@@ -42,12 +47,14 @@ def parse(text: str) -> tuple[str, ...]:
       if member in chosen:
         raise UsageError(f"metric '{member}' is named twice in '{shown(text)}'; name it once")
       chosen.add(member)
-  return tuple(name for name in METRICS if name in chosen)
+  return tuple(name for name in known if name in chosen)
 
 
 __all__ = [
+  "CAPTION_METRICS",
   "METRICS",
   "Bleu",
+  "CaptionMetric",
   "Chrf",
   "Cider",
   "CiderD",

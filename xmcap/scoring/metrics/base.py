@@ -1,4 +1,4 @@
-"""A metric: sufficient statistics an image, their aggregation, and a signature.
+"""A metric: sufficient statistics of each image, their aggregation, and a signature.
 
 The statistics are kept apart from the score so that resampling images needs no second look at the captions.
 """
@@ -83,27 +83,26 @@ def interleave(hypotheses: Sequence[T], references: Sequence[Sequence[T]]) -> li
 
 
 class Metric(abc.ABC):
-  """A number for the captions of one language.
+  """A number for one language.
 
   Attributes:
     name: in options, files and columns.
     heading: in tables for people.
     percent: whether the score is a share in [0, 1] that tables show in per cent.
-    decimals: how many of them tables show.
-    languages: codes of the languages that it is for; () for all.
-    is_extra: whether it needs what is not installed with xmcap, so that only its name asks for it.
+    decimals: how many of them tables show, of the share itself where it is shown in per cent two fewer.
+    counted: what a table counts beside the images: `references`, `classes` or `captions`.
   """
 
   name: str
   heading: str
   percent: bool = False
   decimals: int = 3
-  languages: tuple[str, ...] = ()
-  is_extra: bool = False
+  counted: str = "references"
 
-  @abc.abstractmethod
-  def statistics(self, corpus: Corpus) -> np.ndarray:
-    """Returns float64 [images, k]: what `aggregate` needs of each image."""
+  @property
+  def width(self) -> int:
+    """k, the statistics of an image."""
+    return 1
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     """Returns float64 [...], the scores of sets of images; by default, the mean of the first statistic.
@@ -125,4 +124,20 @@ class Metric(abc.ABC):
 
   def format(self, score: float) -> str:
     """Returns a score as tables print it."""
-    return f"{100 * score:.1f}%" if self.percent else f"{score:.{self.decimals}f}"
+    return f"{100 * score:.{self.decimals - 2}f}%" if self.percent else f"{score:.{self.decimals}f}"
+
+
+class CaptionMetric(Metric):
+  """A metric of captions against references.
+
+  Attributes:
+    languages: codes of the languages that it is for; () for all.
+    is_extra: whether it needs what is not installed with xmcap, so that only its name asks for it.
+  """
+
+  languages: tuple[str, ...] = ()
+  is_extra: bool = False
+
+  @abc.abstractmethod
+  def statistics(self, corpus: Corpus) -> np.ndarray:
+    """Returns float64 [images, k]: what `aggregate` needs of each image."""

@@ -9,7 +9,7 @@ from xmcap.scoring.metrics import base
 _MAX_N = 4
 
 
-class Bleu(base.Metric):
+class Bleu(base.CaptionMetric):
   """BLEU (Papineni et al., ACL 2002) of n-grams of up to n words, in [0, 100], as sacreBLEU computes it.
 
   It equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` of the table's words joined by spaces:
@@ -25,6 +25,10 @@ class Bleu(base.Metric):
     self.n = n
     self.name = f"bleu_{n}"
     self.heading = f"BLEU-{n}"
+
+  @property
+  def width(self) -> int:
+    return 2 + 2 * self.n
 
   @property
   def signature(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from xmcap.scoring.metrics import base
 
 
-class Chrf(base.Metric):
+class Chrf(base.CaptionMetric):
   """chrF (Popović, WMT 2015; beta 2) of character n-grams, in [0, 100], equal to sacreBLEU 2.6.0's `CHRF`.
 
   On the characters of the table's words, without spaces, so word boundaries do not matter. Of several
@@ -22,6 +22,10 @@ class Chrf(base.Metric):
   decimals = 1
   n = 6  # characters of the longest n-gram
   beta = 2  # how many times as much recall counts as precision
+
+  @property
+  def width(self) -> int:
+    return 3 * self.n
 
   @property
   def signature(self) -> str:

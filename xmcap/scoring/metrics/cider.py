@@ -12,7 +12,7 @@ from xmcap.scoring.metrics import base, ngrams
 _SCALE = 10.0
 
 
-class Cider(base.Metric):
+class Cider(base.CaptionMetric):
   """Plain CIDEr: mean over n of the mean cosine of tf-idf vectors of n-grams with each reference, times 10.
 
   A document is an image; document frequencies are those of the references that are scored against, so that

@@ -5,7 +5,7 @@ import numpy as np
 from xmcap.scoring.metrics import base
 
 
-class Exact(base.Metric):
+class Exact(base.CaptionMetric):
   """Share of captions with exactly the words of one of the references; a caption without words is wrong."""
 
   name = "exact"

@@ -19,7 +19,7 @@ _CHUNKS = 20
 _NUMBERS = 23
 
 
-class Meteor(base.Metric):
+class Meteor(base.CaptionMetric):
   """METEOR 1.5 (Denkowski and Lavie, 2014) of English captions, with the options of pycocoevalcap's `Meteor`.
 
   The program counts matches; their sums give the score of many captions, as in the program's own `EVAL`. It equals
@@ -30,6 +30,10 @@ class Meteor(base.Metric):
   heading = "METEOR (pycocoevalcap)"
   languages = ("en",)
   is_extra = True
+
+  @property
+  def width(self) -> int:
+    return _NUMBERS
 
   @property
   def signature(self) -> str:

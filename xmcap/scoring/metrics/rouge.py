@@ -7,7 +7,7 @@ import numpy as np
 from xmcap.scoring.metrics import base
 
 
-class RougeL(base.Metric):
+class RougeL(base.CaptionMetric):
   """F score of the longest common subsequence of words (Lin, "ROUGE", 2004), as in pycocoevalcap's `Rouge`.
 
   Precision is the largest over the references, and so is recall, perhaps of another reference. In [0, 1].

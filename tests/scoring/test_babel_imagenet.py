@@ -1,0 +1,75 @@
+"""`xmcap published babel-imagenet` on the authors' result files, and on files that were changed."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from xmcap import cli
+from xmcap.scoring.published import babel_imagenet
+
+_RESULTS = pathlib.Path(__file__).parents[3] / "shared" / "babel_imagenet" / "results"
+
+needs_results = pytest.mark.skipif(
+  not _RESULTS.is_dir(), reason="the result files are not beside this checkout (../shared/babel_imagenet)"
+)
+
+
+@needs_results
+def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
+  assert cli.main(["published", "babel-imagenet", f"--results={_RESULTS}", f"--out={tmp_path}"]) == 0
+  counts = {
+    check.table: (len(check.cells), len(check.deviations))
+    for check in babel_imagenet.recompute(_RESULTS).checks
+  }
+  assert counts == {
+    "Tables 8 and 9": (1010, 0),
+    "Table 2, means of groups": (48, 0),
+    "Table 2, English": (12, 0),
+    "Table 11, XM3600": (360, 0),
+    "Table 11, XM3600, averages": (10, 0),
+    "Table 10, xFlickrCo": (80, 0),
+    "Table 10, xFlickrCo, averages": (10, 0),
+    "Table 12, XTD": (110, 0),
+    "Table 12, XTD, averages": (10, 0),
+    "Pearson, text to picture and accuracy": (3, 0),
+  }
+  assert "absent" not in capsys.readouterr().out
+  assert len((tmp_path / "published.csv").read_text().splitlines()) == 1 + sum(
+    cells for cells, _ in counts.values()
+  )
+
+
+@needs_results
+def test_correlations_have_the_known_digits():
+  pearson = babel_imagenet.recompute(_RESULTS).checks[-1]
+  assert {cell.name: round(cell.recomputed, 4) for cell in pearson.cells} == {
+    "xflickrco (n 88)": 0.6726,
+    "xm3600 (n 374)": 0.7491,
+    "xtd (n 121)": 0.6606,
+  }
+
+
+@needs_results
+def test_a_changed_cell_and_a_missing_file_are_named(tmp_path, capsys):
+  shutil.copytree(_RESULTS, tmp_path / "results", copy_function=shutil.copyfile)
+  file = tmp_path / "results/babel-imagenet/siglip-vitb16.json"
+  held = json.loads(file.read_text())
+  row = next(row for row in held["results"] if row["lang"] == "DE" and row["prompt"] != "label")
+  row["accuracy"] += 0.01
+  file.write_text(json.dumps(held))
+  (tmp_path / "results/retrieval/xtd/siglip-vitb16.json").unlink()
+  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path / 'results'}"]) == 0
+  text = capsys.readouterr().out
+  assert "Tables 8 and 9: mSigLIP, de: printed" in text and text.count("printed") == 1
+  assert "absent: " in text and "xtd/siglip-vitb16.json (mSigLIP)" in text
+
+
+def test_another_folder_or_file_is_refused(tmp_path, capsys):
+  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
+  assert "no result file of Babel-ImageNet" in capsys.readouterr().err
+  (tmp_path / "babel-imagenet").mkdir()
+  (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
+  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
+  assert "no results of Babel-ImageNet" in capsys.readouterr().err

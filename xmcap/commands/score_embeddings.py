@@ -1,0 +1,149 @@
+"""The commands that score embeddings: score zero-shot, score retrieval."""
+
+import os
+from collections.abc import Mapping
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+_FORMS = ".npy, or .safetensors with one tensor"
+_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz"]
+
+
+def add(actions) -> None:
+  """Declares the commands among those of `xmcap score`."""
+  command = base.add_command(
+    actions, "zero-shot", _zero_shot, "score embeddings of pictures against those of the names of classes: top-1",
+    "As in Babel-ImageNet: in each language among the classes that have a name in it. Writes table.csv, .json, .md and "
+    ".tex, scores.npz and classes.csv.",
+  )  # fmt: skip
+  labels = 'JSON of {"DE": [[index, ...], [label, ...]]}, as babel_imagenet.json'
+  targets = "the class of each picture: an index a line, or .npy of integers"
+  prompts = "what the labels stood in, for the signature"
+  fixed = "also top-1 among so many random classes, which compares languages; 0: without"
+  texts = "a folder of CODE.npy or CODE.safetensors, [labels, width] or [prompts, labels, width]"
+  base.text(
+    command, "--pictures", "FILE", f"embeddings [pictures, width]: {_FORMS}", short="-p", required=True
+  )
+  base.text(command, "--targets", "FILE", targets, required=True)
+  base.text(command, "--labels", "FILE", labels, short="-r", required=True)
+  base.text(command, "--texts", "DIR", texts, required=True)
+  base.text(command, "--prompts", "TEXT", prompts, "label")
+  base.number(command, "--fixed_classes", fixed, 100, most=100_000)
+  base.number(command, "--fixed_draws", "how often these are drawn", 10, least=1, most=1_000)
+  base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
+  _add_common(command)
+
+  command = base.add_command(
+    actions, "retrieval", _retrieval, "score embeddings of pictures and captions against each other: R@1, 5, 10",
+    "Both ways, in each language among its captions. Writes table.csv, .json, .md and .tex, and scores.npz.",
+  )  # fmt: skip
+  captions = (
+    'what xmcap score takes as references, or JSON of {"images": [...], "captions": {"de": [[...], ...]}}'
+  )
+  texts = "a folder of CODE.npy or CODE.safetensors, [captions, width] in the order of the captions"
+  pictures = f"embeddings [pictures, width] in the order of the captions' images: {_FORMS}"
+  base.text(command, "--pictures", "FILE", pictures, short="-p", required=True)
+  base.text(command, "--captions", "FILE", captions, short="-r", required=True)
+  base.text(command, "--texts", "DIR", texts, required=True)
+  base.text(command, "--language", "CODE", "of captions that name none", short="-l")
+  base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
+  _add_common(command)
+
+
+def _add_common(command) -> None:
+  similarity = "cosine, or dot for the product as it is"
+  base.text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
+  base.text(command, "--languages", "CODES", "only these; default: all that are named", "")
+  base.text(command, "--similarity", "NAME", similarity, "cosine", choices=("cosine", "dot"))
+  base.number(
+    command, "--bootstrap", "resamples of the pictures for 95%% intervals, such as 1000", 0, most=100_000
+  )
+  base.number(command, "--seed", "of the resamples and of random classes", 0)
+  base.text(command, "--title", "TEXT", "heads the tables", "")
+
+
+def _zero_shot(arguments) -> None:
+  from xmcap.scoring import embedding_files, files, zero_shot
+  from xmcap.scoring.inputs import Input
+
+  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  for character in "|\n":
+    if character in arguments.prompts or not arguments.prompts:
+      raise UsageError("--prompts: give a short name on one line, without |")
+  with outputs.held(arguments.out, arguments.prog):
+    labels = zero_shot.read_labels(arguments.labels, _languages(arguments))
+    targets = zero_shot.read_targets(arguments.targets)
+    keys = None
+    if arguments.keys:
+      with Input(arguments.keys) as source:
+        keys = [line for _, line in source.lines()]
+    result = zero_shot.score_zero_shot(
+      embedding_files.read(arguments.pictures),
+      targets,
+      labels,
+      embedding_files.by_language(arguments.texts),
+      prompts=arguments.prompts,
+      fixed_classes=arguments.fixed_classes,
+      fixed_draws=arguments.fixed_draws,
+      keys=keys,
+      **_shared(arguments),
+    )
+    with outputs.together(arguments.out):
+      _write(arguments, result)
+      files.write_text(os.path.join(arguments.out, "classes.csv"), result.classes_csv())
+  print(result.table.terminal())
+
+
+def _retrieval(arguments) -> None:
+  from xmcap.scoring import embedding_files, retrieval
+
+  depths = _depths(arguments.k)
+  _keep_apart(arguments, ("pictures", "captions"), _SCORES)
+  with outputs.held(arguments.out, arguments.prog):
+    keys, captions = retrieval.read_captions(arguments.captions, _languages(arguments), arguments.language)
+    result = retrieval.score_retrieval(
+      embedding_files.read(arguments.pictures),
+      keys,
+      captions,
+      embedding_files.by_language(arguments.texts),
+      depths=depths,
+      **_shared(arguments),
+    )
+    with outputs.together(arguments.out):
+      _write(arguments, result)
+  print(result.table.terminal())
+
+
+def _shared(arguments) -> Mapping:
+  return {name: getattr(arguments, name) for name in ("similarity", "bootstrap", "seed", "title")}
+
+
+def _depths(text: str) -> tuple[int, ...]:
+  from xmcap.scoring.metrics.ranked import DEPTHS
+
+  known = {str(k): k for k in DEPTHS}
+  names = [part.strip() for part in text.split(",")]
+  unknown = [name for name in names if name not in known]
+  if unknown or len(set(names)) < len(names):
+    raise UsageError(f"--k={text}: name some of {', '.join(known)}, each once")
+  return tuple(k for name, k in known.items() if name in names)
+
+
+def _languages(arguments) -> tuple[str, ...] | None:
+  from xmcap import languages
+
+  return languages.parse(arguments.languages) if arguments.languages else None
+
+
+def _keep_apart(arguments, inputs, names) -> None:
+  written = [os.path.join(arguments.out, name) for name in names]
+  outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})
+
+
+def _write(arguments, result) -> None:
+  from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
+
+  result.table.write(arguments.out)
+  write_statistics(os.path.join(arguments.out, STATISTICS_FILE), result.statistics)

@@ -1,0 +1,263 @@
+"""The tables of the Babel-ImageNet paper, recomputed from the result files that its authors released.
+
+Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, as printed, beside this file; the result files are
+`results/` of its repository: `babel-imagenet/MODEL.json` and `retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.scoring import files, grid, published
+from xmcap.scoring.inputs import Input
+from xmcap.terminal import shown
+
+# What the paper calls the models of the files; the others of its tables have none.
+_MODELS = {
+  "altclip-xlmrl-vitl14": "AltCLIP XLMR-L L-14",
+  "mclip-mbert-vitb32": "M-CLIP mBERT B-32",
+  "mclip-xlmrl-vitb16plus": "M-CLIP XLMR-L B-16+",
+  "mclip-xlmrl-vitb32": "M-CLIP XLMR-L B-32",
+  "mclip-xlmrl-vitl14": "M-CLIP XLMR-L L-14",
+  "nllb-siglip-base": "NLLB-SigLIP-base",
+  "nllb-siglip-large": "NLLB-SigLIP-large",
+  "openclip-xlmrb-vitb32": "OpenCLIP XLMR-B B-32",
+  "openclip-xlmrl-vith14": "OpenCLIP XLMR-L H-14",
+  "siglip-vitb16": "mSigLIP",
+}
+_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
+_CODES = {"fil": "tl", "jp": "ja"}  # of the retrieval sets, in the codes of the labels
+_PROMPTS, _LABEL = "nllb_dist13b_prompts", "label"
+_RETRIEVAL = {
+  "Table 11, XM3600": ("xm3600", "babel_imagenet_table11_xm3600_t2i_r1"),
+  "Table 10, xFlickrCo": ("xflickrco", "babel_imagenet_table10_xflickrco_t2i_r1"),
+  "Table 12, XTD": ("xtd", "babel_imagenet_table12_xtd_t2i_r1"),
+}
+_AVERAGE = "average"
+# Half of the last printed digit; a mean of printed cells may be off by as much again.
+_OF_A_CELL, _OF_A_MEAN = 0.005 + 1e-6, 0.006
+_PRINTED_CORRELATIONS = {"xflickrco": 0.67, "xm3600": 0.75, "xtd": 0.66}
+_NOT_CORRELATED = {"mi", "quz"}  # XM3600 has them, and Babel-ImageNet does not
+
+Cells = dict[tuple[str, str], float]
+"""(Model, language code) -> per cent."""
+
+
+class _Accuracy(msgspec.Struct):
+  lang: str
+  prompt: str
+  accuracy: float
+
+
+class _Recall(msgspec.Struct):
+  lang: str
+  recall: float = msgspec.field(name="t2i_r@1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """A printed number and the same from the result files: of a model, in a language or mean."""
+
+  model: str
+  name: str
+  printed: float
+  recomputed: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+  """A table of the paper: its cells that have result files, and how far apart the two numbers of one may be."""
+
+  table: str
+  cells: tuple[Cell, ...]
+  tolerance: float
+
+  @property
+  def deviations(self) -> tuple[Cell, ...]:
+    """The cells whose numbers are further apart."""
+    return tuple(cell for cell in self.cells if not abs(cell.printed - cell.recomputed) <= self.tolerance)
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+  """All that was recomputed.
+
+  Attributes:
+    checks: by table.
+    absent: the files of models that were not there, and what they would have been for.
+  """
+
+  checks: tuple[Check, ...]
+  absent: tuple[str, ...]
+
+  def terminal(self) -> str:
+    """Returns the tables, and each deviation, as text for a terminal."""
+    lines = [self._grid().text()]
+    for check in self.checks:
+      lines += [
+        f"{check.table}: {cell.model}, {cell.name}: printed {cell.printed:g}, recomputed {cell.recomputed:.4f}\n"
+        for cell in check.deviations
+      ]
+    return "".join([*lines, *(f"absent: {line}\n" for line in self.absent)])
+
+  def write(self, out: str | os.PathLike) -> None:
+    """Writes `published.csv`, a row a cell, and `published.md` into a folder, made if need be."""
+    headings = ["table", "model", "name", "printed", "recomputed", "equal"]
+    rows = [
+      [check.table, cell.model, cell.name, cell.printed, cell.recomputed, cell not in check.deviations]
+      for check in self.checks
+      for cell in check.cells
+    ]
+    files.write_forms(out, "published", csv=grid.write_csv(headings, rows), md=self._grid().markdown())
+
+  def _grid(self) -> grid.Grid:
+    return grid.Grid(
+      ("table", "cells", "equal", "largest difference"),
+      tuple(
+        (
+          check.table,
+          f"{len(check.cells):,}",
+          f"{len(check.cells) - len(check.deviations):,}",
+          f"{max(abs(cell.printed - cell.recomputed) for cell in check.cells):.4f}",
+        )
+        for check in self.checks
+      ),
+    )
+
+
+def recompute(results: str | os.PathLike) -> Findings:
+  """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
+
+  A cell of Tables 8 and 9 is the accuracy with translated prompts, or of the label alone where there are none.
+  Table 2 and the correlations come from printed cells, as not all models of the paper have files. The average of
+  Table 11 includes English; those of Tables 10 and 12 do not.
+
+  Args:
+    results: the folder of the result files.
+
+  Raises:
+    UsageError: it is none, or a file holds something else.
+  """
+  results = pathlib.Path(results)
+  absent: list[str] = []
+  accuracy = dict(_accuracies(results / "babel-imagenet", absent))
+  printed = _printed_by_language("babel_imagenet_tables8_9")
+  checks = [_check("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
+  correlations = []
+  for table, (folder, name) in _RETRIEVAL.items():
+    recalls = dict(_recalls(results / "retrieval" / folder, absent))
+    of_table = _printed_by_language(name) if folder == "xm3600" else _printed_by_model(name)
+    cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
+    checks += [_check(table, cells, recalls), _averages(table, of_table, recalls, english=folder == "xm3600")]
+    correlations.append(_correlation(folder, cells, printed))
+  checks.append(Check("Pearson, text to picture and accuracy", tuple(correlations), _OF_A_CELL))
+  checks = [check for check in checks if check.cells]
+  if len(absent) == len(_MODELS) * (1 + len(_RETRIEVAL)):
+    raise UsageError(
+      f"{results}: no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the folder "
+      "'results' of its repository"
+    )
+  return Findings(tuple(checks), tuple(absent))
+
+
+def _check(table: str, printed: Cells, recomputed: Cells) -> Check:
+  cells = (Cell(*place, value, recomputed[place]) for place, value in printed.items() if place in recomputed)
+  return Check(table, tuple(cells), _OF_A_CELL)
+
+
+def _means_of_groups(printed: Cells) -> Iterator[Check]:
+  groups: dict[str, list[str]] = {}
+  for row in published.read("babel_imagenet_table5_languages"):
+    groups.setdefault(row["group"].replace("-", "_"), []).append(row["lang"])
+  means, english = [], []
+  for row in published.read("babel_imagenet_table2"):
+    model = row["model"]
+    for group, codes in groups.items():
+      mean = float(np.mean([printed[model, code] for code in codes]))
+      means.append(Cell(model, group.replace("_", "-"), float(row[group]), mean))
+    english.append(Cell(model, "en", float(row["en"]), printed[model, "en"]))
+  yield Check("Table 2, means of groups", tuple(means), _OF_A_MEAN)
+  yield Check("Table 2, English", tuple(english), _OF_A_CELL)
+
+
+def _averages(table: str, printed: Cells, recomputed: Cells, english: bool) -> Check:
+  cells = []
+  for (model, name), value in printed.items():
+    held = [
+      score
+      for (of_model, code), score in recomputed.items()
+      if of_model == model and (english or code != "en")
+    ]
+    if name == _AVERAGE and held:
+      cells.append(Cell(model, _AVERAGE, value, float(np.mean(held))))
+  return Check(f"{table}, averages", tuple(cells), _OF_A_MEAN)
+
+
+def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Cell:
+  """Pearson's coefficient over models and languages that both tables print."""
+  pairs = [
+    (recall, accuracies[model, _CODES.get(code, code)])
+    for (model, code), recall in recalls.items()
+    if code not in _NOT_CORRELATED
+  ]
+  coefficient = float(np.corrcoef(np.array(pairs).T)[0, 1])
+  return Cell("all", f"{folder} (n {len(pairs)})", _PRINTED_CORRELATIONS[folder], coefficient)
+
+
+def _printed_by_language(name: str) -> Cells:
+  return {
+    (model, row["lang"]): float(value)
+    for row in published.read(name)
+    for model, value in row.items()
+    if model != "lang"
+  }
+
+
+def _printed_by_model(name: str) -> Cells:
+  return {
+    (_OTHER_NAMES.get(row["model"], row["model"]), code): float(value)
+    for row in published.read(name)
+    for code, value in row.items()
+    if code != "model"
+  }
+
+
+def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
+  for model, rows in _rows(folder, _Accuracy, absent):
+    of_prompt: dict[str, dict[str, float]] = {_LABEL: {}, _PROMPTS: {}}
+    for row in rows:
+      of_prompt.setdefault(row.prompt, {})[row.lang.lower()] = 100 * row.accuracy
+    for code, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
+      yield (model, code), accuracy
+
+
+def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
+  for model, rows in _rows(folder, _Recall, absent):
+    for row in rows:
+      # xFlickrCo's file says ja where its table says jp.
+      code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
+      yield (model, code), 100 * row.recall
+
+
+def _rows(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[str, list[Any]]]:
+  for stem, model in _MODELS.items():
+    path = folder / f"{stem}.json"
+    if not path.is_file():
+      absent.append(f"{path} ({model})")
+      continue
+    with Input(path) as source:
+      content = source.document()
+    try:
+      if not isinstance(content, dict):
+        raise msgspec.ValidationError("no object")
+      yield model, msgspec.convert(content.get("results"), list[kind])
+    except msgspec.ValidationError as error:
+      raise UsageError(
+        f"{path}: no results of Babel-ImageNet ({shown(error)}); fetch it again from the paper's repository"
+      ) from None

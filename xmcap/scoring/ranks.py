@@ -1,0 +1,88 @@
+"""Where the right candidates of queries stand, ties included.
+
+Candidates with the same embedding, as two classes of the same name have, must tie exactly: each distinct one is scored
+once, as the same numbers at another place of a matrix product may come out with other last bits.
+"""
+
+import dataclasses
+
+import numpy as np
+
+_CELLS = 1 << 24  # scores at once: 64 MiB, and as much again for what is made of them
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+  """Of Q queries, each with one right candidate or more, of which the best decides.
+
+  Attributes:
+    above: int64 [Q], the candidates that score higher than the best right one.
+    level: int64 [Q], those that score the same, itself among them.
+    right: int64 [Q], the right ones of these.
+    first: int64 [Q], a candidate that scores highest.
+  """
+
+  above: np.ndarray
+  level: np.ndarray
+  right: np.ndarray
+  first: np.ndarray
+
+  def hits(self, k: int) -> np.ndarray:
+    """Returns float64 [Q]: the chance that a right candidate is among the first k, over all orders of those that tie.
+
+    Of `level` candidates, `room` come before the cut; that none of the right ones does is hypergeometric:
+    product over i < right of (level - room - i) / (level - i).
+    """
+    room = np.clip(k - self.above, 0, self.level)
+    missed = np.ones(len(room))
+    for i in range(int(self.right.max(initial=0))):
+      share = np.clip(self.level - room - i, 0, None) / np.maximum(self.level - i, 1)
+      missed *= np.where(i < self.right, share, 1.0)
+    return 1 - missed
+
+  @property
+  def undecided(self) -> int:
+    """The queries of which only the order of a tie says whether the first candidate is right."""
+    return int(((self.above == 0) & (self.level > self.right)).sum())
+
+
+def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts: np.ndarray) -> Ranks:
+  """Ranks all candidates for each query by the product of their embeddings.
+
+  Args:
+    queries: float32 [Q, D].
+    candidates: float32 [C, D].
+    right: integers [sum of counts], the right candidates of the first query, then those of the second, and so on.
+    counts: integers [Q], how many each has, 1 or more.
+  """
+  distinct, found, place, copies = np.unique(
+    candidates, axis=0, return_index=True, return_inverse=True, return_counts=True
+  )
+  place = place.reshape(-1)
+  ends = np.cumsum(counts)
+  rows = max(1, _CELLS // len(distinct))
+  parts = []
+  for start in range(0, len(queries), rows):
+    stop = min(start + rows, len(queries))
+    scores = queries[start:stop] @ distinct.T
+    begun = ends[start:stop] - counts[start:stop]
+    query = np.repeat(np.arange(stop - start), counts[start:stop])
+    of_right = scores[query, place[right[begun[0] : ends[stop - 1]]]]
+    best = np.maximum.reduceat(of_right, begun - begun[0])
+    parts.append(
+      (
+        _counted(scores > best[:, None], copies),
+        _counted(scores == best[:, None], copies),
+        np.bincount(query[of_right == best[query]], minlength=stop - start),
+        found[scores.argmax(axis=1)],
+      )
+    )
+  return Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _counted(chosen: np.ndarray, copies: np.ndarray) -> np.ndarray:
+  """Returns int64 [rows], the candidates chosen of each row, each distinct one counted so often as there are copies."""
+  counts = np.count_nonzero(chosen, axis=1)
+  for column in np.flatnonzero(copies > 1):
+    counts = counts + chosen[:, column] * (copies[column] - 1)
+  return counts

@@ -1,0 +1,234 @@
+"""Retrieval from embeddings: R@k of captions to pictures and of pictures to captions, language by language.
+
+As in Babel-ImageNet (Geigle et al., ACL 2024, section 5): text to picture is a mean over all captions of a language;
+picture to text is a mean over pictures, and a hit if any of its captions is among the first k. The candidates are the
+pictures that have a caption in the language, and their captions.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import embedding_files, files, ranks, tables, zero_shot
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.inputs import Input
+from xmcap.scoring.metrics.ranked import DEPTHS
+from xmcap.scoring.references import read_references
+from xmcap.scoring.signature import METRIC, of_images, of_texts
+from xmcap.scoring.statistics import Statistics
+from xmcap.terminal import shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Captions:
+  """The captions of a language, in the order of their embeddings.
+
+  Attributes:
+    images: int64 [T], the place of each caption's picture among all pictures.
+    texts: the captions.
+  """
+
+  images: np.ndarray
+  texts: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Retrieval:
+  """The scores of one model.
+
+  Attributes:
+    table: a row a language, and their means.
+    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
+  """
+
+  table: tables.Table
+  statistics: dict[str, Statistics]
+
+
+def score_retrieval(
+  pictures: np.ndarray,
+  keys: Sequence[str],
+  captions: Mapping[str, Captions],
+  texts: Mapping[str, embedding_files.Read],
+  *,
+  depths: Sequence[int] = DEPTHS,
+  similarity: str = "cosine",
+  bootstrap: int = 0,
+  seed: int = 0,
+  title: str = "",
+) -> Retrieval:
+  """Scores pictures and captions against each other.
+
+  Args:
+    pictures: float32 [N, D].
+    keys: of the pictures.
+    captions: language code -> its captions.
+    texts: language code -> function that returns their embeddings, float32 [T, D].
+    depths: the numbers k, of `DEPTHS`.
+    similarity, bootstrap, seed, title: as of `score_zero_shot`.
+
+  Raises:
+    UsageError: what is given does not fit together, or there are fewer candidates than k.
+  """
+  if similarity not in embedding_files.SIMILARITIES:
+    raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(embedding_files.SIMILARITIES)}")
+  if len(keys) != len(pictures):
+    raise UsageError(
+      f"{files.count(len(pictures), 'embedding')} of {files.count(len(keys), 'picture')}; give one for each"
+    )
+  missing = [code for code in captions if code not in texts]
+  if missing:
+    raise UsageError(
+      f"no embeddings of the captions in {files.first_few(missing)}; embed them, or choose by --languages"
+    )
+  pictures = embedding_files.prepared(pictures, similarity, "pictures")
+  statistics, tied = {}, 0
+  for code in languages_lib.ordered(captions):
+    embedded = texts[code]()
+    where = f"texts of {code}"
+    embedding_files.check_widths({"pictures": pictures.shape[-1], where: embedded.shape[-1]})
+    held = captions[code]
+    if embedded.ndim != 2 or len(embedded) != len(held.texts):
+      raise UsageError(
+        f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
+        "the file, in its order"
+      )
+    statistics[code], undecided = _of_language(
+      code, pictures, keys, held.images, embedding_files.prepared(embedded, similarity, where), depths
+    )
+    tied += undecided
+  parts = {
+    f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in next(iter(statistics.values())).values
+  }
+  parts |= {
+    "similarity": similarity,
+    "languages": " ".join(statistics),
+    "images": of_images(keys),
+    "captions": of_texts(
+      sorted(
+        f"{code}\t{keys[image]}\t{text}"
+        for code in statistics
+        for image, text in zip(captions[code].images.tolist(), captions[code].texts, strict=True)
+      )
+    ),
+    "candidates": "language",
+  }
+  notes = [
+    f"{files.count(tied, 'ranking')} tie at the top: each counts as its expected value over all orders"
+  ]
+  return Retrieval(
+    zero_shot.finished(parts, statistics, title, notes if tied else (), bootstrap, seed), statistics
+  )
+
+
+def read_captions(
+  path: str | os.PathLike, languages: Sequence[str] | None = None, language: str | None = None
+) -> tuple[tuple[str, ...], dict[str, Captions]]:
+  """Reads captions in their order, and the keys of their pictures in theirs.
+
+  Args:
+    path: what `xmcap score` takes as references; or {"images": [...], "captions": {CODE: [[caption, ...], ...]}}.
+    languages: codes to keep; None keeps all.
+    language: the code of captions that come without one.
+
+  Returns:
+    The keys of the pictures in the order of the file, which that of their embeddings is to be; and by language the
+    captions, picture after picture.
+
+  Raises:
+    UsageError: the file cannot be read, holds something else, or lacks a language.
+  """
+  content = None
+  if str(path).endswith(".json"):
+    with Input(path) as source:
+      content = source.document()
+  is_pairs = isinstance(content, dict) and "captions" in content
+  keys, by_language = _pairs(path, content) if is_pairs else _references(path, language)
+  absent = [code for code in languages or () if code not in by_language]
+  if absent:
+    raise UsageError(f"{path}: no captions in {', '.join(absent)}; leave the language out")
+  return keys, {
+    code: Captions(np.array([image for image, _ in pairs], np.int64), tuple(text for _, text in pairs))
+    for code, pairs in by_language.items()
+    if not languages or code in languages
+  }
+
+
+def _of_language(
+  code: str,
+  pictures: np.ndarray,
+  keys: Sequence[str],
+  images: np.ndarray,
+  texts: np.ndarray,
+  depths: Sequence[int],
+) -> tuple[Statistics, int]:
+  used, place, counts = np.unique(images, return_inverse=True, return_counts=True)
+  place = place.reshape(-1)
+  if len(used) < max(depths):
+    raise UsageError(
+      f"'{code}': R@{max(depths)} needs {max(depths)} candidates or more, and there are "
+      f"{files.count(len(used), 'picture')}; choose fewer by --k"
+    )
+  to_picture = ranks.rank(texts, pictures[used], place, np.ones(len(texts), np.int64))
+  to_text = ranks.rank(pictures[used], texts, np.argsort(place, kind="stable"), counts)
+  of_pictures = [keys[number] for number in used.tolist()]
+  order = sorted(range(len(used)), key=lambda place: of_pictures[place])
+  values = {}
+  for k in depths:
+    hits = np.bincount(place, to_picture.hits(k), minlength=len(used))
+    values[f"t2i_r{k}"] = np.stack([hits, counts], axis=1)[order].astype(np.float64)
+  for k in depths:
+    values[f"i2t_r{k}"] = to_text.hits(k)[order, None]
+  statistics = Statistics(tuple(of_pictures[number] for number in order), values, len(texts))
+  return statistics, to_picture.undecided + to_text.undecided
+
+
+def _references(path: str | os.PathLike, language: str | None):
+  references = read_references(path, None, language)
+  by_language: dict[str, list[tuple[int, str]]] = {}
+  for image, of_image in enumerate(references.values()):
+    for code, texts in of_image.items():
+      by_language.setdefault(code, []).extend((image, text) for text in texts)
+  _check_texts(by_language, path)
+  return tuple(references), by_language
+
+
+def _pairs(path: str | os.PathLike, content: object):
+  class Pairs(msgspec.Struct):
+    images: list[str | int]
+    captions: dict[str, list[list[str]]]
+
+  try:
+    held = msgspec.convert(content, Pairs)
+  except msgspec.ValidationError as error:
+    raise UsageError(
+      f'{path}: no captions ({shown(error)}); write {{"images": [...], "captions": {{"de": [[...], ...]}}}}'
+    ) from None
+  keys = tuple(map(str, held.images))
+  if len(set(keys)) < len(keys):
+    raise UsageError(f"{path}: an image is named twice; give each its own key")
+  by_language: dict[str, list[tuple[int, str]]] = {}
+  for name, lists in held.captions.items():
+    code = embedding_files.language(name, str(path))
+    if len(lists) != len(keys) or code in by_language:
+      raise UsageError(
+        f"{path}, '{name}': {len(lists):,} lists of captions for {files.count(len(keys), 'image')}, or the "
+        "language twice; give one for each"
+      )
+    by_language[code] = [(image, text) for image, texts in enumerate(lists) for text in texts]
+  _check_texts(by_language, path)
+  return keys, by_language
+
+
+def _check_texts(by_language: Mapping[str, Sequence[tuple[int, str]]], path: str | os.PathLike) -> None:
+  if not any(by_language.values()):
+    raise UsageError(f"{path}: no caption in it")
+  for code, pairs in by_language.items():
+    empty = next((place for place, (_, text) in enumerate(pairs) if not text.strip()), None)
+    if empty is not None:
+      raise UsageError(f"{path}, '{code}', caption {empty}: is empty; leave it out")

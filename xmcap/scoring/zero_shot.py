@@ -1,0 +1,346 @@
+"""Zero-shot classification from embeddings: top-1 in each language among the classes that have a name in it.
+
+Source: Geigle, Timofte, Glavas, "Babel-ImageNet: Massively Multilingual Evaluation of Vision-and-Language
+Representations" (ACL 2024). Nothing here knows a model: pictures and names come as embeddings, from anywhere.
+"""
+
+import dataclasses
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+import xmcap
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import embedding_files, files, grid, ranks, resampling, tables
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.inputs import Input
+from xmcap.scoring.signature import METRIC, Signature, of_images, of_texts
+from xmcap.scoring.statistics import Statistics
+from xmcap.terminal import shown
+
+_MAX_INDEX = 10**6
+_FEWEST_CLASSES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+  """The classes that have a name in a language: their indices, rising, int64 [C], and their names."""
+
+  indices: np.ndarray
+  names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassScores:
+  """Of one language, by class, in the order of its labels.
+
+  Attributes:
+    images: int64 [C], the pictures of each class.
+    top1: float64 [C], the share that is right; NaN of a class without pictures.
+    confused: int64 [C], the place of the other class that its pictures are taken for most often; -1 for none.
+  """
+
+  labels: Labels
+  images: np.ndarray
+  top1: np.ndarray
+  confused: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class ZeroShot:
+  """The scores of one model.
+
+  Attributes:
+    table: a row a language, and the means of Babel-ImageNet's groups.
+    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
+    classes: language code -> scores by class.
+    predicted: language code -> picture key -> place of the class that it is taken for.
+  """
+
+  table: tables.Table
+  statistics: dict[str, Statistics]
+  classes: dict[str, ClassScores]
+  predicted: dict[str, dict[str, int]]
+
+  def classes_csv(self) -> str:
+    """Returns a row a language and class: index, name, pictures, top-1, and what it is taken for otherwise."""
+    rows = []
+    for code, held in self.classes.items():
+      names = held.labels.names
+      for place, name in enumerate(names):
+        other = names[held.confused[place]] if held.confused[place] >= 0 else ""
+        top1 = None if np.isnan(held.top1[place]) else float(held.top1[place])
+        rows.append([code, int(held.labels.indices[place]), name, int(held.images[place]), top1, other])
+    return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
+
+
+def score_zero_shot(
+  pictures: np.ndarray,
+  targets: np.ndarray,
+  labels: Mapping[str, Labels],
+  texts: Mapping[str, embedding_files.Read],
+  *,
+  similarity: str = "cosine",
+  prompts: str = "label",
+  fixed_classes: int = 100,
+  fixed_draws: int = 10,
+  bootstrap: int = 0,
+  seed: int = 0,
+  keys: Sequence[str] | None = None,
+  title: str = "",
+) -> ZeroShot:
+  """Scores pictures against the names of classes, in each language among the classes that it has.
+
+  Args:
+    pictures: float32 [N, D].
+    targets: integers [N], the index of each picture's class.
+    labels: language code -> its classes.
+    texts: language code -> function that returns the embeddings of the names, float32 [C, D] in the order of the
+      labels, or [prompts, C, D] to be averaged.
+    similarity: `cosine`, or `dot` for the product as it is.
+    prompts: what the signature says the names stood in.
+    fixed_classes, fixed_draws: classes of the fixed-size variant, and how often they are drawn; 0 classes: without it.
+    bootstrap: resamples of the pictures for 95% intervals.
+    seed: of the draws and the resamples.
+    keys: of the pictures; None: their numbers from 0.
+    title: heads the table.
+
+  Raises:
+    UsageError: what is given does not fit together.
+  """
+  if similarity not in embedding_files.SIMILARITIES:
+    raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(embedding_files.SIMILARITIES)}")
+  keys = [str(number) for number in range(len(pictures))] if keys is None else list(keys)
+  _check(pictures, targets, keys, labels, texts)
+  pictures = embedding_files.prepared(pictures, similarity, "pictures")
+  statistics, classes, predicted, tied = {}, {}, {}, 0
+  for code in languages_lib.ordered(labels):
+    names = texts[code]()
+    embedding_files.check_widths({"pictures": pictures.shape[-1], f"texts of {code}": names.shape[-1]})
+    of_language = labels[code]
+    if names.shape[-2] != len(of_language.names):
+      raise UsageError(
+        f"texts of {code}: {names.shape[-2]:,} embeddings for {files.count(len(of_language.names), 'label')}; "
+        "embed the labels of this file, in its order"
+      )
+    names = embedding_files.prepared(names, similarity, f"texts of {code}")
+    chosen = np.flatnonzero(np.isin(targets, of_language.indices))
+    if not len(chosen):
+      raise UsageError(f"'{code}': no picture is of a class that has a label; leave the language out")
+    place = np.searchsorted(of_language.indices, targets[chosen])
+    ranked = ranks.rank(pictures[chosen], names, place, np.ones(len(chosen), np.int64))
+    tied += ranked.undecided
+    values = {"top1": ranked.hits(1)[:, None]}
+    if fixed_classes:
+      draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
+      values["top1_fixed"] = _fixed(pictures[chosen], names, place, draws)
+    of_pictures = [keys[number] for number in chosen.tolist()]
+    order = sorted(range(len(of_pictures)), key=of_pictures.__getitem__)
+    statistics[code] = Statistics(
+      tuple(of_pictures[number] for number in order),
+      {name: columns[order] for name, columns in values.items()},
+      len(names),
+    )
+    classes[code] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
+    predicted[code] = dict(zip(of_pictures, ranked.first.tolist(), strict=True))
+  parts = {
+    f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in next(iter(statistics.values())).values
+  }
+  if fixed_classes:
+    parts[f"{METRIC}top1_fixed"] += f",classes={fixed_classes},draws={fixed_draws},seed={seed}"
+  parts |= {
+    "similarity": similarity,
+    "prompts": prompts,
+    "languages": " ".join(statistics),
+    "images": of_images(keys),
+    "targets": of_texts(
+      sorted(f"{key}\t{target}" for key, target in zip(keys, targets.tolist(), strict=True))
+    ),
+    "labels": of_texts(
+      f"{code}\t{index}\t{name}"
+      for code in statistics
+      for index, name in zip(labels[code].indices.tolist(), labels[code].names, strict=True)
+    ),
+  }
+  notes = _notes(labels, tied)
+  return ZeroShot(finished(parts, statistics, title, notes, bootstrap, seed), statistics, classes, predicted)
+
+
+def finished(
+  parts: Mapping[str, str],
+  statistics: Mapping[str, Statistics],
+  title: str,
+  notes: Sequence[str],
+  bootstrap: int,
+  seed: int,
+) -> tables.Table:
+  """Returns the table of statistics of rankings, with the signature of these parts, and intervals where wanted."""
+  samples: resampling.Samples = {}
+  parts = dict(parts)
+  if bootstrap:
+    parts["bootstrap"] = f"{bootstrap},seed={seed},level=95%,candidates=fixed"
+    samples = resampling.bootstrap(statistics, bootstrap, seed)
+  return tables.Table.of_rows(
+    str(Signature({**parts, "xmcap": xmcap.__version__})),
+    {code: held.row() for code, held in statistics.items()},
+    title,
+    intervals=resampling.intervals(samples),
+    notes=tuple(notes),
+  )
+
+
+def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None) -> dict[str, Labels]:
+  """Reads labels in Babel-ImageNet's layout: {"DE": [[index, ...], [label, ...]], ...}.
+
+  Args:
+    languages: codes to keep; None keeps all.
+
+  Raises:
+    UsageError: another layout, a language that is unknown or there twice, indices that are negative, repeated or not
+      as many as labels, or an empty label.
+  """
+  with Input(path) as source:
+    content = source.document()
+  try:
+    lists = msgspec.convert(content, dict[str, tuple[list[int], list[str]]])
+  except msgspec.ValidationError as error:
+    raise UsageError(
+      f'{path}: no labels ({shown(error)}); write {{"DE": [[index, ...], [label, ...]]}}'
+    ) from None
+  held: dict[str, Labels] = {}
+  for name, (indices, names) in lists.items():
+    code = embedding_files.language(name, str(path))
+    if code in held:
+      raise UsageError(f"{path}: the language '{code}' is there twice; keep one")
+    held[code] = _labels(indices, names, f"{path}, '{name}'")
+  absent = [code for code in languages or () if code not in held]
+  if absent:
+    raise UsageError(f"{path}: no labels in {', '.join(absent)}; leave the language out")
+  return {code: held[code] for code in languages or held}
+
+
+def read_targets(path: str | os.PathLike) -> np.ndarray:
+  """Reads the class of each picture, int64 [N]: `.npy` of integers, or text with an index a line.
+
+  Raises:
+    UsageError: the file cannot be read, or holds something else.
+  """
+  if str(path).endswith(".npy"):
+    try:
+      values = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+      raise UsageError(f"{path}: no array of class indices ({shown(error)}); save it by numpy.save") from None
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+      raise UsageError(
+        f"{path}: holds {values.dtype} {list(values.shape)}; targets are integers, one a picture"
+      )
+    if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_INDEX:
+      raise UsageError(f"{path}: an index is out of range; classes are counted from 0")
+    return values.astype(np.int64)
+  found = []
+  with Input(path) as source:
+    for number, line in source.lines():
+      if not (line.isascii() and line.isdecimal() and len(line) < 7):
+        raise UsageError(
+          f"{path}, line {number}: '{shown(line)}' is no index of a class; write one a line, from 0"
+        )
+      found.append(int(line))
+  return np.array(found, np.int64)
+
+
+def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
+  if len(indices) != len(names):
+    raise UsageError(
+      f"{where}: {len(indices):,} indices and {files.count(len(names), 'label')}; give one for each"
+    )
+  if len(indices) < _FEWEST_CLASSES:
+    raise UsageError(
+      f"{where}: classification needs {_FEWEST_CLASSES} classes or more, and it has {len(indices)}"
+    )
+  for index, name in zip(indices, names, strict=True):
+    if not 0 <= index < _MAX_INDEX:
+      raise UsageError(f"{where}: index {index} is out of range; classes are counted from 0")
+    if not name.strip():
+      raise UsageError(f"{where}: the label of class {index} is empty; leave the class out")
+  if len(set(indices)) < len(indices):
+    repeated = next(index for index in indices if indices.count(index) > 1)
+    raise UsageError(f"{where}: index {repeated} is repeated; give each class once")
+  if list(indices) != sorted(indices):
+    raise UsageError(
+      f"{where}: indices are not rising; order them, and the embeddings of the labels with them"
+    )
+  return Labels(np.array(indices, np.int64), tuple(names))
+
+
+def _check(pictures, targets, keys, labels, texts) -> None:
+  for name, count in (("targets", len(targets)), ("keys", len(keys))):
+    if count != len(pictures):
+      raise UsageError(
+        f"{files.count(count, name[:-1])} for {files.count(len(pictures), 'picture')}; give one for each"
+      )
+  if len(set(keys)) < len(keys):
+    raise UsageError("two pictures have the same key; give each its own")
+  missing = [code for code in labels if code not in texts]
+  if missing:
+    raise UsageError(
+      f"no embeddings of the labels in {files.first_few(missing)}; embed them, or choose by --languages"
+    )
+  highest = max(int(held.indices[-1]) for held in labels.values())
+  if int(targets.max()) > highest:
+    raise UsageError(
+      f"picture {int(targets.argmax())}: class {int(targets.max())} is out of range; the labels end at {highest}"
+    )
+
+
+def _draws(code: str, count: int, size: int, draws: int, seed: int) -> list[np.ndarray]:
+  """Random classes, the same on every machine; all of them, once, where there are no more than are drawn."""
+  if count <= size:
+    return [np.arange(count)]
+  rng = np.random.default_rng((seed, zlib.crc32(code.encode())))
+  return [np.sort(rng.choice(count, size, replace=False)) for _ in range(draws)]
+
+
+def _fixed(
+  pictures: np.ndarray, names: np.ndarray, place: np.ndarray, draws: Sequence[np.ndarray]
+) -> np.ndarray:
+  totals = np.zeros((len(pictures), 2))
+  for drawn in draws:
+    chosen = np.flatnonzero(np.isin(place, drawn))
+    if len(chosen):
+      right = np.searchsorted(drawn, place[chosen])
+      ranked = ranks.rank(pictures[chosen], names[drawn], right, np.ones(len(chosen), np.int64))
+      totals[chosen] += np.stack([ranked.hits(1), np.ones(len(chosen))], axis=1)
+  return totals
+
+
+def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.ndarray) -> ClassScores:
+  count = len(labels.names)
+  images = np.bincount(place, minlength=count)
+  sums = np.bincount(place, hits, minlength=count)
+  top1 = np.divide(sums, images, out=np.full(count, np.nan), where=images > 0)
+  confused = np.full(count, -1)
+  wrong = np.flatnonzero(first != place)
+  pairs, counts = np.unique(place[wrong] * count + first[wrong], return_counts=True)
+  for pair in pairs[np.argsort(counts, kind="stable")]:  # the most frequent last, so that it stays
+    confused[pair // count] = pair % count
+  return ClassScores(labels, images, top1, confused)
+
+
+def _notes(labels: Mapping[str, Labels], tied: int) -> list[str]:
+  shared = {code: len(held.names) - len(set(held.names)) for code, held in labels.items()}
+  shared = {code: count for code, count in shared.items() if count}
+  notes = []
+  if shared:
+    notes.append(
+      f"{files.count(sum(shared.values()), 'label')} in {files.count(len(shared), 'language')} repeat that of another "
+      "class: such classes tie"
+    )
+  if tied:
+    notes.append(
+      f"{files.count(tied, 'ranking')} tie at the top: each counts as its expected value over all orders"
+    )
+  return notes
