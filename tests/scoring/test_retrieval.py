@@ -162,3 +162,11 @@ def test_bad_pairs_are_refused(tmp_path, capsys, held, message):
   assert _run(options, tmp_path / "out") == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and message in error, error
+
+
+def test_the_report_shows_all_six_numbers(options, tmp_path, page):
+  assert _run(options, tmp_path / "out", "--title=mine & yours") == 0
+  page.goto((tmp_path / "out/report.html").as_uri())
+  assert page.locator("h1").text_content() == "mine & yours"
+  assert page.locator(".tile").count() == 6 and page.locator("#heat").count() == 0
+  assert "T2I R@k" in page.locator("#reading").text_content()

@@ -211,3 +211,22 @@ assert cli.main({["score", "zero-shot", *options, f"--out={tmp_path / 'out'}"]!r
 assert not {{"jax", "tensorflow", "torch"}} & sys.modules.keys(), "imported"
 """
   subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_the_report_has_a_heat_map_of_classes_and_pictures(options, tmp_path, page, width):
+  from PIL import Image
+
+  (tmp_path / "images").mkdir()
+  for number in range(6):
+    Image.new("RGB", (64, 48), (40 * number, 90, 120)).save(tmp_path / f"images/{number}.png")
+  assert _run(options, tmp_path / "out", f"--images={tmp_path / 'images'}", "--bootstrap=20") == 0
+  page.set_viewport_size({"width": width, "height": 900})
+  page.goto((tmp_path / "out/report.html").as_uri())
+  assert page.locator("#heat tbody tr").count() == 1 + 12
+  assert page.locator("#heat tbody th").nth(3).text_content() == "thing 2"
+  page.locator("#heat td[data-row='2'][data-column='1']").click()  # leads nowhere, and breaks nothing
+  assert page.locator("#pictures figure").count() == 3  # every second of the 120 pictures may be shown
+  assert page.locator("#pictures li").first.text_content().split()[1] == "en"
+  assert page.evaluate("document.documentElement.scrollWidth") <= width
+  assert page.locator("#scores tbody tr").count() == 2

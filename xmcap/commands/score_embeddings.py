@@ -8,7 +8,7 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _FORMS = ".npy, or .safetensors with one tensor"
-_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz"]
+_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
 
 
 def add(actions) -> None:
@@ -16,7 +16,7 @@ def add(actions) -> None:
   command = base.add_command(
     actions, "zero-shot", _zero_shot, "score embeddings of pictures against those of the names of classes: top-1",
     "As in Babel-ImageNet: in each language among the classes that have a name in it. Writes table.csv, .json, .md and "
-    ".tex, scores.npz and classes.csv.",
+    ".tex, scores.npz, classes.csv and report.html.",
   )  # fmt: skip
   labels = 'JSON of {"DE": [[index, ...], [label, ...]]}, as babel_imagenet.json'
   targets = "the class of each picture: an index a line, or .npy of integers"
@@ -32,12 +32,13 @@ def add(actions) -> None:
   base.text(command, "--prompts", "TEXT", prompts, "label")
   base.number(command, "--fixed_classes", fixed, 100, most=100_000)
   base.number(command, "--fixed_draws", "how often these are drawn", 10, least=1, most=1_000)
+  base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
   _add_common(command)
 
   command = base.add_command(
     actions, "retrieval", _retrieval, "score embeddings of pictures and captions against each other: R@1, 5, 10",
-    "Both ways, in each language among its captions. Writes table.csv, .json, .md and .tex, and scores.npz.",
+    "Both ways, in each language among its captions. Writes table.csv, .json, .md, .tex, scores.npz and report.html.",
   )  # fmt: skip
   captions = (
     'what xmcap score takes as references, or JSON of {"images": [...], "captions": {"de": [[...], ...]}}'
@@ -91,7 +92,7 @@ def _zero_shot(arguments) -> None:
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
-      _write(arguments, result)
+      _write(arguments, result, result, arguments.images)
       files.write_text(os.path.join(arguments.out, "classes.csv"), result.classes_csv())
   print(result.table.terminal())
 
@@ -142,8 +143,10 @@ def _keep_apart(arguments, inputs, names) -> None:
   outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})
 
 
-def _write(arguments, result) -> None:
+def _write(arguments, result, found=None, images_dir=None) -> None:
+  from xmcap.scoring.report import embeddings_page
   from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
 
   result.table.write(arguments.out)
   write_statistics(os.path.join(arguments.out, STATISTICS_FILE), result.statistics)
+  embeddings_page.write_report(os.path.join(arguments.out, "report.html"), result.table, found, images_dir)

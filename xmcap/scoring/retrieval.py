@@ -176,7 +176,7 @@ def _of_language(
     )
   to_picture = ranks.rank(texts, pictures[used], place, np.ones(len(texts), np.int64))
   to_text = ranks.rank(pictures[used], texts, np.argsort(place, kind="stable"), counts)
-  of_pictures = [keys[number] for number in used.tolist()]
+  of_pictures = [str(keys[number]) for number in used.tolist()]
   order = sorted(range(len(used)), key=lambda place: of_pictures[place])
   values = {}
   for k in depths:

@@ -138,7 +138,7 @@ def score_zero_shot(
     if fixed_classes:
       draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
       values["top1_fixed"] = _fixed(pictures[chosen], names, place, draws)
-    of_pictures = [keys[number] for number in chosen.tolist()]
+    of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
     order = sorted(range(len(of_pictures)), key=of_pictures.__getitem__)
     statistics[code] = Statistics(
       tuple(of_pictures[number] for number in order),

@@ -8,13 +8,14 @@ import gzip
 import json
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import workers
+from xmcap.scoring import tables, workers
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.heat_map import region_name
 from xmcap.scoring.report.pictures import ReportPictures
@@ -72,9 +73,21 @@ def section(
   heading = metrics_lib.METRICS[table.primary].heading
   note = f"All images that were scored, with the {heading} of each. {elements.escape(pictures.note)}".strip()
   data = {
+    **described(table, list(systems)),
     "pageSize": _PAGE_SIZE,
-    "systems": list(systems),
     "baseline": 0 if baseline is None else list(systems).index(baseline),
+    "keys": list(keys),
+    "regions": [{"code": locale, "name": region_name(locale)} for locale, _ in regions],
+    "regionOf": _places(locales, [locale for locale, _ in regions]),
+    "pictures": pictures.data,
+  }
+  return elements.section("captions", "Captions", body, note) + elements.script_json("report-data", data)
+
+
+def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
+  """Returns what the scripts of every report know of its systems, metrics and languages."""
+  return {
+    "systems": systems,
     "metrics": [
       {
         "name": name,
@@ -88,12 +101,7 @@ def section(
       code: {"name": language.english_name, "native": language.native_name, "direction": language.direction}
       for code, language in ((code, languages.get(code)) for code in table.rows)
     },
-    "keys": list(keys),
-    "regions": [{"code": locale, "name": region_name(locale)} for locale, _ in regions],
-    "regionOf": _places(locales, [locale for locale, _ in regions]),
-    "pictures": pictures.data,
   }
-  return elements.section("captions", "Captions", body, note) + elements.script_json("report-data", data)
 
 
 def blocks(

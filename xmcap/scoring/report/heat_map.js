@@ -77,13 +77,13 @@ function heatTip(metric, view, row, column, value) {
   const region = row ? heatData.regions[row - 1] : null;
   const place = heatData.columns[column];
   const score = heatData.scores[0][metric.name][row][column];
-  const images = region ? `region ${region.name} (${region.code}), ${region.images} images` : "all regions";
-  const lines = [place.code === "mean" ? place.name : `${place.name} (${place.code}) captions`, images];
+  const images = region ? `${heatData.row} ${region.name} (${region.code}), ${region.images} images` : heatData.all;
+  const lines = [place.code === "mean" ? place.name : `${place.name} (${place.code}) ${heatData.column}`, images];
   if (score === null) return [...lines, "no score"].join("\n");
   const whose = reportData.systems.length > 1 ? ` of ${reportData.systems[0]}` : "";
   lines.push(`${metric.heading}${whose} ${formatScore(metric, score)}`);
   const own = minus(score, heatData.scores[0][metric.name][0][column]);
-  if (region) lines.push(`${formatDifference(metric, own)} against all regions`);
+  if (region) lines.push(`${formatDifference(metric, own)} against ${heatData.all}`);
   if (view.startsWith("pair-") && value !== null) {
     lines.push(`${formatDifference(metric, value)} ${heatPair(view).map((system) => reportData.systems[system]).join(" against ")}`);
   }
@@ -112,7 +112,7 @@ function drawHeat() {
   const body = element("tbody");
   for (const i of rows) {
     const tr = element("tr");
-    const region = i ? heatData.regions[i - 1] : { code: "all", name: "all regions" };
+    const region = i ? heatData.regions[i - 1] : { code: "all", name: heatData.all };
     const th = element("th", "", region.code);
     th.scope = "row";
     th.dataset.tip = region.name;
@@ -181,6 +181,7 @@ function moveInHeat(event) {
 }
 
 function openCell(cell) {
+  if (typeof showCaptions === "undefined") return;  // a report without captions
   const column = heatData.columns[cell.dataset.column].code;
   const row = Number(cell.dataset.row);
   const region = row ? heatData.regions[row - 1].code : "";

@@ -22,10 +22,6 @@ _GROUPS = {
   "other": "Other languages",
   "web": "Languages of the web",
 }
-_MAP = """<div class="sheet heat-sheet">
-<div class="scroll"><table id="heat" class="heat" role="grid" aria-label="Scores by region and language"></table></div>
-<p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>
-"""
 
 
 def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
@@ -58,7 +54,7 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
   if left_out:
     note += f" {left_out:,} regions with fewer images are not shown."
   explanation = f"<summary>By group of languages and by script</summary>{groups}"
-  body = _MAP + elements.script_json("heat-data", values)
+  body = holder("Scores by region and language") + elements.script_json("heat-data", values)
   body += elements.tag("details", explanation, class_="explanations")
   controls = (
     elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
@@ -67,6 +63,15 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
     + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
   )
   return elements.section("regions", "Region by language", body, note, controls)
+
+
+def holder(label: str, named: bool = False) -> str:
+  """Returns the box of a heat map that a script draws; `named`: the headings of its rows are names, no codes."""
+  classes = "heat named" if named else "heat"
+  return f"""<div class="sheet heat-sheet">
+<div class="scroll"><table id="heat" class="{classes}" role="grid" aria-label="{label}"></table></div>
+<p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>
+"""
 
 
 def data(systems: Mapping[str, Result]) -> dict[str, Any]:
@@ -86,6 +91,9 @@ def data(systems: Mapping[str, Result]) -> dict[str, Any]:
   rows = [{"code": region, "name": region_name(region), "images": counts[region]} for region in regions]
   return {
     "regions": rows,
+    "row": "region",
+    "column": "captions",
+    "all": "all regions",
     "columns": [*columns, {"code": "mean", "name": f"mean, {tables.mean_label(mean)}"}],
     "scores": [_scores(result, first.table.metrics, regions, names) for result in systems.values()],
   }

@@ -24,10 +24,19 @@ a word is. From 0 to 100.""",
 to 1.""",
   "meteor": """Matches of words, stems, synonyms and paraphrases, by recall more than precision, less where their
 order differs (Denkowski and Lavie, 2014), counted by the Java program of pycocoevalcap. From 0 to 1.""",
+  "top1": """Share of the pictures whose class scores highest among all classes of the language. Classes that score the
+same share the hit.""",
+  "top1_fixed": """The same among random classes of a fixed number, which makes languages comparable; those with fewer
+classes are unchanged.""",
+  "t2i": "Share of the captions whose picture is among the first k of all pictures of the language.",
+  "i2t": "Share of the pictures of which a caption is among the first k of all captions of the language.",
   "exact": "Share of captions equal to one of the references, but for case and punctuation.",
 }
 _INTERVALS = """95% bootstrap intervals: images are resampled, in all languages together. They say how much the
 scores would move with other images of the same kind, not how much with other references."""
+_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k"}
+_BETWEEN_RANKINGS = """Languages have other candidates, and more of them are harder, so compare systems in a language,
+not languages of a system."""
 _BETWEEN = """Scores depend on what a word is and on how much references agree, so compare systems in a language,
 not languages of a system."""
 
@@ -57,14 +66,17 @@ def notices(table: tables.Table, others: Others, name: str = "") -> str:
 
 def reading(table: tables.Table, others: Others) -> str:
   """Returns the section that explains the metrics and gives the signatures."""
-  families = dict.fromkeys("bleu" if metric.startswith("bleu_") else metric for metric in table.metrics)
+  families = dict.fromkeys(
+    metric.partition("_")[0] if metric.startswith(tuple(f"{family}_" for family in _HEADINGS)) else metric
+    for metric in table.metrics
+  )
   entries = {
-    "BLEU" if family == "bleu" else metrics_lib.METRICS[family].heading: _METRICS[family]
+    _HEADINGS.get(family) or metrics_lib.METRICS[family].heading: _METRICS[family]
     for family in families
     if family in _METRICS
   }
   entries |= {"Intervals": _INTERVALS} if table.intervals else {}
-  entries["Between languages"] = _BETWEEN
+  entries["Between languages"] = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
   items = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in entries.items())
   further = "".join(
     f"<p>Of {escape(name)}:</p>{_signature(other.signature)}"
