@@ -225,6 +225,10 @@ def test_the_report_has_a_heat_map_of_classes_and_pictures(options, tmp_path, pa
   page.goto((tmp_path / "out/report.html").as_uri())
   assert page.locator("#heat tbody tr").count() == 1 + 12
   assert page.locator("#heat tbody th").nth(3).text_content() == "thing 2"
+  head, cell = (
+    page.locator(f"#heat {place}").bounding_box() for place in ("thead th >> nth=0", "tbody td >> nth=0")
+  )
+  assert abs(head["x"] + head["width"] / 2 - cell["x"] - cell["width"] / 2) < 3 and head["y"] < cell["y"]
   page.locator("#heat td[data-row='2'][data-column='1']").click()  # leads nowhere, and breaks nothing
   assert page.locator("#pictures figure").count() == 3  # every second of the 120 pictures may be shown
   assert page.locator("#pictures li").first.text_content().split()[1] == "en"

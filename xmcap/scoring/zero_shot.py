@@ -139,7 +139,7 @@ def score_zero_shot(
       draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
       values["top1_fixed"] = _fixed(pictures[chosen], names, place, draws)
     of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
-    order = sorted(range(len(of_pictures)), key=of_pictures.__getitem__)
+    order = sorted(range(len(of_pictures)), key=lambda place: of_pictures[place])
     statistics[code] = Statistics(
       tuple(of_pictures[number] for number in order),
       {name: columns[order] for name, columns in values.items()},

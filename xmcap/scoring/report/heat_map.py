@@ -67,7 +67,7 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
 
 def holder(label: str, named: bool = False) -> str:
   """Returns the box of a heat map that a script draws; `named`: the headings of its rows are names, no codes."""
-  classes = "heat named" if named else "heat"
+  classes = "heat by-name" if named else "heat"
   return f"""<div class="sheet heat-sheet">
 <div class="scroll"><table id="heat" class="{classes}" role="grid" aria-label="{label}"></table></div>
 <p class="heat-legend" id="heat-legend" aria-hidden="true"></p></div>
