@@ -136,6 +136,12 @@ class CaptionStream(PictureStream):
       row[: len(prompt)] = prompt
     return table
 
+  def language_of(self, prompt_tokens: np.ndarray) -> np.ndarray:
+    """The codes, texts [...], that the prompts of a batch, [..., P], stand for; "" for one of pads."""
+    codes = {row.tobytes(): code for row, code in zip(self._prompts, (*self.languages, ""), strict=True)}
+    rows = prompt_tokens.astype(np.int32).reshape(-1, prompt_tokens.shape[-1])
+    return np.array([codes[row.tobytes()] for row in rows]).reshape(prompt_tokens.shape[:-1])
+
   def signature(self) -> dict[str, Any]:
     return {
       **super().signature(),

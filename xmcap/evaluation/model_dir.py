@@ -67,8 +67,9 @@ def _objective() -> Any:
 
 def text_rows(objective: Any) -> int | None:
   """Rows of the token embedding that an objective trains; None if it trains no text model."""
-  t5 = getattr(getattr(objective, "module", None), "t5", None)
-  return None if t5 is None else t5.vocab_size
+  module = getattr(objective, "module", None)
+  text = getattr(module, "t5", None) or getattr(module, "text", None)
+  return None if text is None else text.vocab_size
 
 
 def _model(objective: Any) -> model_json.Model:

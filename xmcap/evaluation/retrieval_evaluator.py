@@ -1,0 +1,83 @@
+"""Evaluates a dual tower by retrieval: R@k of captions and pictures of a split, in each language."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.scoring import retrieval
+from xmcap.scoring.metrics.ranked import DEPTHS
+from xmcap.training import sharding
+from xmcap.training.hosts import stopping
+
+
+@gin.configurable
+class RetrievalEvaluator:
+  """Recall at 1, 5 and 10 both ways, as `xmcap score retrieval` has it, over the pictures of a split.
+
+  Args:
+    objective: a `ContrastiveObjective`, or another whose `module` gives `Embeddings`.
+    stream: of the split: a `CaptionStream` with as many captions a picture as languages, so that each is drawn once.
+    num_pictures: so many of the split; 0: all.
+    name: prefix of the names of the rows, such as `validation`.
+  """
+
+  def __init__(
+    self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_pictures: int = 1_000, name: str = ""
+  ):
+    if stream.captions_per_image < len(stream.languages):
+      raise UsageError(
+        f"RetrievalEvaluator: its stream draws {stream.captions_per_image} captions a picture, and has "
+        f"{len(stream.languages)} languages: make CaptionStream.captions_per_image as many"
+      )
+    self.stream = stream
+    self.num_pictures = num_pictures
+    self.prefix = f"{name}/" if name else ""
+    self._module = objective.module
+
+  def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
+    """Yields (language, name, value) for each language and R@k, and ("", name, value) for the means."""
+    del step
+    sharded = sharded_params.for_evaluation(params, jax.devices())
+    count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
+    stream, steps = self.stream.first(count, sharded.groups)
+    rows = sharding.process_rows(sharded.mesh, stream.pictures)
+    # Whole on every host, which each scores them all.
+    embed = jax.jit(self._embed, out_shardings=sharded.replicated)
+    found = []
+    with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
+      for number, batch in enumerate(batches, 1):
+        stopping.evaluation_batch(f"batch {number} of {self.prefix}retrieval")
+        arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
+        with sharded.computing():
+          found.append(jax.device_get(embed(sharded.params, arrays)))
+    image, text, prompt, present = (np.concatenate(part) for part in zip(*found, strict=True))
+    table = retrieval.score_retrieval(*self._as_files(image, text, stream.language_of(prompt), present)).table
+    for name, scores in [*table.rows.items(), ("", list(table.means.values())[-1])]:
+      for metric in table.metrics:
+        yield name, f"{self.prefix}{metric}", scores[metric]
+
+  def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    found = self._module.apply({"params": params}, batch["image"], batch["target_tokens"])
+    present = (batch["target_weights"] > 0).any(axis=-1)
+    return found.image, found.text, batch["prompt_tokens"], present
+
+  @staticmethod
+  def _as_files(image: np.ndarray, text: np.ndarray, language: np.ndarray, present: np.ndarray):
+    """What `score_retrieval` takes, with one caption a picture and language."""
+    kept = present.any(axis=1)
+    image, text, language, present = image[kept], text[kept], language[kept], present[kept]
+    captions, texts = {}, {}
+    for code in sorted(set(language[present])):
+      at = (language == code) & present
+      pictures = np.flatnonzero(at.any(axis=1))
+      chosen = text[pictures, at[pictures].argmax(axis=1)]
+      captions[code] = retrieval.Captions(pictures, ("",) * len(pictures))
+      texts[code] = lambda chosen=chosen: chosen
+    depths = [k for k in DEPTHS if all(k <= len(held.images) for held in captions.values())]
+    return image, [str(number) for number in range(len(image))], captions, texts, depths
