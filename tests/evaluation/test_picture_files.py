@@ -15,7 +15,7 @@ def photos(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "photos/more").mkdir(parents=True)
   for name in ("b.jpg", "a.PNG", "more/c.webp", "more/b.png"):
-    Image.new("RGB", (4, 4)).save(tmp_path / "photos" / name)
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name)
   (tmp_path / "photos/notes.txt").write_text("not a picture")
   return tmp_path
 
@@ -64,7 +64,7 @@ def test_keys_by_names(photos):
 
 def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
   for name in ("photos/more/a b.jpg", "photos/ภาพ.jpg", "photos/more/a.jpg"):
-    Image.new("RGB", (4, 4)).save(photos / name)
+    Image.new("RGB", (8, 8)).save(photos / name)
   files = sorted(
     path.relative_to(photos / "photos").as_posix() for path in photos.glob("photos/**/*.[jpPw]*")
   )
@@ -80,6 +80,6 @@ def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
 
 
 def test_pictures_at_the_same_place_in_two_folders_have_keys_of_their_own(photos):
-  Image.new("RGB", (4, 4)).save(photos / "b.jpg")
+  Image.new("RGB", (8, 8)).save(photos / "b.jpg")
   keys = picture_files.keys(picture_files.find(["b.jpg", "photos/b.jpg", "photos"]), "key")
   assert len(set(keys)) == 3 and keys[2] == "a"
