@@ -64,9 +64,9 @@ def test_explain_shows_what_was_resolved(files):
     ("soup_for_tests.sale = 1", [], "b.gin, line 1: .*parameter named 'sale'; did you mean salt"),
     ("SALT = ", [], "b.gin, line 1: gin cannot read this"),
     ("SALT = 1\nimport no.such.module", [], "No module named 'no'"),
-    ("SALT = 1", ["SALTY=3"], "--gin.SALTY: no gin file defines SALTY; did you mean SALT"),
+    ("SALT = 1", ["SALTY=3"], "--gin.SALTY=3: no gin file defines SALTY; did you mean SALT"),
     ("SALT = 1", ["SALT"], "write --gin.NAME=VALUE"),
-    ("soup_for_tests.salt = %PEPPER", [], "PEPPER"),
+    ("SALT = 1\nsoup_for_tests.salt = %SALTS", [], "%SALTS: no gin file defines it; did you mean SALT"),
     ("SALT = 1", ["SALT=@no_such_thing"], "--gin.SALT=@no_such_thing: .*no_such_thing"),
   ],
 )

@@ -71,6 +71,11 @@ def test_commands_that_need_no_tensorflow_do_not_import_it(folder, words):
     (["train", *_RUN, "--gin.CaptionStream.target_lenght=3"], "did you mean target_length?"),
     (["train", *_RUN, "--gin.validation/TagStream.spilt=3"], "did you mean split?"),
     (["train", *_RUN, "--gin.Trian.model_dir=3"], "did you mean train?"),
+    (["train", *_RUN, "--gin.train.total_steps=%TOTAL_STEP"], "did you mean TOTAL_STEPS?"),
+    (
+      ["caption", "--model_dir=DIR/model", "--gin.Predictor.search=@Bem()", "DIR/picture.png"],
+      "did you mean Beam?",
+    ),
     (["eval", "--model_dir=DIR/model", "--gin.CaptionEvaluator.metric=3"], "did you mean metrics?"),
     (["plan", *_RUN, "--topology=v4-8", "--gin.ViTConfig.widht=9"], "did you mean width?"),
     (["caption", "--model_dir=DIR/model", "--langages=en", "DIR/picture.png"], "did you mean --languages?"),

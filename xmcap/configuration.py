@@ -75,7 +75,7 @@ def parse(
     if not equals or not name:
       raise UsageError(f"--gin.{override} has no value: write --gin.NAME=VALUE")
     if "." not in name and name not in defined:
-      raise _undefined(name, defined)
+      raise _undefined(override, name, defined)
     with _explained(f"--gin.{override}"):
       gin.parse_config(f"{name} = {_expression(value)}")
   with _explained("the gin files together"):
@@ -105,17 +105,24 @@ def check_names(
     "MIXTURE",
     *_MACRO.findall(text),
   }  # four: of a model folder
+  has_model, closed = any(file.endswith(".json") for file in files), not _OTHER_IMPORT.search(text)
   known: gin_names.Parameters = {}
   for override in overrides:
-    name, equals, _ = override.partition("=")
+    name, equals, value = override.partition("=")
     if not equals:
       continue
     if re.fullmatch(r"\w+", name):
-      if name not in defined and not any(file.endswith(".json") for file in files):
-        raise _undefined(name, defined)
+      if name not in defined and not has_model:
+        raise _undefined(override, name, defined)
     elif parts := re.fullmatch(r"(?:.*/)?(?:[\w.]+\.)?(\w+)\.(\w+)", name):
       known = known or gin_names.read()
-      _check_parameter(override, parts[1], parts[2], known, closed=not _OTHER_IMPORT.search(text))
+      _check_parameter(override, parts[1], parts[2], known, closed)
+    if (macro := re.fullmatch(r"%(\w+)", value)) and macro[1] not in defined and not has_model:
+      raise _undefined(override, macro[1], defined)
+    if reference := re.match(r"@(?:[\w.]+[./])*(\w+)", value):
+      known = known or gin_names.read()
+      if closed and reference[1] not in known:
+        raise _no_configurable(override, reference[1], known)
 
 
 def _check_parameter(
@@ -124,9 +131,7 @@ def _check_parameter(
   """UsageError for an unknown parameter, and if the known names are all there are (`closed`), for an unknown name."""
   if name not in known:
     if closed and name not in ("macro", "constant", "singleton"):
-      raise UsageError(
-        f"--gin.{override}: No configurable matching '{name}'{_did_you_mean(name, known)}".rstrip(".")
-      )
+      raise _no_configurable(override, name, known)
     return
   parameters = known[name]
   if parameters is not None and parameter not in parameters:
@@ -134,6 +139,12 @@ def _check_parameter(
     raise UsageError(
       f"--gin.{override}: Configurable '{name}' doesn't have a parameter named '{parameter}'{hint}"
     )
+
+
+def _no_configurable(override: str, name: str, known: Iterable[str]) -> UsageError:
+  return UsageError(
+    f"--gin.{override}: No configurable matching '{name}'{_did_you_mean(name, known)}".rstrip(".")
+  )
 
 
 def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int = 8) -> str:
@@ -161,10 +172,10 @@ def _find(file: str, folders: Sequence[str]) -> pathlib.Path:
   return found
 
 
-def _undefined(name: str, defined: Iterable[str]) -> UsageError:
+def _undefined(override: str, name: str, defined: Iterable[str]) -> UsageError:
   known = sorted(defined)
   return UsageError(
-    f"--gin.{name}: no gin file defines {name}{_did_you_mean(name, known)} Defined: {', '.join(known) or 'none'}"
+    f"--gin.{override}: no gin file defines {name}{_did_you_mean(name, known)} Defined: {', '.join(known) or 'none'}"
   )
 
 
@@ -293,11 +304,14 @@ def _one_line(origin: str, error: Exception) -> str:
   line = re.search(r'In file "(.*?)", line (\d+)', text)
   where = f"{line[1]}, line {line[2]}" if line else origin
   unknown = re.search(r"No configurable matching (?:reference )?'@?([^']*?)(?:\(\))?'", text)
+  macro = re.search(r"No bindings specified for '(\w+)/gin\.macro'", text)
   parameter = re.search(r"Configurable '(.*?)' doesn't have a parameter named '(.*?)'", text)
   hint = ""
   if unknown:
     names = [selector.rsplit(".", 1)[-1] for selector, _ in gin_config._REGISTRY.items()]
     hint = _did_you_mean(unknown[1].rsplit(".", 1)[-1], names)
+  elif macro:
+    message, hint = f"%{macro[1]}: no gin file defines it", _did_you_mean(macro[1], _macros())
   elif parameter:
     function = gin_config._REGISTRY.get_match(parameter[1]).wrapped
     hint = _did_you_mean(parameter[2], inspect.signature(function).parameters)

@@ -9,6 +9,7 @@ import pytest
 from tests import model_folders
 from tests.serving import servers
 from xmcap import cli, load_captioner
+from xmcap.models.decoding.search import Sample
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +28,15 @@ def failed(capsys, *arguments):
 @pytest.mark.slow
 def test_captions_are_those_of_the_library(folder):
   colours, codes = (10, 200), ["en", "th", "ar", "he", "zh"]
-  searches = "--searches=greedy,beam:2,model"
+  searches = "--searches=greedy,beam:2,model,sample"
   with servers.real(folder, searches, "--batch_size=2", "--batch_languages=2") as server:
     assert server.get("/health").json == {"status": "ready"}
-    assert server.get("/v1/model").json["searches"] == ["greedy", "beam:2", "model"]
+    assert server.get("/v1/model").json["searches"] == ["greedy", "beam:2", "model", "sample"]
     found = [server.ask(servers.picture(colour), languages=",".join(codes)).json for colour in colours]
     own = server.ask(servers.picture(colours[0]), search="model", languages=",".join(codes)).json
     beams = server.ask(servers.picture(colours[0]), search="beam:2", languages=",".join(codes)).json
+    draws = [dict(search="sample", temperature=heat, seed=7, languages="en,th") for heat in (0.5, 1.5)]
+    drawn = [server.ask(servers.picture(colours[0]), **asked).json["captions"] for asked in draws]
     bad = server.ask(b"GIF89a")
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(30) == 0
@@ -47,6 +50,9 @@ def test_captions_are_those_of_the_library(folder):
   assert (
     beams["captions"] == captioner.caption(pictures[:1], codes, search=searches.parse("beam:2")["beam:2"])[0]
   )
+  for heat, captions in zip((0.5, 1.5), drawn, strict=True):
+    search = Sample(temperature=heat)
+    assert captions == captioner.caption(pictures[:1], ["en", "th"], search=search, seed=7)[0]
   assert bad.status == 422
   gin.clear_config()
 
@@ -57,8 +63,7 @@ def test_captions_are_those_of_the_library(folder):
     ("--searches=beem:4", "'beem:4' is none"),
     ("--searches=greedy,greedy", "each once"),
     ("--searches=beam:0", "Beam.beams"),
-    ("--searches=sample:0", "Sample.temperature"),
-    ("--searches=sample:hot", "'sample:hot' is none"),
+    ("--searches=sample:0.7", "'sample:0.7': give sample; each request says its own temperature"),
     ("--port=70000", "from 0 to 65,535"),
     ("--host=256.256.256.256", "give another address or port"),
     ("--queue=0", "from 1"),

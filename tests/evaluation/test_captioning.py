@@ -1,7 +1,9 @@
 """`load_captioner`: a model folder as an object."""
 
 import concurrent.futures
+import dataclasses
 import json
+import shutil
 import threading
 
 import gin
@@ -15,6 +17,7 @@ from xmcap import cli
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import captioning
+from xmcap.models import model_json
 from xmcap.models.decoding import generator
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy, Sample
@@ -43,6 +46,42 @@ def test_captions_are_those_of_the_command(folder, captioner, tmp_path, capsys):
     gin.clear_config()
   printed = map(json.loads, capsys.readouterr().out.splitlines())
   assert {line["language"]: line["caption"] for line in printed} == ours
+
+
+def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path, capsys):
+  good = model_folders.picture(tmp_path).read_bytes()
+  (tmp_path / "page.jpg").write_text("<html>")
+  (tmp_path / "half.png").write_bytes(good[: len(good) // 2])
+  command = ["caption", f"--model_dir={folder}", f"--out={tmp_path / 'out.jsonl'}"]
+  try:
+    assert cli.main([*command, str(tmp_path)]) == 1
+    said = capsys.readouterr().err.splitlines()
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert cli.main([*command, str(tmp_path / "half.png")]) == 1
+  finally:
+    gin.clear_config()
+  assert [row["image/key"] for row in rows] == ["picture"]
+  left_out = [line for line in said if line.startswith("left out: ")]
+  assert len(left_out) == 2 and "half.png" in "".join(left_out) and "page.jpg" in "".join(left_out)
+  assert said[-1] == "xmcap: error: 2 of 3 pictures left out, as said above: replace or remove them"
+  assert "half.png" in capsys.readouterr().err
+
+
+def test_languages_that_the_model_did_not_learn_are_named(folder, tmp_path, capsys):
+  learned = tmp_path / "model"
+  shutil.copytree(folder, learned)
+  model = model_json.read(learned / model_json.NAME)
+  text = model_json.as_text(dataclasses.replace(model, languages=("en", "ca")))
+  (learned / model_json.NAME).write_text(text)
+  picture = str(model_folders.picture(tmp_path))
+  said = []
+  try:
+    for given in (folder, learned):
+      assert cli.main(["caption", f"--model_dir={given}", "--languages=en,fr,th", picture]) == 0
+      said.append(capsys.readouterr().err)
+  finally:
+    gin.clear_config()
+  assert said == ["", "warning: the model was trained on en, ca, not on fr, th\n"]
 
 
 def test_a_picture_in_any_form_has_the_same_caption(captioner, tmp_path):

@@ -1,6 +1,11 @@
 import pytest
 from PIL import Image
 
+from xmcap.data import records
+from xmcap.data.corpora import build
+from xmcap.data.corpora.folder import own
+from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.plans import Options
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import picture_files
 
@@ -10,7 +15,7 @@ def photos(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / "photos/more").mkdir(parents=True)
   for name in ("b.jpg", "a.PNG", "more/c.webp", "more/b.png"):
-    Image.new("RGB", (4, 4)).save(tmp_path / "photos" / name)
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name)
   (tmp_path / "photos/notes.txt").write_text("not a picture")
   return tmp_path
 
@@ -25,12 +30,12 @@ def photos(tmp_path, monkeypatch):
   ],
 )
 def test_files_folders_and_patterns(photos, names, wanted):
-  assert picture_files.find(names) == wanted
+  assert list(picture_files.find(names)) == wanted
 
 
 def test_a_file_may_be_called_as_a_pattern(photos):
   (photos / "photos/b.jpg").rename(photos / "[b].jpg")
-  assert picture_files.find(["[b].jpg"]) == ["[b].jpg"]
+  assert list(picture_files.find(["[b].jpg"])) == ["[b].jpg"]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,6 @@ def test_a_file_may_be_called_as_a_pattern(photos):
     ("no.jpg", "no.jpg: cannot be read"),
     ("no*.jpg", r"no\*.jpg: no file is called so"),
     ("empty", "no picture in this folder"),
-    ("photos/notes.txt", "not a picture in a known format"),
   ],
 )
 def test_what_is_no_picture_is_named(photos, name, message):
@@ -48,10 +52,34 @@ def test_what_is_no_picture_is_named(photos, name, message):
     picture_files.find(["photos", name])
 
 
-def test_keys(photos):
-  assert picture_files.keys(["photos/a.PNG", "x/b.c.jpg"], "stem") == ["a", "b.c"]
-  assert picture_files.keys(["photos/a.PNG", "x/a.jpg"], "path") == ["photos/a.PNG", "x/a.jpg"]
+def test_keys_by_names(photos):
+  assert picture_files.keys({"photos/a.PNG": "a.PNG", "x/b.c.jpg": "b.c.jpg"}, "stem") == ["a", "b.c"]
+  found = {"photos/a.PNG": "a.PNG", "y/b.jpg": "b.jpg", "x/a.jpg": "a.jpg"}
+  assert picture_files.keys(found, "path") == list(found)
   with pytest.raises(
     UsageError, match=r"2 pictures with the name of another \(photos/a.PNG, x/a.jpg\).*--keys=path"
   ):
-    picture_files.keys(["photos/a.PNG", "y/b.jpg", "x/a.jpg"], "stem")
+    picture_files.keys(found, "stem")
+
+
+def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
+  for name in ("photos/more/a b.jpg", "photos/ภาพ.jpg", "photos/more/a.jpg"):
+    Image.new("RGB", (8, 8)).save(photos / name)
+  files = sorted(
+    path.relative_to(photos / "photos").as_posix() for path in photos.glob("photos/**/*.[jpPw]*")
+  )
+  (photos / "captions.csv").write_text(
+    "".join(["file,en\n", *(f"{name},a dog\n" for name in files)]), "utf-8"
+  )
+  corpus = own.Folder(photos / "captions.csv", photos / "photos", splits_by=Rule("train:1"))
+  build.build(corpus, photos / "out", Options(), processes=1)
+  found = picture_files.find(["photos/**/*.[jpPw]*"])
+  assert sorted(picture_files.keys(found, "key")) == sorted(
+    record.key for record in records.RecordSource(photos / "out", "train")
+  )
+
+
+def test_pictures_at_the_same_place_in_two_folders_have_keys_of_their_own(photos):
+  Image.new("RGB", (8, 8)).save(photos / "b.jpg")
+  keys = picture_files.keys(picture_files.find(["b.jpg", "photos/b.jpg", "photos"]), "key")
+  assert len(set(keys)) == 3 and keys[2] == "a"

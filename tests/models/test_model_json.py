@@ -127,6 +127,8 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("decoding.search.convention", "mine", "unknown Beam.convention 'mine'"),
     ("decoding.search.early_stopping", [1], "early_stopping is [1]: give bool | str"),
     ("decoding.search", "Beam", "decoding.search is no object"),
+    ("languages", ["en", "../x"], "languages is ['en', '../x']: give a list of codes"),
+    ("languages", "en", "languages is en: give a list of codes"),
     ("version", 2, "version 2; this xmcap reads 1"),
     ("version", True, "version True"),
     ("format", "other", "no model.json of xmcap"),

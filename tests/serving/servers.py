@@ -23,6 +23,16 @@ from tests import sessions
 SIZE = 8
 
 
+@dataclasses.dataclass(frozen=True)
+class Chance:
+  """Stands for a search that draws."""
+
+  temperature: float = 1.0
+
+  def __str__(self):
+    return f"by chance at {self.temperature}"
+
+
 class Fake:
   """Stands for `load_captioner`'s result."""
 
@@ -35,8 +45,9 @@ class Fake:
     time.sleep(self.delay)
     if any(np.all(picture == 13) for picture in pictures):
       raise ValueError("thirteen\nis unlucky")
+    drawn = f" from {seed}" if isinstance(search, Chance) and seed < 100 else ""
     return [
-      {code: f"{code} {picture[0, 0, 0]} {len(pictures)} {search}" for code in codes}
+      {code: f"{code} {picture[0, 0, 0]} {len(pictures)} {search}{drawn}" for code in codes}
       for picture, codes in zip(pictures, languages, strict=True)
     ]
 
@@ -132,9 +143,8 @@ def _serve(delay, options):
     )
 
   bound = server.bind("127.0.0.1", 0)
-  model = app_lib.Model(
-    "fake", Fake(delay), {"greedy": "greedily", "beam:4": "by beams", "sample:0.7": "by chance"}
-  )
+  searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
+  model = app_lib.Model("fake", Fake(delay), searches)
   app, service = app_lib.make(model, taken(Limits), taken(Batching), server.hosts("127.0.0.1"))
   ready = f"{server.address(bound)} is ready"
   server.run(app, service, bound, lambda: print(ready, file=sys.stderr, flush=True))

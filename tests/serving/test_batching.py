@@ -29,16 +29,17 @@ def picture(number):
   return np.full((8, 8, 3), number, np.uint8)
 
 
-def run(captioner, batching, *requests, seconds=30):
-  """What requests (number, languages, search) that come at once are given, as lists of (language, caption)."""
+def run(captioner, batching, *requests, seconds=30, on_their_way=1):
+  """What requests (number, languages, search, seed) that come at once are given, as lists of (language, caption)."""
 
   async def main():
     with ThreadPoolExecutor(1) as device:
-      batcher = Batcher(captioner, device, batching, lambda *call: None)
+      under_way = len(requests) + on_their_way
+      batcher = Batcher(captioner, device, batching, lambda: under_way, lambda *call: None)
       task = asyncio.create_task(batcher.run())
 
-      async def one(number, codes, search="g"):
-        return [pair async for pair in batcher.captions(picture(number), codes, search, seconds)]
+      async def one(number, codes, search="g", seed=None):
+        return [pair async for pair in batcher.captions(picture(number), codes, search, seconds, seed)]
 
       found = await asyncio.gather(*(one(*request) for request in requests), return_exceptions=True)
       task.cancel()
@@ -59,6 +60,18 @@ def test_a_full_call_waits_for_nobody():
   captioner = Noting()
   run(captioner, Batching(3600, 2, 1), (1, ["en"]), (2, ["en"]))
   assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2]]
+
+
+def test_who_is_alone_waits_for_nobody():
+  captioner = Noting()
+  run(captioner, Batching(3600, 4, 1), (1, ["en"]), (2, ["en"]), on_their_way=0)
+  assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 2, 2]]
+
+
+def test_a_request_with_a_seed_has_calls_of_its_own():
+  captioner = Noting()
+  run(captioner, Batching(0.1, 4, 1), (1, ["en"], "g", 7), (2, ["en"]), (3, ["en"], "g", 7), (4, ["en"]))
+  assert [numbers for numbers, _, _ in captioner.calls] == [[1], [2, 4, 4, 4], [3]]
 
 
 def test_a_long_request_takes_turns_with_others():

@@ -23,8 +23,15 @@ def test_captions_in_the_order_of_the_languages(server):
 
 
 def test_each_search_by_its_name(server):
-  for name, words in {"greedy": "greedily", "beam:4": "by beams", "sample:0.7": "by chance"}.items():
+  for name, words in {"greedy": "greedily", "beam:4": "by beams", "sample": "by chance at 1.0"}.items():
     assert server.ask(servers.picture(), search=name).json["captions"]["en"].endswith(words)
+
+
+def test_each_request_draws_at_its_own_temperature_from_its_own_seed(server):
+  asked = {"search": "sample", "temperature": "0.7", "seed": "7", "languages": "en,th,ar"}
+  drawn = server.ask(servers.picture(), **asked).json["captions"]
+  assert drawn == {code: f"{code} 99 1 by chance at 0.7 from 7" for code in ("en", "th", "ar")}
+  assert server.get("/v1/model").json["drawing"] == ["sample"]
 
 
 def test_all_languages_once(server):
@@ -45,7 +52,12 @@ def test_a_stream_has_a_line_a_caption(server):
     ({"languages": "xx"}, "unknown language 'xx'"),
     ({"languages": "en,en"}, "named twice"),
     ({"languages": ""}, "unknown language"),
-    ({"search": "beam:5"}, "one of greedy, beam:4, sample:0.7"),
+    ({"search": "beam:5"}, "one of greedy, beam:4, sample"),
+    ({"search": "sample", "temperature": "nan"}, "temperature=nan: give a number from 0.01 to 100"),
+    ({"search": "sample", "temperature": "0"}, "temperature=0: give a number"),
+    ({"search": "sample", "seed": "1.5"}, "seed=1.5: give a number from 0 to 4,294,967,295"),
+    ({"search": "beam:4", "temperature": "1"}, "only for a search that draws captions (sample)"),
+    ({"seed": "1"}, "seed: only for a search that draws"),
     ({"stream": "1"}, "true or false"),
     ({"url": "http://localhost/a.jpg"}, "unknown parameter 'url'"),
   ],

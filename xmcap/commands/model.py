@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from xmcap import platforms, quiet, terminal
 from xmcap.commands import base
-from xmcap.errors import RestartError, UsageError
+from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.storage import outputs
 
 Captions = Iterable[tuple[str, dict[str, str]]]
@@ -43,8 +43,10 @@ def add(commands) -> None:
   base.text(caption, "--languages", "CODES", "codes such as en,th,ar; all; trained", "en", short="-l")
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
-  kinds = "of JSONL: the file's name without folder and ending (stem), or with them (path)"
-  base.text(caption, "--keys", "KIND", kinds, "stem", choices=("stem", "path"))
+  kinds = (
+    "of JSONL: those of data build folder (key), the file's name without ending (stem), or the file (path)"
+  )
+  base.text(caption, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
   search = "greedy, beam or sample; default: that of the model; --gin.Beam.beams=8 and so on set more"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
@@ -131,11 +133,12 @@ def _caption(arguments) -> None:
   base.check_names(arguments)
   from xmcap.evaluation import picture_files
 
-  # Pictures first, as an error in one should not wait for the model.
   files = picture_files.find(arguments.images)
   as_predictions = arguments.json or bool(arguments.out)
   keys = picture_files.keys(files, arguments.keys if as_predictions else "path")
-  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": files})
+  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files)})
+  if len(files) == 1:
+    picture_files.check(*files)  # an error in the only picture should not wait for the model
   if arguments.search:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
   if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
@@ -145,12 +148,20 @@ def _caption(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if arguments.out:
       stack.enter_context(outputs.held(arguments.out, arguments.prog, folder=False))
-    found = model_dir.caption_files(arguments.model_dir, files, codes, arguments.step)
-    captions = zip(keys, (of_file for _, of_file in found), strict=True)
+    key_of = dict(zip(files, keys, strict=True))
+    whole = set()
+
+    def captions() -> Iterator[tuple[str, dict[str, str]]]:
+      for file, of_file in model_dir.caption_files(arguments.model_dir, list(files), codes, arguments.step):
+        whole.add(file)
+        yield key_of[file], of_file
+
     if arguments.out:
-      _write_captions(arguments.out, captions, len(files))
+      _write_captions(arguments.out, captions(), len(files))
     else:
-      (_print_predictions if as_predictions else _print_captions)(captions)
+      (_print_predictions if as_predictions else _print_captions)(captions())
+  if broken := len(files) - len(whole):
+    raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, as said above: replace or remove them")
 
 
 def _write_captions(out: str, captions: Captions, count: int) -> None:

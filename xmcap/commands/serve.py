@@ -4,7 +4,7 @@ from xmcap import platforms
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
-_SEARCHES = "greedy,beam:4,sample:0.7"
+_SEARCHES = "greedy,beam:4,sample"
 
 
 def add(commands) -> None:
@@ -14,7 +14,7 @@ def add(commands) -> None:
     "Needs `pip install 'xmcap[serve]'`. SIGTERM ends it when every request is answered. POST /v1/captions takes a "
     "picture's file as its body; /openapi.json describes it. Whoever reaches the address may ask.",
   )  # fmt: skip
-  searches = "greedy, beam:BEAMS, sample:TEMPERATURE, or model for the model's own; the first is the default"
+  searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"
   base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
   base.number(command, "--step", "the checkpoint to use; default: the best or newest")
   base.text(command, "--host", "ADDRESS", "0.0.0.0 lets other machines in", "127.0.0.1")
@@ -22,7 +22,13 @@ def add(commands) -> None:
   base.text(command, "--searches", "NAMES", searches, _SEARCHES)
   base.number(command, "--batch_size", "the most pictures of a call", 16, least=1, most=1024)
   base.number(command, "--batch_languages", "the most languages of a picture in a call", 4, least=1, most=36)
-  base.number(command, "--batch_milliseconds", "for which a request waits for others", 20, most=10_000)
+  base.number(
+    command,
+    "--batch_milliseconds",
+    "for which a request waits for others that are on their way",
+    20,
+    most=10_000,
+  )
   base.number(command, "--max_megabytes", "of a picture's file", 16, least=1, most=128)
   base.number(command, "--max_megapixels", "of a picture", 40, least=1, most=89)
   base.number(command, "--queue", "requests at once; more are answered by 429", 128, least=1, most=10_000)

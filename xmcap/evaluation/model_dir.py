@@ -83,7 +83,10 @@ def _model(objective: Any) -> model_json.Model:
   if "search" in bound and search is None:
     logging.warning("Predictor.search is no search of xmcap, so %s leaves it out", model_json.NAME)
   decoding = {name: bound[name] for name in ("max_length", "cache_dtype") if name in bound}
-  return model_json.Model(**parts, mixture=configuration.macro("MIXTURE"), decoding=decoding, search=search)
+  mixture = configuration.macro("MIXTURE")
+  chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
+  trained = tuple(chosen or tasks.registration(mixture).rates)
+  return model_json.Model(**parts, mixture=mixture, languages=trained, decoding=decoding, search=search)
 
 
 def parse(
@@ -179,14 +182,31 @@ def evaluate(
 def caption_files(
   model_dir: str, files: Sequence[str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-  """Yields (file, {language: caption}) of each picture in the languages `codes`; for `step` see `load_params`."""
+  """Yields (file, {language: caption}) of each picture in the languages `codes`; for `step` see `load_params`.
+
+  Says of a file that cannot be read as a picture what is wrong, and leaves it out.
+  """
   predictor = Predictor()
+  broken = set()
 
   def load(file: str) -> np.ndarray:
-    return images.load(picture_files.read(file), file, predictor.image_size)
+    try:
+      return images.load(picture_files.read(file), file, predictor.image_size)
+    except XmcapError as error:
+      broken.add(file)
+      print(f"left out: {terminal.shown(str(error), limit=None)}", file=sys.stderr)
+      return np.zeros((predictor.image_size, predictor.image_size, 3), np.uint8)
 
+  file = epath.Path(model_dir) / model_json.NAME
+  trained = model_json.read(file).languages if file.exists() else ()
+  if trained and (others := [code for code in codes if code not in trained]):
+    print(
+      f"warning: the model was trained on {', '.join(trained)}, not on {', '.join(others)}", file=sys.stderr
+    )
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for file, captions in predictor(params, files, load, codes):
+    if file in broken:
+      continue
     if warning := familiarity.unlike(known, predictor.probabilities, file, codes):
       print(f"warning: {terminal.shown(warning, limit=None)}", file=sys.stderr)
     yield file, captions

@@ -2,32 +2,45 @@
 
 import collections
 import glob
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
 
 from etils import epath
 
 from xmcap.data import images
+from xmcap.data.corpora import archives
 from xmcap.errors import UsageError
 from xmcap.scoring import files as files_lib
+from xmcap.scoring import keys as keys_lib
 
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 """Of the files in a folder that are pictures; others are passed over."""
 
-KEYS = ("stem", "path")
-"""The kinds of keys: a file's name without folder and ending, or the file as it was found."""
+KEYS = ("key", "stem", "path")
+"""The kinds of keys: as in a corpus of own pictures, a file's name without folder and ending, or the file as found."""
 
 
-def find(names: Sequence[str]) -> list[str]:
-  """Returns the pictures of files, folders and patterns such as `photos/**/*.jpg`, each once, a folder's by name.
+def find(names: Sequence[str]) -> dict[str, str]:
+  """Returns the pictures of files, folders and patterns such as `photos/**/*.jpg`, a folder's by name.
+
+  Returns:
+    File -> its path in the folder that was named.
 
   Raises:
-    UsageError: a name is of nothing, or of something that is no picture.
+    UsageError: a name is of nothing, or a folder has no pictures.
   """
-  found = list(dict.fromkeys(file for name in names for file in _files(name)))
-  for file in found:
-    images.check(read(file), file)
+  found: dict[str, str] = {}
+  for name in names:
+    for file, path in _files(name):
+      found.setdefault(file, path)
   return found
+
+
+def check(file: str) -> None:
+  """Reads a picture; XmcapError if it is none, or breaks off."""
+  images.load(read(file), file, size=1)
 
 
 def read(file: str) -> bytes:
@@ -40,12 +53,22 @@ def read(file: str) -> bytes:
     ) from None
 
 
-def keys(found: Sequence[str], kind: str) -> list[str]:
-  """Returns the key of each file, of one of `KEYS`; UsageError if two files would have the same."""
+def keys(found: Mapping[str, str], kind: str) -> list[str]:
+  """Returns the key of each file that was found, of one of `KEYS`; UsageError if two files would have the same."""
   if kind == "path":
     return list(found)
-  stems = [os.path.splitext(os.path.basename(file))[0] for file in found]
+  stems = [archives.split_suffix(os.path.basename(path))[0] for path in found.values()]
   count = collections.Counter(stems)
+  if kind == "key":
+    own = [
+      stem if count[stem] == 1 and keys_lib.is_safe(stem) else keys_lib.hashed(stem, path)
+      for stem, path in zip(stems, found.values(), strict=True)
+    ]
+    count = collections.Counter(own)  # files of several folders may lie at the same place in them
+    return [
+      key if count[key] == 1 else keys_lib.hashed(stem, file)
+      for key, stem, file in zip(own, stems, found, strict=True)
+    ]
   repeated = [file for file, stem in zip(found, stems, strict=True) if count[stem] > 1]
   if repeated:
     raise UsageError(
@@ -55,19 +78,24 @@ def keys(found: Sequence[str], kind: str) -> list[str]:
   return stems
 
 
-def _files(name: str) -> Iterator[str]:
+def _files(name: str) -> Iterator[tuple[str, str]]:
+  """Yields the files that a name means, and their paths in its folder, with `/`."""
   path = epath.Path(name)
   if path.is_dir():
     inside = sorted(os.fspath(file) for file in path.iterdir())
-    inside = [file for file in inside if file.lower().endswith(ENDINGS) and not epath.Path(file).is_dir()]
-    if not inside:
+    found = [file for file in inside if file.lower().endswith(ENDINGS) and not epath.Path(file).is_dir()]
+    if not found:
       raise UsageError(f"{name}: no picture in this folder: name one with {', '.join(ENDINGS)} files")
-    yield from inside
+    yield from ((file, os.path.basename(file)) for file in found)
   elif glob.has_magic(name) and not path.exists():
     # A folder that matches is passed over, as the pattern may name what is in it too.
-    matching = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
-    if not matching:
+    found = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
+    if not found:
       raise UsageError(f"{name}: no file is called so: name a JPEG or PNG file, a folder, or another pattern")
-    yield from matching
+    parts = pathlib.Path(name).parts
+    top = os.path.join("", *itertools.takewhile(lambda part: not glob.has_magic(part), parts))
+    yield from ((file, pathlib.Path(os.path.relpath(file, top or ".")).as_posix()) for file in found)
+  elif not path.exists():
+    raise UsageError(f"{name}: cannot be read (no such file): name a JPEG or PNG file, or a folder of them")
   else:
-    yield name
+    yield name, os.path.basename(name)

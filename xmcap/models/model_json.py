@@ -6,7 +6,7 @@ so does `--gin_file=DIR/model.json`. Only `format` and `version` are required:
   {
     "format": "xmcap.model", "version": 1,
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
-    "mixture": "coco_35l",
+    "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
 
@@ -24,6 +24,7 @@ from typing import Annotated, Any
 import msgspec
 from etils import epath
 
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.models import limits
 from xmcap.models.decoding.beam_search import Beam
@@ -69,6 +70,7 @@ class Model:
     mixture: of the captions that the model learned; "" if not known.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
+    languages: of the captions that the model learned; () if not known.
   """
 
   vit: Fields | None = None
@@ -76,6 +78,7 @@ class Model:
   mixture: str = ""
   decoding: Fields = dataclasses.field(default_factory=dict)
   search: tuple[str, Fields] | None = None
+  languages: tuple[str, ...] = ()
 
   def config(self, part: str) -> ViTConfig | T5Config | None:
     """The configuration of `vit` or `t5`, or None."""
@@ -106,6 +109,8 @@ def as_text(model: Model) -> str:
   values |= {part: dict(given) for part in _CONFIGS if (given := getattr(model, part)) is not None}
   if model.mixture:
     values["mixture"] = model.mixture
+  if model.languages:
+    values["languages"] = list(model.languages)
   decoding = dict(model.decoding)
   if model.search is not None:
     decoding["search"] = {"name": model.search[0], **model.search[1]}
@@ -137,7 +142,7 @@ def parse(raw: bytes, where: str) -> Model:
   if type(values.get("version")) is not int or values["version"] != _VERSION:
     version = shown(values.get("version"), 60)
     raise UsageError(f"{where}: version {version}; this xmcap reads {_VERSION}: take a release that reads it")
-  _check_names(values, ("format", "version", *_CONFIGS, "mixture", "decoding"), where, "")
+  _check_names(values, ("format", "version", *_CONFIGS, "mixture", "languages", "decoding"), where, "")
   parts = {
     part: _checked(config, _object(values[part], where, part), where, part)
     for part, config in _CONFIGS.items()
@@ -148,6 +153,11 @@ def parse(raw: bytes, where: str) -> Model:
     raise UsageError(
       f"{where}: mixture is {shown(mixture, 60)}: give the name of a mixture (letters, digits, _ . :)"
     )
+  codes = values.get("languages", [])
+  if not isinstance(codes, list) or not all(
+    isinstance(code, str) and languages.is_known(code) for code in codes
+  ):
+    raise UsageError(f"{where}: languages is {shown(codes, 60)}: give a list of codes, such as en")
   decoding = dict(_object(values.get("decoding", {}), where, "decoding"))
   search = None
   if "search" in decoding:
@@ -159,7 +169,7 @@ def parse(raw: bytes, where: str) -> Model:
       )
     search = name, _checked(_SEARCHES[name], fields, where, "decoding.search")
   decoding = _checked(Decoding, decoding, where, "decoding")
-  return Model(**parts, mixture=mixture, decoding=decoding, search=search)
+  return Model(**parts, mixture=mixture, languages=tuple(codes), decoding=decoding, search=search)
 
 
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:

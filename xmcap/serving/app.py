@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import importlib.resources
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ from xmcap.storage import files
 
 _JSON_LINES = "application/x-ndjson"
 _LATER = {"retry-after": "1"}
+_PARAMETERS = ("languages", "search", "temperature", "seed", "stream")
 _HEADERS = {
   # The page may load what this server has, and read pictures of this machine, which the browser fetches.
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:;"
@@ -57,6 +59,11 @@ class Model:
   captioner: Captioner
   searches: Mapping[str, Any]
 
+  @property
+  def drawing(self) -> list[str]:
+    """The names of the searches that draw captions."""
+    return [name for name, search in self.searches.items() if hasattr(search, "temperature")]
+
 
 class Service:
   """The state of a server: its queue, its calls, whether it is about to stop."""
@@ -70,7 +77,9 @@ class Service:
     # One thread calls the model, others decode pictures.
     self._device = ThreadPoolExecutor(1, "model")
     self.threads = ThreadPoolExecutor(files.available_cores(), "pictures")
-    self.batcher = Batcher(model.captioner, self._device, batching, self.metrics.observe_call)
+    self.batcher = Batcher(
+      model.captioner, self._device, batching, lambda: self.queue.length, self.metrics.observe_call
+    )
 
   @contextlib.asynccontextmanager
   async def running(self, app: Starlette) -> AsyncIterator[None]:
@@ -93,7 +102,9 @@ class Service:
 @dataclasses.dataclass(frozen=True)
 class _Asked:
   languages: tuple[str, ...]
-  search: str
+  name: str
+  search: Any
+  seed: int | None
   stream: bool
 
 
@@ -131,33 +142,53 @@ class _Captions:
     body = await limits_lib.read_body(request, limits)
     picture = await limits_lib.decode(body, service.model.captioner.image_size, limits, service.threads)
     del body
-    search = service.model.searches[asked.search]
-    captions = service.batcher.captions(picture, asked.languages, search, limits.caption_seconds)
+    captions = service.batcher.captions(
+      picture, asked.languages, asked.search, limits.caption_seconds, asked.seed
+    )
     if asked.stream:
       return StreamingResponse(_lines(captions), media_type=_JSON_LINES)
     async with contextlib.aclosing(captions):
       found = {code: caption async for code, caption in captions}
-    return JSONResponse({"search": asked.search, "captions": {code: found[code] for code in asked.languages}})
+    return JSONResponse({"search": asked.name, "captions": {code: found[code] for code in asked.languages}})
 
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
       raise Refused(403, "a page of another origin may not ask: use this server's own page, or no browser")
     given = dict(request.query_params)
-    if unknown := sorted(set(given) - {"languages", "search", "stream"}):
-      raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give languages, search, stream")
+    if unknown := sorted(set(given) - {*_PARAMETERS}):
+      raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
     try:
       codes = languages_lib.parse(given.get("languages", "en"))
     except UsageError as error:
       raise Refused(400, str(error)) from None
-    searches = self._service.model.searches
-    search = given.get("search", next(iter(searches)))
-    if search not in searches:
-      raise Refused(400, f"unknown search {search[:40]!r}: give one of {', '.join(searches)}")
+    model = self._service.model
+    name = given.get("search", next(iter(model.searches)))
+    if name not in model.searches:
+      raise Refused(400, f"unknown search {name[:40]!r}: give one of {', '.join(model.searches)}")
+    search = model.searches[name]
+    of_draws = {
+      part: _number(given, part, *limits) for part, limits in openapi.OF_DRAWS.items() if part in given
+    }
+    if of_draws and name not in model.drawing:
+      drawing = ", ".join(model.drawing) or "this server has none"
+      raise Refused(400, f"{next(iter(of_draws))}: only for a search that draws captions ({drawing})")
+    if "temperature" in of_draws:
+      search = dataclasses.replace(search, temperature=of_draws["temperature"])
     stream = given.get("stream", "false")
     if stream not in ("true", "false"):
       raise Refused(400, "stream: give true or false")
-    return _Asked(codes, search, stream == "true")
+    return _Asked(codes, name, search, of_draws.get("seed"), stream == "true")
+
+
+def _number(given: Mapping[str, str], name: str, kind: type, least: float, most: float) -> Any:
+  try:
+    value = kind(given[name])
+  except ValueError:
+    value = math.nan
+  if not least <= value <= most:
+    raise Refused(400, f"{name}={given[name][:40]}: give a number from {least:,} to {most:,}")
+  return value
 
 
 async def _lines(captions) -> AsyncIterator[str]:
@@ -231,6 +262,7 @@ def _about(service: Service) -> Mapping[str, object]:
   return {
     "name": service.model.name,
     "searches": list(service.model.searches),
+    "drawing": service.model.drawing,
     "limits": dataclasses.asdict(service.limits),
     "languages": [
       {"code": code, "name": one.english_name, "native": one.native_name, "direction": one.direction}

@@ -1,8 +1,9 @@
 """Requests that come together share a call of the model.
 
 A call captions up to so many pictures, each in up to so many languages, by one search. Requests that wait for the same
-search share it, whatever their languages. A picture with more languages takes part in several calls; so its first
-captions are there while the others are decoded, and nobody waits for a long request to end.
+search share it, whatever their languages; one that names its seed has calls of its own, as a draw depends on a
+picture's place in the call. A picture with more languages takes part in several calls; so its first captions are there
+while the others are decoded, and nobody waits for a long request to end.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class Batching:
   """How requests share calls.
 
   Attributes:
-    seconds: for which the first request waits for others.
+    seconds: for which the first request waits for others that are on their way.
     pictures: the most of a call.
     languages: the most of a picture in a call.
   """
@@ -72,6 +73,7 @@ class _Job:
   picture: np.ndarray
   languages: list[str]  # that no call has taken yet
   search: Any
+  seed: int | None
   arrived: float
   results: asyncio.Queue = dataclasses.field(default_factory=asyncio.Queue)
 
@@ -89,7 +91,8 @@ def warm_up(captioner: Captioner, batching: Batching, searches: Iterable[Any]) -
 class Batcher:
   """Hands pictures to a captioner, one call at a time, on a thread of `device`.
 
-  `observe(pictures, captions, seconds)` is told of each call.
+  `under_way()` is the number of requests that have come and are not answered; `observe(pictures, captions, seconds)` is
+  told of each call.
   """
 
   def __init__(
@@ -97,18 +100,20 @@ class Batcher:
     captioner: Captioner,
     device: Executor,
     batching: Batching,
+    under_way: Callable[[], int],
     observe: Callable[[int, int, float], Any],
   ):
-    self._captioner, self._device, self._batching, self._observe = captioner, device, batching, observe
+    self._captioner, self._device, self._batching = captioner, device, batching
+    self._under_way, self._observe = under_way, observe
     self._jobs: list[_Job] = []
     self._changed = asyncio.Event()
 
   async def captions(
-    self, picture: np.ndarray, languages: Sequence[str], search: Any, seconds: float
+    self, picture: np.ndarray, languages: Sequence[str], search: Any, seconds: float, seed: int | None = None
   ) -> AsyncGenerator[tuple[str, str], None]:
     """Yields (language, caption) as they are decoded; Refused if they take longer than `seconds` or cannot be."""
     clock = asyncio.get_running_loop().time
-    job = _Job(picture, list(languages), search, clock())
+    job = _Job(picture, list(languages), search, seed, clock())
     self._jobs.append(job)
     self._changed.set()
     left = len(languages)
@@ -135,23 +140,30 @@ class Batcher:
         await self._call()
 
   async def _wait(self) -> None:
-    """Waits for a first request, and then for others, as long as the first may wait for them."""
+    """Waits for a first request, and then for others on their way, as long as the first may wait for them."""
     clock = asyncio.get_running_loop().time
     while True:
       self._changed.clear()
-      same = [job for job in self._jobs if job.search == self._jobs[0].search]
-      if len(same) >= self._batching.pictures:
-        return
-      left = same[0].arrived + self._batching.seconds - clock() if same else None
-      if left is not None and left <= 0:
-        return
+      left = None
+      if together := self._together():
+        first, full = together[0], len(together) == self._batching.pictures
+        left = first.arrived + self._batching.seconds - clock()
+        if full or left <= 0 or first.seed is not None or self._under_way() <= len(self._jobs):
+          return
       with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(self._changed.wait(), left)
 
+  def _together(self) -> list[_Job]:
+    """The requests that the next call may take."""
+    first = self._jobs[:1]
+    if first and first[0].seed is None:
+      same = [job for job in self._jobs if job.seed is None and job.search == first[0].search]
+      return same[: self._batching.pictures]
+    return first
+
   async def _call(self) -> None:
-    search = self._jobs[0].search
-    batch = [job for job in self._jobs if job.search == search][: self._batching.pictures]
-    languages = []
+    batch, languages = self._together(), []
+    search, seed = batch[0].search, batch[0].seed
     for job in batch:
       languages.append(job.languages[: self._batching.languages])
       del job.languages[: self._batching.languages]
@@ -162,7 +174,7 @@ class Batcher:
     loop = asyncio.get_running_loop()
     began = loop.time()
     pictures, filled = self._batching.filled([job.picture for job in batch], languages)
-    seed = random.getrandbits(31)
+    seed = random.getrandbits(31) if seed is None else seed
     call = functools.partial(self._captioner.caption, pictures, filled, search=search, seed=seed)
     try:
       found = await loop.run_in_executor(self._device, call)

@@ -7,6 +7,9 @@ from xmcap import __version__
 from xmcap.languages import LANGUAGES
 from xmcap.serving.limits import Limits
 
+OF_DRAWS = {"temperature": (float, 0.01, 100), "seed": (int, 0, 2**32 - 1)}
+"""Parameters of searches that draw captions: type, least, most."""
+
 _JSON = "application/json"
 _REFUSALS = {
   400: "a parameter is wrong, or the body is empty",
@@ -34,6 +37,10 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
     "parameters": [
       _parameter("languages", "codes with commas between them, or all, or trained", {"type": "string"}, "en"),
       _parameter("search", "how captions are found", {"enum": list(searches)}, searches[0]),
+      _parameter(
+        "temperature", "of a search that draws captions: logits are divided by it", _numbers("temperature"), 1
+      ),
+      _parameter("seed", "of such a search: the same seed draws the same captions", _numbers("seed")),
       _parameter("stream", "send each caption when it is decoded", {"type": "boolean"}, False),
     ],
     "requestBody": {"required": True, "content": {kind: {"schema": picture} for kind in pictures}},
@@ -81,6 +88,11 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
 def _parameter(name: str, words: str, schema: Mapping[str, Any], default: Any = None) -> Mapping[str, Any]:
   schema = schema if default is None else {**schema, "default": default}
   return {"name": name, "in": "query", "description": words, "schema": schema}
+
+
+def _numbers(name: str) -> Mapping[str, Any]:
+  kind, least, most = OF_DRAWS[name]
+  return {"type": "integer" if kind is int else "number", "minimum": least, "maximum": most}
 
 
 def _get(summary: str, media_type: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:

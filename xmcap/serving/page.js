@@ -20,10 +20,16 @@ function make(name, text, attributes = {}) {
 
 const checked = () => [...document.querySelectorAll("[name=language]:checked")].map((box) => box.value);
 const search = () => document.querySelector("[name=search]:checked").value;
+const draws = () => about.drawing.includes(search());
+
+function isComplete() {
+  if (checked().length) return !draws() || $("temperature").reportValidity();
+  problem("No language is chosen: choose at least one.");
+}
 
 function searchWords(name) {
   const [kind, number] = name.split(":");
-  return { greedy: "Greedy", beam: `Beam of ${number}`, sample: `Sample, temperature ${number}` }[kind];
+  return { greedy: "Greedy", beam: `Beam of ${number}`, sample: "Sample", model: "The model’s own" }[kind];
 }
 
 function showChosen() {
@@ -61,6 +67,7 @@ function build() {
     label.append(button, make("span", searchWords(name)));
     $("searches").append(label);
   }
+  $("heat").hidden = !draws();
   showChosen();
 }
 
@@ -68,7 +75,7 @@ function build() {
 
 function add(blob, name) {
   problem("");
-  if (!checked().length) return problem("No language is chosen: choose at least one.");
+  if (!isComplete()) return;
   const card = $("card").content.cloneNode(true).firstElementChild;
   const image = card.querySelector("img");
   image.src = URL.createObjectURL(blob);
@@ -82,12 +89,14 @@ function add(blob, name) {
 }
 
 function ask(card) {
+  if (!isComplete()) return;
   const codes = checked();
-  if (!codes.length) return problem("No language is chosen: choose at least one.");
-  card.asked = { codes, search: search() };
+  card.asked = { languages: codes, search: search(), stream: true };
+  if (draws()) card.asked.temperature = $("temperature").valueAsNumber;
   card.found = new Map();
   card.rows = new Map(codes.map((code) => [code, make("dd", "", { lang: code, class: "waiting" })]));
-  card.querySelector(".how").textContent = searchWords(card.asked.search);
+  const { search: name, temperature } = card.asked;
+  card.querySelector(".how").textContent = searchWords(name) + (temperature ? `, temperature ${temperature}` : "");
   card.querySelector(".notices").hidden = true;
   card.querySelector(".again").disabled = true;
   card.querySelector("dl").replaceChildren(...codes.map((code) => {
@@ -127,8 +136,7 @@ function failed(card, text) {
 }
 
 async function send(card) {
-  const query = new URLSearchParams({ languages: card.asked.codes, search: card.asked.search, stream: true });
-  const response = await fetch(`v1/captions?${query}`, { method: "POST", body: card.blob });
+  const response = await fetch(`v1/captions?${new URLSearchParams(card.asked)}`, { method: "POST", body: card.blob });
   if (!response.ok) throw new Error(await reason(response));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -201,6 +209,7 @@ function addAll(files) {
 
 build();
 $("codes").addEventListener("change", showChosen);
+$("searches").addEventListener("change", () => ($("heat").hidden = !draws()));
 $("languages").addEventListener("click", ({ target }) => {
   if (!target.dataset.choose) return;
   for (const box of document.querySelectorAll("[name=language]")) box.checked = target.dataset.choose === "all";

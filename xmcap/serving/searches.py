@@ -11,7 +11,7 @@ MAX = 8
 
 
 def parse(text: str) -> dict[str, Any]:
-  """`greedy,beam:4,sample:0.7,model` as searches by name; None is the model's own. UsageError names a wrong one."""
+  """`greedy,beam:4,sample,model` as searches by name; None is the model's own. UsageError names a wrong one."""
   names = [name.strip() for name in text.split(",")]
   if len(names) > MAX or len(set(names)) < len(names):
     raise UsageError(f"--searches={text}: name at most {MAX}, and each once")
@@ -27,11 +27,10 @@ def _search(name: str) -> Any:
       return Greedy()
     if kind == "beam":
       return Beam(beams=int(number))
-    if kind == "sample":
-      return Sample(temperature=float(number))
+    if name == "sample":
+      return Sample()
   except ValueError:
     pass  # worded below
-  raise UsageError(
-    f"--searches: '{name}' is none: give greedy, beam:BEAMS such as beam:4, sample:TEMPERATURE such as sample:0.7, or "
-    "model"
-  )
+  if kind == "sample":
+    raise UsageError(f"--searches: '{name}': give sample; each request says its own temperature")
+  raise UsageError(f"--searches: '{name}' is none: give greedy, beam:BEAMS such as beam:4, sample, or model")

@@ -104,6 +104,16 @@ def test_prompts_of_all_pictures_equal_prompts_given_for_each(captioner, params,
   np.testing.assert_array_equal(shared, given)
 
 
+def test_another_temperature_is_the_same_program(captioner, params, batch):
+  arguments = params, batch["image"], batch["prompt_tokens"]
+  Generator(captioner, Sample(), MAX_LENGTH)(*arguments)
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(Sample, "run", None)  # which only a new program traces
+    hot, cold = (Generator(captioner, Sample(heat), MAX_LENGTH)(*arguments)[0] for heat in (50, 0.01))
+  greedy, _ = Generator(captioner, Greedy(), MAX_LENGTH)(*arguments)
+  assert np.array_equal(cold, greedy) and not np.array_equal(hot, cold)
+
+
 @pytest.mark.parametrize(
   "search", [Beam(3), Sample(1.5, top_k=9, top_p=0.9), pytest.param(Greedy(), marks=FULL)]
 )

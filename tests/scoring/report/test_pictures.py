@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from xmcap.errors import UsageError
+from xmcap.scoring import keys
 from xmcap.scoring.report import pictures
 
 
@@ -102,7 +103,8 @@ def test_pictures_are_spread_whatever_their_number():
 def test_links_lead_from_the_report_to_the_folder(folder, tmp_path):
   found = pictures.choose("link", _KEYS, folder, tmp_path / "out" / "r.html")
   assert found.data["folder"] == "../data/my%20images/" and found.sources == "'self' file:"
-  assert found.data["of"][:4] == [0, 0, 2, 0] and found.data["of"][-1] == -2  # links are not opened
+  # Links are not opened.
+  assert found.data["of"][:4] == ["k0.jpg", "k1.jpg", "k2.png", "k3.jpg"] and found.data["of"][-1] == -2
 
 
 def test_no_folder_or_none_wanted_is_no_pictures(folder, tmp_path):
@@ -127,5 +129,16 @@ def test_pictures_in_folders_within_the_folder(tmp_path):
     "the name of two pictures says nothing"
   )
   assert pictures.choose("embed", ["a", "b", "c"], tmp_path, tmp_path / "r.html").data["of"] == [0, 1, -2]
-  linked = pictures.choose("link", ["a", "b"], tmp_path, tmp_path / "r.html")
-  assert linked.data["of"][1] == -2 and linked.note
+  linked = pictures.choose("link", ["a", "b", "c"], tmp_path, tmp_path / "r.html")
+  assert linked.data["of"] == ["a.png", "deep/b.JPG", -2] and linked.note
+
+
+def test_pictures_have_the_keys_of_a_corpus_of_own_pictures(tmp_path):
+  for name in ("one/a b.jpg", "one/c.jpg", "two/c.jpg"):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / name)
+  own = {keys.hashed(path.stem, str(path.relative_to(tmp_path))): path for path in tmp_path.glob("*/*.jpg")}
+  assert len(own) == 3 and pictures.find_all(tmp_path, own) == own
+  assert (
+    pictures.choose("link", list(own), tmp_path, tmp_path / "r.html").data["of"].count("one/a%20b.jpg") == 1
+  )

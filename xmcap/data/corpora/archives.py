@@ -34,7 +34,8 @@ FOLDER, ZIP, TAR, PACKED_TAR, SHARD = "folder", "zip", "tar", "packed tar", "one
 _PICTURES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp")
 _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
-  *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log"),
+  *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log", ".pdf", ".docx", ".xlsx", ".mp4", ".mov"),
+  *(".db", ".ini", ".lnk", ".xmp", ".aae"),  # of Windows and of cameras
 )
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _DRIVE = re.compile(r"[A-Za-z]:")

@@ -40,6 +40,8 @@ class Corpus(abc.ABC):
   DESCRIPTION: ClassVar[str]
   VERSION: ClassVar[str] = "1.0.0"
   HOMEPAGE: ClassVar[str] = "https://google.github.io/crossmodal-3600/"
+  RENEWED: ClassVar[bool] = False
+  """Whether a build that was begun with other options or inputs is begun anew, rather than refused."""
   PARTS: ClassVar[Mapping[str, file_names.Part]]
   """Field -> the file as it was published."""
 
@@ -130,7 +132,7 @@ def build(
       "first_problems": {kind: problems.examples[kind] for kind in KINDS if kind in problems.counts},
     }
 
-  about, held = plans.carry_out(out, corpus.plan(options), make)
+  about, held = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
     lengths.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()

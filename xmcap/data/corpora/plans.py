@@ -14,6 +14,7 @@ from xmcap.progress import Say
 from xmcap.storage import files, outputs
 
 _LAYOUT = 4  # of the working folder; what an older version began is begun anew
+_BESIDE_RECORDS = ("problems.jsonl", "languages.txt", "features.json", "dataset_info.json")
 
 Plan = Mapping[str, Any]
 """`corpus`, `version`, `options` and `inputs`."""
@@ -56,13 +57,14 @@ class Work:
 
 
 def carry_out(
-  out: pathlib.Path, plan: Plan, make: Callable[[pathlib.Path], Mapping[str, Any]]
+  out: pathlib.Path, plan: Plan, make: Callable[[pathlib.Path], Mapping[str, Any]], anew: bool = False
 ) -> tuple[dict[str, Any], bool]:
   """Builds a corpus in a folder, unless it is whole there; goes on with what was begun, and clears up at the end.
 
   Args:
     out: the folder; NAME.json there holds the plan and what `make` returned, and says that the corpus is whole.
     make: writes the corpus; given the working folder. What is whole in that need not be made again.
+    anew: what was begun there otherwise is begun anew, rather than refused.
 
   Returns:
     What NAME.json holds, and whether it was there already.
@@ -82,7 +84,7 @@ def carry_out(
   if about is not None:
     _compare(about, lasting, out, "holds")
   else:
-    begin(out, work_dir, plan)
+    begin(out, work_dir, plan, anew)
     about = {**lasting, **make(work_dir)}
     # A worker of a killed build may have begun a file after `begin`, before it noticed.
     files.remove_incomplete(out)
@@ -91,8 +93,8 @@ def carry_out(
   return about, held
 
 
-def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan) -> None:
-  """Makes the folders, or goes on with a build that was begun there.
+def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = False) -> None:
+  """Makes the folders, or goes on with a build that was begun there; if it is another, may clear it away first.
 
   Raises:
     UsageError: another build was begun there, or the folder holds files that are not of this corpus.
@@ -101,16 +103,25 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan) -> None:
     raise UsageError(f"{out} is a file: choose a folder to build in")
   path = work_dir / "plan.json"
   held = _read(path, out)
-  if held is not None and held.get("layout") != _LAYOUT:
-    shutil.rmtree(work_dir)
-  elif held is not None:
-    _compare(held, plan, out, "has begun")
-  elif out.exists():
+  goes_on = held is not None and held.get("layout") == _LAYOUT
+  if held is not None and goes_on:
+    try:
+      _compare(held, plan, out, "has begun")
+    except UsageError:
+      if not anew:
+        raise
+      goes_on = False
+      for written in out.iterdir():  # before the working folder, which says whose they are
+        if written.name.startswith(f"{plan['corpus']}-") or written.name in _BESIDE_RECORDS:
+          written.unlink()
+  elif held is None and out.exists():
     others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
     if others:
       raise UsageError(
         f"{out} holds {others[0]}, which is not of {plan['corpus']}: choose a new or empty folder"
       )
+  if not goes_on:
+    shutil.rmtree(work_dir, ignore_errors=True)
   files.make_folder(work_dir)
   for folder in (out, work_dir):
     files.remove_incomplete(folder)

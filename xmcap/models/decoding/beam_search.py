@@ -42,6 +42,7 @@ class _Rows(struct.PyTreeNode):
   cache: SelfCache
 
 
+@jax.tree_util.register_static
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Beam:
@@ -172,6 +173,7 @@ class Beam:
     return worst_ended >= best_live / self.penalty(final)
 
 
+@jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class NBest(Beam):
   """Beam search that returns its `count` best hypotheses, the best first: tokens [rows, count, T], scores likewise.

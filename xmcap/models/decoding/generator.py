@@ -49,7 +49,7 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
   return jax.tree_util.tree_map_with_path(cast, params)
 
 
-@functools.partial(jax.jit, static_argnames=("captioner", "search", "max_length", "cache_dtype"))
+@functools.partial(jax.jit, static_argnames=("captioner", "max_length", "cache_dtype"))
 def generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
   """`Generator.__call__` as one jitted function: after `Generator.static` its arguments, all given, prompts [B, L, P].
 
@@ -100,7 +100,7 @@ class Generator:
 
   @property
   def static(self) -> tuple[Any, ...]:
-    """What the program is compiled for: the first arguments of `generate`."""
+    """The first arguments of `generate`: the program is compiled for them, but for the leaves of the search."""
     return self.captioner, self.search, self.max_length, self.cache_dtype
 
   def cast(self, params: Any) -> Any:

@@ -31,7 +31,7 @@ FEWEST = 32
 
 
 class Search(Protocol):
-  """How captions are chosen: hashable, and pure in `run`."""
+  """How captions are chosen: a pytree, whose leaves a compiled program takes as they come, and pure in `run`."""
 
   beams: int
 
@@ -152,6 +152,7 @@ def _one_by_one(step, cross, cache, max_length, keys, choose):
   return run_in_stages(extend, lambda rows: (rows.tokens[:, 1:], rows.scores), cross, rows, max_length)
 
 
+@jax.tree_util.register_static
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Greedy:
@@ -169,10 +170,11 @@ class Greedy:
     return _one_by_one(step, cross, cache, max_length, keys, choose)
 
 
+@jax.tree_util.register_pytree_node_class
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Sample:
-  """A random token at each position.
+  """A random token at each position; one program serves all temperatures.
 
   Scores are sums of log-probabilities under the model itself, before temperature, top-k and top-p.
 
@@ -196,6 +198,18 @@ class Sample:
       raise UsageError(f"Sample.temperature is {self.temperature}: it must be above 0 (use Greedy for 0)")
     if not self.top_p:
       raise UsageError(f"Sample.top_p is {self.top_p}: it must be above 0 and at most 1")
+    object.__setattr__(self, "temperature", float(self.temperature))  # an int would be another program
+
+  def tree_flatten(self):
+    """The temperature is a leaf."""
+    return (self.temperature,), (self.top_k, self.top_p)
+
+  @classmethod
+  def tree_unflatten(cls, fixed, leaves):
+    """Checks nothing, as what stands for the temperature may be no number."""
+    search = object.__new__(cls)
+    vars(search).update(temperature=leaves[0], top_k=fixed[0], top_p=fixed[1])
+    return search
 
   def run(self, step, cross, cache, max_length, keys):
     """See `Search.run`."""

@@ -106,9 +106,9 @@ function meanScores(entries, metric) {
 
 // The embedded picture of an image, or the address of a linked one; null if there is none.
 async function pictureOf(image) {
-  const { kind, of, perBlock, folder, suffixes } = reportData.pictures;
+  const { kind, of, perBlock, folder } = reportData.pictures;
   if (kind === "none" || of[image] < 0) return null;
-  if (kind === "link") return `${folder}${reportData.keys[image]}${suffixes[of[image]]}`;
+  if (kind === "link") return `${folder}${of[image]}`;
   const block = Math.floor(of[image] / perBlock);
   pictureOf.blocks ??= new Map();
   if (!pictureOf.blocks.has(block)) {

@@ -16,6 +16,7 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from xmcap.errors import UsageError
+from xmcap.scoring import keys as keys_lib
 
 BUDGET = 24 * 2**20
 """The most characters of base64 that the embedded pictures of a report take."""
@@ -41,7 +42,7 @@ class ReportPictures:
 
   Attributes:
     data: for the page's script: `kind`, and `of`, for each image the place of its picture among the embedded ones (-1:
-      not embedded), or which of `suffixes` its file has in the `folder` of links; -2: there is none.
+      not embedded), or the link to its file in the `folder` of links; -2: there is none.
     sources: what the policy of the page lets pictures be loaded from.
     blocks: of embedded pictures, `perBlock` lines of base64 each.
     note: what is missing, for people.
@@ -94,10 +95,10 @@ def choose(
   if mode == "embed":
     return _embedded(keys, [found[key].read_bytes if key in found else None for key in keys])
   address = urllib.parse.quote(os.path.relpath(folder, pathlib.Path(report).parent))
-  # A link is the folder, the key and one of the suffixes.
-  places = {folder / f"{key}{suffix}": number for key in found for number, suffix in enumerate(_SUFFIXES)}
-  of = [places.get(found[key], _NONE) if key in found else _NONE for key in keys]
-  data = {"kind": "link", "folder": f"{address}/", "suffixes": _SUFFIXES, "of": of}
+  of = [
+    urllib.parse.quote(found[key].relative_to(folder).as_posix()) if key in found else _NONE for key in keys
+  ]
+  data = {"kind": "link", "folder": f"{address}/", "of": of}
   # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
   return ReportPictures(data, "'self' file:", note=_missing_note(keys, of))
 
@@ -113,16 +114,21 @@ def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
 
 
 def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pathlib.Path]:
-  """Returns the files of image keys in a folder: as `find`; else the only one of that name at any depth, `.JPG` too."""
+  """Returns the files of image keys in a folder: as `find`; else those of that key at any depth, `.JPG` too.
+
+  A file has the key that a corpus of own pictures gives it (`keys.hashed`), or its name, where no other is called so.
+  """
   folder, keys = pathlib.Path(images_dir), list(keys)
   found = {key: path for key in keys if (path := find(folder, key))}
   wanted = {key for key in keys if key not in found and _SAFE_KEY.fullmatch(key)}
   deeper: dict[str, list[pathlib.Path]] = {}
   for parent, _, names in os.walk(folder) if wanted else ():
     for stem, suffix in map(os.path.splitext, names):
-      if stem in wanted and suffix.lower() in _SUFFIXES:
-        deeper.setdefault(stem, []).append(pathlib.Path(parent, f"{stem}{suffix}"))
-  return found | {stem: paths[0] for stem, paths in deeper.items() if len(paths) == 1}
+      if suffix.lower() in _SUFFIXES:
+        path = pathlib.Path(parent, f"{stem}{suffix}")
+        for key in {stem, keys_lib.hashed(stem, path.relative_to(folder).as_posix())} & wanted:
+          deeper.setdefault(key, []).append(path)
+  return found | {key: paths[0] for key, paths in deeper.items() if len(paths) == 1}
 
 
 def data_uri(path: pathlib.Path) -> str | None:
@@ -179,7 +185,7 @@ def _embedded(keys: Sequence[str], readers: Sequence[Callable[[], bytes] | None]
   return ReportPictures({"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, note)
 
 
-def _missing_note(keys: Sequence[str], of: Sequence[int]) -> str:
+def _missing_note(keys: Sequence[str], of: Sequence[int | str]) -> str:
   missing = [key for key, number in zip(keys, of, strict=True) if number == _NONE]
   if not missing:
     return ""

@@ -12,6 +12,7 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from tests.data.corpora.builds import differing
 from xmcap import cli
 from xmcap.data import records
 from xmcap.data.corpora import build
@@ -19,7 +20,7 @@ from xmcap.data.corpora.folder import own
 from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.plans import Options
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 
 CAPTIONS = {
   f"a/{number:02d}.jpg": {"en": f"ball {number}", "th": f"ลูก {number}", "pt-BR": f"bola {number}"}
@@ -307,6 +308,39 @@ def test_what_is_wrong_is_counted(tmp_path, photos):
   keys = held(report.out).keys()
   assert {"01", "02", "03", "04", "05"} < keys and len(keys) == 8
   assert "did you mean 'fil'" in str(report.problems.examples["unknown_language"])
+
+
+def test_files_that_are_no_pictures_are_passed_over(tmp_path, photos):
+  for name in ("Thumbs.db", ".DS_Store", "a/desktop.ini", "notes.docx", "raw.xyz"):
+    (photos / name).write_bytes(b"no picture")
+  assert not made(tmp_path, wide_table(tmp_path), photos).problems.counts
+
+
+def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_path, photos, monkeypatch):
+  def stopped(*_, **__):
+    raise KeyboardInterrupt
+
+  many = write_table(tmp_path / "many.csv", ("file", "th"), [(name, "ลูก") for name in CAPTIONS])
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(build.record_writer, "write_metadata", stopped)
+    made(tmp_path, many, photos, shard_pictures=1)
+  out = tmp_path / "out"
+  assert len(list(out.glob("folder-*"))) == 6
+  table = wide_table(tmp_path)
+  report = made(tmp_path, table, photos, quality=80)
+  assert held(report.out) == expected()
+  made(tmp_path, table, photos, out="fresh", quality=80)
+  assert differing(out, tmp_path / "fresh") == []
+  with pytest.raises(UsageError, match="holds folder with another quality .80, not 70.: remove it"):
+    made(tmp_path, table, photos, quality=70)
+
+
+def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):
+  with pytest.raises(XmcapError, match="no line of it can be used"):
+    made(tmp_path, write_json_lines(tmp_path / "empty.jsonl", [{}]), photos)
+  (tmp_path / "out/mine.txt").touch()
+  assert held(made(tmp_path, wide_table(tmp_path), photos).out) == expected()
+  assert (tmp_path / "out/mine.txt").exists()
 
 
 def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):

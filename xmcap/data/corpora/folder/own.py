@@ -45,6 +45,7 @@ class Folder(build.Corpus):
   NAME = "folder"
   DESCRIPTION = "Own pictures with their captions; one record an image."
   PARTS = FOLDER
+  RENEWED = True  # what is wrong in one's own captions is mended, and the build started again
   captions: pathlib.Path
   images: pathlib.Path | None = None
   columns: Columns = Columns()

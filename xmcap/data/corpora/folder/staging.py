@@ -4,7 +4,6 @@ import hashlib
 import os
 import pathlib
 import posixpath
-import re
 import sqlite3
 import tarfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from xmcap.data.corpora.pictures import ByPath
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
+from xmcap.scoring import keys
 from xmcap.storage import databases, files
 
 _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
@@ -39,8 +39,6 @@ CREATE INDEX numbers ON pictures (number);
 CREATE INDEX keys ON pictures (key);
 CREATE INDEX of_picture ON captions (identity, id);
 """
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-_MOST_KEY = 96  # characters of a name that are kept in a key
 _ROW = msgspec.json.Decoder(Row)
 _CAPTIONS = msgspec.json.Decoder(list[Caption])
 
@@ -103,7 +101,10 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
       codes |= {caption.language for caption in row.captions}
       _add(held, number, row, pictures, work.problems)
     for number, path in pictures.paths():
-      if not held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone():
+      if (
+        archives.split_suffix(path)[1]
+        and not held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
+      ):
         work.problems.add("no_captions", path, "no line is about it")
     for identity, key, path, place, split, usable in held.execute(
       "SELECT identity, key, path, place, split, number IS NOT NULL AND EXISTS (SELECT 1 FROM captions "
@@ -154,11 +155,8 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
 def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
   """A key that no other picture has; with a hash where the name alone will not do."""
   (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
-  safe = _UNSAFE.sub("_", key).lstrip("_.-")[:_MOST_KEY]
-  candidates = [key] if safe == key and alike == 1 else []
-  for text in (path, f"{path}\n{identity}"):
-    digits = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    candidates.append(f"{safe or 'picture'}-{digits}")
+  candidates = [key] if keys.is_safe(key) and alike == 1 else []
+  candidates += [keys.hashed(key, text) for text in (path, f"{path}\n{identity}")]
   taken = "SELECT 1 FROM settled WHERE key = ?"
   free = (name for name in candidates if not database.execute(taken, (name,)).fetchone())
   return next(free, f"picture-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}")
