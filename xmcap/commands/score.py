@@ -41,7 +41,7 @@ def _add_score(commands) -> None:
 
   words = command.add_argument_group("what is measured")
   metrics = (
-    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; and meteor (English, needs Java)"
+    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; meteor, spice (English, by Java)"
   )
   tokenizer = "default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace"
   missing = "with predictions that are missing: refuse, or score them as empty captions (empty)"

@@ -1,10 +1,19 @@
-"""The Java programs of pycocoevalcap, an extra: each is run once for all captions, and writes nothing to disk."""
+"""The Java programs of pycocoevalcap, an extra: each is run once for all captions."""
 
+import importlib.util
 import pathlib
 import subprocess
 from collections.abc import Sequence
 
 from xmcap.errors import XmcapError
+
+
+def pycocoevalcap(name: str) -> pathlib.Path:
+  """Returns the folder of pycocoevalcap; an XmcapError that begins with `name` says that it is not installed."""
+  found = importlib.util.find_spec("pycocoevalcap")
+  if found is None or not found.submodule_search_locations:
+    raise XmcapError(f"{name} needs pycocoevalcap; pip install 'xmcap[ptb]'")
+  return pathlib.Path(found.submodule_search_locations[0])
 
 
 def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str) -> str:

@@ -12,11 +12,21 @@ from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
 from xmcap.scoring.metrics.meteor import Meteor
 from xmcap.scoring.metrics.rouge import RougeL
+from xmcap.scoring.metrics.spice import Spice
 from xmcap.terminal import shown
 
 CAPTION_METRICS: dict[str, CaptionMetric] = {
   metric.name: metric
-  for metric in (Cider(), CiderD(), *(Bleu(n) for n in (1, 2, 3, 4)), Chrf(), RougeL(), Exact(), Meteor())
+  for metric in (
+    Cider(),
+    CiderD(),
+    *(Bleu(n) for n in (1, 2, 3, 4)),
+    Chrf(),
+    RougeL(),
+    Exact(),
+    Meteor(),
+    Spice(),
+  )
 }
 """Name -> metric with the parameters that are reported, in the order of a table's columns: of captions."""
 
@@ -63,6 +73,7 @@ __all__ = [
   "Meteor",
   "Metric",
   "RougeL",
+  "Spice",
   "interleave",
   "parse",
 ]

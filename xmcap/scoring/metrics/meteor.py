@@ -1,7 +1,6 @@
 """METEOR, by the Java program that pycocoevalcap brings."""
 
 import importlib.metadata
-import importlib.util
 import pathlib
 
 import numpy as np
@@ -52,7 +51,7 @@ class Meteor(base.CaptionMetric):
     for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True):
       texts = [" ".join(words).replace("|||", "") for words in (*references, hypothesis)]
       lines.append(f"SCORE ||| {' ||| '.join(texts)}\n")
-    jar = _jar()
+    jar = java.pycocoevalcap("metric 'meteor'") / "meteor" / _JAR
     options = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
     found = java.run("metric 'meteor'", jar, options, "".join(lines)).splitlines()
     counts = np.array([line.split() for line in found], np.float64)
@@ -80,10 +79,3 @@ class Meteor(base.CaptionMetric):
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
     return self.aggregate(statistics, np.float64(1))
-
-
-def _jar() -> pathlib.Path:
-  found = importlib.util.find_spec("pycocoevalcap")
-  if found is None or not found.submodule_search_locations:
-    raise XmcapError("metric 'meteor' needs pycocoevalcap; pip install 'xmcap[ptb]'")
-  return pathlib.Path(found.submodule_search_locations[0], "meteor", _JAR)

@@ -1,0 +1,66 @@
+"""SPICE, by the Java program that pycocoevalcap brings, once its parser has been fetched."""
+
+import importlib.metadata
+import json
+import pathlib
+import tempfile
+
+import numpy as np
+
+from xmcap.errors import XmcapError
+from xmcap.scoring import java
+from xmcap.scoring.metrics import base
+
+_JAR = "spice-1.0.jar"
+# What the program parses captions with. pycocoevalcap fetches it apart, since it is large.
+_PARSER = "lib/stanford-corenlp-3.6.0.jar"
+_FETCH = "python -m pycocoevalcap.spice.get_stanford_models"
+
+
+class Spice(base.CaptionMetric):
+  """SPICE (Anderson et al., 2016) of English captions: the F1 score of a caption's objects, attributes and relations.
+
+  A score is the mean over images, as pycocoevalcap's `Spice` has it. In [0, 1].
+  """
+
+  name = "spice"
+  heading = "SPICE (pycocoevalcap)"
+  languages = ("en",)
+  is_extra = True
+
+  @property
+  def signature(self) -> str:
+    try:
+      version = importlib.metadata.version("pycocoevalcap")
+    except importlib.metadata.PackageNotFoundError:
+      version = "absent"
+    return f"{pathlib.PurePath(_JAR).stem},pycocoevalcap-{version},l=en"
+
+  def statistics(self, corpus: base.Corpus) -> np.ndarray:
+    """Returns float64 [images, 1]: the F1 score of each image; 0 where the program finds nothing to compare.
+
+    Raises XmcapError if Java, pycocoevalcap or its parser is not installed, or Java fails.
+    """
+    folder = java.pycocoevalcap("metric 'spice'") / "spice"
+    if not (folder / _PARSER).is_file():
+      raise XmcapError(f"metric 'spice' needs {folder / _PARSER}; fetch it once: {_FETCH}")
+    items = [
+      {"image_id": place, "test": " ".join(hypothesis), "refs": [" ".join(words) for words in references]}
+      for place, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True))
+    ]
+    with tempfile.TemporaryDirectory() as scratch:
+      captions, found = pathlib.Path(scratch, "captions.json"), pathlib.Path(scratch, "scores.json")
+      captions.write_text(json.dumps(items), encoding="utf-8")
+      # Without its cache of parses, which is in the form of one machine and needs an old Java.
+      options = ["-Xmx8G", "-jar", str(folder / _JAR), str(captions), "-out", str(found), "-silent"]
+      java.run("metric 'spice'", folder / _JAR, options, "")
+      try:
+        scores = {
+          each["image_id"]: each["scores"]["All"]["f"] for each in json.loads(found.read_text("utf-8"))
+        }
+        f1 = np.array([scores[place] for place in range(len(items))], np.float64)
+      except (OSError, ValueError, KeyError, TypeError) as error:
+        raise XmcapError(
+          f"metric 'spice': {_JAR} did not write the scores of {len(items):,} captions; leave it out"
+        ) from error
+    return np.nan_to_num(f1)[:, np.newaxis]
