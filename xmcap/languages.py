@@ -71,6 +71,15 @@ LANGUAGES: dict[str, Language] = {language.code: language for language in _TABLE
 TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if language.trained)
 """The codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
 
+WIDE: tuple[str, ...] = tuple(
+  """
+  af ak am ar as az ba be bg bn bs ca chr cs cv cy da de dsb el en es et eu fa fi fil fo fr ga gd gl gu ha he
+  hi hr hsb hu hy id ig is it ja jv ka kk km kn ko kok ky lo lt lv mk ml mn mr ms my ne nl no om or pa pcm pl
+  ps pt quz rm ro ru sd shn si sk sl so sq sr sv sw ta te th ti tk to tr uk ur uz vi yo yue zh zu
+  """.split()  # noqa: SIM905  too long a list to read
+)
+"""The 101 languages in which Unicode CLDR 48 names 1,000 pictographs or more: those of emoji100."""
+
 _ALIASES = {
   "cmn": "zh",
   "tl": "fil",

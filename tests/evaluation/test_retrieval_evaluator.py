@@ -4,14 +4,18 @@ import pytest
 
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import CaptionStream
-from xmcap.errors import UsageError
 from xmcap.evaluation.retrieval_evaluator import RetrievalEvaluator
+from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring import retrieval
 from xmcap.training.contrastive import ContrastiveObjective
 
 VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
+T5 = T5Config(
+  vocab_size=512, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1, num_decoder_layers=1,
+  mlp_dim=16, dtype="float32",
+)  # fmt: skip
 
 
 def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny):  # noqa: F811
@@ -19,11 +23,7 @@ def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny):  # noqa: F811
     tiny.name, split="train", batch_size=8, image_size=16, captions_per_image=2, prompt_length=2, target_length=8,
     languages=("de", "en"), language_weights="uniform",
   )  # fmt: skip
-  t5 = T5Config(
-    vocab_size=512, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1, num_decoder_layers=1,
-    mlp_dim=16, dtype="float32",
-  )  # fmt: skip
-  objective = ContrastiveObjective(VIT, t5, embed_dim=8)
+  objective = ContrastiveObjective(VIT, T5, DualConfig(8))
   batch = stream.batch(0, np.arange(4))
   params = objective.init(jax.random.key(0), batch)["params"]
   evaluator = RetrievalEvaluator(objective, stream, num_pictures=12, name="validation")
@@ -50,9 +50,22 @@ def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny):  # noqa: F811
   assert rows["", "validation/t2i_r10"] > 0.5
 
 
-def test_a_stream_that_does_not_draw_every_language_is_refused(tiny):  # noqa: F811
-  stream = CaptionStream(
-    tiny.name, batch_size=4, image_size=16, prompt_length=2, target_length=8, languages=("de", "en")
-  )
-  with pytest.raises(UsageError, match="draws 1 captions a picture, and has 2 languages"):
-    RetrievalEvaluator(object(), stream)
+def test_the_batch_and_the_captions_of_the_training_stream_do_not_matter(tiny):  # noqa: F811
+  def rows(**options):
+    stream = CaptionStream(
+      tiny.name,
+      split="train",
+      image_size=16,
+      prompt_length=2,
+      target_length=8,
+      languages=("de", "en"),
+      **options,
+    )
+    objective = ContrastiveObjective(VIT, T5, DualConfig(8))
+    batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
+    params = objective.init(jax.random.key(0), batch)["params"]
+    evaluator = RetrievalEvaluator(objective, stream, pictures=5, num_pictures=12)
+    return {(code, name): value for code, name, value in evaluator.run(params, None)}
+
+  one, two = rows(batch_size=4), rows(batch_size=8, captions_per_image=2, target_lengths=(4,))
+  assert one == pytest.approx(two) and {code for code, _ in one} == {"", "de", "en"}

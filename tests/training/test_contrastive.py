@@ -13,6 +13,7 @@ import pytest
 
 from tests.training.test_objectives import T5, VIT, caption_batch
 from xmcap.errors import UsageError
+from xmcap.models.dual import DualConfig
 from xmcap.training import contrastive
 
 LOSSES = {"sigmoid": contrastive.sigmoid_losses, "infonce": contrastive.infonce_losses}
@@ -163,7 +164,7 @@ def test_the_ring_gives_the_same_on_every_mesh():
 
 @pytest.fixture(scope="module", params=LOSSES)
 def objective(request):
-  return contrastive.ContrastiveObjective(VIT, T5, embed_dim=8, kind=request.param)
+  return contrastive.ContrastiveObjective(VIT, T5, DualConfig(8), kind=request.param)
 
 
 def test_the_objective_learns_to_tell_pictures_apart(objective):

@@ -5,7 +5,7 @@ import functools
 import os
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from xmcap.commands import base, build_options, data_build_folder
 from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
@@ -20,6 +20,13 @@ _SIZES = {
   "image_size": (64, "side of the pictures in pixels"),
   "seed": (0, "of everything that is drawn by chance"),
 }
+_WIDE_SIZES = {
+  **_SIZES,
+  "num_held_out": (20, "further classes that no training picture shows"),
+  "num_train": (40_000, "training pictures"),
+  "num_test": (1_000, "pictures of the test of retrieval"),
+  "num_each": (10, "pictures of a class in each test of zero-shot classification"),
+}
 _DIFFICULTY = {
   "min_size": "smallest emoji, as a share of the picture's side",
   "max_size": "largest emoji",
@@ -30,9 +37,10 @@ _DIFFICULTY = {
 
 
 def add(actions) -> None:
-  """Declares `data build emoji36`, `folder`, `coco35l`, `cc3m35l` and `xm3600`."""
+  """Declares `data build emoji36`, `emoji100`, `folder`, `coco35l`, `cc3m35l` and `xm3600`."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_emoji36(corpora)
+  _add_emoji100(corpora)
   data_build_folder.add(corpora)
   index = "the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)"
   for name, parts, summary in (
@@ -51,40 +59,68 @@ def _add_emoji36(corpora) -> None:
     corpora, "emoji36", _build_emoji36, "pictures of emoji with captions in 36 languages, made on this machine",
     "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
   )  # fmt: skip
+  _add_drawn(command, _SIZES, 4_500)
+  base.text(command, "--source", "WAY", "of names and pictures: installed, debian, npm, or auto", "auto")
+
+
+def _add_emoji100(corpora) -> None:
+  command = base.add_command(
+    corpora, "emoji100", _build_emoji100, "pictures of emoji by three artists with captions in 101 languages",
+    "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji; npm fetches them. "
+    "OpenMoji's are drawn by resvg-py (pip install 'xmcap[emoji]').",
+  )  # fmt: skip
+  _add_drawn(command, _WIDE_SIZES, 16_000)
+
+
+def _add_drawn(command, sizes: Mapping[str, tuple[int, str]], pieces: int) -> None:
   base.text(command, "--out", "DIR", "folder of the corpus", required=True)
-  for name, (default, text) in _SIZES.items():
+  for name, (default, text) in sizes.items():
     base.number(command, f"--{name}", text, default)
   base.add_processes(command)
-  pieces = "pieces of the SentencePiece model trained on the captions"
-  base.number(command, "--vocabulary_size", pieces, 4_500)
+  base.number(
+    command, "--vocabulary_size", "pieces of the SentencePiece model trained on the captions", pieces
+  )
   preset = "easy, medium or hard: a preset of the options below"
   base.text(command, "--difficulty", "NAME", preset, "medium")
   for name, text in _DIFFICULTY.items():
     base.text(command, f"--{name}", "X", text, type=float)
   base.text(command, "--background", "NAME", "plain, gradient, noise or mixed")
-  base.text(command, "--source", "WAY", "of names and pictures: installed, debian, npm, or auto", "auto")
   base.text(command, "--cache", "DIR", "folder for fetched packages")
 
 
 def _build_emoji36(arguments) -> None:
-  from xmcap.data import lengths
   from xmcap.data.corpora.emoji import emoji36
+
+  _build_drawn(arguments, emoji36.NAME, emoji36.build, (*_SIZES, "source"), ())
+
+
+def _build_emoji100(arguments) -> None:
+  from xmcap import languages
+  from xmcap.data.corpora.emoji import emoji100
+
+  _build_drawn(arguments, emoji100.NAME, emoji100.build, tuple(_WIDE_SIZES), languages.WIDE)
+
+
+def _build_drawn(
+  arguments, name: str, build: Callable[..., pathlib.Path], options: Sequence[str], codes: Sequence[str]
+) -> None:
+  from xmcap.data import lengths
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
-  names = ("out", *_SIZES, "processes", "difficulty", *_DIFFICULTY, "background", "source", "cache")
+  names = ("out", *options, "processes", "difficulty", *_DIFFICULTY, "background", "cache")
   outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
   with outputs.held(arguments.out, arguments.prog):
-    out = emoji36.build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
+    out = build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
     model = str(out / "vocabulary.model")
     if not os.path.exists(model):
       # Pieces may span words: the names of emoji recur whole, and targets become half as long.
       text = str(out / "vocabulary_text.txt")
-      trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True)
+      trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
       print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
     lengths.write_absent(
       out, Vocabulary(model), ("train", "validation"), processes=arguments.processes, say=base.say
     )
-  print(f"{out}: emoji36 is ready")
+  print(f"{out}: {name} is ready")
 
 
 def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) -> argparse.ArgumentParser:

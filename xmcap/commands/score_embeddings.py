@@ -66,8 +66,9 @@ def _add_common(command) -> None:
 
 
 def _zero_shot(arguments) -> None:
-  from xmcap.scoring import embedding_files, files, zero_shot
+  from xmcap.scoring import embedding_files, zero_shot
   from xmcap.scoring.inputs import Input
+  from xmcap.scoring.report import embeddings_page
 
   _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
   for character in "|\n":
@@ -92,13 +93,13 @@ def _zero_shot(arguments) -> None:
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
-      _write(arguments, result, result, arguments.images)
-      files.write_text(os.path.join(arguments.out, "classes.csv"), result.classes_csv())
+      embeddings_page.write_results(arguments.out, result, arguments.images)
   print(result.table.terminal())
 
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring import embedding_files, retrieval
+  from xmcap.scoring.report import embeddings_page
 
   depths = _depths(arguments.k)
   _keep_apart(arguments, ("pictures", "captions"), _SCORES)
@@ -113,7 +114,7 @@ def _retrieval(arguments) -> None:
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
-      _write(arguments, result)
+      embeddings_page.write_results(arguments.out, result)
   print(result.table.terminal())
 
 
@@ -141,12 +142,3 @@ def _languages(arguments) -> tuple[str, ...] | None:
 def _keep_apart(arguments, inputs, names) -> None:
   written = [os.path.join(arguments.out, name) for name in names]
   outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})
-
-
-def _write(arguments, result, found=None, images_dir=None) -> None:
-  from xmcap.scoring.report import embeddings_page
-  from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
-
-  result.table.write(arguments.out)
-  write_statistics(os.path.join(arguments.out, STATISTICS_FILE), result.statistics)
-  embeddings_page.write_report(os.path.join(arguments.out, "report.html"), result.table, found, images_dir)

@@ -61,7 +61,7 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
 
 def write(
   tensors: Mapping[str, Tensor],
-  configs: Mapping[str, T5Config | ViTConfig | None],
+  configs: Mapping[str, Any],
   where: str,
   folder: pathlib.Path,
   part: str | None = None,

@@ -79,6 +79,8 @@ class PictureCaptioner:
 
   def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 8):
     vit, t5 = model.config("vit"), model.config("t5")
+    if model.dual is not None:
+      raise UsageError("the model is no captioner but a dual tower: see xmcap embed")
     if not isinstance(vit, ViTConfig) or not isinstance(t5, T5Config):
       part = "t5" if vit else "vit"
       raise UsageError(f"the model is no captioner: its {model_json.NAME} has no {part}")

@@ -67,15 +67,14 @@ def _objective() -> Any:
 
 def text_rows(objective: Any) -> int | None:
   """Rows of the token embedding that an objective trains; None if it trains no text model."""
-  module = getattr(objective, "module", None)
-  text = getattr(module, "t5", None) or getattr(module, "text", None)
-  return None if text is None else text.vocab_size
+  t5 = getattr(getattr(objective, "module", None), "t5", None)
+  return None if t5 is None else t5.vocab_size
 
 
 def _model(objective: Any) -> model_json.Model:
   """The model that a run trains, and how gin says that it decodes."""
   module = getattr(objective, "module", None)
-  configs = {part: getattr(module, part, None) for part in ("vit", "t5")}
+  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "dual")}
   parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
   # By its full name, as a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
@@ -117,7 +116,12 @@ def parse(
 
 def bind(model: model_json.Model) -> None:
   """Binds a model in gin as a gin file would, so that later files and overrides win."""
-  for config, given in (("ViTConfig", model.vit), ("T5Config", model.t5), ("Predictor", model.decoding)):
+  for config, given in (
+    ("ViTConfig", model.vit),
+    ("T5Config", model.t5),
+    ("DualConfig", model.dual),
+    ("Predictor", model.decoding),
+  ):
     for name, value in (given or {}).items():
       if name == "image_size":
         # The model files bind it through this macro, from which the streams take it too.

@@ -1,6 +1,7 @@
 """Evaluates a dual tower by retrieval: R@k of captions and pictures of a split, in each language."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import sharded_params
 from xmcap.scoring import retrieval
 from xmcap.scoring.metrics.ranked import DEPTHS
+from xmcap.scoring.report import embeddings_page
+from xmcap.storage import addresses, outputs
 from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
@@ -22,22 +25,37 @@ class RetrievalEvaluator:
 
   Args:
     objective: a `ContrastiveObjective`, or another whose `module` gives `Embeddings`.
-    stream: of the split: a `CaptionStream` with as many captions a picture as languages, so that each is drawn once.
+    stream: a `CaptionStream` of the split; a caption is taken in each of its languages.
+    pictures: of a batch.
     num_pictures: so many of the split; 0: all.
+    bootstrap: resamples for 95% intervals in what is written.
+    out_dir: for tables and report, in a folder of the name; "" writes nothing.
+    title: heads them.
     name: prefix of the names of the rows, such as `validation`.
   """
 
   def __init__(
-    self, objective: Any = gin.REQUIRED, stream: Any = gin.REQUIRED, num_pictures: int = 1_000, name: str = ""
+    self,
+    objective: Any = gin.REQUIRED,
+    stream: Any = gin.REQUIRED,
+    pictures: int = 32,
+    num_pictures: int = 1_000,
+    bootstrap: int = 0,
+    out_dir: str = "",
+    title: str = "",
+    name: str = "",
   ):
-    if stream.captions_per_image < len(stream.languages):
-      raise UsageError(
-        f"RetrievalEvaluator: its stream draws {stream.captions_per_image} captions a picture, and has "
-        f"{len(stream.languages)} languages: make CaptionStream.captions_per_image as many"
-      )
-    self.stream = stream
+    if pictures < 1:
+      raise UsageError(f"RetrievalEvaluator.pictures is {pictures}: a batch has 1 or more")
+    each = len(stream.languages)
+    # A caption in every language, and all of them of one length: these are no steps of training.
+    self.stream = dataclasses.replace(
+      stream, captions_per_image=each, batch_size=pictures * each, target_lengths=(), bucket_window=1
+    )
     self.num_pictures = num_pictures
     self.prefix = f"{name}/" if name else ""
+    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
+    self.options = {"bootstrap": bootstrap if out_dir else 0, "title": title}
     self._module = objective.module
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
@@ -57,7 +75,13 @@ class RetrievalEvaluator:
         with sharded.computing():
           found.append(jax.device_get(embed(sharded.params, arrays)))
     image, text, prompt, present = (np.concatenate(part) for part in zip(*found, strict=True))
-    table = retrieval.score_retrieval(*self._as_files(image, text, stream.language_of(prompt), present)).table
+    found = self._as_files(image, text, stream.language_of(prompt), present)
+    result = retrieval.score_retrieval(*found, **self.options)
+    if self.out_dir and jax.process_index() == 0:
+      with outputs.together(self.out_dir):
+        embeddings_page.write_results(self.out_dir, result)
+      print(result.table.terminal(), flush=True)
+    table = result.table
     for name, scores in [*table.rows.items(), ("", list(table.means.values())[-1])]:
       for metric in table.metrics:
         yield name, f"{self.prefix}{metric}", scores[metric]

@@ -4,18 +4,35 @@ The image tower is the captioner's ViT, and the text tower its T5 encoder, each 
 start from a dual tower's `vit`, `token_embedder` and `encoder`, and the other way round.
 """
 
+import dataclasses
 from typing import NamedTuple
 
+import gin
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from xmcap.errors import UsageError
+from xmcap.models import limits
 from xmcap.models.layers import Dense, constrain, parameter, resolve_dtype
 from xmcap.models.t5 import PAD_ID, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViT, ViTConfig
 
 _SHORTEST = 1e-6  # of an embedding before it is divided by its length
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class DualConfig:
+  """What a dual tower has beside the sizes of its towers.
+
+  Attributes:
+    embed_dim: E, the width of the space.
+  """
+
+  embed_dim: limits.Width
+
+  def __post_init__(self):
+    limits.check(self)
 
 
 class Embeddings(NamedTuple):
@@ -38,27 +55,27 @@ class DualTower(nn.Module):
 
   Attributes:
     vit: the image tower; with pool `none` the mean of the patch tokens counts.
-    text: sizes of the text tower: the encoder of a T5, whose outputs are averaged over the pieces of a caption.
-    embed_dim: E, of the space.
+    t5: sizes of the text tower: the encoder of a T5, whose outputs are averaged over the pieces of a caption.
+    dual: the space.
     log_scale, bias: what `logit_scale` and `logit_bias` begin with.
     max_log_scale: above which the scale does not rise.
   """
 
   vit: ViTConfig
-  text: T5Config
-  embed_dim: int
+  t5: T5Config
+  dual: DualConfig
   log_scale: float
   bias: float
   max_log_scale: float
 
   def setup(self):
-    if self.embed_dim < 1:
-      raise UsageError(f"a dual tower of embed_dim {self.embed_dim}: give 1 or more")
     self.image_tower = ViT(self.vit, name="vit")
-    self.image_head = Dense(self.embed_dim, ("embed", "image_embed"), dtype=resolve_dtype(self.vit.dtype))
-    self.token_embedder = TokenEmbedder(self.text)
-    self.encoder = Encoder(self.text)
-    self.text_head = Dense(self.embed_dim, ("embed", "image_embed"), dtype=resolve_dtype(self.text.dtype))
+    self.image_head = Dense(
+      self.dual.embed_dim, ("embed", "image_embed"), dtype=resolve_dtype(self.vit.dtype)
+    )
+    self.token_embedder = TokenEmbedder(self.t5)
+    self.encoder = Encoder(self.t5)
+    self.text_head = Dense(self.dual.embed_dim, ("embed", "image_embed"), dtype=resolve_dtype(self.t5.dtype))
     self.logit_scale = parameter("logit_scale", nn.initializers.constant(self.log_scale), (), ())
     self.logit_bias = parameter("logit_bias", nn.initializers.constant(self.bias), (), ())
 

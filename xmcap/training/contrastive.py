@@ -18,7 +18,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from xmcap.errors import UsageError
-from xmcap.models.dual import DualTower, Embeddings
+from xmcap.models.dual import DualConfig, DualTower, Embeddings
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import Batch, Metrics
@@ -51,8 +51,8 @@ class ContrastiveObjective:
 
   Args:
     vit: of the image tower.
-    text: of the text tower, a T5's encoder.
-    embed_dim: of the space.
+    t5: of the text tower, a T5's encoder.
+    dual: of the space.
     kind: `sigmoid` or `infonce`.
     mask_equal: whether captions of other pictures that equal one of a picture's own are left out for it.
   """
@@ -60,8 +60,8 @@ class ContrastiveObjective:
   def __init__(
     self,
     vit: ViTConfig = gin.REQUIRED,
-    text: T5Config = gin.REQUIRED,
-    embed_dim: int = gin.REQUIRED,
+    t5: T5Config = gin.REQUIRED,
+    dual: DualConfig = gin.REQUIRED,
     kind: str = "sigmoid",
     mask_equal: bool = True,
   ):
@@ -70,8 +70,8 @@ class ContrastiveObjective:
     sigmoid = kind == "sigmoid"
     self.module = DualTower(
       vit,
-      text,
-      embed_dim,
+      t5,
+      dual,
       log_scale=math.log(10) if sigmoid else math.log(1 / 0.07),
       bias=-10.0 if sigmoid else 0.0,
       max_log_scale=math.inf if sigmoid else _LOG_100,

@@ -12,6 +12,8 @@ from xmcap import languages
 from xmcap.scoring import files, tables
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
+from xmcap.scoring.retrieval import Retrieval
+from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.zero_shot import ZeroShot
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "examples.css")
@@ -20,6 +22,18 @@ _SYSTEM = "these embeddings"
 _MAX_CLASSES = 60
 _MAX_EXAMPLES = 48
 _MAX_GUESSES = 6  # languages of an example
+
+
+def write_results(
+  out: str | os.PathLike, result: ZeroShot | Retrieval, images_dir: str | os.PathLike | None = None
+) -> None:
+  """Writes the tables, statistics and report of scores into a folder; of zero-shot classification also classes.csv."""
+  result.table.write(out)
+  write_statistics(pathlib.Path(out, STATISTICS_FILE), result.statistics)
+  found = result if isinstance(result, ZeroShot) else None
+  write_report(pathlib.Path(out, "report.html"), result.table, found, images_dir)
+  if found:
+    files.write_text(pathlib.Path(out, "classes.csv"), found.classes_csv())
 
 
 def write_report(

@@ -2,13 +2,12 @@
 
 import dataclasses
 import re
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from PIL import Image
 
-from xmcap import languages
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
-from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.errors import UsageError
 
 # Unicode blocks of pictographs: symbols and pictographs, emoticons, transport, supplement, extended A. Letters, arrows,
@@ -28,7 +27,9 @@ _LIST_MARKS = re.compile('[,،、，;؛:：()"“”]')
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 # Root mean square of two thumbnails in [0, 1] below which they look alike; found by looking at pairs.
 _MIN_DISTANCE = 0.17
-_OPTIONAL = ("mi", "quz")  # languages in which an emoji may go without a name
+
+Names = Mapping[str, Mapping[str, str]]
+"""Language -> emoji -> name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,37 +46,45 @@ class Emoji:
     return self.names["en"]
 
 
-def choose(source: emoji_sources.Source, count: int) -> list[Emoji]:
+def choose(
+  names: Names, pictures: emoji_pictures.Pictures, count: int, optional: Collection[str] = ()
+) -> list[Emoji]:
   """The first `count` emoji of a fixed order; those of a smaller count are among those of a larger one.
 
   The order spreads over the list of emoji by code point (steps of the golden ratio), so that food, animals,
-  faces and things all occur. Left out are emoji that lack a name in any language but Maori and Quechua, have
-  the name of one chosen before in any language, or look like it when small.
+  faces and things all occur. Left out are emoji that lack a name in a language that is not `optional`, have the name
+  of one chosen before in any language, or look like it when small.
+
+  Args:
+    names: language -> emoji -> name.
+    pictures: of the emoji.
+    count: how many.
+    optional: languages in which an emoji may go without a name.
 
   Raises:
     UsageError: fewer than `count` emoji can be told apart.
   """
-  candidates = _candidates(source.cldr.names)
+  candidates = _candidates(names, optional)
   order = np.argsort(np.arange(1, len(candidates) + 1) * _GOLDEN_RATIO % 1, kind="stable")
-  taken: dict[str, set[str]] = {language: set() for language in languages.LANGUAGES}
+  taken: dict[str, set[str]] = {language: set() for language in names}
   thumbnails: list[np.ndarray] = []
   chosen: list[Emoji] = []
   for index in order:
     if len(chosen) == count:
       break
-    character, names = candidates[index]
-    if any(name.casefold() in taken[language] for language, name in names.items()):
+    character, own = candidates[index]
+    if any(name.casefold() in taken[language] for language, name in own.items()):
       continue
-    picture = source.pictures.draw(character)
+    picture = pictures.draw(character)
     if picture is None:
       continue
     small = emoji_pictures.thumbnail(picture)
     if any(np.sqrt(np.mean((small - other) ** 2)) < _MIN_DISTANCE for other in thumbnails):
       continue
-    for language, name in names.items():
+    for language, name in own.items():
       taken[language].add(name.casefold())
     thumbnails.append(small)
-    chosen.append(Emoji(character, names, picture))
+    chosen.append(Emoji(character, own, picture))
   if len(chosen) < count:
     raise UsageError(
       f"num_emoji={count}: only {len(chosen)} emoji can be told apart; ask for that many or fewer"
@@ -83,16 +92,14 @@ def choose(source: emoji_sources.Source, count: int) -> list[Emoji]:
   return chosen
 
 
-def _candidates(names: dict[str, dict[str, str]]) -> list[tuple[str, dict[str, str]]]:
+def _candidates(names: Names, optional: Collection[str]) -> list[tuple[str, dict[str, str]]]:
   """(emoji, language -> name) in the order of the code points."""
   found = []
   for character in sorted(names["en"]):
     if not _PICTOGRAPH.fullmatch(character):
       continue
-    own = {
-      language: names[language][character] for language in languages.LANGUAGES if character in names[language]
-    }
-    named = all(language in own for language in languages.LANGUAGES if language not in _OPTIONAL)
+    own = {language: held[character] for language, held in names.items() if character in held}
+    named = all(language in own for language in names if language not in optional)
     if named and not any(_LIST_MARKS.search(name) for name in own.values()):
       found.append((character, own))
   return found

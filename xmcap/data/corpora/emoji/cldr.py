@@ -1,4 +1,4 @@
-"""CLDR's names of emoji and its list patterns, in the 36 languages.
+"""CLDR's names of emoji and its list patterns.
 
 CLDR (Unicode Common Locale Data Repository) holds, for each language, a short name of every emoji, written
 by native speakers (`type="tts"`), and the patterns by which a list is written ("{0}, {1} and {2}"). ICU's
@@ -14,7 +14,7 @@ import json
 import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xmcap import languages
@@ -52,7 +52,7 @@ class ListPattern:
 
 @dataclasses.dataclass(frozen=True)
 class Cldr:
-  """What emoji36 takes from CLDR.
+  """What a corpus of emoji takes from CLDR.
 
   Attributes:
     names: language -> emoji (without U+FE0F, as in CLDR) -> name, without direction marks.
@@ -71,11 +71,11 @@ def clean(text: str) -> str:
   return " ".join(_DIRECTION_MARKS.sub("", text).split())
 
 
-def read_xml(common: pathlib.Path) -> Cldr:
+def read_xml(common: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -> Cldr:
   """Reads the folder `common` of CLDR's release; XmcapError names a file that is absent or broken."""
   root = _xml_patterns(common / "main" / "root.xml")
   names, patterns = {}, {}
-  for language in languages.LANGUAGES:
+  for language in codes:
     code = _CODES.get(language, language)
     annotations = _parsed(common / "annotations" / f"{code}.xml").iter("annotation")
     names[language] = {
@@ -87,10 +87,10 @@ def read_xml(common: pathlib.Path) -> Cldr:
   return _cldr(names, lambda language, kind: _resolve(kind, patterns[language], root))
 
 
-def read_json(folder: pathlib.Path) -> Cldr:
+def read_json(folder: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -> Cldr:
   """Reads a folder that holds `cldr-annotations-full` and `cldr-misc-full`; XmcapError as `read_xml`."""
   names, patterns = {}, {}
-  for language in languages.LANGUAGES:
+  for language in codes:
     code = _CODES.get(language, language)
     path = folder / "cldr-annotations-full" / "annotations" / code / "annotations.json"
     annotations = _parsed(path)["annotations"]["annotations"]

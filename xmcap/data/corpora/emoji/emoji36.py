@@ -16,13 +16,9 @@ in it.
 """
 
 import dataclasses
-import hashlib
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from xmcap import languages
 from xmcap.data import record_writer
@@ -30,9 +26,8 @@ from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
-from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.records import Caption, Record
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
 from xmcap.errors import UsageError
 from xmcap.progress import Progress, Say
 from xmcap.storage import files
@@ -42,85 +37,7 @@ VERSION = "1.0.0"
 _DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 36 languages."
 _RECORDS_IN_SHARD = 8192
 _MIN_EMOJI = 5
-_VOCABULARY_SCENES = 600
-_NAME_REPEATS = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class _Captioner:
-  """Captions of scenes: language -> names by class (None where there is none), and the patterns."""
-
-  names: dict[str, list[str | None]]
-  standard: dict[str, ListPattern]
-  plain: dict[str, ListPattern]
-
-  def captions(self, scene: list[int]) -> list[Caption]:
-    """The usual caption in each language that names everything in the scene."""
-    return [Caption(language, text) for language, text in self._join(scene, self.standard).items()]
-
-  def references(self, scene: list[int]) -> list[Caption]:
-    """One or two captions a language; the usual one comes first."""
-    plain = self._join(scene, self.plain)
-    found = []
-    for caption in self.captions(scene):
-      found.append(caption)
-      if plain.get(caption.language, caption.text) != caption.text:
-        found.append(Caption(caption.language, plain[caption.language]))
-    return found
-
-  def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
-    joined = {}
-    for language, pattern in patterns.items():
-      names = [name for emoji in scene if (name := self.names[language][emoji]) is not None]
-      if len(names) == len(scene):
-        joined[language] = pattern.join(names)
-    return joined
-
-
-@dataclasses.dataclass(frozen=True)
-class _Split:
-  """A split, whose records are made shard by shard in any process; scenes are class ids in reading order."""
-
-  name: str
-  count: int
-  shard_records: int
-  seed: int
-  tags: list[str]
-  captioner: _Captioner
-  combinations: Combinations
-  renderer: scenes.Renderer
-
-  @property
-  def shards(self) -> range:
-    return range(-(-self.count // self.shard_records))
-
-  def records(self, shard: int, references: bool = False) -> Iterator[Record]:
-    """The records of a shard, with one caption a language, or with all `references`."""
-    drawn, start, rng = self._draw(shard)
-    describe = self.captioner.references if references else self.captioner.captions
-    pictures = self.renderer.render(drawn, rng)
-    for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
-      name = f"{NAME}/{self.seed}/{self.name}/{index}"
-      yield Record(
-        key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
-        image=scenes.encode_png(picture),
-        captions=describe(scene),
-        tags=[self.tags[emoji] for emoji in scene],
-      )
-
-  def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
-    start = shard * self.shard_records
-    drawn, rng = self.combinations.draw(self.name, shard, start, min(self.shard_records, self.count - start))
-    return drawn, start, rng
-
-  def vocabulary_text(self) -> str:
-    """Names, and captions of this split's first scenes, in every language."""
-    lines = []
-    for names in self.captioner.names.values():
-      lines += [name for name in names if name is not None] * _NAME_REPEATS
-    for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
-      lines += [caption.text for caption in self.captioner.captions(scene)]
-    return "".join(f"{line}\n" for line in lines)
+_OPTIONAL = ("mi", "quz")  # languages in which an emoji may go without a name
 
 
 def build(
@@ -177,15 +94,15 @@ def build(
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     say("names and pictures of emoji: looking for them")
     found = emoji_sources.find(source, cache)
-    chosen = emoji_choice.choose(found, num_emoji)
+    chosen = emoji_choice.choose(found.cldr.names, found.pictures, num_emoji, _OPTIONAL)
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
-    captioner = _Captioner(names, found.cldr.standard, found.cldr.plain)
+    captioner = Captioner(names, found.cldr.standard, found.cldr.plain)
     combinations = Combinations(num_emoji, pictures, seed)
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
     say(f"{num_emoji} emoji ({found.way})")
     tags = [emoji.tag for emoji in chosen]
     splits = [
-      _Split(name, count, _RECORDS_IN_SHARD, seed, tags, captioner, combinations, renderer)
+      DrawnSplit(NAME, name, count, _RECORDS_IN_SHARD, seed, tags, captioner, renderer, combinations.draw)
       for name, count in pictures.items()
     ]
     _write(out, splits, work_dir, processes, say)
@@ -206,7 +123,7 @@ def build(
 
 
 def _write(
-  out: pathlib.Path, splits: list[_Split], work_dir: pathlib.Path, processes: int | None, say: Say
+  out: pathlib.Path, splits: list[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
 ) -> None:
   train, validation, test = splits
   written = [

@@ -1,10 +1,12 @@
-"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG files.
+"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files.
 
-Both give the picture of an emoji (one code point, no U+FE0F), RGBA and cropped to what is visible; None if there is
+All give the picture of an emoji (one code point, no U+FE0F), RGBA and cropped to what is visible; None if there is
 none.
 """
 
+import io
 import pathlib
+from typing import Protocol
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -12,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from xmcap.errors import XmcapError, one_line
 
 _FONT_SIZE = 109  # pixels: the one size of the bitmaps in NotoColorEmoji.ttf
+_SVG_SIZE = 72  # pixels: OpenMoji's own size
 
 
 class FontPictures:
@@ -52,7 +55,32 @@ class FilePictures:
     return None
 
 
-Pictures = FontPictures | FilePictures
+class SvgPictures:
+  """Draws emoji from SVG files that are named by code point, as the npm package `openmoji` has them."""
+
+  def __init__(self, folder: pathlib.Path):
+    self._folder = folder
+    if not folder.is_dir():
+      raise XmcapError(f"{folder} is absent: it should hold pictures of emoji such as 1F34E.svg")
+    try:
+      import resvg_py  # an extra, which one corpus needs
+    except ImportError:
+      raise XmcapError("pictures in SVG need resvg-py; pip install 'xmcap[emoji]'") from None
+    self._draw = resvg_py.svg_to_bytes
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    path = self._folder / f"{ord(emoji):04X}.svg"
+    if not path.is_file():
+      return None
+    drawn = self._draw(svg_string=path.read_text(encoding="utf-8"), width=_SVG_SIZE, skip_system_fonts=True)
+    return _crop(Image.open(io.BytesIO(bytes(drawn))).convert("RGBA"))
+
+
+class Pictures(Protocol):
+  """What draws emoji."""
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    """The picture of an emoji; None if there is none."""
 
 
 def _crop(picture: Image.Image) -> Image.Image | None:

@@ -10,6 +10,7 @@ The pictures of way 3 are smaller and of another release of Noto, so its corpus 
 """
 
 import dataclasses
+import functools
 import os
 import pathlib
 import shutil
@@ -17,7 +18,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xmcap.data.corpora.emoji import cldr
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
@@ -36,6 +37,7 @@ _NPM_PACKAGES = {
   "cldr-misc-full": "41.0.0",
   "emoji-datasource-google": "14.0.0",
 }
+_PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of packages
 _TIMEOUT_SECONDS = 600
 
 
@@ -69,8 +71,8 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
       if name == "installed":
         return _read_debian(name, pathlib.Path(root))
       if name == "debian":
-        return _read_debian(name, _fetched(cache / name, _fetch_debian))
-      tree = _fetched(cache / name, _fetch_npm)
+        return _read_debian(name, fetched(cache / name, _fetch_debian))
+      tree = fetched(cache / name, _fetch_npm)
       pictures = tree / "emoji-datasource-google" / "img" / "google" / "64"
       return Source(name, cldr.read_json(tree), emoji_pictures.FilePictures(pictures))
     except XmcapError as error:
@@ -101,26 +103,35 @@ def _fetch_debian(folder: pathlib.Path) -> None:
 
 
 def _fetch_npm(folder: pathlib.Path) -> None:
-  for package, version in _NPM_PACKAGES.items():
+  fetch_npm(_NPM_PACKAGES, ("img/google/64/",), folder)
+
+
+def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pathlib.Path) -> None:
+  """Fetches npm packages (name -> version) into a folder each; of their pictures those in the folders `pictures`.
+
+  Raises:
+    XmcapError: npm is absent or fails.
+  """
+  for package, version in packages.items():
     _run(["npm", "pack", "--silent", f"{package}@{version}"], folder)
     for archive in list(folder.glob("*.tgz")):
       try:
         with tarfile.open(archive) as tar:
-          tar.extractall(folder / package, filter=_npm_member)
+          tar.extractall(folder / package, filter=functools.partial(_npm_member, pictures))
       except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
       archive.unlink()
 
 
-def _npm_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-  """A filter of `tarfile`: `package/**`, less the sheets and other sizes of emoji-datasource-google."""
+def _npm_member(pictures: tuple[str, ...], member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+  """A filter of `tarfile`: `package/**`, less the sheets, sizes and kinds of pictures that are not wanted."""
   name = member.name.removeprefix("package/")
-  if name.startswith("img/") and not name.startswith("img/google/64/"):
+  if name.startswith(_PICTURES) and not name.startswith(pictures):
     return None
   return tarfile.data_filter(member.replace(name=name), folder)
 
 
-def _fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
+def fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
   """The folder `tree`, after `fetch` has filled it if it was not there; whole or absent."""
   if tree.is_dir():
     return tree

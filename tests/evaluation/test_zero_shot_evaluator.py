@@ -1,0 +1,134 @@
+"""Zero-shot classification of a split against scores of the same embeddings, computed apart; and texts embedded."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
+from xmcap.data.stream import TagStream
+from xmcap.data.vocabulary import EOS_ID
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.evaluation.embedder import TextEmbedder
+from xmcap.evaluation.zero_shot_evaluator import ZeroShotEvaluator
+from xmcap.models.dual import DualConfig
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.scoring import zero_shot
+from xmcap.training.contrastive import ContrastiveObjective
+
+VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
+T5 = T5Config(
+  vocab_size=512, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1, num_decoder_layers=1,
+  mlp_dim=16, dtype="float32",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def objective():
+  return ContrastiveObjective(VIT, T5, DualConfig(8))
+
+
+@pytest.fixture(scope="module")
+def params(objective):
+  batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
+  return objective.init(jax.random.key(0), batch)["params"]
+
+
+@pytest.fixture
+def embedder(objective, params, tiny):  # noqa: F811
+  sharded = sharded_params.for_evaluation(params, jax.devices())
+  return TextEmbedder(objective.module, sharded, tiny.vocabulary(), max_length=16, batch_size=4)
+
+
+def alone(objective, params, vocabulary, text, length=None):
+  """One text in a batch of its own."""
+  ids = [*vocabulary.encode(text), EOS_ID][:length]
+  found = objective.module.apply({"params": params}, np.array([ids], np.int32), method="embed_texts")
+  return np.asarray(found)[0]
+
+
+def test_texts_come_back_in_their_order_whatever_their_lengths(embedder, objective, params, tiny):  # noqa: F811
+  texts = [" ".join(["dog", "cat", "house"][: 1 + n % 3] * (1 + n % 2)) + f" {n}" for n in range(150)]
+  found = np.concatenate(list(embedder(iter(texts))))
+  wanted = [alone(objective, params, tiny.vocabulary(), text, 16) for text in texts]
+  np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+def test_texts_that_are_too_long_are_cut_and_counted(embedder, objective, params, tiny):  # noqa: F811
+  text = "dog " * 40
+  (found,) = embedder([text])
+  np.testing.assert_allclose(found[0], alone(objective, params, tiny.vocabulary(), text, 16), atol=2e-6)
+  assert embedder.cut == 1
+
+
+def test_an_empty_text_is_named(embedder):
+  with pytest.raises(UsageError, match=r"text 1 \(''\): is empty"):
+    list(embedder(["dog", ""]))
+
+
+def test_an_ensemble_is_the_mean_over_prompts_and_embeds_each_text_once(
+  embedder, objective, params, tiny, monkeypatch  # noqa: F811
+):  # fmt: skip
+  prompts = ["a {}", "the {}", "a {}", "{} {1}"]
+  seen = []
+  call = TextEmbedder.__call__
+  monkeypatch.setattr(
+    TextEmbedder, "__call__", lambda self, texts: call(self, (seen.append(text) or text for text in texts))
+  )
+  found = embedder.ensemble(["dog", "cat", "dog"], prompts)
+  wanted = []
+  for name in ("dog", "cat", "dog"):
+    each = [
+      alone(objective, params, tiny.vocabulary(), prompt.replace("{}", name, 1)).astype(np.float64)
+      for prompt in prompts
+    ]
+    mean = np.mean([one / np.linalg.norm(one) for one in each], axis=0)
+    wanted.append(mean / np.linalg.norm(mean))
+  np.testing.assert_allclose(found, wanted, atol=2e-6)
+  assert sorted(seen) == sorted(["a dog", "the dog", "dog {1}", "a cat", "the cat", "cat {1}"])
+
+
+def test_top1_equals_that_of_the_embeddings(tiny, objective, params, tmp_path):  # noqa: F811
+  stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
+  names = [f"thing {index}" for index in range(len(stream.tags))]
+  content = {"EN": [list(range(len(names))), names], "DE": [[0, 1], ["Ding", "Sache"]]}
+  labels = tmp_path / "labels.json"
+  labels.write_text(json.dumps(content))
+  evaluator = ZeroShotEvaluator(
+    objective, stream, str(labels), name="noto", out_dir=str(tmp_path / "out"), bootstrap=3
+  )
+  rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
+
+  images, targets = [], []
+  for step in range(-(-len(stream.source) // 8)):
+    batch = stream.first(len(stream.source))[0].batch(step)
+    kept = (batch["weights"] > 0) & (batch["tags"][:, 0] > 0)
+    images.append(
+      objective.module.apply({"params": params}, batch["image"], method="embed_images")[np.flatnonzero(kept)]
+    )
+    targets.append(batch["tags"][kept, 0] - 1)
+  read = zero_shot.read_labels(labels)
+  texts = {
+    code: np.stack([alone(objective, params, tiny.vocabulary(), name) for name in held.names])
+    for code, held in read.items()
+  }
+  table = zero_shot.score_zero_shot(
+    np.concatenate(images), np.concatenate(targets), read,
+    {code: lambda held=held: held for code, held in texts.items()}, fixed_classes=0,
+  ).table  # fmt: skip
+  for code, row in table.rows.items():
+    assert rows[code, "noto/top1"] == pytest.approx(row["top1"])
+  assert rows["", "noto/top1"] == pytest.approx(np.mean([row["top1"] for row in table.rows.values()]))
+  written = {path.name for path in (tmp_path / "out" / "noto").iterdir()}
+  assert {"table.csv", "classes.csv", "report.html", "scores.npz"} <= written
+
+
+def test_labels_of_another_corpus_are_refused(tiny, objective, tmp_path):  # noqa: F811
+  stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
+  labels = tmp_path / "labels.json"
+  labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))
+  with pytest.raises(UsageError, match="class 999, and the corpus has"):
+    ZeroShotEvaluator(objective, stream, str(labels))

@@ -1,0 +1,63 @@
+"""Names of emoji in 101 languages, and pictures of the same emoji by three artists, from npm packages."""
+
+import dataclasses
+import os
+import pathlib
+
+from PIL import Image
+
+from xmcap import languages
+from xmcap.data.corpora.emoji import cldr, sources
+from xmcap.data.corpora.emoji import pictures as emoji_pictures
+from xmcap.storage.files import cache_folder
+
+ARTISTS = ("noto", "twemoji", "openmoji")
+"""Google's Noto Color Emoji, Twitter's Twemoji, and OpenMoji."""
+
+_PACKAGES = {
+  "cldr-annotations-full": "48.2.0",
+  "cldr-misc-full": "48.2.0",
+  "emoji-datasource-google": "14.0.0",
+  "emoji-datasource-twitter": "14.0.0",
+  "openmoji": "14.0.0",
+}
+_GOOGLE, _TWITTER, _OPENMOJI = "img/google/64/", "img/twitter/64/", "color/svg/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Artists:
+  """CLDR in the languages of `languages.WIDE`, and the pictures of each of `ARTISTS`."""
+
+  cldr: cldr.Cldr
+  pictures: dict[str, emoji_pictures.Pictures]
+
+
+class Common:
+  """The first artist's pictures of emoji that all have drawn."""
+
+  def __init__(self, artists: Artists):
+    self._first, *self._others = artists.pictures.values()
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    """The picture of an emoji; None if any of them has none."""
+    if any(other.draw(emoji) is None for other in self._others):
+      return None
+    return self._first.draw(emoji)
+
+
+def find(cache: str | os.PathLike | None = None) -> Artists:
+  """Fetches what is not in the cache; XmcapError if npm is absent or fails.
+
+  Args:
+    cache: folder for what is fetched; None: `xmcap/emoji100` in the user's cache folder.
+  """
+  tree = sources.fetched(
+    pathlib.Path(cache or cache_folder("emoji100")) / "npm",
+    lambda folder: sources.fetch_npm(_PACKAGES, (_GOOGLE, _TWITTER, _OPENMOJI), folder),
+  )
+  drawn = (
+    emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE),
+    emoji_pictures.FilePictures(tree / "emoji-datasource-twitter" / _TWITTER),
+    emoji_pictures.SvgPictures(tree / "openmoji" / _OPENMOJI),
+  )
+  return Artists(cldr.read_json(tree, languages.WIDE), dict(zip(ARTISTS, drawn, strict=True)))

@@ -1,0 +1,106 @@
+"""A split of drawn scenes of emoji: which scenes, their pictures, and their captions in every language."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from xmcap.data.corpora.emoji import scenes
+from xmcap.data.corpora.emoji.cldr import ListPattern
+from xmcap.data.records import Caption, Record
+
+_VOCABULARY_SCENES = 600
+_NAME_REPEATS = 2
+
+Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator]]
+"""(split, shard, start, count) -> scenes, class ids in reading order, and the generator that draws the rest of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Captioner:
+  """Captions of scenes: language -> names by class (None where there is none), and the patterns."""
+
+  names: Mapping[str, Sequence[str | None]]
+  standard: dict[str, ListPattern]
+  plain: dict[str, ListPattern]
+
+  def captions(self, scene: list[int]) -> list[Caption]:
+    """The usual caption in each language that names everything in the scene."""
+    return [Caption(language, text) for language, text in self._join(scene, self.standard).items()]
+
+  def references(self, scene: list[int]) -> list[Caption]:
+    """One or two captions a language; the usual one comes first."""
+    plain = self._join(scene, self.plain)
+    found = []
+    for caption in self.captions(scene):
+      found.append(caption)
+      if plain.get(caption.language, caption.text) != caption.text:
+        found.append(Caption(caption.language, plain[caption.language]))
+    return found
+
+  def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
+    joined = {}
+    for language, pattern in patterns.items():
+      names = [name for emoji in scene if (name := self.names[language][emoji]) is not None]
+      if len(names) == len(scene):
+        joined[language] = pattern.join(names)
+    return joined
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnSplit:
+  """A split, whose records are made shard by shard in any process.
+
+  Attributes:
+    dataset, name: of the corpus and the split; both are in the keys of its pictures.
+    count: pictures.
+    shard_records: pictures of a file.
+    seed: of the draws.
+    tags: the names of the classes.
+    captioner: writes the captions.
+    renderer: draws the pictures.
+    draw: the scenes.
+  """
+
+  dataset: str
+  name: str
+  count: int
+  shard_records: int
+  seed: int
+  tags: list[str]
+  captioner: Captioner
+  renderer: scenes.Renderer
+  draw: Draw
+
+  @property
+  def shards(self) -> range:
+    return range(-(-self.count // self.shard_records))
+
+  def records(self, shard: int, references: bool = False) -> Iterator[Record]:
+    """The records of a shard, with one caption a language, or with all `references`."""
+    drawn, start, rng = self._draw(shard)
+    describe = self.captioner.references if references else self.captioner.captions
+    pictures = self.renderer.render(drawn, rng)
+    for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
+      name = f"{self.dataset}/{self.seed}/{self.name}/{index}"
+      yield Record(
+        key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+        image=scenes.encode_png(picture),
+        captions=describe(scene),
+        tags=[self.tags[emoji] for emoji in scene],
+      )
+
+  def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
+    start = shard * self.shard_records
+    drawn, rng = self.draw(self.name, shard, start, min(self.shard_records, self.count - start))
+    return drawn, start, rng
+
+  def vocabulary_text(self) -> str:
+    """Names, and captions of this split's first scenes, in every language."""
+    lines = []
+    for names in self.captioner.names.values():
+      lines += [name for name in names if name is not None] * _NAME_REPEATS
+    for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
+      lines += [caption.text for caption in self.captioner.captions(scene)]
+    return "".join(f"{line}\n" for line in lines)

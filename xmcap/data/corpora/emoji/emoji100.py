@@ -1,0 +1,196 @@
+"""emoji100: drawn scenes with captions in 101 languages, and tests of zero-shot classification by three artists.
+
+Names are CLDR's, as emoji36 has them, in every language in which it names 1,000 pictographs. Training shows Noto's
+emoji, one to three a picture; the tests show them in other scenes, and the same emoji as other artists drew them. Some
+emoji are held out: no training picture shows them.
+
+`build` writes a folder:
+
+  records              `train`, `validation` and `test` (combinations that training never sees, for retrieval); `noto`,
+                       `twemoji`, `openmoji` and `held_out` (Noto's), with one emoji a picture
+  tags.txt             the classes, those that are held out behind the others
+  labels.json          names of the classes that are trained, in Babel-ImageNet's layout; without those that are equal
+                       to an English name
+  labels_held_out.json the same of the classes that are held out
+  vocabulary_text.txt  names and captions in all languages, to train a SentencePiece model on
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from xmcap.data import record_writer
+from xmcap.data.corpora import plans
+from xmcap.data.corpora.emoji import artists as artists_lib
+from xmcap.data.corpora.emoji import choice as emoji_choice
+from xmcap.data.corpora.emoji import pictures as emoji_pictures
+from xmcap.data.corpora.emoji import scenes
+from xmcap.data.corpora.emoji.combinations import Combinations
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.errors import UsageError
+from xmcap.progress import Progress, Say
+from xmcap.storage import files
+
+NAME = "emoji100"
+VERSION = "1.0.0"
+HELD_OUT = "held_out"
+SPLITS = ("train", "validation", "test", *artists_lib.ARTISTS, HELD_OUT)
+_DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 101 languages."
+_RECORDS_IN_SHARD = 4096
+_LEAST = {"num_emoji": 5, "num_held_out": 2, "seed": 0}
+# So that no two artists or splits share their scenes.
+_SEED_OF_SINGLES = 100
+
+
+def build(
+  out: str | os.PathLike,
+  *,
+  num_emoji: int = 60,
+  num_held_out: int = 20,
+  num_train: int = 40_000,
+  num_validation: int = 600,
+  num_test: int = 1_000,
+  num_each: int = 10,
+  image_size: int = 64,
+  seed: int = 0,
+  difficulty: str = "medium",
+  cache: str | os.PathLike | None = None,
+  processes: int | None = None,
+  progress: Say | None = None,
+  **scene: float | str | None,
+) -> pathlib.Path:
+  """Builds the corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
+
+  Args:
+    num_emoji: classes that are trained, at least 5.
+    num_held_out: further classes that no training picture shows.
+    num_each: pictures of a class in each test of zero-shot classification.
+    image_size: side of the square pictures, in pixels.
+    seed: of combinations, places, sizes, colours and backgrounds; not of the choice of emoji.
+    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
+    scene: changes of that preset, such as `jitter`; None: as there.
+    cache: folder for what is fetched; None: in the user's cache folder.
+
+  Raises:
+    UsageError: an option is out of range, or the folder holds something else.
+    XmcapError: npm does not fetch the names and pictures, or the disk is full or cannot be written.
+  """
+  out = pathlib.Path(out)
+  say = progress or (lambda line: None)
+  scene_options = scenes.scene_options(difficulty, **scene)
+  pictures = {"train": num_train, "validation": num_validation, "test": num_test}
+  sizes = {"num_emoji": num_emoji, "num_held_out": num_held_out, "num_each": num_each, "seed": seed}
+  for name, value in {**sizes, **{f"num_{split}": count for split, count in pictures.items()}}.items():
+    if value < _LEAST.get(name, 1):
+      raise UsageError(f"{name}={value}: the least is {_LEAST.get(name, 1)}")
+  options = {
+    **sizes,
+    "pictures": pictures,
+    "image_size": image_size,
+    "scenes": dataclasses.asdict(scene_options),
+  }
+
+  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+    say("names and pictures of emoji: looking for them")
+    found = artists_lib.find(cache)
+    chosen = emoji_choice.choose(found.cldr.names, artists_lib.Common(found), num_emoji + num_held_out)
+    say(f"{num_emoji} emoji and {num_held_out} held out, in {len(found.cldr.names)} languages")
+    names = {code: [emoji.names[code] for emoji in chosen] for code in found.cldr.names}
+    tags = [emoji.tag for emoji in chosen]
+    captioner = Captioner(names, found.cldr.standard, found.cldr.plain)
+    renderers = {
+      artist: scenes.Renderer(_drawn(drawn, chosen), image_size, scene_options)
+      for artist, drawn in found.pictures.items()
+    }
+    noto = renderers[artists_lib.ARTISTS[0]]
+    combinations = Combinations(num_emoji, pictures, seed)
+    split = functools.partial(DrawnSplit, NAME, shard_records=_RECORDS_IN_SHARD, seed=seed, tags=tags)
+    splits = [
+      split(name, count, captioner=captioner, renderer=noto, draw=combinations.draw)
+      for name, count in pictures.items()
+    ]
+    for number, (name, renderer) in enumerate((*renderers.items(), (HELD_OUT, noto))):
+      classes = range(num_emoji, num_emoji + num_held_out) if name == HELD_OUT else range(num_emoji)
+      draw = Singles(classes, (seed, _SEED_OF_SINGLES + number)).draw
+      splits.append(split(name, len(classes) * num_each, captioner=captioner, renderer=renderer, draw=draw))
+    _write(out, splits, work_dir, processes, say)
+    for file, classes in (("labels", range(num_emoji)), ("labels_held_out", range(num_emoji, len(tags)))):
+      files.write_text(out / f"{file}.json", json.dumps(labels(names, classes), ensure_ascii=False))
+    return {"emoji": [{"character": emoji.character, "tag": emoji.tag} for emoji in chosen]}
+
+  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
+  if plans.carry_out(out, plan, make)[1]:
+    say(f"{out} holds this corpus already")
+  return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Singles:
+  """Scenes of one emoji: the classes in turn."""
+
+  classes: Sequence[int]
+  seed: tuple[int, ...]
+
+  def draw(
+    self, split: str, shard: int, start: int, count: int
+  ) -> tuple[list[list[int]], np.random.Generator]:
+    """As `Combinations.draw`."""
+    del split
+    chosen = [[self.classes[index % len(self.classes)]] for index in range(start, start + count)]
+    return chosen, np.random.default_rng((*self.seed, shard))
+
+
+def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[str, list[list]]:
+  """The names of classes in Babel-ImageNet's layout: {"DE": [[index, ...], [name, ...]]}, English first.
+
+  As there, a name that is an English name of any class, whatever its case, is left out in other languages; and so is a
+  language that has fewer than two classes left.
+  """
+  english = {names["en"][index].casefold() for index in classes}
+  found = {}
+  for code in ("en", *(code for code in names if code != "en")):
+    own = [
+      (index, names[code][index])
+      for index in classes
+      if code == "en" or names[code][index].casefold() not in english
+    ]
+    if len(own) > 1:
+      found[code.upper()] = [[index for index, _ in own], [name for _, name in own]]
+  return found
+
+
+def _drawn(pictures: emoji_pictures.Pictures, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
+  drawn = [pictures.draw(emoji.character) for emoji in chosen]
+  return [
+    picture for picture in drawn if picture is not None
+  ]  # all: the choice was among those that all artists have
+
+
+def _write(
+  out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
+) -> None:
+  written = [
+    record_writer.write_split(
+      out, split.name, split.shards, split.records, dataset=NAME, processes=processes,
+      progress=Progress(say, split.name, split.count), finished=work_dir,
+    )
+    for split in splits
+  ]  # fmt: skip
+  train = splits[0]
+  record_writer.write_tags(out, train.tags)
+  files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
+  record_writer.write_metadata(
+    out,
+    written,
+    dataset=NAME,
+    version=VERSION,
+    description=_DESCRIPTION,
+    homepage="https://cldr.unicode.org/",
+  )

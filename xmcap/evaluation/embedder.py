@@ -1,0 +1,120 @@
+"""Texts to embeddings by a dual tower, on the devices that hold its parameters, in constant memory."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.scoring import embedding_files, prompts
+from xmcap.terminal import shown
+from xmcap.training import sharding
+from xmcap.training.hosts import stopping
+
+_WINDOW = 16  # batches that are ordered by length together
+_SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
+
+
+class TextEmbedder:
+  """Embeds texts in batches of about equal length.
+
+  If the parameters are sharded over several processes, all call it with the same texts, each feeds those of its own
+  devices, and all get all embeddings.
+
+  Args:
+    module: a `DualTower`.
+    sharded: its parameters.
+    vocabulary: that it was trained with.
+    max_length: pieces of a text, its end included; longer ones keep their first pieces.
+    batch_size: texts at once; rounded up to what the devices share evenly.
+
+  Attributes:
+    cut: how many texts were longer.
+  """
+
+  def __init__(
+    self,
+    module: Any,
+    sharded: sharded_params.ShardedParams,
+    vocabulary: Vocabulary,
+    max_length: int = 64,
+    batch_size: int = 512,
+  ):
+    self.vocabulary = vocabulary
+    self.max_length = max_length
+    self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
+    self.cut = 0
+    self._sharded = sharded
+    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
+    self._embed = jax.jit(
+      lambda params, batch: module.apply({"params": params}, batch["tokens"], method="embed_texts"),
+      out_shardings=sharded.replicated,  # whole on every host
+    )
+
+  def __call__(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
+    """Yields the embeddings of texts in their order, float32 [some, E] at a time; UsageError for an empty text."""
+    texts = iter(texts)
+    seen = 0
+    while window := list(itertools.islice(texts, _WINDOW * self.batch_size)):
+      yield self._window(window, seen)
+      seen += len(window)
+
+  def all(self, texts: Sequence[str]) -> np.ndarray:
+    """Returns the embeddings of texts, float32 [N, E]; equal texts are embedded once."""
+    unique = list(dict.fromkeys(texts))
+    place = {text: number for number, text in enumerate(unique)}
+    return np.concatenate(list(self(unique)))[[place[text] for text in texts]]
+
+  def ensemble(self, names: Sequence[str], templates: Sequence[str]) -> np.ndarray:
+    """Returns the embedding of each name in all templates, float32 [N, E]: the normalised mean of the normalised.
+
+    Each distinct text is embedded once, and no more than the sums of the names are kept.
+    """
+    unique = list(dict.fromkeys(names))
+    weights = prompts.distinct(templates)
+    counts = np.array(list(weights.values()), np.float64)
+    total, done = None, 0
+    for block in self(prompts.fill(template, name) for name in unique for template in weights):
+      total = np.zeros((len(unique), block.shape[-1])) if total is None else total
+      place = np.arange(done, done + len(block))
+      np.add.at(total, place // len(counts), block * counts[place % len(counts), None])
+      done += len(block)
+    assert total is not None
+    place = {name: number for number, name in enumerate(unique)}
+    mean = embedding_files.normalized(total, "mean of prompts")
+    return mean[[place[name] for name in names]]
+
+  def _window(self, texts: Sequence[str], first: int) -> np.ndarray:
+    encoded = [[*ids, EOS_ID] for ids in self.vocabulary.encode_all(texts)]
+    lengths = np.array([len(ids) for ids in encoded])
+    if lengths.min() < 2:
+      place = int(lengths.argmin())
+      raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
+    self.cut += int((lengths > self.max_length).sum())
+    found: np.ndarray | None = None
+    order = np.argsort(lengths, kind="stable")
+    for start in range(0, len(order), self.batch_size):
+      stopping.evaluation_batch(f"text {first + start}")
+      chosen = order[start : start + self.batch_size]
+      embedded = self._batch([encoded[place] for place in chosen], int(lengths[chosen[-1]]))
+      if found is None:
+        found = np.empty((len(texts), embedded.shape[-1]), np.float32)
+      found[chosen] = embedded[: len(chosen)]
+    assert found is not None
+    return found
+
+  def _batch(self, encoded: Sequence[Sequence[int]], longest: int) -> np.ndarray:
+    length = _SHORTEST
+    while length < longest and length < self.max_length:
+      length *= 2
+    length = min(length, self.max_length)
+    tokens = np.full((self.batch_size, length), PAD_ID, np.int32)
+    for row, ids in zip(tokens, encoded, strict=False):
+      row[: len(ids)] = ids[:length]
+    batch = sharding.put_batch({"tokens": tokens[self._fed]}, self._sharded.mesh, self.batch_size, self._fed)
+    with self._sharded.computing():
+      return np.asarray(self._embed(self._sharded.params, batch))

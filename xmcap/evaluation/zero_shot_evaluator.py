@@ -1,0 +1,120 @@
+"""Evaluates a dual tower by zero-shot classification, in every language that the classes have names in."""
+
+import contextlib
+import functools
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+
+from xmcap.data import tasks
+from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.evaluation.embedder import TextEmbedder
+from xmcap.scoring import prompts as prompts_lib
+from xmcap.scoring import zero_shot
+from xmcap.scoring.report import embeddings_page
+from xmcap.storage import addresses, outputs
+from xmcap.training import sharding
+from xmcap.training.hosts import stopping
+
+
+@gin.configurable
+class ZeroShotEvaluator:
+  """Top-1 of pictures of one class each, as `xmcap score zero-shot` has it.
+
+  Args:
+    objective: a `ContrastiveObjective`, or another whose `module` is a `DualTower`.
+    stream: a `TagStream` of pictures with one tag each; a class is known by its tag's place in `tags.txt`.
+    labels: a file of the classes' names in Babel-ImageNet's layout.
+    prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or a language that is not in it: the name alone.
+    languages: codes; () is all that have labels.
+    vocabulary: the file of the model's vocabulary; "": that of the stream's corpus.
+    max_length: pieces of a text at most.
+    fixed_classes: of the fixed-size variant; 0: without it.
+    bootstrap: resamples for 95% intervals in what is written.
+    out_dir: for tables and report, in a folder of the name; "" writes nothing.
+    title: heads them.
+    name: prefix of the names of the rows, such as `noto`.
+  """
+
+  def __init__(
+    self,
+    objective: Any = gin.REQUIRED,
+    stream: Any = gin.REQUIRED,
+    labels: str = gin.REQUIRED,
+    prompts: str = "",
+    languages: Sequence[str] = (),
+    vocabulary: str = "",
+    max_length: int = 64,
+    fixed_classes: int = 0,
+    bootstrap: int = 0,
+    out_dir: str = "",
+    title: str = "",
+    name: str = "",
+  ):
+    self.module = objective.module
+    self.stream = stream
+    self.labels = zero_shot.read_labels(labels, tuple(languages) or None)
+    if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
+      raise UsageError(
+        f"{labels}: class {highest}, and the corpus has {len(stream.tags)} tags; give its own labels"
+      )
+    self.prompts = prompts_lib.read_prompts(prompts) if prompts else {}
+    self.prompts_name = pathlib.PurePath(prompts).stem if prompts else "label"
+    self.vocabulary = (
+      Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).corpus.vocabulary()
+    )
+    self.max_length = max_length
+    self.options = {"fixed_classes": fixed_classes, "bootstrap": bootstrap if out_dir else 0, "title": title}
+    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
+    self.prefix = f"{name}/" if name else ""
+
+  def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
+    """Yields (language, name, value) for each language, and ("", name, value) for the mean over all."""
+    del step
+    sharded = sharded_params.for_evaluation(params, jax.devices())
+    images, targets, keys = self._images(sharded)
+    embedder = TextEmbedder(self.module, sharded, self.vocabulary, self.max_length)
+    # Whatever a process holds, all have embedded the same texts before any is scored.
+    embedded = {
+      code: embedder.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
+      for code, held in self.labels.items()
+    }
+    texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}
+    result = zero_shot.score_zero_shot(
+      images, targets, self.labels, texts, prompts=self.prompts_name, keys=keys, **self.options
+    )
+    if self.out_dir and jax.process_index() == 0:
+      with outputs.together(self.out_dir):
+        embeddings_page.write_results(self.out_dir, result)
+      print(result.table.terminal(), flush=True)
+    table = result.table
+    for name in table.metrics:
+      values = {code: row[name] for code, row in table.rows.items()}
+      for code, value in [*values.items(), ("", float(np.mean(list(values.values()))))]:
+        yield code, f"{self.prefix}{name}", value
+
+  def _images(self, sharded: sharded_params.ShardedParams) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Embeddings float32 [N, E], classes int64 [N] and numbers of the split's pictures."""
+    stream, steps = self.stream.first(len(self.stream.source), sharded.groups)
+    rows = sharding.process_rows(sharded.mesh, stream.pictures)
+    embed = jax.jit(self._embed, out_shardings=sharded.replicated)
+    found = []
+    with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
+      for number, batch in enumerate(batches, 1):
+        stopping.evaluation_batch(f"batch {number} of {self.prefix}zero-shot")
+        arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
+        with sharded.computing():
+          found.append(jax.device_get(embed(sharded.params, arrays)))
+    image, tags, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+    kept = (weights > 0) & (tags[:, 0] > 0)
+    return image[kept], tags[kept, 0].astype(np.int64) - 1, [str(number) for number in np.flatnonzero(kept)]
+
+  def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    image = self.module.apply({"params": params}, batch["image"], method="embed_images")
+    return image, batch["tags"], batch["weights"]
