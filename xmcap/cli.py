@@ -17,6 +17,7 @@ from xmcap.commands import (
   base,
   convert,
   data,
+  embed,
   export,
   human,
   launch,
@@ -150,7 +151,7 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, serve, convert, export, plan, launch, runs, score, human, published, data):
+  for group in (model, embed, serve, convert, export, plan, launch, runs, score, human, published, data):
     group.add(commands)
   return parser
 

@@ -112,7 +112,7 @@ function drawChart() {
   const extremes = [[order[0], "highest"], [order.at(-1), "lowest"]].map(told).join("; ");
   const chart = svg("svg", {
     class: "chart", viewBox: `0 0 ${width} ${top + height + bottom}`, role: "img",
-    style: `min-width:${Math.min(width, 840)}px;max-width:${width}px`, "data-metric": metric.name,
+    style: `min-width:${Math.min(width, Math.max(840, 0.75 * width))}px;max-width:${width}px`, "data-metric": metric.name,
     "aria-label": `${metric.heading} of each language; ${extremes}. The table holds every number.`,
   });
   for (const tick of yTicks) {

@@ -1,0 +1,163 @@
+"""The command `xmcap embed`, on the folder of a small run, and what `xmcap score` makes of its files."""
+
+import json
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
+from xmcap.cli import main
+from xmcap.evaluation import embedding_files
+from xmcap.models import model_json
+from xmcap.models.dual import DualConfig
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.training.checkpoints.write import Checkpoints
+from xmcap.training.contrastive import ContrastiveObjective
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.step import create_state
+
+VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
+T5 = T5Config(
+  vocab_size=384, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1, num_decoder_layers=1,
+  mlp_dim=16, dtype="float32",
+)  # fmt: skip
+
+
+@pytest.fixture
+def work(tmp_path, tiny):  # noqa: F811
+  """A run's folder `run`, pictures, captions and labels."""
+  objective = ContrastiveObjective(VIT, T5, DualConfig(8))
+  batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
+  params = objective.init(jax.random.key(0), batch)["params"]
+  configs = {"vit": VIT, "t5": T5, "dual": DualConfig(8)}
+  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
+  run = Checkpoints(tmp_path / "run")
+  run.save(3, create_state(params, Optimizer(adam)))
+  run.close()
+  (tmp_path / "run" / "model.json").write_text(model_json.as_text(model))
+  (tmp_path / "run" / "vocabulary.model").write_bytes(pathlib.Path(tiny.vocabulary().path).read_bytes())
+  (tmp_path / "images").mkdir()
+  rng = np.random.default_rng(0)
+  for key in "abcdefghijkl":
+    Image.fromarray(rng.integers(255, size=(16, 16, 3), dtype=np.uint8)).save(
+      tmp_path / "images" / f"{key}.png"
+    )
+  captions = {
+    "images": list("lkjihgfedcba"),
+    "captions": {"en": [[f"dog {n}"] for n in range(12)], "de": [[f"Hund {n}", "Hund"] for n in range(12)]},
+  }
+  (tmp_path / "captions.json").write_text(json.dumps(captions))
+  labels = {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
+  (tmp_path / "labels.json").write_text(json.dumps(labels))
+  (tmp_path / "prompts.json").write_text(json.dumps({"EN": ["a {}", "the {}"]}))
+  return tmp_path
+
+
+def embed(work, *options):
+  return main(["embed", f"--model_dir={work / 'run'}", f"--out={work / 'out'}", *options])
+
+
+def everything(work):
+  return [
+    f"--images={work / 'images'}", f"--captions={work / 'captions.json'}", f"--labels={work / 'labels.json'}",
+    f"--prompts={work / 'prompts.json'}",
+  ]  # fmt: skip
+
+
+def contents(folder):
+  return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_files_go_into_both_scores(work, capsys):
+  assert embed(work, *everything(work)) == 0
+  out = work / "out"
+  assert (out / "keys.txt").read_text().split() == list("lkjihgfedcba")  # in the order of the captions
+  assert np.load(out / "pictures.npy").shape == (12, 8)
+  assert np.load(out / "captions" / "de.npy").shape == (24, 8)
+  assert np.load(out / "labels" / "de.npy").shape == (2, 8)
+  assert not list(out.glob(".build"))
+  score = ["--pictures", str(out / "pictures.npy"), "--out", str(work / "scores")]
+  captions = ["--captions", str(work / "captions.json"), "--texts", str(out / "captions")]
+  assert main(["score", "retrieval", *score, *captions]) == 0
+  (work / "targets.txt").write_text("0\n2\n" * 6)
+  labels = [
+    "--labels",
+    str(work / "labels.json"),
+    "--texts",
+    str(out / "labels"),
+    f"--targets={work / 'targets.txt'}",
+  ]
+  assert main(["score", "zero-shot", *score[:2], "--out", str(work / "scores2"), *labels]) == 0
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, monkeypatch, capsys):
+  monkeypatch.setattr(embedding_files, "_PART", 5)
+  assert embed(work, *everything(work)) == 0
+  whole = contents(work / "out")
+
+  made = embedding_files.DualEmbedder.pictures
+  calls = []
+
+  def stopped(self, paths):
+    calls.append(paths)
+    if len(calls) == 2:
+      raise KeyboardInterrupt
+    return made(self, paths)
+
+  (work / "out").rename(work / "first")
+  monkeypatch.setattr(embedding_files.DualEmbedder, "pictures", stopped)
+  assert embed(work, *everything(work)) == 130
+  assert embed(work, *everything(work)) == 0
+  assert [len(paths) for paths in calls] == [5, 5, 5, 2]
+  assert contents(work / "out") == whole
+  capsys.readouterr()
+  assert embed(work, *everything(work)) == 0
+  assert "holds these embeddings already" in capsys.readouterr().err
+
+
+def test_pictures_alone_have_the_keys_of_their_folder(work):
+  assert embed(work, f"--images={work / 'images'}") == 0
+  assert (work / "out" / "keys.txt").read_text().split() == list("abcdefghijkl")
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ([], "nothing to embed: give --images, --captions or --labels"),
+    (["--prompts=prompts.json", "--images=images"], "--prompts are for names of classes: give --labels too"),
+    (["--labels=labels.json", "--languages=th"], "no labels in th"),
+    (["--images=empty"], "empty"),
+    (["--labels=labels.json", "--step=7"], "7"),
+  ],
+)
+def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
+  monkeypatch.chdir(work)
+  (work / "empty").mkdir()
+  assert embed(work, *options) != 0
+  error = capsys.readouterr().err
+  assert message in error and error.count("\n") == 1 and error.startswith("xmcap: error: ")
+
+
+def test_a_captioner_is_refused(work, capsys):
+  file = work / "run" / "model.json"
+  held = json.loads(file.read_text())
+  del held["dual"]
+  file.write_text(json.dumps(held))
+  assert embed(work, f"--labels={work / 'labels.json'}") == 2
+  assert "holds no dual tower: give a run of runs/contrastive.gin" in capsys.readouterr().err
+
+
+def test_other_texts_in_the_same_folder_are_refused(work, capsys):
+  assert embed(work, f"--labels={work / 'labels.json'}") == 0
+  assert embed(work, f"--captions={work / 'captions.json'}") == 2
+  assert "holds embeddings with another" in capsys.readouterr().err
+
+
+def test_a_missing_picture_of_a_caption_is_named(work, capsys):
+  (work / "images" / "c.png").unlink()
+  assert embed(work, f"--images={work / 'images'}", f"--captions={work / 'captions.json'}") == 2
+  assert "no pictures of c, which" in capsys.readouterr().err

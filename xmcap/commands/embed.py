@@ -1,0 +1,73 @@
+"""The command that writes a dual tower's embeddings of pictures and texts."""
+
+from xmcap import platforms
+from xmcap.commands import base
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+
+def add(commands) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    commands, "embed", _embed, "embed pictures and texts with a dual tower",
+    "Writes pictures.npy and keys.txt, captions/CODE.npy and labels/CODE.npy, as `xmcap score zero-shot` and "
+    "`xmcap score retrieval` take them. Started again, it goes on where it was.",
+  )  # fmt: skip
+  images = "a folder of pictures; with --captions it holds KEY.jpg or KEY.png of each of their pictures"
+  captions = "what `xmcap score retrieval` takes as --captions"
+  labels = "names of classes, what `xmcap score zero-shot` takes as --labels"
+  prompts = 'JSON of {"DE": ["ein Bild von {}", ...]}; a language without prompts has its names alone'
+  base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
+  base.text(command, "--out", "DIR", "where the embeddings go", short="-o", required=True)
+  base.text(command, "--images", "DIR", images)
+  base.text(command, "--captions", "FILE", captions)
+  base.text(command, "--labels", "FILE", labels)
+  base.text(command, "--prompts", "FILE", prompts)
+  base.text(command, "--languages", "CODES", "of the texts; default: all that are there", "")
+  base.text(command, "--language", "CODE", "of captions that name none", short="-l")
+  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+
+
+def _embed(arguments) -> None:
+  if not (arguments.images or arguments.captions or arguments.labels):
+    raise UsageError("nothing to embed: give --images, --captions or --labels")
+  if arguments.prompts and not arguments.labels:
+    raise UsageError("--prompts are for names of classes: give --labels too")
+  named = ("images", "captions", "labels", "prompts", "model_dir")
+  given = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
+  outputs.keep_apart({"--out": arguments.out}, given)
+  platforms.choose()
+  inputs = _inputs(arguments)
+  from xmcap.evaluation import embedding_files
+
+  with outputs.held(arguments.out, arguments.prog):
+    embedding_files.write(arguments.out, inputs, arguments.model_dir, arguments.step, base.say)
+  print(f"{arguments.out}: embeddings are ready")
+
+
+def _inputs(arguments):
+  from xmcap import languages
+  from xmcap.evaluation import embedding_files, picture_files
+  from xmcap.scoring import files, prompts, retrieval, zero_shot
+  from xmcap.scoring.report import pictures
+
+  codes = languages.parse(arguments.languages) if arguments.languages else None
+  keys, captions, labels, templates, found = (), {}, {}, {}, {}
+  if arguments.captions:
+    keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)
+  if arguments.labels:
+    labels = zero_shot.read_labels(arguments.labels, codes)
+  if arguments.prompts:
+    templates = prompts.read_prompts(arguments.prompts)
+  if arguments.images and keys:
+    held = pictures.find_all(arguments.images, keys)
+    missing = [key for key in keys if key not in held]
+    if missing:
+      raise UsageError(
+        f"{arguments.images}: no pictures of {files.first_few(missing)}, which {arguments.captions} has captions of"
+      )
+    found = {key: str(held[key]) for key in keys}
+  elif arguments.images:
+    paths = picture_files.find([arguments.images])
+    found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
+  return embedding_files.Inputs(found, captions, labels, templates)

@@ -1,0 +1,212 @@
+"""Writes what a dual tower makes of pictures, captions and names of classes: what `xmcap score` ranks.
+
+Pictures are embedded in parts and texts language by language. What is whole is not made again, so that a run that was
+killed goes on and ends with the same bytes.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+
+from xmcap.data import images
+from xmcap.data.corpora import plans
+from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.vocabulary import Vocabulary, check_rows
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.evaluation.embedder import TextEmbedder
+from xmcap.evaluation.predictor import VOCABULARY
+from xmcap.models import model_json
+from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.progress import Progress, Say
+from xmcap.scoring import prompts as prompts_lib
+from xmcap.scoring.retrieval import Captions
+from xmcap.scoring.zero_shot import Labels
+from xmcap.storage import files
+from xmcap.training import sharding
+from xmcap.training.checkpoints import read
+
+NAME, VERSION = "embeddings", "1"
+PICTURES, KEYS = "pictures.npy", "keys.txt"
+_PART = 4_096  # pictures that are written at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+  """What is to be embedded.
+
+  Attributes:
+    pictures: key -> file.
+    captions: language code -> captions, or none.
+    labels: language code -> classes, or none.
+    prompts: language code -> prompts; a language without them has its names alone.
+  """
+
+  pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  captions: Mapping[str, Captions] = dataclasses.field(default_factory=dict)
+  labels: Mapping[str, Labels] = dataclasses.field(default_factory=dict)
+  prompts: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+
+  def described(self) -> dict[str, Any]:
+    """What tells these inputs from others, by number and hash."""
+    texts = {
+      "pictures": list(self.pictures),
+      "captions": {code: held.texts for code, held in self.captions.items()},
+      "labels": {code: held.names for code, held in self.labels.items()},
+      "prompts": dict(self.prompts),
+    }
+    return {name: [len(held), _hash(held)] for name, held in texts.items()}
+
+
+class DualEmbedder:
+  """A dual tower and the devices that it computes on. `load` makes one."""
+
+  def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 256):
+    vit, t5, dual = (model.config(part) for part in ("vit", "t5", "dual"))
+    if not (isinstance(vit, ViTConfig) and isinstance(t5, T5Config) and isinstance(dual, DualConfig)):
+      raise UsageError(
+        f"the model is no dual tower: its {model_json.NAME} has no dual; see runs/contrastive.gin"
+      )
+    check_rows(vocabulary, t5.vocab_size)
+    # What a scale and a bias begin with is not asked for.
+    self.module = DualTower(vit, t5, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+    self.image_size = vit.image_size
+    self.sharded = sharded_params.for_evaluation(params, jax.local_devices())
+    self.texts = TextEmbedder(self.module, self.sharded, vocabulary, batch_size=batch_size)
+    self._batch_size = self.texts.batch_size
+    self._embed = jax.jit(
+      lambda params, batch: self.module.apply({"params": params}, batch["image"], method="embed_images")
+    )
+
+  def pictures(self, paths: Sequence[str]) -> np.ndarray:
+    """Returns the embeddings of picture files, float32 [N, E]; XmcapError names one that cannot be read."""
+
+    def load(path: str) -> np.ndarray:
+      return images.load(epath.Path(path).read_bytes(), path, self.image_size)
+
+    batches = [paths[start : start + self._batch_size] for start in range(0, len(paths), self._batch_size)]
+    jobs = (Job([functools.partial(load, path) for path in batch], np.stack) for batch in batches)
+    found = []
+    for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
+      whole = np.zeros((self._batch_size, *pixels.shape[1:]), np.uint8)
+      whole[: len(batch)] = pixels
+      with self.sharded.computing():
+        arrays = sharding.put_batch({"image": whole}, self.sharded.mesh)
+        found.append(np.asarray(self._embed(self.sharded.params, arrays))[: len(batch)])
+    return np.concatenate(found)
+
+
+def load(model_dir: str, step: int | None = None) -> DualEmbedder:
+  """Loads a dual tower from the folder of a run, of a step or the best or newest.
+
+  Raises:
+    UsageError: the folder holds another model, or none.
+  """
+  folder = epath.Path(model_dir)
+  model, vocabulary = _read_model(folder), Vocabulary(os.fspath(folder / VOCABULARY))
+  return DualEmbedder(model, read.load_params(model_dir, _step(model_dir, step)), vocabulary)
+
+
+def write(
+  out: str | os.PathLike,
+  inputs: Inputs,
+  model_dir: str,
+  step: int | None = None,
+  say: Say = lambda line: None,
+) -> None:
+  """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy`, of what there is, into a folder.
+
+  Args:
+    out: the folder; what it holds of the same inputs and model is kept.
+    model_dir, step: of the model.
+    say: takes lines of progress.
+
+  Raises:
+    UsageError: there is no dual tower, the folder holds something else, or an input has an empty text.
+    XmcapError: a picture cannot be read, or the disk is full or cannot be written.
+  """
+  out = pathlib.Path(out)
+  _read_model(epath.Path(model_dir))
+  step = _step(model_dir, step)
+
+  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+    made = load(model_dir, step)
+    if inputs.pictures:
+      _write_pictures(out, work_dir, inputs.pictures, made, say)
+    for kind, texts in (("captions", inputs.captions), ("labels", inputs.labels)):
+      for number, (code, held) in enumerate(texts.items(), 1):
+        path = out / kind / f"{code}.npy"
+        if path.exists():
+          continue
+        say(f"{kind}: {code}, {number} of {len(texts)} languages")
+        found = (
+          made.texts.all(held.texts)
+          if isinstance(held, Captions)
+          else made.texts.ensemble(held.names, inputs.prompts.get(code, prompts_lib.ALONE))
+        )
+        files.make_folder(path.parent)
+        _save(path, found)
+    if made.texts.cut:
+      say(f"{made.texts.cut:,} texts are longer than {made.texts.max_length} pieces, and were cut")
+    return {"cut": made.texts.cut}
+
+  options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
+  if plans.carry_out(out, {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}, make)[1]:
+    say(f"{out} holds these embeddings already")
+
+
+def _read_model(folder: epath.Path) -> model_json.Model:
+  if not (folder / model_json.NAME).exists():
+    raise UsageError(
+      f"{folder} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a run"
+    )
+  model = model_json.read(folder / model_json.NAME)
+  if model.dual is None:
+    raise UsageError(f"{folder} holds no dual tower: give a run of runs/contrastive.gin")
+  return model
+
+
+def _step(model_dir: str, step: int | None) -> int:
+  if step is not None:
+    return step
+  best = read.best_step(model_dir)
+  steps = read.steps_in(read.checkpoints_dir(model_dir))
+  if best is None and not steps:
+    raise UsageError(f"{model_dir} holds no finished checkpoint: give a run that has saved one")
+  return steps[-1] if best is None else best
+
+
+def _write_pictures(
+  out: pathlib.Path, work_dir: pathlib.Path, pictures: Mapping[str, str], made: DualEmbedder, say: Say
+) -> None:
+  paths = list(pictures.values())
+  progress = Progress(say, "pictures embedded", len(paths))
+  parts = []
+  for start in range(0, len(paths), _PART):
+    part = work_dir / f"pictures-{start // _PART:06d}.npy"
+    if not part.exists():
+      _save(part, made.pictures(paths[start : start + _PART]))
+    parts.append(np.load(part, mmap_mode="r"))
+    progress(min(start + _PART, len(paths)))
+  _save(out / PICTURES, np.concatenate(parts))
+  files.write_text(out / KEYS, "".join(f"{key}\n" for key in pictures))
+
+
+def _save(path: pathlib.Path, array: np.ndarray) -> None:
+  with files.output(path) as file:
+    np.save(file, array)
+
+
+def _hash(value: Any) -> str:
+  return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:16]
