@@ -17,6 +17,7 @@ def add(commands) -> None:
   actions = base.add_group(commands, "data", "ACTION", "build corpora and look at them")
   data_build.add(actions)
   _add_vocabulary(actions)
+  _add_labels(actions)
   _add_check(actions)
   _add_show(actions)
   _add_index(actions)
@@ -36,6 +37,36 @@ def _add_vocabulary(actions) -> None:
     command, "--captions", "at most; of a larger split evenly spread pictures are read", 2_000_000, least=1
   )
   base.flag(command, "--span_words", "pieces may hold several words: short targets, but unlike mT5")
+
+
+def _add_labels(actions) -> None:
+  command = base.add_command(
+    actions, "labels", _labels, "make Babel-ImageNet's labels from a table of senses",
+    "The paper's five steps; prints how many classes of each language are left after each.",
+  )  # fmt: skip
+  senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
+  base.text(command, "--senses", "FILE", senses, required=True)
+  base.text(
+    command, "--wnids", "FILE", "the classes in the order of their indices, one a line", required=True
+  )
+  base.text(command, "--out", "FILE", "the labels, as `data build babel_imagenet` takes them", required=True)
+  base.number(command, "--least", "classes that a language needs to be kept", 10, least=2)
+
+
+def _labels(arguments) -> None:
+  import json
+  import pathlib
+
+  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
+  from xmcap.storage import files
+
+  outputs.keep_apart({"--out": arguments.out}, {"--senses": arguments.senses, "--wnids": arguments.wnids})
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
+    made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
+    files.write_text(pathlib.Path(arguments.out), json.dumps(made.labels, ensure_ascii=False) + "\n")
+  print(babel_labels.summary(made.counts, made.labels))
+  print(f"{arguments.out}: {len(made.labels):,} languages")
 
 
 def _vocabulary(arguments) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from xmcap.commands import base, build_options, data_build_folder
-from xmcap.data.corpora.releases.file_names import CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
+from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -37,7 +37,7 @@ _DIFFICULTY = {
 
 
 def add(actions) -> None:
-  """Declares `data build emoji36`, `emoji100`, `folder`, `coco35l`, `cc3m35l` and `xm3600`."""
+  """Declares `data build emoji36`, `emoji100`, `folder`, `coco35l`, `cc3m35l`, `xm3600` and `babel_imagenet`."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_emoji36(corpora)
   _add_emoji100(corpora)
@@ -47,10 +47,15 @@ def add(actions) -> None:
     ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
     ("cc3m35l", CC3M35L, "Conceptual Captions with captions in 35 languages"),
     ("xm3600", XM3600, "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation"),
+    (
+      "babel_imagenet",
+      BABEL_IMAGENET,
+      "ImageNet's validation pictures and names of their classes, for zero-shot",
+    ),
   ):
     command = _add_release(corpora, name, parts, summary)
     command.set_defaults(vocabulary=None)
-    if parts is not XM3600:
+    if parts in (COCO35L, CC3M35L):
       base.text(command, "--vocabulary", "PATH", index)
 
 
@@ -187,10 +192,13 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib
 def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argparse.Namespace) -> None:
   from xmcap.data.corpora import build
   from xmcap.data.corpora.plans import Options
-  from xmcap.data.corpora.releases import cc3m35l, coco35l, xm3600
+  from xmcap.data.corpora.releases import babel_imagenet, cc3m35l, coco35l, xm3600
   from xmcap.data.vocabulary import Vocabulary
 
-  corpora = {"coco35l": coco35l.Coco35l, "cc3m35l": cc3m35l.Cc3m35l, "xm3600": xm3600.Xm3600}
+  corpora = {
+    "coco35l": coco35l.Coco35l, "cc3m35l": cc3m35l.Cc3m35l, "xm3600": xm3600.Xm3600,
+    "babel_imagenet": babel_imagenet.BabelImagenet,
+  }  # fmt: skip
   model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
   report = build.build(
     corpora[name](**paths),

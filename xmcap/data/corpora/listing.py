@@ -22,6 +22,7 @@ class Wanted:
     name: of its file, as `Pictures.read` takes it.
     url: from which it was fetched, if the release says so; looked for first, where addresses are known.
     captions: those that are known beforehand; others may come from `spill.Spilled`.
+    tags: of the picture; one with tags may have no captions.
   """
 
   key: str
@@ -30,6 +31,7 @@ class Wanted:
   url: str = ""
   locale: str = ""
   captions: list[Caption] = dataclasses.field(default_factory=list)
+  tags: list[str] = dataclasses.field(default_factory=list)
 
 
 _WANTED = msgspec.json.Decoder(list[Wanted])

@@ -46,6 +46,7 @@ KINDS: Mapping[str, Kind] = {
     "use", "lines that put a picture into another split than an earlier line; the first counts"
   ),
   "no_captions": Kind("skip", "pictures left without a caption"),
+  "no_class": Kind("skip", "pictures in no folder of a class, and in no line about one"),
 }
 MAX_CAPTION_BYTES = 10_000
 MAX_LISTED = 1_000_000

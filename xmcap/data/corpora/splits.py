@@ -48,11 +48,11 @@ class Split:
     for wanted in wanted_pictures:
       tally["listed"] += 1
       image = self._image(wanted, problems, tally)
-      if image and not wanted.captions:
+      if image and not (wanted.captions or wanted.tags):
         problems.add("no_captions", wanted.key)
       elif image:
         tally["captions"] += len(wanted.captions)
-        yield Record(wanted.key, image, wanted.captions, locale=wanted.locale)
+        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale)
     result = {"tally": tally, "problems": problems.listed}
     files.write_text(self._path(shard), json.dumps(result, ensure_ascii=False))
 

@@ -103,6 +103,26 @@ XM3600: Mapping[str, Part] = {
     url="https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz",
   ),
 }
+BABEL_IMAGENET: Mapping[str, Part] = {
+  "labels": Part(
+    ["babel_imagenet-298.json", "babel_imagenet.json"], 'labels, {"DE": [[index, ...], [label, ...]]}'
+  ),
+  "images": Part(
+    ["val", "images", "ILSVRC2012_img_val.tar"],
+    "pictures, a folder or archive with a folder a class (n01440764/)",
+  ),
+  "prompts": Part(["nllb_dist13b_prompts.json"], 'prompts, {"DE": ["ein Bild von {}", ...]}', optional=True),
+  "wnids": Part(
+    ["wnids.txt"],
+    "the classes in the order of their indices, one a line; default: the folders, by name",
+    optional=True,
+  ),
+  "classes": Part(
+    ["classes.txt", "LOC_val_solution.csv"],
+    "for pictures in one folder: lines of file name and class",
+    optional=True,
+  ),
+}
 FOLDER: Mapping[str, Part] = {
   "captions": Part([], ".jsonl, .csv, .tsv, .json, .tar, .parquet, .arrow, or a folder of such files"),
   "images": Part(
@@ -110,6 +130,8 @@ FOLDER: Mapping[str, Part] = {
   ),
 }
 ELSEWHERE = {
+  "babel_imagenet": "the labels are in data/ of github.com/gregor-ge/Babel-ImageNet (BabelNet's, non-commercial), the "
+  "pictures at https://image-net.org",
   "cc3m35l": "the TSVs of CC3M have no public address: ask for them at "
   "https://ai.google.com/research/ConceptualCaptions/download, and fetch the pictures with img2dataset",
 }

@@ -1,0 +1,9 @@
+"""Babel-ImageNet: ImageNet's validation pictures with the class of each; for `TagStream`, as they have no captions."""
+
+from xmcap.data.tasks import register_corpus
+
+CORPUS = register_corpus(
+  "babel_imagenet",
+  splits=("validation",),
+  build_hint="`xmcap data build babel_imagenet --labels=FILE --images=DIR --out DIR`",
+)

@@ -1,0 +1,119 @@
+"""Babel-ImageNet: ImageNet's validation pictures -> records of the split `validation`, beside labels by language.
+
+A record has no captions, and one tag: the class (n01440764). Beside the records lie `tags.txt`, the classes in the
+order of their indices, and copies of the labels and prompts, which `ZeroShotEvaluator` takes.
+
+Source: Geigle, Timofte, Glavas, "Babel-ImageNet" (ACL 2024); indices are those of the sorted wnids of ILSVRC 2012.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator
+
+from xmcap.data import record_writer
+from xmcap.data.corpora import archives, build, listing
+from xmcap.data.corpora.listing import Wanted
+from xmcap.data.corpora.pictures import ByPath, open_pictures
+from xmcap.data.corpora.plans import Work
+from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.splits import Split
+from xmcap.errors import UsageError
+from xmcap.scoring import keys, prompts, zero_shot
+from xmcap.scoring.inputs import Input
+from xmcap.storage import files
+
+SPLIT = "validation"
+_WNID = re.compile(r"n[0-9]{8}")
+
+
+@dataclasses.dataclass(frozen=True)
+class BabelImagenet(build.Corpus):
+  """Babel-ImageNet; `file_names.BABEL_IMAGENET` says what its fields are."""
+
+  NAME = "babel_imagenet"
+  DESCRIPTION = (
+    "Babel-ImageNet: ImageNet's validation pictures, with names of their classes in many languages."
+  )
+  HOMEPAGE = "https://github.com/gregor-ge/Babel-ImageNet"
+  PARTS = file_names.BABEL_IMAGENET
+  labels: pathlib.Path
+  images: pathlib.Path
+  prompts: pathlib.Path | None = None
+  wnids: pathlib.Path | None = None
+  classes: pathlib.Path | None = None
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    labels = zero_shot.read_labels(self.labels)
+    if self.prompts is not None:
+      prompts.read_prompts(self.prompts)
+    pictures = open_pictures(work, [self.images], by_path=True)
+    assert isinstance(pictures, ByPath)
+    class_of = read_classes(self.classes) if self.classes else {}
+    listed = list(_wanted(pictures, class_of, work))
+    wnids = read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
+    highest = max(int(held.indices[-1]) for held in labels.values())
+    if highest >= len(wnids):
+      named = self.wnids or self.images
+      raise UsageError(
+        f"{self.labels}: class {highest}, and {named} has {len(wnids)} classes: give all of them by --wnids"
+      )
+    for wanted in listed:
+      if wanted.tags[0] not in set(wnids):
+        raise UsageError(
+          f"{wanted.where}: its class {wanted.tags[0]} is not in {self.wnids}: give a list that has it"
+        )
+    self._write_beside(work.folder.parent, wnids)
+    work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
+    yield Split(SPLIT, work.folder, work.options, listing.write(work, SPLIT, listed), pictures, lines=0)
+
+  def _write_beside(self, out: pathlib.Path, wnids: list[str]) -> None:
+    record_writer.write_tags(out, wnids)
+    for name, path in (("labels.json", self.labels), ("prompts.json", self.prompts)):
+      if path is not None:
+        files.write_bytes(out / name, path.read_bytes())
+
+
+def read_wnids(path: pathlib.Path) -> list[str]:
+  """Reads a wnid a line, in the order of the classes; UsageError names a line that is none, or is repeated."""
+  found: dict[str, int] = {}
+  with Input(path) as source:
+    for number, line in source.lines():
+      wnid = line.split()[0] if line.split() else ""
+      if not _WNID.fullmatch(wnid) or wnid in found:
+        raise UsageError(f"{path}, line {number}: no class such as n01440764, or one that is there already")
+      found[wnid] = number
+  return list(found)
+
+
+def read_classes(path: pathlib.Path) -> dict[str, str]:
+  """Reads lines of a picture's name and its class, such as `ILSVRC2012_val_00000001 n01751748`.
+
+  White space or a comma is between them, and what follows is passed over, as in Kaggle's LOC_val_solution.csv.
+  """
+  found: dict[str, str] = {}
+  with Input(path) as source:
+    for number, line in source.lines():
+      name, wnid, *_ = [*line.replace(",", " ").split(), "", ""]
+      if _WNID.fullmatch(wnid):
+        found[archives.split_suffix(name)[0]] = wnid
+      elif number > 1:  # the first may be a heading
+        raise UsageError(f"{path}, line {number}: no name and class such as n01751748")
+  return found
+
+
+def _wanted(pictures: ByPath, class_of: dict[str, str], work: Work) -> Iterator[Wanted]:
+  """The pictures by their paths: of the class that their folder is called, or that a line gives them."""
+  taken: set[str] = set()
+  for number, path in sorted(pictures.paths(), key=lambda found: found[1]):
+    place = pathlib.PurePosixPath(path)
+    stem = archives.split_suffix(place.name)[0]
+    wnid = class_of.get(stem) or (place.parent.name if _WNID.fullmatch(place.parent.name) else "")
+    if not wnid:
+      work.problems.add("no_class", path)
+      continue
+    key = stem if keys.is_safe(stem) and stem not in taken else keys.hashed(stem, path)
+    if key != stem:
+      work.problems.add("renamed_key", path, key)
+    taken.add(key)
+    yield Wanted(key, path, name=str(number), tags=[wnid])
