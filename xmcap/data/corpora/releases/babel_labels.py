@@ -1,9 +1,9 @@
 """The labels of Babel-ImageNet, from a table of the senses that BabelNet has of each class.
 
 Five steps (Geigle et al., ACL 2024, section 2.2, and their code where the two differ): (1) the senses of each class in
-a language; (2) without lemmas that are an English lemma of any class, whatever their case; (3) without machine-translated
-ones; (4) of the others the first whose source is no redirect or alias, else the first, with spaces for `_`; (5) a class
-without one is left out.
+a language; (2) without lemmas that are an English lemma of any class, whatever their case; (3) without
+machine-translated ones; (4) of the others the first whose source is no redirect or alias, else the first, with spaces
+for `_`; (5) a class without one is left out.
 """
 
 import csv
