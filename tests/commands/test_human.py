@@ -142,7 +142,10 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["thumb", "--ratings={}/thumb.jsonl", "--language=xx"], "unknown language 'xx'"),
     (["thumb", "--ratings={}/thumb.jsonl", "--drop_identical_references"], "needs --references=FILE"),
     (["thumb", "--ratings={}/thumb.jsonl", "--human=Human"], "--human is about correlations with metrics"),
-    (["thumb", "--ratings={}/thumb.jsonl", "--references={}/references.jsonl", "--metrics=spice"], "'spice'"),
+    (
+      ["thumb", "--ratings={}/thumb.jsonl", "--references={}/references.jsonl", "--metrics=bertscore"],
+      "'bertscore'",
+    ),
     (["thumb", "--ratings={}/ratings.jsonl"], "line 1: no 'SYS'"),
     (["thumb", "--ratings={}/thumb.jsonl", "--reference=x"], "did you mean --references"),
     (["sxz"], "sxz"),

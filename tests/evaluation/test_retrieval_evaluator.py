@@ -4,6 +4,7 @@ import pytest
 
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import CaptionStream
+from xmcap.evaluation import embedder
 from xmcap.evaluation.retrieval_evaluator import RetrievalEvaluator
 from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
@@ -18,6 +19,12 @@ T5 = T5Config(
 )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def configured(monkeypatch):
+  made = embedder.tower(VIT, T5, DualConfig(8))
+  monkeypatch.setattr(embedder, "configured_tower", lambda: made)
+
+
 def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny):  # noqa: F811
   stream = CaptionStream(
     tiny.name, split="train", batch_size=8, image_size=16, captions_per_image=2, prompt_length=2, target_length=8,
@@ -26,7 +33,7 @@ def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny):  # noqa: F811
   objective = ContrastiveObjective(VIT, T5, DualConfig(8))
   batch = stream.batch(0, np.arange(4))
   params = objective.init(jax.random.key(0), batch)["params"]
-  evaluator = RetrievalEvaluator(objective, stream, num_pictures=12, name="validation")
+  evaluator = RetrievalEvaluator(stream, num_pictures=12, name="validation")
   rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
 
   ordered, steps = stream.first(12)
@@ -64,7 +71,7 @@ def test_the_batch_and_the_captions_of_the_training_stream_do_not_matter(tiny): 
     objective = ContrastiveObjective(VIT, T5, DualConfig(8))
     batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
     params = objective.init(jax.random.key(0), batch)["params"]
-    evaluator = RetrievalEvaluator(objective, stream, pictures=5, num_pictures=12)
+    evaluator = RetrievalEvaluator(stream, pictures=5, num_pictures=12)
     return {(code, name): value for code, name, value in evaluator.run(params, None)}
 
   one, two = rows(batch_size=4), rows(batch_size=8, captions_per_image=2, target_lengths=(4,))

@@ -10,8 +10,7 @@ from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import TagStream
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
-from xmcap.evaluation import sharded_params
-from xmcap.evaluation.embedder import TextEmbedder
+from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.zero_shot_evaluator import ZeroShotEvaluator
 from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
@@ -26,6 +25,12 @@ T5 = T5Config(
 )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def configured(monkeypatch):
+  made = embedder.tower(VIT, T5, DualConfig(8))
+  monkeypatch.setattr(embedder, "configured_tower", lambda: made)
+
+
 @pytest.fixture(scope="module")
 def objective():
   return ContrastiveObjective(VIT, T5, DualConfig(8))
@@ -37,54 +42,55 @@ def params(objective):
   return objective.init(jax.random.key(0), batch)["params"]
 
 
-@pytest.fixture
-def embedder(objective, params, tiny):  # noqa: F811
+@pytest.fixture(name="embed")
+def text_embedder(objective, params, tiny):  # noqa: F811
   sharded = sharded_params.for_evaluation(params, jax.devices())
-  return TextEmbedder(objective.module, sharded, tiny.vocabulary(), max_length=16, batch_size=4)
+  return embedder.TextEmbedder(objective.module, sharded, tiny.vocabulary(), max_length=16, batch_size=4)
 
 
-def alone(objective, params, vocabulary, text, length=None):
-  """One text in a batch of its own."""
-  ids = [*vocabulary.encode(text), EOS_ID][:length]
-  found = objective.module.apply({"params": params}, np.array([ids], np.int32), method="embed_texts")
-  return np.asarray(found)[0]
+def alone(objective, params, vocabulary, texts):
+  """Texts of at most 16 pieces, float32 [N, E]."""
+  tokens = np.zeros((len(texts), 16), np.int32)
+  for row, text in zip(tokens, texts, strict=True):
+    ids = [*vocabulary.encode(text), EOS_ID][:16]
+    row[: len(ids)] = ids
+  return np.asarray(objective.module.apply({"params": params}, tokens, method="embed_texts"))
 
 
-def test_texts_come_back_in_their_order_whatever_their_lengths(embedder, objective, params, tiny):  # noqa: F811
+def test_texts_come_back_in_their_order_whatever_their_lengths(embed, objective, params, tiny):  # noqa: F811
   texts = [" ".join(["dog", "cat", "house"][: 1 + n % 3] * (1 + n % 2)) + f" {n}" for n in range(150)]
-  found = np.concatenate(list(embedder(iter(texts))))
-  wanted = [alone(objective, params, tiny.vocabulary(), text, 16) for text in texts]
-  np.testing.assert_allclose(found, wanted, atol=2e-6)
+  found = np.concatenate(list(embed(iter(texts))))
+  np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), texts), atol=2e-6)
 
 
-def test_texts_that_are_too_long_are_cut_and_counted(embedder, objective, params, tiny):  # noqa: F811
+def test_texts_that_are_too_long_are_cut_and_counted(embed, objective, params, tiny):  # noqa: F811
   text = "dog " * 40
-  (found,) = embedder([text])
-  np.testing.assert_allclose(found[0], alone(objective, params, tiny.vocabulary(), text, 16), atol=2e-6)
-  assert embedder.cut == 1
+  (found,) = embed([text])
+  np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), [text]), atol=2e-6)
+  assert embed.cut == 1
 
 
-def test_an_empty_text_is_named(embedder):
+def test_an_empty_text_is_named(embed):
   with pytest.raises(UsageError, match=r"text 1 \(''\): is empty"):
-    list(embedder(["dog", ""]))
+    list(embed(["dog", ""]))
 
 
 def test_an_ensemble_is_the_mean_over_prompts_and_embeds_each_text_once(
-  embedder, objective, params, tiny, monkeypatch  # noqa: F811
+  embed, objective, params, tiny, monkeypatch  # noqa: F811
 ):  # fmt: skip
   prompts = ["a {}", "the {}", "a {}", "{} {1}"]
   seen = []
-  call = TextEmbedder.__call__
+  call = embedder.TextEmbedder.__call__
   monkeypatch.setattr(
-    TextEmbedder, "__call__", lambda self, texts: call(self, (seen.append(text) or text for text in texts))
+    embedder.TextEmbedder,
+    "__call__",
+    lambda self, texts: call(self, (seen.append(text) or text for text in texts)),
   )
-  found = embedder.ensemble(["dog", "cat", "dog"], prompts)
+  found = embed.ensemble(["dog", "cat", "dog"], prompts)
   wanted = []
   for name in ("dog", "cat", "dog"):
-    each = [
-      alone(objective, params, tiny.vocabulary(), prompt.replace("{}", name, 1)).astype(np.float64)
-      for prompt in prompts
-    ]
+    filled = [prompt.replace("{}", name, 1) for prompt in prompts]
+    each = alone(objective, params, tiny.vocabulary(), filled).astype(np.float64)
     mean = np.mean([one / np.linalg.norm(one) for one in each], axis=0)
     wanted.append(mean / np.linalg.norm(mean))
   np.testing.assert_allclose(found, wanted, atol=2e-6)
@@ -97,9 +103,7 @@ def test_top1_equals_that_of_the_embeddings(tiny, objective, params, tmp_path): 
   content = {"EN": [list(range(len(names))), names], "DE": [[0, 1], ["Ding", "Sache"]]}
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps(content))
-  evaluator = ZeroShotEvaluator(
-    objective, stream, str(labels), name="noto", out_dir=str(tmp_path / "out"), bootstrap=3
-  )
+  evaluator = ZeroShotEvaluator(stream, str(labels), name="noto", out_dir=str(tmp_path / "out"), bootstrap=3)
   rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
 
   images, targets = [], []
@@ -111,10 +115,7 @@ def test_top1_equals_that_of_the_embeddings(tiny, objective, params, tmp_path): 
     )
     targets.append(batch["tags"][kept, 0] - 1)
   read = zero_shot.read_labels(labels)
-  texts = {
-    code: np.stack([alone(objective, params, tiny.vocabulary(), name) for name in held.names])
-    for code, held in read.items()
-  }
+  texts = {code: alone(objective, params, tiny.vocabulary(), held.names) for code, held in read.items()}
   table = zero_shot.score_zero_shot(
     np.concatenate(images), np.concatenate(targets), read,
     {code: lambda held=held: held for code, held in texts.items()}, fixed_classes=0,
@@ -131,4 +132,4 @@ def test_labels_of_another_corpus_are_refused(tiny, objective, tmp_path):  # noq
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))
   with pytest.raises(UsageError, match="class 999, and the corpus has"):
-    ZeroShotEvaluator(objective, stream, str(labels))
+    ZeroShotEvaluator(stream, str(labels))

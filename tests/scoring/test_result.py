@@ -83,7 +83,7 @@ def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
     ),
     ('{"languages": {"en": {"cider": 1}}}', "'' is no signature"),
     (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1}}}}}}', "languages with other metrics"),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1, "spice": 2}}}}}}', "one that this version"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1, "bertscore": 2}}}}}}', "one that this version"),
     ('{"signature": "s", "languages": {"en": {"cider": 1}}}', "table.json: 's' is no signature"),
     ('{"signature": "s", "notes": [1], "languages": {"en": {"cider": 1}}}', "no table of xmcap score"),
     (f'{{{_SIGNED}, "means": [], "languages": {{"en": {{"cider": 1}}}}}}', "no table of xmcap score"),

@@ -7,9 +7,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from xmcap import configuration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import sharded_params
+from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.scoring import embedding_files, prompts
 from xmcap.terminal import shown
 from xmcap.training import sharding
@@ -17,6 +21,23 @@ from xmcap.training.hosts import stopping
 
 _WINDOW = 16  # batches that are ordered by length together
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
+
+
+def tower(vit: ViTConfig, t5: T5Config, dual: DualConfig) -> DualTower:
+  """A dual tower to embed with: what its scale and bias begin with is not asked for."""
+  return DualTower(vit, t5, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+
+
+def configured_tower() -> DualTower:
+  """The dual tower of gin's `ViTConfig`, `T5Config` and `DualConfig`; UsageError if none is configured."""
+  try:
+    return tower(
+      configuration.bound(ViTConfig), configuration.bound(T5Config), configuration.bound(DualConfig)
+    )
+  except (TypeError, RuntimeError) as error:  # gin, for parameters that nothing binds
+    raise UsageError(
+      f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
+    ) from None
 
 
 class TextEmbedder:

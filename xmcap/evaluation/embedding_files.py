@@ -22,11 +22,10 @@ from xmcap.data.corpora import plans
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
-from xmcap.evaluation import sharded_params
-from xmcap.evaluation.embedder import TextEmbedder
+from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.models import model_json
-from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.progress import Progress, Say
@@ -79,11 +78,10 @@ class DualEmbedder:
         f"the model is no dual tower: its {model_json.NAME} has no dual; see runs/contrastive.gin"
       )
     check_rows(vocabulary, t5.vocab_size)
-    # What a scale and a bias begin with is not asked for.
-    self.module = DualTower(vit, t5, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+    self.module: Any = embedder.tower(vit, t5, dual)
     self.image_size = vit.image_size
     self.sharded = sharded_params.for_evaluation(params, jax.local_devices())
-    self.texts = TextEmbedder(self.module, self.sharded, vocabulary, batch_size=batch_size)
+    self.texts = embedder.TextEmbedder(self.module, self.sharded, vocabulary, batch_size=batch_size)
     self._batch_size = self.texts.batch_size
     self._embed = jax.jit(
       lambda params, batch: self.module.apply({"params": params}, batch["image"], method="embed_images")

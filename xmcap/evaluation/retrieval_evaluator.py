@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import sharded_params
+from xmcap.evaluation import embedder, sharded_params
 from xmcap.scoring import retrieval
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.report import embeddings_page
@@ -21,10 +21,9 @@ from xmcap.training.hosts import stopping
 
 @gin.configurable
 class RetrievalEvaluator:
-  """Recall at 1, 5 and 10 both ways, as `xmcap score retrieval` has it, over the pictures of a split.
+  """Recall at 1, 5 and 10 both ways, as `xmcap score retrieval` has it, over a split, by gin's dual tower.
 
   Args:
-    objective: a `ContrastiveObjective`, or another whose `module` gives `Embeddings`.
     stream: a `CaptionStream` of the split; a caption is taken in each of its languages.
     pictures: of a batch.
     num_pictures: so many of the split; 0: all.
@@ -36,7 +35,6 @@ class RetrievalEvaluator:
 
   def __init__(
     self,
-    objective: Any = gin.REQUIRED,
     stream: Any = gin.REQUIRED,
     pictures: int = 32,
     num_pictures: int = 1_000,
@@ -56,7 +54,7 @@ class RetrievalEvaluator:
     self.prefix = f"{name}/" if name else ""
     self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
     self.options = {"bootstrap": bootstrap if out_dir else 0, "title": title}
-    self._module = objective.module
+    self._module: Any = embedder.configured_tower()
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
     """Yields (language, name, value) for each language and R@k, and ("", name, value) for the means."""

@@ -13,8 +13,8 @@ import numpy as np
 from xmcap.data import tasks
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.evaluation import embedder as embedder_lib
 from xmcap.evaluation import sharded_params
-from xmcap.evaluation.embedder import TextEmbedder
 from xmcap.scoring import prompts as prompts_lib
 from xmcap.scoring import zero_shot
 from xmcap.scoring.report import embeddings_page
@@ -25,10 +25,9 @@ from xmcap.training.hosts import stopping
 
 @gin.configurable
 class ZeroShotEvaluator:
-  """Top-1 of pictures of one class each, as `xmcap score zero-shot` has it.
+  """Top-1 of pictures of one class each, as `xmcap score zero-shot` has it, by gin's dual tower.
 
   Args:
-    objective: a `ContrastiveObjective`, or another whose `module` is a `DualTower`.
     stream: a `TagStream` of pictures with one tag each; a class is known by its tag's place in `tags.txt`.
     labels: a file of the classes' names in Babel-ImageNet's layout.
     prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or a language that is not in it: the name alone.
@@ -44,7 +43,6 @@ class ZeroShotEvaluator:
 
   def __init__(
     self,
-    objective: Any = gin.REQUIRED,
     stream: Any = gin.REQUIRED,
     labels: str = gin.REQUIRED,
     prompts: str = "",
@@ -57,7 +55,7 @@ class ZeroShotEvaluator:
     title: str = "",
     name: str = "",
   ):
-    self.module = objective.module
+    self.module: Any = embedder_lib.configured_tower()
     self.stream = stream
     self.labels = zero_shot.read_labels(labels, tuple(languages) or None)
     if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
@@ -79,7 +77,7 @@ class ZeroShotEvaluator:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     images, targets, keys = self._images(sharded)
-    embedder = TextEmbedder(self.module, sharded, self.vocabulary, self.max_length)
+    embedder = embedder_lib.TextEmbedder(self.module, sharded, self.vocabulary, self.max_length)
     # Whatever a process holds, all have embedded the same texts before any is scored.
     embedded = {
       code: embedder.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))

@@ -126,7 +126,7 @@ def test_an_image_must_keep_a_reference(small):
 @pytest.mark.parametrize(
   "options, message",
   [
-    ({"names": ["spice"]}, "unknown metric 'spice'"),
+    ({"names": ["bertscore"]}, "unknown metric 'bertscore'"),
     ({"names": ["cider", "cider"]}, "named twice"),
     ({"tokenizer": "moses"}, "unknown tokeniser 'moses'"),
     ({"human": "people"}, "--human=people: no rating is of this system; there are: model, Human"),

@@ -16,7 +16,8 @@ from xmcap.scoring.metrics import METRICS, Corpus, parse
 _JAVA = """#!{python}
 import json, sys
 words = sys.argv[1:]
-items = json.load(open(words[words.index("-jar") + 2], encoding="utf-8"))
+jar = next(place for place, word in enumerate(words) if word.endswith(".jar"))
+items = json.load(open(words[jar + 1], encoding="utf-8"))
 def f(item):
   test, refs = set(item["test"].split()), set(" ".join(item["refs"]).split())
   return 2 * len(test & refs) / (len(test) + len(refs)) if test & refs else None
@@ -92,9 +93,7 @@ def test_the_form_is_that_of_the_wrapper(tmp_path, monkeypatch):
   spice = pytest.importorskip("pycocoevalcap.spice.spice")
   _install(tmp_path, monkeypatch)
   monkeypatch.setattr(spice, "get_stanford_models", lambda: None)
-  monkeypatch.setattr(
-    spice.os.path, "abspath", lambda path: str(tmp_path / "pycocoevalcap" / "spice" / "spice.py")
-  )
+  monkeypatch.setattr(spice, "__file__", str(tmp_path / "pycocoevalcap" / "spice" / "spice.py"))
   wanted, _ = spice.Spice().compute_score({0: ["a dog"], 1: ["a cat"]}, {0: ["a dog"], 1: ["a dog"]})
   found = METRICS["spice"].statistics(_corpus(("a dog", ["a dog"]), ("a dog", ["a cat"])))
   assert wanted == found.mean()
