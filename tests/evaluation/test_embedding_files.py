@@ -3,37 +3,24 @@
 import json
 import pathlib
 
-import jax
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
+from tests.evaluation.dual import DUAL, T5, VIT, objective, params  # noqa: F401  fixtures
 from xmcap.cli import main
 from xmcap.evaluation import embedding_files
 from xmcap.models import model_json
-from xmcap.models.dual import DualConfig
-from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.contrastive import ContrastiveObjective
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
 
-VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
-T5 = T5Config(
-  vocab_size=384, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1, num_decoder_layers=1,
-  mlp_dim=16, dtype="float32",
-)  # fmt: skip
-
 
 @pytest.fixture
-def work(tmp_path, tiny):  # noqa: F811
+def work(tmp_path, tiny, params):  # noqa: F811
   """A run's folder `run`, pictures, captions and labels."""
-  objective = ContrastiveObjective(VIT, T5, DualConfig(8))
-  batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
-  params = objective.init(jax.random.key(0), batch)["params"]
-  configs = {"vit": VIT, "t5": T5, "dual": DualConfig(8)}
+  configs = {"vit": VIT, "t5": T5, "dual": DUAL}
   model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
   run = Checkpoints(tmp_path / "run")
   run.save(3, create_state(params, Optimizer(adam)))

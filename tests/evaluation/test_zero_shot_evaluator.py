@@ -7,39 +7,13 @@ import numpy as np
 import pytest
 
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
+from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
 from xmcap.data.stream import TagStream
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.zero_shot_evaluator import ZeroShotEvaluator
-from xmcap.models.dual import DualConfig
-from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.scoring import zero_shot
-from xmcap.training.contrastive import ContrastiveObjective
-
-VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
-T5 = T5Config(
-  vocab_size=512, emb_dim=16, num_heads=2, head_dim=8, num_encoder_layers=1, num_decoder_layers=1,
-  mlp_dim=16, dtype="float32",
-)  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def configured(monkeypatch):
-  made = embedder.tower(VIT, T5, DualConfig(8))
-  monkeypatch.setattr(embedder, "configured_tower", lambda: made)
-
-
-@pytest.fixture(scope="module")
-def objective():
-  return ContrastiveObjective(VIT, T5, DualConfig(8))
-
-
-@pytest.fixture(scope="module")
-def params(objective):
-  batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
-  return objective.init(jax.random.key(0), batch)["params"]
 
 
 @pytest.fixture(name="embed")
@@ -48,13 +22,13 @@ def text_embedder(objective, params, tiny):  # noqa: F811
   return embedder.TextEmbedder(objective.module, sharded, tiny.vocabulary(), max_length=16, batch_size=4)
 
 
-def alone(objective, params, vocabulary, texts):
+def alone(made, held, vocabulary, texts):
   """Texts of at most 16 pieces, float32 [N, E]."""
   tokens = np.zeros((len(texts), 16), np.int32)
   for row, text in zip(tokens, texts, strict=True):
     ids = [*vocabulary.encode(text), EOS_ID][:16]
     row[: len(ids)] = ids
-  return np.asarray(objective.module.apply({"params": params}, tokens, method="embed_texts"))
+  return np.asarray(made.module.apply({"params": held}, tokens, method="embed_texts"))
 
 
 def test_texts_come_back_in_their_order_whatever_their_lengths(embed, objective, params, tiny):  # noqa: F811

@@ -1,6 +1,5 @@
 """Evaluates a dual tower by retrieval: R@k of captions and pictures of a split, in each language."""
 
-import contextlib
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -15,8 +14,6 @@ from xmcap.scoring import retrieval
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.report import embeddings_page
 from xmcap.storage import addresses, outputs
-from xmcap.training import sharding
-from xmcap.training.hosts import stopping
 
 
 @gin.configurable
@@ -61,19 +58,10 @@ class RetrievalEvaluator:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
-    stream, steps = self.stream.first(count, sharded.groups)
-    rows = sharding.process_rows(sharded.mesh, stream.pictures)
-    # Whole on every host, which each scores them all.
-    embed = jax.jit(self._embed, out_shardings=sharded.replicated)
-    found = []
-    with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
-      for number, batch in enumerate(batches, 1):
-        stopping.evaluation_batch(f"batch {number} of {self.prefix}retrieval")
-        arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
-        with sharded.computing():
-          found.append(jax.device_get(embed(sharded.params, arrays)))
-    image, text, prompt, present = (np.concatenate(part) for part in zip(*found, strict=True))
-    found = self._as_files(image, text, stream.language_of(prompt), present)
+    image, text, prompt, present = embedder.of_split(
+      self.stream, count, self._embed, sharded, f"{self.prefix}retrieval"
+    )
+    found = self._as_files(image, text, self.stream.language_of(prompt), present)
     result = retrieval.score_retrieval(*found, **self.options)
     if self.out_dir and jax.process_index() == 0:
       with outputs.together(self.out_dir):

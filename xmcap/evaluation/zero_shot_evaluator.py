@@ -1,6 +1,5 @@
 """Evaluates a dual tower by zero-shot classification, in every language that the classes have names in."""
 
-import contextlib
 import functools
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -19,8 +18,6 @@ from xmcap.scoring import prompts as prompts_lib
 from xmcap.scoring import zero_shot
 from xmcap.scoring.report import embeddings_page
 from xmcap.storage import addresses, outputs
-from xmcap.training import sharding
-from xmcap.training.hosts import stopping
 
 
 @gin.configurable
@@ -99,17 +96,8 @@ class ZeroShotEvaluator:
 
   def _images(self, sharded: sharded_params.ShardedParams) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Embeddings float32 [N, E], classes int64 [N] and numbers of the split's pictures."""
-    stream, steps = self.stream.first(len(self.stream.source), sharded.groups)
-    rows = sharding.process_rows(sharded.mesh, stream.pictures)
-    embed = jax.jit(self._embed, out_shardings=sharded.replicated)
-    found = []
-    with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
-      for number, batch in enumerate(batches, 1):
-        stopping.evaluation_batch(f"batch {number} of {self.prefix}zero-shot")
-        arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
-        with sharded.computing():
-          found.append(jax.device_get(embed(sharded.params, arrays)))
-    image, tags, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+    count, name = len(self.stream.source), f"{self.prefix}zero-shot"
+    image, tags, weights = embedder_lib.of_split(self.stream, count, self._embed, sharded, name)
     kept = (weights > 0) & (tags[:, 0] > 0)
     return image[kept], tags[kept, 0].astype(np.int64) - 1, [str(number) for number in np.flatnonzero(kept)]
 

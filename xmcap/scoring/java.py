@@ -1,5 +1,6 @@
 """The Java programs of pycocoevalcap, an extra: each is run once for all captions."""
 
+import importlib.metadata
 import importlib.util
 import pathlib
 import subprocess
@@ -14,6 +15,14 @@ def pycocoevalcap(name: str) -> pathlib.Path:
   if found is None or not found.submodule_search_locations:
     raise XmcapError(f"{name} needs pycocoevalcap; pip install 'xmcap[ptb]'")
   return pathlib.Path(found.submodule_search_locations[0])
+
+
+def version() -> str:
+  """Returns `pycocoevalcap-VERSION`, for signatures."""
+  try:
+    return f"pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
+  except importlib.metadata.PackageNotFoundError:
+    return "pycocoevalcap-absent"
 
 
 def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str) -> str:

@@ -1,6 +1,5 @@
 """METEOR, by the Java program that pycocoevalcap brings."""
 
-import importlib.metadata
 import pathlib
 
 import numpy as np
@@ -36,11 +35,7 @@ class Meteor(base.CaptionMetric):
 
   @property
   def signature(self) -> str:
-    try:
-      version = importlib.metadata.version("pycocoevalcap")
-    except importlib.metadata.PackageNotFoundError:
-      version = "absent"
-    return f"{pathlib.PurePath(_JAR).stem},pycocoevalcap-{version},l=en,norm=yes"
+    return f"{pathlib.PurePath(_JAR).stem},{java.version()},l=en,norm=yes"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 23]: the program's counts, with no chunks where all words match in order.

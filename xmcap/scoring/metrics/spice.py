@@ -1,6 +1,5 @@
 """SPICE, by the Java program that pycocoevalcap brings, once its parser has been fetched."""
 
-import importlib.metadata
 import json
 import pathlib
 import tempfile
@@ -30,11 +29,7 @@ class Spice(base.CaptionMetric):
 
   @property
   def signature(self) -> str:
-    try:
-      version = importlib.metadata.version("pycocoevalcap")
-    except importlib.metadata.PackageNotFoundError:
-      version = "absent"
-    return f"{pathlib.PurePath(_JAR).stem},pycocoevalcap-{version},l=en"
+    return f"{pathlib.PurePath(_JAR).stem},{java.version()},l=en"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1]: the F1 score of each image; 0 where the program finds nothing to compare.
