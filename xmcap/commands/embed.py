@@ -38,16 +38,16 @@ def _embed(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
   inputs = _inputs(arguments)
-  from xmcap.evaluation import embedding_files
+  from xmcap.evaluation import embed
 
   with outputs.held(arguments.out, arguments.prog):
-    embedding_files.write(arguments.out, inputs, arguments.model_dir, arguments.step, base.say)
+    embed.write(arguments.out, inputs, arguments.model_dir, arguments.step, base.say)
   print(f"{arguments.out}: embeddings are ready")
 
 
 def _inputs(arguments):
   from xmcap import languages
-  from xmcap.evaluation import embedding_files, picture_files
+  from xmcap.evaluation import embed, picture_files
   from xmcap.scoring import files, prompts, retrieval, zero_shot
   from xmcap.scoring.report import pictures
 
@@ -70,4 +70,4 @@ def _inputs(arguments):
   elif arguments.images:
     paths = picture_files.find([arguments.images])
     found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
-  return embedding_files.Inputs(found, captions, labels, templates)
+  return embed.Inputs(found, captions, labels, templates)

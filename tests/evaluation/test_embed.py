@@ -10,7 +10,7 @@ from PIL import Image
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation.dual import DUAL, T5, VIT, objective, params  # noqa: F401  fixtures
 from xmcap.cli import main
-from xmcap.evaluation import embedding_files
+from xmcap.evaluation import embed as embed_lib
 from xmcap.models import model_json
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adam
@@ -82,11 +82,11 @@ def test_files_go_into_both_scores(work, capsys):
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, monkeypatch, capsys):
-  monkeypatch.setattr(embedding_files, "_PART", 5)
+  monkeypatch.setattr(embed_lib, "_PART", 5)
   assert embed(work, *everything(work)) == 0
   whole = contents(work / "out")
 
-  made = embedding_files.DualEmbedder.pictures
+  made = embed_lib.DualEmbedder.pictures
   calls = []
 
   def stopped(self, paths):
@@ -96,7 +96,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, monkeypatch, ca
     return made(self, paths)
 
   (work / "out").rename(work / "first")
-  monkeypatch.setattr(embedding_files.DualEmbedder, "pictures", stopped)
+  monkeypatch.setattr(embed_lib.DualEmbedder, "pictures", stopped)
   assert embed(work, *everything(work)) == 130
   assert embed(work, *everything(work)) == 0
   assert [len(paths) for paths in calls] == [5, 5, 5, 2]
