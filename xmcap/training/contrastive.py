@@ -1,7 +1,7 @@
 """Contrastive learning: B pictures with K captions each, every caption against every picture of the whole batch.
 
 Zhai et al., "Sigmoid Loss for Language Image Pre-Training" (2023); Radford et al., "Learning Transferable Visual Models
-From Natural Language Supervision" (2021) for InfoNCE. With K = 1 both are open_clip's.
+From Natural Language Supervision" (2021) for InfoNCE. With K = 1 both equal transformers' losses.
 
 Each device keeps its pictures, and the captions go round: in as many turns as there are devices every caption meets
 every picture, and no device holds more similarities than those of its own pictures with one device's captions.

@@ -142,7 +142,7 @@ def test_interrupted_build_goes_on(corpus, tmp_path, monkeypatch):
 
   folder = tmp_path / "interrupted"
   with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-    patch.setattr(emoji36.record_writer, "write_tags", interrupted)
+    patch.setattr("xmcap.data.record_writer.write_tags", interrupted)
     build(folder)
   (folder / ".emoji36-train.array_record-00000-of-00009.7.incomplete").write_bytes(b"half")
   written = (folder / "emoji36-train.array_record-00000-of-00001").stat().st_mtime_ns

@@ -2,13 +2,17 @@
 
 import dataclasses
 import hashlib
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from xmcap.data import record_writer
 from xmcap.data.corpora.emoji import scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
+from xmcap.progress import Progress, Say
+from xmcap.storage import files
 
 _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
@@ -104,3 +108,36 @@ class DrawnSplit:
     for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
       lines += [caption.text for caption in self.captioner.captions(scene)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def write_records(
+  out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
+) -> list[record_writer.WrittenSplit]:
+  """Writes the records of splits; those that a killed build left whole in `work_dir`'s list are kept."""
+  return [
+    record_writer.write_split(
+      out, split.name, split.shards, split.records, dataset=split.dataset, processes=processes,
+      progress=Progress(say, split.name, split.count), finished=work_dir,
+    )
+    for split in splits
+  ]  # fmt: skip
+
+
+def write_beside(
+  out: pathlib.Path,
+  train: DrawnSplit,
+  written: Sequence[record_writer.WrittenSplit],
+  version: str,
+  description: str,
+) -> None:
+  """Writes what stands beside the records: tags, the text for a vocabulary, and TFDS's metadata."""
+  record_writer.write_tags(out, train.tags)
+  files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
+  record_writer.write_metadata(
+    out,
+    written,
+    dataset=train.dataset,
+    version=version,
+    description=description,
+    homepage="https://cldr.unicode.org/",
+  )

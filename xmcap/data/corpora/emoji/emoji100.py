@@ -26,16 +26,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from xmcap.data import record_writer
 from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import artists as artists_lib
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.data.corpora.emoji import scenes
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
 from xmcap.errors import UsageError
-from xmcap.progress import Progress, Say
+from xmcap.progress import Say
 from xmcap.storage import files
 
 NAME = "emoji100"
@@ -120,7 +119,7 @@ def build(
       classes = range(num_emoji, num_emoji + num_held_out) if name == HELD_OUT else range(num_emoji)
       draw = Singles(classes, (seed, _SEED_OF_SINGLES + number)).draw
       splits.append(split(name, len(classes) * num_each, captioner=captioner, renderer=renderer, draw=draw))
-    _write(out, splits, work_dir, processes, say)
+    write_beside(out, splits[0], write_records(out, splits, work_dir, processes, say), VERSION, _DESCRIPTION)
     for file, classes in (("labels", range(num_emoji)), ("labels_held_out", range(num_emoji, len(tags)))):
       files.write_text(out / f"{file}.json", json.dumps(labels(names, classes), ensure_ascii=False))
     return {"emoji": [{"character": emoji.character, "tag": emoji.tag} for emoji in chosen]}
@@ -150,8 +149,8 @@ class Singles:
 def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[str, list[list]]:
   """The names of classes in Babel-ImageNet's layout: {"DE": [[index, ...], [name, ...]]}, English first.
 
-  As there, a name that is an English name of any class, whatever its case, is left out in other languages; and so is a
-  language that has fewer than two classes left.
+  As there, a name that is an English name of any of these classes, whatever its case, is left out in other languages;
+  and so is a language that has fewer than two classes left.
   """
   english = {names["en"][index].casefold() for index in classes}
   found = {}
@@ -167,30 +166,6 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
 
 
 def _drawn(pictures: emoji_pictures.Pictures, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
-  drawn = [pictures.draw(emoji.character) for emoji in chosen]
-  return [
-    picture for picture in drawn if picture is not None
-  ]  # all: the choice was among those that all artists have
-
-
-def _write(
-  out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
-) -> None:
-  written = [
-    record_writer.write_split(
-      out, split.name, split.shards, split.records, dataset=NAME, processes=processes,
-      progress=Progress(say, split.name, split.count), finished=work_dir,
-    )
-    for split in splits
-  ]  # fmt: skip
-  train = splits[0]
-  record_writer.write_tags(out, train.tags)
-  files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
-  record_writer.write_metadata(
-    out,
-    written,
-    dataset=NAME,
-    version=VERSION,
-    description=_DESCRIPTION,
-    homepage="https://cldr.unicode.org/",
-  )
+  drawn = (pictures.draw(emoji.character) for emoji in chosen)
+  # None is left out: the choice was among those that all artists have.
+  return [picture for picture in drawn if picture is not None]

@@ -21,16 +21,14 @@ import pathlib
 from typing import Any
 
 from xmcap import languages
-from xmcap.data import record_writer
 from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
 from xmcap.errors import UsageError
-from xmcap.progress import Progress, Say
-from xmcap.storage import files
+from xmcap.progress import Say
 
 NAME = "emoji36"
 VERSION = "1.0.0"
@@ -126,30 +124,9 @@ def _write(
   out: pathlib.Path, splits: list[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
 ) -> None:
   train, validation, test = splits
-  written = [
-    record_writer.write_split(
-      out,
-      split.name,
-      split.shards,
-      split.records,
-      dataset=NAME,
-      processes=processes,
-      progress=Progress(say, split.name, split.count),
-      finished=work_dir,
-    )
-    for split in (train, validation)
-  ]
+  written = write_records(out, (train, validation), work_dir, processes, say)
   for split in (validation, test):
     records = (record for shard in split.shards for record in split.records(shard, references=True))
     release.write_release(out / split.name, records)
     say(f"{split.name}: {split.count:,} pictures in the release layout")
-  record_writer.write_tags(out, train.tags)
-  files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
-  record_writer.write_metadata(
-    out,
-    written,
-    dataset=NAME,
-    version=VERSION,
-    description=_DESCRIPTION,
-    homepage="https://cldr.unicode.org/",
-  )
+  write_beside(out, train, written, VERSION, _DESCRIPTION)
