@@ -77,6 +77,7 @@ def test_the_papers_evaluation_names_both_splits(corpus):
   assert evaluator.prefix == "coco_35l_dev/" and evaluator.records.read("000000000012")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_trained_model_is_evaluated_on_xm3600_and_coco(corpus, tmp_path, capsys):
   xm3600 = tmp_path / "xm3600"

@@ -26,6 +26,7 @@ def test_no_output_is_kept(notebook):
   assert cells and not [cell.id for cell in cells if cell.outputs or cell.execution_count is not None]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_it_runs(notebook, tmp_path, monkeypatch):
   (parameters,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]

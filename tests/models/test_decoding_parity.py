@@ -100,7 +100,7 @@ SEARCHES = {
   "beam4-long": (Beam(4, 2.0, "transformers", False), {"length_penalty": 2.0, "early_stopping": False}),
   "beam4-plain": (Beam(4, 0.0, "transformers"), {"length_penalty": 0.0, "early_stopping": False}),
 }
-RARE = ("beam4-long", "beam4-plain")
+RARE = ("beam4-long", "beam4-plain", "beam4-never")
 DAILY = tuple(name for name in SEARCHES if name not in RARE)
 
 
@@ -117,6 +117,7 @@ def test_tokens_equal_those_of_generate(mt5, params, prompts, name):
   assert len(set(lengths)) >= 8 and max(lengths) == MAX_LENGTH
 
 
+@pytest.mark.full
 def test_the_settings_are_told_apart_by_these_weights(params, prompts):
   found = {name: _until_eos(_search(params, prompts, SEARCHES[name][0])[0]) for name in DAILY}
   found["t5x"] = _until_eos(_search(params, prompts, Beam(4, 1.0))[0])

@@ -119,6 +119,7 @@ def test_a_run_without_captions_cannot_be_planned(capsys):
   assert "only a run on @CaptionStream() can be planned" in capsys.readouterr().err
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_slices_exchange_over_the_network(tmp_path, capsys):
   file = tmp_path / "plan.json"

@@ -94,6 +94,7 @@ def test_all_damaged_is_a_refusal(folder, undisturbed):
   assert same_end(folder, undisturbed, from_scratch=True)[0].endswith("starting from scratch")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_two_processes_refuse_together_and_begin_anew_together(tmp_path):
   def started(where, code):

@@ -79,6 +79,7 @@ def test_all_processes_name_the_one_that_hangs(tmp_path, where, who, place):
   assert steps_in(tmp_path / "checkpoints")[0] == 3
 
 
+@pytest.mark.full
 def test_data_that_do_not_come_to_one_of_two(tmp_path):
   said = end(start(tmp_path, "data", 2, who=1), 75)
   assert "step 5: waited 8 s for data from ToyStream" in said[1][1]
@@ -97,7 +98,8 @@ def test_one_process_alone(tmp_path, where, place):
   assert re.search(r'hanging.py", line \d+ in hang\b', log)
 
 
-@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.full), 2])
+@pytest.mark.full
+@pytest.mark.parametrize("count", [1, 2])
 def test_a_stop_within_an_evaluation_loses_nothing(tmp_path, undisturbed, count):
   processes = start(tmp_path, "slow", count)
   for line in processes[0].stdout:

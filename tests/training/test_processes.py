@@ -188,6 +188,7 @@ def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_p
   assert f"finished at step {STEPS + 2}" in said
 
 
+@pytest.mark.full
 def test_hosts_share_an_evaluation(corpus, tmp_path, capsys):
   model_folders.write(tmp_path / "model")
   flags = (

@@ -32,8 +32,7 @@ MESHES = {
   "fsdp 8": {"data": 1, "fsdp": 8},
   "data 2 x fsdp 2 x model 2": {"data": 2, "fsdp": 2, "model": 2},
 }
-# The captioner takes long to compile; test_processes.py has it over `data` alone.
-CASES = [*((mesh, "toy") for mesh in MESHES), ("data 2 x fsdp 2 x model 2", "captions")]
+OF_CAPTIONS = ("data 2 x fsdp 2 x model 2",)  # the captioner takes long to compile
 
 
 def specs(shape, axes, **rules):
@@ -187,21 +186,36 @@ def test_batch_is_placed_without_its_keys():
 
 @pytest.fixture(scope="module")
 def eight_devices(tmp_path_factory):
-  """{mesh: what it trained}, see `main`."""
-  folder = tmp_path_factory.mktemp("meshes")
+  """What the toy trained on each mesh, see `main`."""
+  return trained(tmp_path_factory.mktemp("toy"), "toy")
+
+
+def trained(folder, objective):
   env = local.environment(8, {**os.environ, "PYTHONPATH": str(ROOT)})
-  command = [sys.executable, "-m", "tests.training.test_sharding", str(folder)]
+  command = [sys.executable, "-m", "tests.training.test_sharding", str(folder), objective]
   result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
   assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
   return json.loads((folder / "result.json").read_text())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh, objective", CASES)
-def test_losses_of_ten_steps_equal_one_devices(eight_devices, mesh, objective):
-  one, losses = eight_devices["losses"][objective]["one"], eight_devices["losses"][objective][mesh]
+@pytest.mark.parametrize("mesh", MESHES)
+def test_losses_of_ten_steps_equal_one_devices(eight_devices, mesh):
+  assert_learns_alike(eight_devices["losses"], mesh)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_a_captioners_losses_equal_one_devices(tmp_path):
+  found = trained(tmp_path, "captions")["losses"]
+  for mesh in OF_CAPTIONS:
+    assert_learns_alike(found, mesh)
+
+
+def assert_learns_alike(found, mesh):
+  one = found["one"]
   assert len(one) == 10 and one[-1] < one[0]
-  np.testing.assert_allclose(losses, one, atol=1e-5)
+  np.testing.assert_allclose(found[mesh], one, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -262,8 +276,8 @@ def constrained():
   return found
 
 
-def main(folder):
-  """Trains ten steps on every mesh (see `CASES`), then reads each mesh's checkpoint on another."""
+def main(folder, name):
+  """Trains the toy or the captioner for ten steps on its meshes; reads the toy's checkpoints on another mesh each."""
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.training.checkpoints.read import load_params
   from xmcap.training.checkpoints.retention import CheckpointPolicy
@@ -287,43 +301,37 @@ def main(folder):
     seen.append(values["loss"])
     return values
 
-  meshes = {"one": OneDevice(), **{name: Partitioning(**sizes) for name, sizes in MESHES.items()}}
-  schedule = ConstantThenRsqrt(learning_rate=1e-2)
-  for objective_name, (objective, stream), rule in (
-    ("toy", (ToyObjective(), ToyStream()), adam),
-    ("captions", captions(), lambda: adafactor(min_dim_size_to_factor=8)),
-  ):
-    losses = result["losses"][objective_name] = {}
-    for name, partitioning in meshes.items():
-      if name != "one" and (name, objective_name) not in CASES:
-        continue
-      settings = {
-        "objective": objective,
-        "stream": stream,
-        "total_steps": 10,
-        "optimizer": Optimizer(rule, schedule),
-        "hooks": hooks(log_every=1),
-        "writers": Writers(tensorboard=False),
-        "say": lambda line: None,
-        "checkpoint": CheckpointPolicy(every=0),
-      }
-      model_dir = f"{folder}/{objective_name}/{name}"
-      seen = losses[name] = []
-      with mock.patch.object(
-        Progress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)
-      ):
-        state = train(model_dir, partitioning=partitioning, **settings).state
-      if objective_name == "toy":
-        wi = state.params["wi"]
-        result["bytes"][name] = [wi.nbytes, wi.addressable_shards[0].data.nbytes]
-        wrote = load_params(model_dir)
-        names = list(meshes)
-        other = names[names.index(name) - 1]
-        read = train(model_dir, partitioning=meshes[other], **settings).state
-        worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
-        result["read"][f"{name} on {other}"] = [int(read.step), worst]
+  of_toy = name == "toy"
+  objective, stream = (ToyObjective(), ToyStream()) if of_toy else captions()
+  rule = adam if of_toy else lambda: adafactor(min_dim_size_to_factor=8)
+  chosen = MESHES if of_toy else OF_CAPTIONS
+  meshes = {"one": OneDevice(), **{mesh: Partitioning(**MESHES[mesh]) for mesh in chosen}}
+  settings = {
+    "objective": objective,
+    "stream": stream,
+    "total_steps": 10,
+    "optimizer": Optimizer(rule, ConstantThenRsqrt(learning_rate=1e-2)),
+    "hooks": hooks(log_every=1),
+    "writers": Writers(tensorboard=False),
+    "say": lambda line: None,
+    "checkpoint": CheckpointPolicy(every=0),
+  }
+  names = list(meshes)
+  for mesh, partitioning in meshes.items():
+    model_dir = f"{folder}/{mesh}"
+    seen = result["losses"][mesh] = []
+    with mock.patch.object(Progress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)):
+      state = train(model_dir, partitioning=partitioning, **settings).state
+    if of_toy:
+      wi = state.params["wi"]
+      result["bytes"][mesh] = [wi.nbytes, wi.addressable_shards[0].data.nbytes]
+      wrote = load_params(model_dir)
+      other = names[names.index(mesh) - 1]
+      read = train(model_dir, partitioning=meshes[other], **settings).state
+      worst = max(float(np.max(np.abs(np.asarray(read.params[key]) - wrote[key]))) for key in wrote)
+      result["read"][f"{mesh} on {other}"] = [int(read.step), worst]
   Path(folder, "result.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":
-  main(sys.argv[1])
+  main(*sys.argv[1:])
