@@ -110,7 +110,7 @@ def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):
     (["--from=torch"], "--from=torch: unknown; use one of hf, t5x, big_vision"),
     (["--from=t5x"], "holds the format hf, not t5x"),
     (["--to=onnx"], "--to=onnx: unknown"),
-    (["--part=t5"], "--part goes with --to=hf"),
+    (["--part=t5"], "dual alone is taken"),
     (["--to=hf", "--part=head"], "--part=head: unknown; use one of all, t5, vit"),
     (["--to=hf", "--pool=gap"], "leave them out with --to=hf"),
     (["--to=hf"], "--to=hf takes a run's folder"),

@@ -9,6 +9,7 @@ import pytest
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
 from xmcap.data.stream import TagStream
+from xmcap.data.text_input import OwnPieces
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
@@ -19,7 +20,7 @@ from xmcap.scoring import zero_shot
 @pytest.fixture(name="embed")
 def text_embedder(objective, params, tiny):  # noqa: F811
   sharded = sharded_params.for_evaluation(params, jax.devices())
-  return embedder.TextEmbedder(objective.module, sharded, tiny.vocabulary(), max_length=16, batch_size=4)
+  return embedder.TextEmbedder(objective.module, sharded, OwnPieces(tiny.vocabulary(), 16), batch_size=4)
 
 
 def alone(made, held, vocabulary, texts):

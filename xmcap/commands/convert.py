@@ -21,14 +21,17 @@ def add(commands) -> None:
   base.text(command, "--from", "NAME", "hf, t5x or big_vision; without it the content says", dest="format")
   base.text(command, "--pool", "NAME", "of a ViT: gap, map, tok or none; default: its own")
   base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
-  base.text(command, "--part", "NAME", "with --to=hf: t5, vit or all")
+  base.text(
+    command,
+    "--part",
+    "NAME",
+    "dual: both towers of CLIP, SigLIP or AltCLIP, not the image tower alone; with --to=hf: t5, vit or all",
+  )
 
 
 def _convert(arguments) -> None:
   if arguments.to not in (None, "hf"):
     raise UsageError(f"--to={arguments.to}: unknown; weights go out as hf")
-  if arguments.to is None and arguments.part is not None:
-    raise UsageError("--part goes with --to=hf: what comes in is one part already")
   if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):
     raise UsageError("--from and --pool are for weights that come in: leave them out with --to=hf")
   # Only shapes are asked of jax: no accelerator is to be taken for that.
@@ -42,4 +45,4 @@ def _convert(arguments) -> None:
     else:
       from xmcap.convert import importing
 
-      importing.convert(arguments.input, arguments.out, arguments.format, arguments.pool)
+      importing.convert(arguments.input, arguments.out, arguments.format, arguments.pool, arguments.part)

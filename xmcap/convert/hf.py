@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from xmcap.convert import hf_t5, hf_vit
+from xmcap.convert import hf_dual, hf_t5, hf_vit
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
@@ -25,6 +25,34 @@ _ASKS = f"{CONFIG} asks"
 def is_folder(path: pathlib.Path) -> bool:
   """Whether it looks like one."""
   return (path / CONFIG).is_file()
+
+
+def open_dual(path: pathlib.Path) -> Source:
+  """Both towers of a folder.
+
+  Raises:
+    UsageError: an unknown class, a variant that ours is not, or files that are not whole.
+  """
+  config = read_json(path / CONFIG)
+  name = hf_dual.MODEL_TYPES.get(str(config.get("model_type")))
+  if name is None or config.get("architectures") not in (None, [name]):
+    raise UsageError(f"{path / CONFIG}: no model of two towers: give {', '.join(hf_dual.MODELS)}")
+  towers = hf_dual.MODELS[name]
+  # transformers 5 writes the layers of AltCLIP's image tower by another name than it published them.
+  tensors = {name.replace("vision_model.encoder.layer.", "vision_model.encoder.layers."): tensor
+             for name, tensor in read_tensors(path).items()}  # fmt: skip
+  processor = read_json(path / PROCESSOR) if (path / PROCESSOR).is_file() else {}
+  try:
+    module = hf_dual.read_config(towers, config, processor, str(path / CONFIG))
+    pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
+  except (KeyError, TypeError, ValueError, AttributeError) as error:
+    raise _bad_field(path, error) from None
+  files = hf_dual.tokenizer_files(path)
+  notes = (
+    [] if files else ["no tokenizer beside it: put its tokenizer.json (SigLIP: spiece.model) into --out"]
+  )
+  absent = () if "logit_bias" in tensors else ("logit_bias",)
+  return Source(name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, notes, files)
 
 
 def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
@@ -49,8 +77,12 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
       return _open_t5(path, config, name or hf_t5.CLASSES[0], tensors)
     return _open_vit(path, config, name, tensors, pool)
   except (KeyError, TypeError, ValueError, AttributeError) as error:
-    reason = f"{type(error).__name__}: {one_line(error)}"
-    raise UsageError(f"{path / CONFIG}: a field is missing or of another type ({reason})") from None
+    raise _bad_field(path, error) from None
+
+
+def _bad_field(path: pathlib.Path, error: Exception) -> UsageError:
+  reason = f"{type(error).__name__}: {one_line(error)}"
+  return UsageError(f"{path / CONFIG}: a field is missing or of another type ({reason})")
 
 
 def _open_t5(

@@ -3,14 +3,18 @@
 import math
 import os
 import pathlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from xmcap.convert.pairs import make_outputs
 from xmcap.convert.recognise import open_source
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models import model_json
+from xmcap.models.dual import DualTower
 from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 from xmcap.storage import whole_files
 from xmcap.tensors.files import Output, write_safetensors
 from xmcap.training.checkpoints.weights import PARAMS
@@ -24,11 +28,16 @@ def convert(
   out: str,
   format_name: str | None = None,
   pool: str | None = None,
+  part: str | None = None,
   say: Callable[[str], None] = print,
 ) -> None:
   """Converts into the new folder `out`, and says what was found, what stays behind and what to do next.
 
-  The other arguments are those of `recognise.open_source`.
+  Args:
+    path, format_name, pool: see `recognise.open_source`.
+    out: the folder.
+    part: `dual`: both towers of a model that has two, instead of the image tower alone.
+    say: prints a line.
 
   Raises:
     UsageError: the input is not what it claims, or `out` is taken.
@@ -36,7 +45,9 @@ def convert(
   """
   folder = pathlib.Path(out)
   check_free(folder, PARAMS)
-  source = open_source(path, format_name, pool)
+  if part not in (None, "dual"):
+    raise UsageError(f"--part={part}: of weights that come in, dual alone is taken; else leave it out")
+  source = open_source(path, format_name, pool, part == "dual")
   shapes = {
     name: shape
     for name, shape in parameter_shapes(source.config).items()
@@ -55,19 +66,38 @@ def convert(
   for prefix in source.absent:
     say(f"not there: {prefix}: begins fresh in training")
   make_folder(folder)
-  part = "t5" if isinstance(source.config, T5Config) else "vit"
-  fields = model_json.of_config(source.config, leave_out=_OF_A_RUN)
-  model = model_json.Model(t5=fields) if part == "t5" else model_json.Model(vit=fields)
+  configs = _configs(source.config)
+  fields: dict[str, Any] = {name: _fields(config) for name, config in configs.items()}
+  model = model_json.Model(**fields)
   (folder / model_json.NAME).write_text(model_json.as_text(model), encoding="utf-8")
   size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.kind}, say)
   say(
     f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
   )
-  tower = "T5" if part == "t5" else "ViT"
+  for file in source.beside:
+    shutil.copyfile(file, folder / file.name)
+    say(f"{folder / file.name}: the tokenizer")
+  if "dual" in fields:
+    say(
+      f"next: xmcap embed --model_dir={folder} --images=DIR --labels=FILE --out=DIR, then xmcap score zero-shot"
+    )
+    return
+  tower = "T5" if "t5" in fields else "ViT"
   say(
     f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ..."
   )
   say(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
+
+
+def _configs(config: T5Config | ViTConfig | DualTower) -> dict[str, Any]:
+  """The parts of `model.json`."""
+  if isinstance(config, DualTower):
+    return {"vit": config.vit, "text": config.text, "dual": config.dual}
+  return {"t5" if isinstance(config, T5Config) else "vit": config}
+
+
+def _fields(config: Any) -> dict[str, Any]:
+  return model_json.of_config(config, leave_out=tuple(name for name in _OF_A_RUN if hasattr(config, name)))
 
 
 def check_free(folder: pathlib.Path, *files: str) -> None:

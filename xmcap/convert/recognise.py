@@ -16,8 +16,12 @@ _KNOWN = (
 )
 
 
-def open_source(path: str, format_name: str | None = None, pool: str | None = None) -> Source:
+def open_source(
+  path: str, format_name: str | None = None, pool: str | None = None, dual: bool = False
+) -> Source:
   """The model in a file or folder; it must be of the format named, and a ViT gets `pool` instead of its own.
+
+  `dual`: both towers of a model that has two.
 
   Raises:
     UsageError: it is none of the formats, or not the one named.
@@ -29,6 +33,10 @@ def open_source(path: str, format_name: str | None = None, pool: str | None = No
     raise UsageError(
       f"{place}: holds the format {found}, not {format_name}: leave --from out, or give --from={found}"
     )
+  if dual:
+    if found != "hf" or pool is not None:
+      raise UsageError("--part=dual: takes both towers of a Hugging Face folder, and no --pool")
+    return hf.open_dual(place)
   if found == "t5x":
     source = t5x.open_checkpoint(place)
   else:

@@ -1,16 +1,22 @@
 """A model that a format's reader found: tensors by their names, and our configuration of it."""
 
 import dataclasses
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
+from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.limits import FieldError
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.tensors.files import Tensor
 
@@ -29,26 +35,28 @@ class Source:
     kind: such as `MT5ForConditionalGeneration`.
     where: file or folder.
     tensors: by their names.
-    config: of our model.
+    config: of our model; a dual tower is one itself.
     pairs: from the shapes of our parameters to their pairs with the tensors.
     asked_by, may_drop: see `pairs.make_outputs`.
     absent: prefixes of parameters that the source cannot have; they begin fresh.
     notes: further lines for the user.
+    beside: files that go with the weights as they are, such as a tokenizer's.
   """
 
   kind: str
   where: str
   tensors: Mapping[str, Tensor]
-  config: T5Config | ViTConfig
+  config: T5Config | ViTConfig | DualTower
   pairs: Callable[[Mapping[str, Shape]], Sequence[Pair]]
   asked_by: str
   may_drop: Mapping[str, str] = dataclasses.field(default_factory=dict)
   absent: Sequence[str] = ()
   notes: Sequence[str] = ()
+  beside: Sequence[pathlib.Path] = ()
 
 
 def make_config(
-  kind: type[T5Config] | type[ViTConfig],
+  kind: type[T5Config] | type[ViTConfig] | type[TextConfig] | type[DualConfig],
   where: str,
   values: Mapping[str, Any],
   names: Mapping[str, str] | None = None,
@@ -82,13 +90,19 @@ def count_layers(names: Iterable[str], prefix: str) -> int:
   return 1 + max((int(match[1]) for match in numbers if match), default=-1)
 
 
-def parameter_shapes(config: T5Config | ViTConfig) -> dict[str, Shape]:
-  """{path: shape} of every parameter of a T5 or a ViT, its layers one by one, as the model itself makes them."""
-  of_vit = isinstance(config, ViTConfig)
-  params = variable_shapes(*((config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)))["params"]
-  parts = {name: part for name, part in params.items() if name in (("vit",) if of_vit else T5_PARTS)}
+def parameter_shapes(config: T5Config | ViTConfig | DualTower) -> dict[str, Shape]:
+  """{path: shape} of every parameter of a model, its layers one by one, as the model itself makes them."""
+  if isinstance(config, DualTower):
+    size, length = config.vit.image_size, getattr(config.text, "max_length", 1)
+    batch = jnp.zeros((1, size, size, 3), jnp.uint8), jnp.zeros((1, 1, length), jnp.int32)
+    parts = jax.eval_shape(config.init, jax.random.key(0), *batch)["params"]
+  else:
+    of_vit = isinstance(config, ViTConfig)
+    params = variable_shapes(*((config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)))["params"]
+    parts = {name: part for name, part in params.items() if name in (("vit",) if of_vit else T5_PARTS)}
   shapes = {}
   for path, leaf in stacking.flatten(parts).items():
     shape = tuple(leaf.shape)
-    shapes |= stacking.one_by_one(path, shape[0], lambda _, shape=shape: shape[1:]) or {path: shape}
+    layers = shape[0] if shape else 0  # a scale has no axis
+    shapes |= stacking.one_by_one(path, layers, lambda _, shape=shape: shape[1:]) or {path: shape}
   return shapes

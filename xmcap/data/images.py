@@ -209,6 +209,23 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
 
 
+def load_exactly(data: bytes, key: str, size: int, crop: bool) -> np.ndarray:
+  """Decodes a picture as published towers see it: uint8 [size, size, 3], by Pillow's bicubic filter at full resolution.
+
+  Args:
+    data, key, size: as for `load`. XmcapError names the key of what is no picture.
+    crop: resize the short side and take the middle (CLIP) instead of stretching both sides (SigLIP).
+  """
+  picture = Image.fromarray(decode(data, key))
+  if not crop:
+    return np.asarray(picture.resize((size, size), Image.Resampling.BICUBIC))
+  short = min(picture.size)
+  width, height = (int(size * side / short) for side in picture.size)
+  picture = picture.resize((width, height), Image.Resampling.BICUBIC)
+  left, top = (width - size) // 2, (height - size) // 2
+  return np.asarray(picture.crop((left, top, left + size, top + size)))
+
+
 def check(data: bytes, key: str) -> None:
   """Reads the header of a picture; XmcapError if it is none, or too large."""
   with _opened(data, key):

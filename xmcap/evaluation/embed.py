@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from etils import epath
 
-from xmcap.data import images
+from xmcap.data import images, text_input
 from xmcap.data.corpora import plans
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary, check_rows
@@ -27,6 +27,7 @@ from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.models import model_json
 from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.progress import Progress, Say
 from xmcap.scoring import prompts as prompts_lib
@@ -34,11 +35,12 @@ from xmcap.scoring.retrieval import Captions
 from xmcap.scoring.zero_shot import Labels
 from xmcap.storage import files
 from xmcap.training import sharding
-from xmcap.training.checkpoints import read
+from xmcap.training.checkpoints import read, weights
 
 NAME, VERSION = "embeddings", "1"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
 _PART = 4_096  # pictures that are written at once
+_LONGEST = 64  # pieces of a text, for towers that read any length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,17 +73,15 @@ class Inputs:
 class DualEmbedder:
   """A dual tower and the devices that it computes on. `load` makes one."""
 
-  def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 256):
-    vit, t5, dual = (model.config(part) for part in ("vit", "t5", "dual"))
-    if not (isinstance(vit, ViTConfig) and isinstance(t5, T5Config) and isinstance(dual, DualConfig)):
-      raise UsageError(
-        f"the model is no dual tower: its {model_json.NAME} has no dual; see runs/contrastive.gin"
-      )
-    check_rows(vocabulary, t5.vocab_size)
-    self.module: Any = embedder.tower(vit, t5, dual)
-    self.image_size = vit.image_size
+  def __init__(
+    self, model: model_json.Model, params: Any, texts: text_input.TextInput, batch_size: int = 256
+  ):
+    vit, dual = model.config("vit"), model.config("dual")
+    assert isinstance(vit, ViTConfig) and isinstance(dual, DualConfig)
+    self.module: Any = embedder.tower(vit, _text_config(model), dual)
+    self.image_size, self.resize = vit.image_size, dual.resize
     self.sharded = sharded_params.for_evaluation(params, jax.local_devices())
-    self.texts = embedder.TextEmbedder(self.module, self.sharded, vocabulary, batch_size=batch_size)
+    self.texts = embedder.TextEmbedder(self.module, self.sharded, texts, batch_size)
     self._batch_size = self.texts.batch_size
     self._embed = jax.jit(
       lambda params, batch: self.module.apply({"params": params}, batch["image"], method="embed_images")
@@ -91,7 +91,10 @@ class DualEmbedder:
     """Returns the embeddings of picture files, float32 [N, E]; XmcapError names one that cannot be read."""
 
     def load(path: str) -> np.ndarray:
-      return images.load(epath.Path(path).read_bytes(), path, self.image_size)
+      data = epath.Path(path).read_bytes()
+      if self.resize == "bilinear":
+        return images.load(data, path, self.image_size)
+      return images.load_exactly(data, path, self.image_size, crop=self.resize == "bicubic_crop")
 
     batches = [paths[start : start + self._batch_size] for start in range(0, len(paths), self._batch_size)]
     jobs = (Job([functools.partial(load, path) for path in batch], np.stack) for batch in batches)
@@ -106,14 +109,39 @@ class DualEmbedder:
 
 
 def load(model_dir: str, step: int | None = None) -> DualEmbedder:
-  """Loads a dual tower from the folder of a run, of a step or the best or newest.
+  """Loads a dual tower: from a run's folder, of a step or the best or newest; or from what `xmcap convert` wrote.
 
   Raises:
-    UsageError: the folder holds another model, or none.
+    UsageError: the folder holds another model, or none, or lacks the files of its tokenizer.
   """
   folder = epath.Path(model_dir)
-  model, vocabulary = _read_model(folder), Vocabulary(os.fspath(folder / VOCABULARY))
-  return DualEmbedder(model, read.load_params(model_dir, _step(model_dir, step)), vocabulary)
+  model = _read_model(folder)
+  if _is_converted(model_dir):
+    params = weights.read_all(model_dir)
+    params.setdefault("logit_bias", np.zeros((), np.float32))  # CLIP has none
+  else:
+    params = read.load_params(model_dir, _step(model_dir, step))
+  return DualEmbedder(model, params, _tokenizer(folder, _text_config(model)))
+
+
+def _text_config(model: model_json.Model) -> T5Config | TextConfig:
+  config = model.config("t5" if model.text is None else "text")
+  assert isinstance(config, T5Config | TextConfig)
+  return config
+
+
+def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.TextInput:
+  most = _LONGEST if isinstance(config, T5Config) else config.max_length
+  if (folder / VOCABULARY).exists():
+    vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
+    check_rows(vocabulary, config.vocab_size)
+    return text_input.OwnPieces(vocabulary, most)
+  if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
+    return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
+  if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
+    return text_input.TokenizerJson(pathlib.Path(folder / text_input.TOKENIZER), most, config.pad_id)
+  known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
+  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
 
 
 def write(
@@ -127,7 +155,7 @@ def write(
 
   Args:
     out: the folder; what it holds of the same inputs and model is kept.
-    model_dir, step: of the model.
+    model_dir, step: as of `load`.
     say: takes lines of progress.
 
   Raises:
@@ -156,7 +184,7 @@ def write(
         files.make_folder(path.parent)
         _save(path, found)
     if made.texts.cut:
-      say(f"{made.texts.cut:,} texts are longer than {made.texts.max_length} pieces, and were cut")
+      say(f"{made.texts.cut:,} texts are longer than {made.texts.text_input.max_length} pieces, and were cut")
     return {"cut": made.texts.cut}
 
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
@@ -170,13 +198,19 @@ def _read_model(folder: epath.Path) -> model_json.Model:
       f"{folder} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a run"
     )
   model = model_json.read(folder / model_json.NAME)
-  if model.dual is None:
-    raise UsageError(f"{folder} holds no dual tower: give a run of runs/contrastive.gin")
+  if model.dual is None or model.vit is None or (model.t5 is None and model.text is None):
+    raise UsageError(
+      f"{folder} holds no dual tower: give a run of runs/contrastive.gin, or what `xmcap convert --part=dual` wrote"
+    )
   return model
 
 
-def _step(model_dir: str, step: int | None) -> int:
-  if step is not None:
+def _is_converted(model_dir: str) -> bool:
+  return (epath.Path(model_dir) / weights.PARAMS).exists()
+
+
+def _step(model_dir: str, step: int | None) -> int | None:
+  if step is not None or _is_converted(model_dir):
     return step
   best = read.best_step(model_dir)
   steps = read.steps_in(read.checkpoints_dir(model_dir))

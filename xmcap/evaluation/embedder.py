@@ -5,15 +5,17 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import gin
 import jax
 import numpy as np
 
 from xmcap import configuration
-from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
+from xmcap.data.text_input import TextInput
 from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import sharded_params
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring import embedding_files, prompts
 from xmcap.terminal import shown
@@ -24,17 +26,16 @@ _WINDOW = 16  # batches that are ordered by length together
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
 
 
-def tower(vit: ViTConfig, t5: T5Config, dual: DualConfig) -> DualTower:
+def tower(vit: ViTConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
   """A dual tower to embed with: what its scale and bias begin with is not asked for."""
-  return DualTower(vit, t5, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+  return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
 
 
 def configured_tower() -> DualTower:
   """The dual tower of gin's `ViTConfig`, `T5Config` and `DualConfig`; UsageError if none is configured."""
+  text = TextConfig if gin.get_bindings(TextConfig) else T5Config
   try:
-    return tower(
-      configuration.bound(ViTConfig), configuration.bound(T5Config), configuration.bound(DualConfig)
-    )
+    return tower(configuration.bound(ViTConfig), configuration.bound(text), configuration.bound(DualConfig))
   except (TypeError, RuntimeError) as error:  # gin, for parameters that nothing binds
     raise UsageError(
       f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
@@ -77,24 +78,21 @@ class TextEmbedder:
   Args:
     module: a `DualTower`.
     sharded: its parameters.
-    vocabulary: that it was trained with.
-    max_length: pieces of a text, its end included; longer ones keep their first pieces.
+    text_input: the tokenizer that it was trained with.
     batch_size: texts at once; rounded up to what the devices share evenly.
 
   Attributes:
-    cut: how many texts were longer.
+    cut: how many texts were longer than the tokenizer takes.
   """
 
   def __init__(
     self,
     module: Any,
     sharded: sharded_params.ShardedParams,
-    vocabulary: Vocabulary,
-    max_length: int = 64,
+    text_input: TextInput,
     batch_size: int = 512,
   ):
-    self.vocabulary = vocabulary
-    self.max_length = max_length
+    self.text_input = text_input
     self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
     self.cut = 0
     self._sharded = sharded
@@ -138,12 +136,12 @@ class TextEmbedder:
     return mean[[place[name] for name in names]]
 
   def _window(self, texts: Sequence[str], first: int) -> np.ndarray:
-    encoded = [[*ids, EOS_ID] for ids in self.vocabulary.encode_all(texts)]
+    encoded, cut = self.text_input.encode_all(texts)
     lengths = np.array([len(ids) for ids in encoded])
-    if lengths.min() < 2:
+    if lengths.min() <= self.text_input.added:
       place = int(lengths.argmin())
       raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
-    self.cut += int((lengths > self.max_length).sum())
+    self.cut += cut
     found: np.ndarray | None = None
     order = np.argsort(lengths, kind="stable")
     for start in range(0, len(order), self.batch_size):
@@ -157,13 +155,14 @@ class TextEmbedder:
     return found
 
   def _batch(self, encoded: Sequence[Sequence[int]], longest: int) -> np.ndarray:
-    length = _SHORTEST
-    while length < longest and length < self.max_length:
+    most = self.text_input.max_length
+    length = most if self.text_input.fixed else _SHORTEST
+    while length < longest:
       length *= 2
-    length = min(length, self.max_length)
-    tokens = np.full((self.batch_size, length), PAD_ID, np.int32)
+    length = min(length, most)
+    tokens = np.full((self.batch_size, length), self.text_input.pad_id, np.int32)
     for row, ids in zip(tokens, encoded, strict=False):
-      row[: len(ids)] = ids[:length]
+      row[: len(ids)] = ids
     batch = sharding.put_batch({"tokens": tokens[self._fed]}, self._sharded.mesh, self.batch_size, self._fed)
     with self._sharded.computing():
       return np.asarray(self._embed(self._sharded.params, batch))

@@ -24,6 +24,7 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
+from xmcap.models.t5 import T5Config
 from xmcap.storage import files, outputs
 from xmcap.training.checkpoints import kept_config, read
 
@@ -67,14 +68,17 @@ def _objective() -> Any:
 
 def text_rows(objective: Any) -> int | None:
   """Rows of the token embedding that an objective trains; None if it trains no text model."""
-  t5 = getattr(getattr(objective, "module", None), "t5", None)
-  return None if t5 is None else t5.vocab_size
+  module = getattr(objective, "module", None)
+  text = getattr(module, "t5", None) or getattr(module, "text", None)
+  return None if text is None else text.vocab_size
 
 
 def _model(objective: Any) -> model_json.Model:
   """The model that a run trains, and how gin says that it decodes."""
   module = getattr(objective, "module", None)
-  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "dual")}
+  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual")}
+  if isinstance(configs["text"], T5Config):
+    configs["t5"] = configs.pop("text")
   parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
   # By its full name, as a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
@@ -119,6 +123,7 @@ def bind(model: model_json.Model) -> None:
   for config, given in (
     ("ViTConfig", model.vit),
     ("T5Config", model.t5),
+    ("TextConfig", model.text),
     ("DualConfig", model.dual),
     ("Predictor", model.decoding),
   ):

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from xmcap.data import tasks
+from xmcap.data.text_input import OwnPieces
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder as embedder_lib
@@ -74,7 +75,8 @@ class ZeroShotEvaluator:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     images, targets, keys = self._images(sharded)
-    embedder = embedder_lib.TextEmbedder(self.module, sharded, self.vocabulary, self.max_length)
+    text_input = OwnPieces(self.vocabulary, self.max_length)
+    embedder = embedder_lib.TextEmbedder(self.module, sharded, text_input)
     # Whatever a process holds, all have embedded the same texts before any is scored.
     embedded = {
       code: embedder.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))

@@ -1,10 +1,12 @@
 """The dual tower: a picture and its captions in one space.
 
 The image tower is the captioner's ViT, and the text tower its T5 encoder, each with a linear head; so a captioner can
-start from a dual tower's `vit`, `token_embedder` and `encoder`, and the other way round.
+start from a dual tower's `vit`, `token_embedder` and `encoder`, and the other way round. Weights from elsewhere bring
+text towers of other kinds (`text_tower.py`).
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import gin
@@ -12,10 +14,16 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from xmcap.errors import UsageError
 from xmcap.models import limits
 from xmcap.models.layers import Dense, constrain, parameter, resolve_dtype
 from xmcap.models.t5 import PAD_ID, Encoder, T5Config, TokenEmbedder
+from xmcap.models.text_tower import TextConfig, TextTower
 from xmcap.models.vit import ViT, ViTConfig
+
+IMAGE_HEADS = ("linear", "none")
+TEXT_HEADS = ("linear", "linear_bias", "none")
+RESIZES = ("bilinear", "bicubic", "bicubic_crop")
 
 _SHORTEST = 1e-6  # of an embedding before it is divided by its length
 
@@ -27,12 +35,23 @@ class DualConfig:
 
   Attributes:
     embed_dim: E, the width of the space.
+    image_head, text_head: from a tower's vector to the space: `linear`, `linear_bias` (texts alone), or `none`, where
+      the tower is as wide as the space.
+    resize: how a picture file becomes the square that `xmcap embed` shows the image tower: `bilinear`, as in training
+      here; `bicubic` (SigLIP); `bicubic_crop`, the middle of a picture whose short side is resized (CLIP).
   """
 
   embed_dim: limits.Width
+  image_head: str = "linear"
+  text_head: str = "linear"
+  resize: str = "bilinear"
 
   def __post_init__(self):
     limits.check(self)
+    for field, known in (("image_head", IMAGE_HEADS), ("text_head", TEXT_HEADS), ("resize", RESIZES)):
+      given = getattr(self, field)
+      if given not in known:
+        raise UsageError(f"unknown DualConfig.{field} {given[:40]!r}: use one of {', '.join(known)}")
 
 
 class Embeddings(NamedTuple):
@@ -50,19 +69,19 @@ class Embeddings(NamedTuple):
 class DualTower(nn.Module):
   """Pictures and captions to embeddings of length 1.
 
-  Parameters: `vit`, `image_head`, `token_embedder`, `encoder`, `text_head`, `logit_scale` (the logarithm of it),
-  `logit_bias`.
+  Parameters: `vit`, `image_head`, `token_embedder` and `encoder` (of a T5) or `text_tower`, `text_head`, `logit_scale`
+  (the logarithm of it), `logit_bias`.
 
   Attributes:
     vit: the image tower; with pool `none` the mean of the patch tokens counts.
-    t5: sizes of the text tower: the encoder of a T5, whose outputs are averaged over the pieces of a caption.
+    text: of the text tower: the encoder of a T5, whose outputs are averaged over the pieces of a caption, or another.
     dual: the space.
     log_scale, bias: what `logit_scale` and `logit_bias` begin with.
     max_log_scale: above which the scale does not rise.
   """
 
   vit: ViTConfig
-  t5: T5Config
+  text: T5Config | TextConfig
   dual: DualConfig
   log_scale: float
   bias: float
@@ -70,14 +89,21 @@ class DualTower(nn.Module):
 
   def setup(self):
     self.image_tower = ViT(self.vit, name="vit")
-    self.image_head = Dense(
-      self.dual.embed_dim, ("embed", "image_embed"), dtype=resolve_dtype(self.vit.dtype)
-    )
-    self.token_embedder = TokenEmbedder(self.t5)
-    self.encoder = Encoder(self.t5)
-    self.text_head = Dense(self.dual.embed_dim, ("embed", "image_embed"), dtype=resolve_dtype(self.t5.dtype))
+    self.image_head = self._head(self.dual.image_head, self.vit.dtype)
+    if isinstance(self.text, T5Config):
+      self.token_embedder = TokenEmbedder(self.text)
+      self.encoder = Encoder(self.text)
+    else:
+      self.text_tower = TextTower(self.text)
+    self.text_head = self._head(self.dual.text_head, self.text.dtype)
     self.logit_scale = parameter("logit_scale", nn.initializers.constant(self.log_scale), (), ())
     self.logit_bias = parameter("logit_bias", nn.initializers.constant(self.bias), (), ())
+
+  def _head(self, kind: str, dtype: str) -> Callable[[jax.Array], jax.Array]:
+    if kind == "none":
+      return lambda x: x
+    axes, use_bias = ("embed", "image_embed"), kind == "linear_bias"
+    return Dense(self.dual.embed_dim, axes, use_bias, resolve_dtype(dtype))
 
   def embed_images(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Pictures [B, H, W, 3] with values 0..255 -> float32 [B, E]."""
@@ -85,7 +111,12 @@ class DualTower(nn.Module):
     return _normalized(self.image_head(pooled))
 
   def embed_texts(self, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Captions, int32 [N, T], padded with 0 -> float32 [N, E]; one without a piece has no direction, and is 0."""
+    """Texts, int32 [N, T], filled up with the tower's pad (0 of a T5) -> float32 [N, E].
+
+    Of a T5, one without a piece has no direction, and is 0.
+    """
+    if not isinstance(self.text, T5Config):
+      return _normalized(self.text_head(self.text_tower(tokens, deterministic)))
     mask = tokens != PAD_ID
     embedded = constrain(self.token_embedder(tokens), "batch", "length", "embed")
     encoded = self.encoder(embedded, mask, deterministic).astype(jnp.float32)

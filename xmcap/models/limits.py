@@ -19,9 +19,14 @@ Heads = Annotated[int, Meta(ge=1, le=2**12)]
 Width = Annotated[int, Meta(ge=1, le=2**16)]
 MlpWidth = Annotated[int, Meta(ge=1, le=2**20)]
 Rate = Annotated[float, Meta(ge=0, le=1)]
+Vocabulary = Annotated[int, Meta(ge=1, le=2**24)]
+TokenId = Annotated[int, Meta(ge=0, le=2**24)]
+Length = Annotated[int, Meta(ge=1, le=2**16)]
+# Below the least a float32 is no normal number any more.
+Epsilon = Annotated[float, Meta(ge=1e-30, le=1)]
 
 MOST_PARAMETERS = 10**11
-"""Of a ViT, and of a T5."""
+"""Of a ViT, of a T5, and of a text tower."""
 
 
 class FieldError(UsageError):

@@ -6,7 +6,7 @@ so does `--gin_file=DIR/model.json`. Only `format` and `version` are required:
   {
     "format": "xmcap.model", "version": 1,
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
-    "dual": {the fields of DualConfig, in a dual tower's folder},
+    "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
     "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
@@ -33,6 +33,7 @@ from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.dual import DualConfig
 from xmcap.models.layers import check_dtype
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import strict_json
 from xmcap.terminal import shown
@@ -42,7 +43,7 @@ LARGEST = 2**16
 """Bytes. Those of a run have some 1,500."""
 
 _FORMAT, _VERSION = "xmcap.model", 1
-_CONFIGS = {"vit": ViTConfig, "t5": T5Config, "dual": DualConfig}
+_CONFIGS = {"vit": ViTConfig, "t5": T5Config, "text": TextConfig, "dual": DualConfig}
 _DROPPED = ("pack_length",)  # fields of earlier versions that changed no number
 _SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
@@ -68,7 +69,7 @@ class Model:
   """The checked contents of a `model.json`.
 
   Attributes:
-    vit, t5, dual: the given fields of their configurations; None if the folder holds no such part.
+    vit, t5, text, dual: the given fields of their configurations; None if the folder holds no such part.
     mixture: of the captions that the model learned; "" if not known.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
@@ -82,9 +83,10 @@ class Model:
   search: tuple[str, Fields] | None = None
   languages: tuple[str, ...] = ()
   dual: Fields | None = None
+  text: Fields | None = None
 
-  def config(self, part: str) -> ViTConfig | T5Config | DualConfig | None:
-    """The configuration of `vit`, `t5` or `dual`, or None."""
+  def config(self, part: str) -> ViTConfig | T5Config | TextConfig | DualConfig | None:
+    """The configuration of `vit`, `t5`, `text` or `dual`, or None."""
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 

@@ -63,7 +63,8 @@ def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
   """Parameters `layers/NAME` [layers, ...] -> `layers_0/NAME`, ...; all others as they are."""
   single = {}
   for path, leaf in flatten(params).items():
-    single.update(one_by_one(path, leaf.shape[0], lambda n, leaf=leaf: leaf[n]) or {path: leaf})
+    layers = leaf.shape[0] if is_stacked(path) else 0
+    single.update(one_by_one(path, layers, lambda n, leaf=leaf: leaf[n]) or {path: leaf})
   return traverse_util.unflatten_dict(single, sep="/")
 
 

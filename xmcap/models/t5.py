@@ -55,7 +55,7 @@ class T5Config:
     UsageError: for a field of another type or out of its limits, or an unknown dtype.
   """
 
-  vocab_size: Annotated[int, Meta(ge=1, le=2**24)]
+  vocab_size: limits.Vocabulary
   emb_dim: limits.Width
   num_heads: limits.Heads
   head_dim: limits.Heads

@@ -16,14 +16,11 @@ from flax import linen as nn
 from msgspec import Meta
 
 from xmcap.errors import UsageError
-from xmcap.models import limits, stacking
-from xmcap.models.attention import MultiHeadAttention
+from xmcap.models import blocks, limits, stacking
 from xmcap.models.layers import (
   ACTIVATIONS,
   VIT_KERNEL_INIT,
-  Dense,
   Dropout,
-  LayerNorm,
   check_dtype,
   constrain,
   parameter,
@@ -70,8 +67,7 @@ class ViTConfig:
   pool: str = "map"
   dropout_rate: limits.Rate = 0.0
   activation: str = "gelu_tanh"
-  # Below the least a float32 is no normal number any more.
-  norm_epsilon: Annotated[float, Meta(ge=1e-30, le=1)] = 1e-6
+  norm_epsilon: limits.Epsilon = 1e-6
   pre_norm: bool = False
   patch_bias: bool = True
   image_mean: tuple[_Mean, _Mean, _Mean] = (0.5, 0.5, 0.5)
@@ -116,46 +112,16 @@ class ViTConfig:
     return self.num_patches if self.pool == "none" else 1
 
 
-class Mlp(nn.Module):
-  """Two products with biases and an activation between: [rows, length, width] -> the same."""
-
-  config: ViTConfig
-
-  def setup(self):
-    config = self.config
-    dtype = resolve_dtype(config.dtype)
-    bias_init = nn.initializers.normal(1e-6)
-    self.wi = Dense(config.mlp_dim, ("embed", "mlp"), True, dtype, VIT_KERNEL_INIT, bias_init)
-    self.wo = Dense(config.width, ("mlp", "embed"), True, dtype, VIT_KERNEL_INIT, bias_init)
-    self.dropout = Dropout(config.dropout_rate)
-
-  def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-    x = ACTIVATIONS[self.config.activation](self.wi(x))
-    x = constrain(x, "batch", "length", "mlp")
-    return self.wo(self.dropout(x, deterministic))
-
-
-def _attention(config: ViTConfig) -> MultiHeadAttention:
-  return MultiHeadAttention(
-    config.num_heads, config.width // config.num_heads, config.width, scaled=True, use_bias=True,
-    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), kernel_init=VIT_KERNEL_INIT,
-  )  # fmt: skip
-
-
-def _norm(config: ViTConfig) -> LayerNorm:
-  return LayerNorm(config.norm_epsilon, resolve_dtype(config.dtype))
-
-
 class ViTLayer(nn.Module):
   """A pre-norm transformer block: [rows, length, width] -> the same."""
 
   config: ViTConfig
 
   def setup(self):
-    self.attention_norm = _norm(self.config)
-    self.attention = _attention(self.config)
-    self.mlp_norm = _norm(self.config)
-    self.mlp = Mlp(self.config)
+    self.attention_norm = blocks.norm(self.config)
+    self.attention = blocks.attention(self.config)
+    self.mlp_norm = blocks.norm(self.config)
+    self.mlp = blocks.Mlp(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
@@ -174,9 +140,9 @@ class AttentionPooling(nn.Module):
   config: ViTConfig
 
   def setup(self):
-    self.attention = _attention(self.config)
-    self.mlp_norm = _norm(self.config)
-    self.mlp = Mlp(self.config)
+    self.attention = blocks.attention(self.config)
+    self.mlp_norm = blocks.norm(self.config)
+    self.mlp = blocks.Mlp(self.config)
 
   @nn.compact
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
@@ -221,10 +187,10 @@ class ViT(nn.Module):
     config = self.config
     self.patch_embedding = PatchEmbedding(config)
     if config.pre_norm:
-      self.pre_norm = _norm(config)
+      self.pre_norm = blocks.norm(config)
     self.dropout = Dropout(config.dropout_rate)
     self.layers = stacking.make(ViTLayer, config, config.depth)
-    self.final_norm = _norm(config)
+    self.final_norm = blocks.norm(config)
     if config.pool == "map":
       self.map_head = AttentionPooling(config)
 

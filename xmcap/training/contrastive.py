@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower, Embeddings
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import Batch, Metrics
 from xmcap.training.sharding import BATCH_AXES
@@ -51,7 +52,7 @@ class ContrastiveObjective:
 
   Args:
     vit: of the image tower.
-    t5: of the text tower, a T5's encoder.
+    text: of the text tower: @T5Config(), whose encoder it is, or @TextConfig().
     dual: of the space.
     kind: `sigmoid` or `infonce`.
     mask_equal: whether captions of other pictures that equal one of a picture's own are left out for it.
@@ -60,7 +61,7 @@ class ContrastiveObjective:
   def __init__(
     self,
     vit: ViTConfig = gin.REQUIRED,
-    t5: T5Config = gin.REQUIRED,
+    text: T5Config | TextConfig = gin.REQUIRED,
     dual: DualConfig = gin.REQUIRED,
     kind: str = "sigmoid",
     mask_equal: bool = True,
@@ -70,7 +71,7 @@ class ContrastiveObjective:
     sigmoid = kind == "sigmoid"
     self.module = DualTower(
       vit,
-      t5,
+      text,
       dual,
       log_scale=math.log(10) if sigmoid else math.log(1 / 0.07),
       bias=-10.0 if sigmoid else 0.0,

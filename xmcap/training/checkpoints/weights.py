@@ -4,8 +4,10 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import model_json, stacking
@@ -50,6 +52,14 @@ def open_weights(folder: str | os.PathLike) -> Weights:
 
   path, tensors = read.first_readable(folder, read_params)
   return Weights(str(path), stacked(tensors), "use the configuration it was trained with")
+
+
+def read_all(folder: str | os.PathLike) -> dict[str, Any]:
+  """The parameters of a folder of `open_weights`, as nested dicts of float32 arrays."""
+  held = open_weights(folder).tensors
+  return traverse_util.unflatten_dict(
+    {path: np.asarray(tensor.read(), np.float32) for path, tensor in held.items()}, sep="/"
+  )
 
 
 def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,272 @@
+"""Both towers of Hugging Face folders: embeddings and logits of transformers 5.23.0 with torch 2.13.0."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.convert.conftest import VIT_SIZES, edit_json
+from xmcap import cli
+from xmcap.data import images, text_input
+from xmcap.evaluation import embed
+from xmcap.models import model_json
+
+KINDS = ("CLIP", "Siglip", "AltCLIP")
+TEXT = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2)
+SIZES = {
+  "CLIP": TEXT | dict(vocab_size=50, max_position_embeddings=9, eos_token_id=49, bos_token_id=48),
+  "Siglip": TEXT | dict(vocab_size=50, max_position_embeddings=9, projection_size=16),
+  "AltCLIP": TEXT | dict(vocab_size=50, max_position_embeddings=11, project_dim=12, pad_token_id=1),
+}
+
+
+def write_dual(folder, kind, seed=0, **text):
+  """A small model of two towers with random weights, all of them larger than a fresh one's; returns it."""
+  torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+  torch.manual_seed(seed)
+  vision = VIT_SIZES | (dict(hidden_act="gelu") if kind == "AltCLIP" else {})
+  extra = {} if kind == "Siglip" else dict(projection_dim=20)
+  config = getattr(transformers, f"{kind}Config")(
+    text_config=SIZES[kind] | text, vision_config=vision, **extra
+  )
+  model = getattr(transformers, f"{kind}Model")(config).eval()
+  for name, p in model.named_parameters():
+    if not name.startswith("logit"):
+      p.data = torch.randn_like(p) * 0.2 + (
+        1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0
+      )
+  model.save_pretrained(folder)
+  return model
+
+
+def converted(tmp_path, kind):
+  assert (
+    cli.main(["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]) == 0
+  )
+  return tmp_path / "ours"
+
+
+class Ids:
+  """A tokenizer whose texts are ids already."""
+
+  fixed, added = False, 0
+
+  def __init__(self, pad_id, max_length):
+    self.pad_id, self.max_length = pad_id, max_length
+
+  def encode_all(self, texts):
+    return [[int(number) for number in text.split()] for text in texts], 0
+
+
+def texts_of(kind, rng):
+  """Texts of several lengths, as each model's tokenizer would give them."""
+  found = []
+  for length in (3, 5, 7, 9):
+    ids = rng.integers(3, 47, length).tolist()
+    if kind == "CLIP":
+      ids = [48, *ids[2:], 49]
+    elif kind == "AltCLIP":
+      ids = [0, *ids[2:], 2]
+    else:
+      ids = [*ids[1:], *[1] * (10 - length)]
+    found.append(ids)
+  return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
+  torch = pytest.importorskip("torch")
+  theirs = write_dual(tmp_path / "theirs", kind)
+  folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
+  config = model_json.read(folder / "model.json").config("text")
+  monkeypatch.setattr(embed, "_tokenizer", lambda *_: Ids(config.pad_id, config.max_length))
+  tower = embed.load(str(folder))
+  pixels, texts = rng.integers(0, 256, (3, 12, 12, 3)).astype(np.uint8), texts_of(kind, rng)
+
+  filled = np.full((len(texts), 9), 1)
+  for row, ids in zip(filled, texts, strict=True):
+    row[: len(ids)] = ids
+  vit = model_json.read(folder / "model.json").config("vit")
+  normal = (pixels / 255 - vit.image_mean) / vit.image_std
+  mask = {} if kind == "Siglip" else {"attention_mask": torch.tensor(filled != 1)}
+  with torch.no_grad():
+    out = theirs(
+      input_ids=torch.tensor(filled), pixel_values=torch.tensor(normal.transpose(0, 3, 1, 2), dtype=torch.float32),
+      **mask,
+    )  # fmt: skip
+
+  apply = tower.module.apply
+  image = apply({"params": tower.sharded.params}, pixels, method="embed_images")
+  text = np.concatenate(list(tower.texts([" ".join(map(str, ids)) for ids in texts])))
+  np.testing.assert_allclose(image, out.image_embeds, atol=1e-4)
+  np.testing.assert_allclose(text, out.text_embeds, atol=1e-4)
+  params = tower.sharded.params
+  logits = np.exp(params["logit_scale"]) * text @ np.asarray(image).T + params["logit_bias"]
+  np.testing.assert_allclose(logits, out.logits_per_text, atol=1e-3)
+
+
+def test_the_end_of_clips_first_configuration_is_its_highest_id(tmp_path):
+  write_dual(tmp_path / "theirs", "CLIP")
+  content = json.loads((tmp_path / "theirs" / "config.json").read_text())
+  content["text_config"]["eos_token_id"] = 2
+  (tmp_path / "theirs" / "config.json").write_text(json.dumps(content))
+  assert model_json.read(converted(tmp_path, "CLIP") / "model.json").config("text").end_id == 49
+
+
+def test_what_has_one_tower_is_refused(tmp_path, capsys):
+  write_dual(tmp_path / "theirs", "CLIP")
+  edit_json(
+    tmp_path / "theirs" / "config.json", model_type="clip_vision_model", architectures=["CLIPVisionModel"]
+  )
+  command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
+  assert cli.main(command) == 2
+  assert "no model of two towers: give CLIPModel, SiglipModel, AltCLIPModel" in capsys.readouterr().err
+
+
+def test_a_damaged_configuration_is_one_line(tmp_path, capsys):
+  write_dual(tmp_path / "theirs", "Siglip")
+  content = json.loads((tmp_path / "theirs" / "config.json").read_text())
+  command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
+  for field, value in (
+    ("hidden_size", "many"),
+    ("projection_size", 7),
+    ("hidden_act", "swish"),
+    ("vocab_size", 51),
+  ):
+    changed = content | {"text_config": content["text_config"] | {field: value}}
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(changed))
+    capsys.readouterr()
+    assert cli.main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("xmcap: error: ") and ("config.json" in line or "token_embedding" in line)
+
+
+# ---- from a folder of transformers to scores -------------------------------------------------------
+
+
+@pytest.fixture
+def names():
+  """Names of many scripts, with what tokenizers treat in their own ways."""
+  return [
+    "a photo of a Cat", "pattes d'éléphant", "Straße, größer!", "кошка (животное)", "猫の顔", "고양이 얼굴", "แมวหน้า",
+    "وجه قطة", "פני חתול", "बिल्ली का चेहरा", "it's 12,000 o'clock", "ﬁne  spaces\tand\nlines", "Ångström İstanbul",
+    "emoji 🐱‍👤 here", "q" * 200,
+  ]  # fmt: skip
+
+
+def clip_tokenizer(folder, names):
+  """CLIP's tokenizer over a small vocabulary of bytes and merges."""
+  transformers = pytest.importorskip("transformers")
+  from tokenizers import pre_tokenizers
+
+  letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+  pieces = [*letters, *(f"{letter}</w>" for letter in letters)]
+  merges = [("c", "a"), ("ca", "t</w>"), ("p", "h"), ("ph", "o"), ("o", "f</w>"), ("x", "x"), ("xx", "xx")]
+  pieces += ["".join(pair) for pair in merges] + ["<|startoftext|>", "<|endoftext|>"]
+  vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+  tokenizer = transformers.CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=77)
+  tokenizer.save_pretrained(folder)
+  return tokenizer
+
+
+def siglip_tokenizer(folder, names):
+  transformers, sentencepiece = pytest.importorskip("transformers"), pytest.importorskip("sentencepiece")
+  pytest.importorskip("google.protobuf")
+  folder.mkdir(parents=True, exist_ok=True)
+  sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter([name.lower() for name in names] * 3), model_prefix=str(folder / "spiece"), vocab_size=150,
+    hard_vocab_limit=False, byte_fallback=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, character_coverage=1.0,
+    minloglevel=2,
+  )  # fmt: skip
+  (folder / "spiece.vocab").unlink()
+  return transformers.SiglipTokenizer(str(folder / "spiece.model"))
+
+
+def test_ids_of_clip_are_those_of_its_tokenizer(tmp_path, names):
+  theirs = clip_tokenizer(tmp_path, names)
+  ours = text_input.TokenizerJson(tmp_path / "tokenizer.json", 77, 0)
+  found, cut = ours.encode_all(names)
+  assert found == [theirs(name, truncation=True, max_length=77)["input_ids"] for name in names]
+  assert cut == sum(len(theirs(name)["input_ids"]) > 77 for name in names) > 0 and ours.added == 2
+
+
+def test_ids_of_siglip_are_those_of_its_tokenizer(tmp_path, names):
+  theirs = siglip_tokenizer(tmp_path, names)
+  ours = text_input.SiglipPieces(tmp_path / "spiece.model", 16)
+  found, cut = ours.encode_all(names)
+  assert found == [theirs(name, truncation=True, max_length=16)["input_ids"] for name in names]
+  assert cut == sum(len(theirs(name)["input_ids"]) > 16 for name in names) > 0
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "spiece.model"])
+def test_a_damaged_tokenizer_is_one_line(tmp_path, name):
+  (tmp_path / name).write_bytes(b"{")
+  with pytest.raises(text_input.UsageError, match=f"{name}: .*fetch it again"):
+    if name == "tokenizer.json":
+      text_input.TokenizerJson(tmp_path / name, 77, 0)
+    else:
+      text_input.SiglipPieces(tmp_path / name, 16)
+
+
+@pytest.mark.parametrize(
+  "kind, size", [("CLIP", (64, 40)), ("CLIP", (31, 90)), ("Siglip", (64, 40)), ("Siglip", (9, 9))]
+)
+def test_pixels_are_those_of_the_processor(tmp_path, kind, size):
+  transformers = pytest.importorskip("transformers")
+  module = pytest.importorskip(f"transformers.models.{kind.lower()}.image_processing_pil_{kind.lower()}")
+  make = getattr(module, f"{kind}ImageProcessorPil")
+  crop = {"size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}}
+  sizes = crop if kind == "CLIP" else {"size": {"height": 24, "width": 24}}
+  processor = make(**sizes, do_normalize=False, do_rescale=False, resample=3)
+  assert transformers
+  picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8))
+  picture.save(tmp_path / "a.png")
+  wanted = np.asarray(processor(picture, return_tensors="np")["pixel_values"][0]).transpose(1, 2, 0)
+  found = images.load_exactly((tmp_path / "a.png").read_bytes(), "a", 24, crop=kind == "CLIP")
+  np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
+def test_a_converted_tower_embeds_files(tmp_path, names, kind):
+  tokenizer = {"CLIP": clip_tokenizer, "Siglip": siglip_tokenizer}[kind](tmp_path / "tokenizer", names)
+  ends = dict(eos_token_id=tokenizer.eos_token_id) if kind == "CLIP" else {}
+  theirs = write_dual(
+    tmp_path / "theirs", kind, vocab_size=len(tokenizer), max_position_embeddings=16, **ends
+  )
+  for name in ("tokenizer.json", "spiece.model"):
+    if (tmp_path / "tokenizer" / name).exists():
+      shutil.copy(tmp_path / "tokenizer" / name, tmp_path / "theirs" / name)
+  folder = converted(tmp_path, kind)
+  (tmp_path / "labels.json").write_text(json.dumps({"EN": [list(range(len(names))), names]}))
+  Image.new("RGB", (30, 20), "red").save(tmp_path / "red.png")
+  command = [
+    "embed",
+    f"--model_dir={folder}",
+    f"--out={tmp_path / 'out'}",
+    f"--labels={tmp_path / 'labels.json'}",
+  ]
+  assert cli.main([*command, f"--images={tmp_path / 'red.png'}"]) == 0
+  padding = dict(padding="max_length" if kind == "Siglip" else True, truncation=True, max_length=16)
+  given = tokenizer(names, return_tensors="pt", **padding)
+  features = theirs.get_text_features(**{name: given[name] for name in ("input_ids",)})
+  wanted = getattr(features, "pooler_output", features).detach().numpy()
+  wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+  np.testing.assert_allclose(np.load(tmp_path / "out" / "labels" / "en.npy"), wanted, atol=1e-4)
+  assert np.load(tmp_path / "out" / "pictures.npy").shape == (1, wanted.shape[1])
+
+
+def test_without_its_tokenizer_a_tower_says_which_files_it_takes(tmp_path, capsys):
+  write_dual(tmp_path / "theirs", "CLIP")
+  folder = converted(tmp_path, "CLIP")
+  assert "put its tokenizer.json" in capsys.readouterr().out
+  (tmp_path / "labels.json").write_text(json.dumps({"EN": [[0, 1], ["cat", "dog"]]}))
+  command = [
+    "embed",
+    f"--model_dir={folder}",
+    f"--out={tmp_path / 'out'}",
+    f"--labels={tmp_path / 'labels.json'}",
+  ]
+  assert cli.main(command) == 2
+  assert "no tokenizer of its text tower: put one of these files there" in capsys.readouterr().err

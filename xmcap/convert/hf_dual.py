@@ -1,0 +1,214 @@
+"""Both towers of transformers' CLIPModel, SiglipModel and AltCLIPModel: names and configuration."""
+
+import dataclasses
+import pathlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from xmcap.convert import hf_vit
+from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs, torch_leaf
+from xmcap.convert.source import make_config
+from xmcap.data import text_input
+from xmcap.errors import UsageError
+from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.text_tower import TextConfig
+from xmcap.models.vit import ViTConfig
+from xmcap.terminal import shown
+
+_FIELDS = {
+  "vocab_size": "vocab_size",
+  "width": "hidden_size",
+  "depth": "num_hidden_layers",
+  "mlp_dim": "intermediate_size",
+  "num_heads": "num_attention_heads",
+  "norm_epsilon": "layer_norm_eps",
+}
+"""Fields of TextConfig -> of config.json's text_config."""
+_OLD_END = 2
+"""The eos_token_id of CLIP's first config.json: wrong there, and the highest id is meant."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Towers:
+  """One of transformers' models with two towers.
+
+  Attributes:
+    vision: its vision tower.
+    defaults: transformers' values of text_config.
+    modules: our modules of the text tower and of the heads -> theirs.
+    tokens, positions: names of the two embeddings.
+    text: fields of TextConfig that this model has.
+    resize, text_head, image_head: of DualConfig.
+    may_drop: {pattern of a name: reason}.
+  """
+
+  vision: hf_vit.Family
+  defaults: Mapping[str, Any]
+  modules: Mapping[str, str]
+  tokens: str
+  positions: str
+  text: Mapping[str, Any]
+  resize: str
+  text_head: str = "linear"
+  image_head: str = "linear"
+  may_drop: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+_EMBEDDINGS = "text_model.embeddings"
+_LAYER = "text_model.encoder.layers.{n}"
+_BLOCK = {
+  "text_tower/layers_{n}/attention_norm": f"{_LAYER}.layer_norm1",
+  "text_tower/layers_{n}/attention/query": f"{_LAYER}.self_attn.q_proj",
+  "text_tower/layers_{n}/attention/key": f"{_LAYER}.self_attn.k_proj",
+  "text_tower/layers_{n}/attention/value": f"{_LAYER}.self_attn.v_proj",
+  "text_tower/layers_{n}/attention/out": f"{_LAYER}.self_attn.out_proj",
+  "text_tower/layers_{n}/mlp_norm": f"{_LAYER}.layer_norm2",
+  "text_tower/layers_{n}/mlp/wi": f"{_LAYER}.mlp.fc1",
+  "text_tower/layers_{n}/mlp/wo": f"{_LAYER}.mlp.fc2",
+  "text_tower/final_norm": "text_model.final_layer_norm",
+}
+_ROBERTA = "text_model.roberta.encoder.layer.{n}"
+_ROBERTA_BLOCK = {
+  "text_tower/embedding_norm": "text_model.roberta.embeddings.LayerNorm",
+  "text_tower/layers_{n}/attention/query": f"{_ROBERTA}.attention.self.query",
+  "text_tower/layers_{n}/attention/key": f"{_ROBERTA}.attention.self.key",
+  "text_tower/layers_{n}/attention/value": f"{_ROBERTA}.attention.self.value",
+  "text_tower/layers_{n}/attention/out": f"{_ROBERTA}.attention.output.dense",
+  "text_tower/layers_{n}/attention_norm": f"{_ROBERTA}.attention.output.LayerNorm",
+  "text_tower/layers_{n}/mlp/wi": f"{_ROBERTA}.intermediate.dense",
+  "text_tower/layers_{n}/mlp/wo": f"{_ROBERTA}.output.dense",
+  "text_tower/layers_{n}/mlp_norm": f"{_ROBERTA}.output.LayerNorm",
+  "text_tower/final_norm": "text_model.pre_LN",
+}
+_IDS = {r"(.*\.)?embeddings\.(position_ids|token_type_ids)": "numbers, not weights"}
+_CLIP = Towers(
+  hf_vit.FAMILIES[1],
+  dict(vocab_size=49408, hidden_size=512, num_hidden_layers=12, intermediate_size=2048, num_attention_heads=8,
+       max_position_embeddings=77, hidden_act="quick_gelu", layer_norm_eps=1e-5, eos_token_id=49407),
+  _BLOCK | {"image_head": "visual_projection", "text_head": "text_projection"},
+  f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
+  dict(pool="end", causal=True, mask_padding=False), "bicubic_crop", may_drop=_IDS,
+)  # fmt: skip
+_SIGLIP = Towers(
+  hf_vit.FAMILIES[2],
+  dict(vocab_size=32000, hidden_size=768, num_hidden_layers=12, intermediate_size=3072, num_attention_heads=12,
+       max_position_embeddings=64, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6),
+  _BLOCK | {"text_head": "text_model.head"},
+  f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
+  dict(pool="last", mask_padding=False, pad_id=1), "bicubic", "linear_bias", "none", _IDS,
+)  # fmt: skip
+_ALTCLIP = Towers(
+  hf_vit.FAMILIES[1],
+  dict(vocab_size=250002, hidden_size=1024, num_hidden_layers=24, intermediate_size=4096, num_attention_heads=16,
+       max_position_embeddings=514, hidden_act="gelu", layer_norm_eps=1e-5, pad_token_id=1, project_dim=768,
+       type_vocab_size=1),
+  _ROBERTA_BLOCK | {"image_head": "visual_projection"},
+  "text_model.roberta.embeddings.word_embeddings.weight", "text_model.roberta.embeddings.position_embeddings.weight",
+  dict(pool="first", pre_norm=False, embedding_norm=True, counted_positions=True), "bicubic_crop", "linear_bias",
+  may_drop=_IDS | {r"text_model\.roberta\.pooler\..*": "the pooler: AltCLIP does without"},
+)  # fmt: skip
+MODELS = {"CLIPModel": _CLIP, "SiglipModel": _SIGLIP, "AltCLIPModel": _ALTCLIP}
+MODEL_TYPES = {"clip": "CLIPModel", "siglip": "SiglipModel", "altclip": "AltCLIPModel"}
+
+
+def read_config(
+  towers: Towers, given: Mapping[str, Any], processor: Mapping[str, Any], where: str
+) -> DualTower:
+  """Our dual tower of the sizes that a config.json and perhaps a preprocessor_config.json say.
+
+  Raises:
+    UsageError: it is a variant that ours is not.
+  """
+  vit = hf_vit.read_config(towers.vision, given, processor, where, None)
+  values = text_values(towers, given)
+  if values["hidden_act"] not in hf_vit.ACTIVATIONS:
+    raise UsageError(
+      f"{where}: text_config.hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has "
+      f"{', '.join(hf_vit.ACTIVATIONS)}"
+    )
+  fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()} | dict(towers.text)
+  fields["activation"] = hf_vit.ACTIVATIONS[values["hidden_act"]]
+  fields["max_length"] = values["max_position_embeddings"]
+  if towers is _CLIP:
+    end = values["eos_token_id"]
+    fields["end_id"] = values["vocab_size"] - 1 if end == _OLD_END else end
+  if towers is _ALTCLIP:
+    fields["pad_id"] = values["pad_token_id"]
+    fields["max_length"] -= fields["pad_id"] + 1
+  text = make_config(TextConfig, where, fields, _FIELDS | {"max_length": "max_position_embeddings"})
+  width = given.get("projection_dim", 512)
+  if towers is _SIGLIP:
+    width = values.get("projection_size") or text.width
+    if width != vit.width:
+      raise UsageError(
+        f"{where}: text_config.projection_size is {width}, and the vision tower gives {vit.width}"
+      )
+  dual = make_config(
+    DualConfig, where,
+    {"embed_dim": width, "image_head": towers.image_head, "text_head": towers.text_head, "resize": towers.resize},
+    {"embed_dim": "projection_dim"},
+  )  # fmt: skip
+  return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+
+
+def text_values(towers: Towers, given: Mapping[str, Any]) -> dict[str, Any]:
+  """What a config.json says of the text tower, with transformers' values where it is silent."""
+  return {**towers.defaults, **(given.get("text_config") or {}), **(given.get("text_config_dict") or {})}
+
+
+def dual_pairs(
+  towers: Towers, vit: ViTConfig, values: Mapping[str, Any], paths: Collection[str]
+) -> list[Pair]:
+  """Every parameter of our dual tower and its name in transformers; `values` are those of text_config."""
+  of_vit = [path for path in paths if path.startswith("vit/")]
+  pairs = [
+    *hf_vit.vit_pairs(towers.vision, vit, of_vit, "vision_model."),
+    Pair(("text_tower/token_embedding",), (towers.tokens,), SAME),
+  ]
+  scalars = ("logit_scale", "logit_bias") if towers is _SIGLIP else ("logit_scale",)
+  pairs += [Pair((name,), (name,), leading_ones(1) if towers is _SIGLIP else SAME) for name in scalars]
+  positions = "text_tower/position_embedding"
+  if towers is _ALTCLIP:
+    types = "text_model.roberta.embeddings.token_type_embeddings.weight"
+    pairs.append(
+      Pair((positions,), (towers.positions, types), _positions_and_type(values["type_vocab_size"]))
+    )
+    first = "text_model.transformation"
+    names = (f"{first}.weight", f"{first}.bias", "text_projection.weight")
+    kind = _two_products(values["project_dim"])
+    pairs.append(Pair(("text_head/kernel", "text_head/bias"), names, kind))
+  else:
+    pairs.append(Pair((positions,), (towers.positions,), SAME))
+  return module_pairs(paths, towers.modules, torch_leaf, others=pairs)
+
+
+def tokenizer_files(folder: pathlib.Path) -> list[pathlib.Path]:
+  """The files of a tokenizer that lie in a folder and that xmcap reads."""
+  return [folder / name for name in (text_input.TOKENIZER, text_input.SIGLIP) if (folder / name).is_file()]
+
+
+def _positions_and_type(types: int) -> Kind:
+  """Our positions are theirs plus the first of their `types`, which stands at every piece of a single text."""
+
+  def to_ours(theirs, shapes):
+    del shapes
+    return [theirs[0].astype(np.float32) + theirs[1][0].astype(np.float32)]
+
+  return Kind(lambda ours: [ours[0], (types, ours[0][1])], to_ours, added=(0,))
+
+
+def _two_products(between: int) -> Kind:
+  """Our head is their two products, the first with a bias and `between` wide, with nothing between them."""
+
+  def to_ours(theirs, shapes):
+    del shapes
+    first, bias, second = (part.astype(np.float32) for part in theirs)
+    return [(second @ first).T, second @ bias]
+
+  def their_shapes(ours):
+    width, embed = ours[0]
+    return [(between, width), (between,), (embed, between)]
+
+  return Kind(their_shapes, to_ours, added=(0, 1))

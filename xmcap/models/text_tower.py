@@ -1,0 +1,178 @@
+"""The text tower of published dual towers: CLIP's, SigLIP's, and XLM-R as AltCLIP has it.
+
+Radford et al., "Learning Transferable Visual Models From Natural Language Supervision" (2021), section 2.4; Zhai et
+al., "Sigmoid Loss for Language Image Pre-Training" (2023); Conneau et al., "Unsupervised Cross-lingual Representation
+Learning at Scale" (2020). xmcap's own dual towers read with an mT5 encoder instead.
+"""
+
+import dataclasses
+
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from xmcap.errors import UsageError
+from xmcap.models import blocks, limits, stacking
+from xmcap.models.attention import MASKED
+from xmcap.models.layers import ACTIVATIONS, Dropout, check_dtype, constrain, parameter, resolve_dtype
+
+POOLS = ("mean", "first", "last", "end")
+_EMBEDDING_INIT = nn.initializers.normal(0.02)
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class TextConfig:
+  """Sizes and variants of a text tower.
+
+  Attributes:
+    vocab_size: rows of the embedding.
+    width, depth, mlp_dim, num_heads: of the transformer; width is divisible by num_heads.
+    max_length: pieces of a text, what its tokenizer adds included.
+    pad_id: of what fills up a text.
+    end_id: of the piece that ends a text, for pool `end`.
+    pool: which output stands for the text: the `mean` of its pieces, the `first`, the `last` of max_length (then texts
+      are always filled up), or that at the first `end_id`.
+    pre_norm: norms before attention and MLP (CLIP) instead of after the residual (BERT, XLM-R).
+    embedding_norm: a norm before the first block.
+    final_norm: a norm after the last.
+    causal: a piece does not see those after it.
+    mask_padding: no piece sees what fills up a text.
+    counted_positions: positions count the pieces from pad_id + 1 on, and what fills up stands at pad_id (XLM-R).
+    activation, norm_epsilon, dropout_rate, remat, scan, dtype: as in `ViTConfig`.
+
+  Raises:
+    UsageError: where a field is of another type or out of its limits, sizes do not divide, or a name is unknown.
+  """
+
+  vocab_size: limits.Vocabulary
+  width: limits.Width
+  depth: limits.Layers
+  mlp_dim: limits.MlpWidth
+  num_heads: limits.Heads
+  max_length: limits.Length
+  pad_id: limits.TokenId = 0
+  end_id: limits.TokenId = 1
+  pool: str = "mean"
+  pre_norm: bool = True
+  embedding_norm: bool = False
+  final_norm: bool = True
+  causal: bool = False
+  mask_padding: bool = True
+  counted_positions: bool = False
+  activation: str = "gelu"
+  norm_epsilon: limits.Epsilon = 1e-5
+  dropout_rate: limits.Rate = 0.0
+  remat: bool = False
+  scan: bool = False
+  dtype: str = "auto"
+
+  def __post_init__(self):
+    limits.check(self)
+    for field, known in (("pool", POOLS), ("activation", tuple(ACTIVATIONS))):
+      if getattr(self, field) not in known:
+        given = getattr(self, field)[:40]
+        raise UsageError(f"unknown TextConfig.{field} {given!r}: use one of {', '.join(known)}")
+    if self.width % self.num_heads:
+      raise UsageError(f"TextConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
+    layers = self.depth * (4 * self.width**2 + 2 * self.width * self.mlp_dim)
+    limits.check_parameters(self, layers + (self.vocab_size + self.num_positions) * self.width)
+    check_dtype(self.dtype)
+
+  @property
+  def num_positions(self) -> int:
+    """Rows of the position embedding."""
+    return self.max_length + (self.pad_id + 1 if self.counted_positions else 0)
+
+
+class TextLayer(nn.Module):
+  """A transformer block: [rows, length, width] -> the same; `bias` is added to the logits of its attention."""
+
+  config: TextConfig
+
+  def setup(self):
+    self.attention_norm = blocks.norm(self.config)
+    self.attention = blocks.attention(self.config)
+    self.mlp_norm = blocks.norm(self.config)
+    self.mlp = blocks.Mlp(self.config)
+    self.dropout = Dropout(self.config.dropout_rate)
+
+  def __call__(self, x: jax.Array, bias: jax.Array, deterministic: bool) -> jax.Array:
+    if self.config.pre_norm:
+      y = self.attention_norm(x)
+      x = x + self.dropout(self.attention(y, y, bias, deterministic), deterministic)
+      x = x + self.dropout(self.mlp(self.mlp_norm(x), deterministic), deterministic)
+    else:
+      y = self.attention(x, x, bias, deterministic)
+      x = self.attention_norm(x + self.dropout(y, deterministic))
+      x = self.mlp_norm(x + self.dropout(self.mlp(x, deterministic), deterministic))
+    return constrain(x, "batch", "length", "embed")
+
+
+class TextTower(nn.Module):
+  """Texts to vectors.
+
+  Parameters: `token_embedding` [vocab_size, width], `position_embedding` [num_positions, width], `embedding_norm` and
+  `final_norm` (if asked for), `layers` (see `stacking`).
+  """
+
+  config: TextConfig
+
+  def setup(self):
+    config = self.config
+    if config.embedding_norm:
+      self.embedding_norm = blocks.norm(config)
+    self.dropout = Dropout(config.dropout_rate)
+    self.layers = stacking.make(TextLayer, config, config.depth)
+    if config.final_norm:
+      self.final_norm = blocks.norm(config)
+
+  @nn.compact
+  def __call__(self, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
+    """Texts, int32 [rows, length], filled up with pad_id -> float32 [rows, width].
+
+    Raises:
+      UsageError: texts are longer than max_length, or with pool `last` shorter.
+    """
+    config, length = self.config, tokens.shape[1]
+    if length > config.max_length or (config.pool == "last" and length < config.max_length):
+      raise UsageError(f"texts of {length} pieces do not fit a text tower of max_length {config.max_length}")
+    dtype = resolve_dtype(config.dtype)
+    present = tokens != config.pad_id
+    table = parameter(
+      "token_embedding", _EMBEDDING_INIT, (config.vocab_size, config.width), ("vocab", "embed"), dtype
+    )
+    shape = (config.num_positions, config.width)
+    positions = parameter("position_embedding", _EMBEDDING_INIT, shape, ("position", "embed"), dtype)
+    x = table[tokens]
+    if config.counted_positions:
+      x += positions[config.pad_id + jnp.cumsum(present, axis=1) * present]
+    else:
+      x += positions[:length]
+    if config.embedding_norm:
+      x = self.embedding_norm(x)
+    x = constrain(self.dropout(x, deterministic), "batch", "length", "embed")
+    x, _ = self.layers(x, self._bias(present), deterministic)
+    if config.final_norm:
+      x = self.final_norm(x)
+    return self._pooled(x.astype(jnp.float32), tokens, present)
+
+  def _bias(self, present: jax.Array) -> jax.Array:
+    """Float32, which can be broadcast to [rows, heads, length, length]: MASKED where a piece must not see another."""
+    length = present.shape[1]
+    visible = jnp.ones((1, 1, length, length), bool)
+    if self.config.causal:
+      visible &= np.tril(np.ones((length, length), bool))
+    if self.config.mask_padding:
+      visible &= present[:, None, None, :]
+    return jnp.where(visible, 0.0, MASKED)
+
+  def _pooled(self, x: jax.Array, tokens: jax.Array, present: jax.Array) -> jax.Array:
+    if self.config.pool == "mean":
+      return jnp.sum(x * present[..., None], axis=1) / jnp.maximum(jnp.sum(present, axis=1, keepdims=True), 1)
+    if self.config.pool == "end":
+      place = jnp.argmax(tokens == self.config.end_id, axis=1)
+      return jnp.take_along_axis(x, place[:, None, None], axis=1)[:, 0]
+    return x[:, 0] if self.config.pool == "first" else x[:, -1]
