@@ -1,7 +1,7 @@
 """What the captioner of quickstart.sh reaches from ViTs that learned in three ways, for about the same time.
 
-tags: runs/pretrain_tags.gin, as in the quickstart; contrastive: runs/contrastive.gin from scratch on the same corpus, for
-as many steps as take as long; and nothing. The captioner is runs/quickstart.gin each time, for a share of its steps.
+tags: runs/pretrain_tags.gin, as in the quickstart; contrastive: runs/contrastive.gin from scratch on the same corpus,
+for as many steps as take as long; nothing. The captioner is runs/quickstart.gin each time, for half of its steps.
 
 usage: python benchmarks/contrastive_then_caption.py [FOLDER] [CONTRASTIVE_STEPS] [CAPTION_STEPS]
        FOLDER is runs/quickstart by default, which quickstart.sh fills: its corpus and its run of tags are used.

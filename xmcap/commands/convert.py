@@ -21,12 +21,8 @@ def add(commands) -> None:
   base.text(command, "--from", "NAME", "hf, t5x or big_vision; without it the content says", dest="format")
   base.text(command, "--pool", "NAME", "of a ViT: gap, map, tok or none; default: its own")
   base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
-  base.text(
-    command,
-    "--part",
-    "NAME",
-    "dual: both towers of CLIP, SigLIP or AltCLIP, not the image tower alone; with --to=hf: t5, vit or all",
-  )
+  part = "dual: both towers of CLIP, SigLIP or AltCLIP; adapter: out of a run of runs/adapter.gin; with --to=hf: t5,"
+  base.text(command, "--part", "NAME", f"{part} vit or all")
 
 
 def _convert(arguments) -> None:
@@ -38,7 +34,11 @@ def _convert(arguments) -> None:
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   outputs.keep_apart({"--out": arguments.out}, {"--input": arguments.input})
   with outputs.held(arguments.out, arguments.prog):
-    if arguments.to == "hf":
+    if arguments.part == "adapter":
+      from xmcap.convert import adapters
+
+      adapters.export(arguments.input, arguments.out)
+    elif arguments.to == "hf":
       from xmcap.convert import exporting
 
       exporting.export(arguments.input, arguments.out, arguments.part)

@@ -20,20 +20,32 @@ def add(commands) -> None:
   base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
   base.text(command, "--out", "DIR", "where the embeddings go", short="-o", required=True)
   base.text(command, "--images", "DIR", images)
+  base.text(
+    command, "--corpus", "DIR", "a built corpus: the pictures of a split, and a caption each in --languages"
+  )
+  base.text(command, "--split", "NAME", "of --corpus", "train")
   base.text(command, "--captions", "FILE", captions)
   base.text(command, "--labels", "FILE", labels)
   base.text(command, "--prompts", "FILE", prompts)
   base.text(command, "--languages", "CODES", "of the texts; default: all that are there", "")
   base.text(command, "--language", "CODE", "of captions that name none", short="-l")
+  base.text(
+    command,
+    "--adapters",
+    "DIR",
+    "a folder of languages' adapters, DIR/CODE each, of `convert --part=adapter`",
+  )
   base.number(command, "--step", "the checkpoint to use; default: the best or newest")
 
 
 def _embed(arguments) -> None:
-  if not (arguments.images or arguments.captions or arguments.labels):
-    raise UsageError("nothing to embed: give --images, --captions or --labels")
+  if not (arguments.images or arguments.captions or arguments.labels or arguments.corpus):
+    raise UsageError("nothing to embed: give --images, --captions, --labels or --corpus")
+  if arguments.corpus and (arguments.images or arguments.captions):
+    raise UsageError("--corpus has pictures and captions of its own: leave --images and --captions out")
   if arguments.prompts and not arguments.labels:
     raise UsageError("--prompts are for names of classes: give --labels too")
-  named = ("images", "captions", "labels", "prompts", "model_dir")
+  named = ("images", "captions", "labels", "prompts", "model_dir", "corpus", "adapters")
   given = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
@@ -41,7 +53,9 @@ def _embed(arguments) -> None:
   from xmcap.evaluation import embed
 
   with outputs.held(arguments.out, arguments.prog):
-    embed.write(arguments.out, inputs, arguments.model_dir, arguments.step, base.say)
+    embed.write(
+      arguments.out, inputs, arguments.model_dir, arguments.step, arguments.adapters or "", base.say
+    )
   print(f"{arguments.out}: embeddings are ready")
 
 
@@ -53,6 +67,9 @@ def _inputs(arguments):
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
   keys, captions, labels, templates, found = (), {}, {}, {}, {}
+  if arguments.corpus:
+    of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
+    captions, found = of_corpus.captions, of_corpus.pictures
   if arguments.captions:
     keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)
   if arguments.labels:
@@ -70,4 +87,5 @@ def _inputs(arguments):
   elif arguments.images:
     paths = picture_files.find([arguments.images])
     found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
-  return embed.Inputs(found, captions, labels, templates)
+  read = {"read": of_corpus.read} if arguments.corpus else {}
+  return embed.Inputs(found, captions, labels, templates, **read)

@@ -10,18 +10,19 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from etils import epath
 
-from xmcap.data import images, text_input
+from xmcap.data import images, records, text_input
 from xmcap.data.corpora import plans
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
+from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.models import model_json
@@ -48,16 +49,18 @@ class Inputs:
   """What is to be embedded.
 
   Attributes:
-    pictures: key -> file.
+    pictures: key -> file, or what `read` takes.
     captions: language code -> captions, or none.
     labels: language code -> classes, or none.
     prompts: language code -> prompts; a language without them has its names alone.
+    read: what `pictures` has of a key -> the bytes of the picture.
   """
 
   pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
   captions: Mapping[str, Captions] = dataclasses.field(default_factory=dict)
   labels: Mapping[str, Labels] = dataclasses.field(default_factory=dict)
   prompts: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  read: Callable[[str], bytes] = lambda path: epath.Path(path).read_bytes()
 
   def described(self) -> dict[str, Any]:
     """What tells these inputs from others, by number and hash."""
@@ -87,11 +90,15 @@ class DualEmbedder:
       lambda params, batch: self.module.apply({"params": params}, batch["image"], method="embed_images")
     )
 
-  def pictures(self, paths: Sequence[str]) -> np.ndarray:
-    """Returns the embeddings of picture files, float32 [N, E]; XmcapError names one that cannot be read."""
+  def adapted(self, adapter: str) -> embedder.TextEmbedder:
+    """The embedder of texts with an adapter; the tower itself stays as it is."""
+    return adapters_lib.adapted(self.module, self.sharded, self.texts.text_input, adapter, self._batch_size)
+
+  def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
+    """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
 
     def load(path: str) -> np.ndarray:
-      data = epath.Path(path).read_bytes()
+      data = read(path)
       if self.resize == "bilinear":
         return images.load(data, path, self.image_size)
       return images.load_exactly(data, path, self.image_size, crop=self.resize == "bicubic_crop")
@@ -106,6 +113,26 @@ class DualEmbedder:
         arrays = sharding.put_batch({"image": whole}, self.sharded.mesh)
         found.append(np.asarray(self._embed(self.sharded.params, arrays))[: len(batch)])
     return np.concatenate(found)
+
+
+def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
+  """The pictures of a built corpus in the order of its records, and the first caption of each in these languages.
+
+  Raises:
+    UsageError: there is no such split, or a picture has no caption in a language.
+  """
+  source = records.RecordSource(directory, split)
+  pictures, texts = {}, {code: [] for code in languages}
+  for number, record in enumerate(source.iterate(range(len(source)), records.parse_columns)):
+    pictures[record.key] = str(number)
+    of_record = [code.decode() for code in record.languages]
+    for code, found in texts.items():
+      if code not in of_record:
+        raise UsageError(f"{directory}, split '{split}': picture '{record.key}' has no caption in '{code}'")
+      found.append(record.texts[of_record.index(code)].decode())
+  places = np.arange(len(pictures))
+  captions = {code: Captions(places, tuple(found)) for code, found in texts.items()}
+  return Inputs(pictures, captions, read=lambda number: source[int(number)].image)
 
 
 def load(model_dir: str, step: int | None = None) -> DualEmbedder:
@@ -149,6 +176,7 @@ def write(
   inputs: Inputs,
   model_dir: str,
   step: int | None = None,
+  adapters: str = "",
   say: Say = lambda line: None,
 ) -> None:
   """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy`, of what there is, into a folder.
@@ -156,6 +184,7 @@ def write(
   Args:
     out: the folder; what it holds of the same inputs and model is kept.
     model_dir, step: as of `load`.
+    adapters: a folder with a folder for each language that has an adapter; "": none.
     say: takes lines of progress.
 
   Raises:
@@ -167,27 +196,32 @@ def write(
   step = _step(model_dir, step)
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
-    made = load(model_dir, step)
+    made, cut = load(model_dir, step), 0
     if inputs.pictures:
-      _write_pictures(out, work_dir, inputs.pictures, made, say)
+      _write_pictures(out, work_dir, inputs, made, say)
     for kind, texts in (("captions", inputs.captions), ("labels", inputs.labels)):
       for number, (code, held) in enumerate(texts.items(), 1):
         path = out / kind / f"{code}.npy"
         if path.exists():
           continue
-        say(f"{kind}: {code}, {number} of {len(texts)} languages")
+        adapter = adapters_lib.find(adapters, code)
+        say(f"{kind}: {code}, {number} of {len(texts)} languages" + (f", by {adapter}" if adapter else ""))
+        embed_texts = made.adapted(adapter) if adapter else made.texts
         found = (
-          made.texts.all(held.texts)
+          embed_texts.all(held.texts)
           if isinstance(held, Captions)
-          else made.texts.ensemble(held.names, inputs.prompts.get(code, prompts_lib.ALONE))
+          else embed_texts.ensemble(held.names, inputs.prompts.get(code, prompts_lib.ALONE))
         )
+        cut += embed_texts.cut
         files.make_folder(path.parent)
         _save(path, found)
-    if made.texts.cut:
-      say(f"{made.texts.cut:,} texts are longer than {made.texts.text_input.max_length} pieces, and were cut")
-    return {"cut": made.texts.cut}
+    if cut:
+      say(f"{cut:,} texts are longer than {made.texts.text_input.max_length} pieces, and were cut")
+    return {"cut": cut}
 
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
+  if adapters:
+    options["adapters"] = os.path.abspath(adapters)
   if plans.carry_out(out, {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}, make)[1]:
     say(f"{out} holds these embeddings already")
 
@@ -220,19 +254,19 @@ def _step(model_dir: str, step: int | None) -> int | None:
 
 
 def _write_pictures(
-  out: pathlib.Path, work_dir: pathlib.Path, pictures: Mapping[str, str], made: DualEmbedder, say: Say
+  out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs, made: DualEmbedder, say: Say
 ) -> None:
-  paths = list(pictures.values())
+  paths = list(inputs.pictures.values())
   progress = Progress(say, "pictures embedded", len(paths))
   parts = []
   for start in range(0, len(paths), _PART):
     part = work_dir / f"pictures-{start // _PART:06d}.npy"
     if not part.exists():
-      _save(part, made.pictures(paths[start : start + _PART]))
+      _save(part, made.pictures(paths[start : start + _PART], inputs.read))
     parts.append(np.load(part, mmap_mode="r"))
     progress(min(start + _PART, len(paths)))
   _save(out / PICTURES, np.concatenate(parts))
-  files.write_text(out / KEYS, "".join(f"{key}\n" for key in pictures))
+  files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
 
 
 def _save(path: pathlib.Path, array: np.ndarray) -> None:

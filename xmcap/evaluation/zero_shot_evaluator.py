@@ -13,6 +13,7 @@ from xmcap.data import tasks
 from xmcap.data.text_input import OwnPieces
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import embedder as embedder_lib
 from xmcap.evaluation import sharded_params
 from xmcap.scoring import prompts as prompts_lib
@@ -36,6 +37,7 @@ class ZeroShotEvaluator:
     bootstrap: resamples for 95% intervals in what is written.
     out_dir: for tables and report, in a folder of the name; "" writes nothing.
     title: heads them.
+    adapters: a folder with a folder for each language that has an adapter of its own (`convert --part=adapter`).
     name: prefix of the names of the rows, such as `noto`.
   """
 
@@ -51,6 +53,7 @@ class ZeroShotEvaluator:
     bootstrap: int = 0,
     out_dir: str = "",
     title: str = "",
+    adapters: str = "",
     name: str = "",
   ):
     self.module: Any = embedder_lib.configured_tower()
@@ -65,7 +68,7 @@ class ZeroShotEvaluator:
     self.vocabulary = (
       Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).corpus.vocabulary()
     )
-    self.max_length = max_length
+    self.max_length, self.adapters = max_length, adapters
     self.options = {"fixed_classes": fixed_classes, "bootstrap": bootstrap if out_dir else 0, "title": title}
     self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
     self.prefix = f"{name}/" if name else ""
@@ -76,10 +79,15 @@ class ZeroShotEvaluator:
     sharded = sharded_params.for_evaluation(params, jax.devices())
     images, targets, keys = self._images(sharded)
     text_input = OwnPieces(self.vocabulary, self.max_length)
-    embedder = embedder_lib.TextEmbedder(self.module, sharded, text_input)
+    whole = embedder_lib.TextEmbedder(self.module, sharded, text_input)
+
+    def embedder(code: str) -> embedder_lib.TextEmbedder:
+      adapter = adapters_lib.find(self.adapters, code)
+      return adapters_lib.adapted(self.module, sharded, text_input, adapter) if adapter else whole
+
     # Whatever a process holds, all have embedded the same texts before any is scored.
     embedded = {
-      code: embedder.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
+      code: embedder(code).ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
       for code, held in self.labels.items()
     }
     texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}

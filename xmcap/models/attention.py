@@ -39,6 +39,7 @@ class MultiHeadAttention(nn.Module):
     use_bias: whether the four products have biases.
     dropout_rate: of the attention weights, one mask for all queries.
     dtype: of the activations.
+    lora_rank: of what is added to the kernels of queries and values; 0: nothing.
   """
 
   num_heads: int
@@ -49,19 +50,20 @@ class MultiHeadAttention(nn.Module):
   dropout_rate: float = 0.0
   dtype: Any = jnp.float32
   kernel_init: Initializer = T5_ATTENTION_INIT
+  lora_rank: int = 0
 
   def setup(self):
     def query_init(*args):
       kernel = self.kernel_init(*args)
       return kernel if self.scaled else kernel / self.head_dim**0.5
 
-    def project(features, axes, init):
-      return Dense(features, axes, self.use_bias, self.dtype, init)
+    def project(features, axes, init, lora_rank=0):
+      return Dense(features, axes, self.use_bias, self.dtype, init, lora_rank=lora_rank)
 
     joined = self.num_heads * self.head_dim
-    self.query = project(joined, ("embed", "joined_kv"), query_init)
+    self.query = project(joined, ("embed", "joined_kv"), query_init, self.lora_rank)
     self.key = project(joined, ("embed", "joined_kv"), self.kernel_init)
-    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init)
+    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init, self.lora_rank)
     self.out = project(self.out_features, ("joined_kv", "embed"), self.kernel_init)
     self.dropout = Dropout(self.dropout_rate)
 

@@ -106,6 +106,7 @@ class Dense(nn.Module):
     use_bias: whether a bias is added.
     dtype: of the product; parameters are float32.
     out_dtype: in which the product is summed and given, if not `dtype`.
+    lora_rank: of a product `adapter_in` `adapter_out` that is added to the kernel, 0 at first; 0: none.
   """
 
   features: int
@@ -115,12 +116,20 @@ class Dense(nn.Module):
   kernel_init: Initializer = T5_KERNEL_INIT
   bias_init: Initializer = nn.initializers.zeros
   out_dtype: Any = None
+  lora_rank: int = 0
 
   @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
     shape = (inputs.shape[-1], self.features)
     kernel = parameter("kernel", self.kernel_init, shape, self.axes, self.dtype)
     outputs = jnp.dot(inputs.astype(self.dtype), kernel, preferred_element_type=self.out_dtype)
+    if self.lora_rank:
+      sizes = ((shape[0], self.lora_rank), (self.lora_rank, shape[1]))
+      inner = parameter(
+        "adapter_in", nn.initializers.normal(0.02), sizes[0], (self.axes[0], None), self.dtype
+      )
+      outer = parameter("adapter_out", nn.initializers.zeros, sizes[1], (None, self.axes[1]), self.dtype)
+      outputs += jnp.dot(jnp.dot(inputs.astype(self.dtype), inner), outer)
     if self.use_bias:
       outputs += parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype)
     return outputs

@@ -59,6 +59,11 @@ def flatten(params: Mapping[str, Any]) -> dict[str, Any]:
   return traverse_util.flatten_dict(params, sep="/")
 
 
+def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
+  """The reverse of `flatten`."""
+  return traverse_util.unflatten_dict(leaves, sep="/")
+
+
 def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
   """Parameters `layers/NAME` [layers, ...] -> `layers_0/NAME`, ...; all others as they are."""
   single = {}

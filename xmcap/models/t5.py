@@ -32,6 +32,7 @@ from xmcap.models.layers import (
   resolve_dtype,
 )  # fmt: skip
 
+ADAPTERS = ("none", "bottleneck", "lora")
 PAD_ID = 0  # fills prompts and targets, and starts the decoder
 EOS_ID = 1  # ends a target
 
@@ -47,6 +48,9 @@ class T5Config:
     num_encoder_layers, num_decoder_layers: of each stack.
     dropout_rate: of embeddings, attention, MLP and the residual branches, one mask for all positions of a row.
     relpos_buckets, relpos_max_distance: of the relative position bias.
+    adapter: what a language may add to each layer of the encoder: `none`; `bottleneck`, two small products after the
+      MLP (Pfeiffer et al., 2021); or `lora`, a product of low rank in queries and values (Hu et al., 2022).
+    adapter_dim: width of the bottleneck, or the rank.
     remat: recompute a layer's activations in the backward pass instead of keeping them.
     scan: compile one layer for all of a stack.
     dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
@@ -66,12 +70,17 @@ class T5Config:
   # The encoder halves them twice: for keys before and after, and for exact and logarithmic ones.
   relpos_buckets: Annotated[int, Meta(ge=4, le=2**16)] = 32
   relpos_max_distance: Annotated[int, Meta(ge=3, le=2**24)] = 128
+  adapter: str = "none"
+  adapter_dim: limits.Width = 48
   remat: bool = False
   scan: bool = False
   dtype: str = "auto"
 
   def __post_init__(self):
     limits.check(self)
+    if self.adapter not in ADAPTERS:
+      known = ", ".join(ADAPTERS)
+      raise UsageError(f"unknown T5Config.adapter {self.adapter[:40]!r}: use one of {known}")
     if self.relpos_max_distance <= self.relpos_buckets // 2:
       raise UsageError(
         f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"
@@ -166,10 +175,25 @@ class GatedMlp(nn.Module):
     return self.wo(self.dropout(x, deterministic))
 
 
-def _attention(config: T5Config) -> MultiHeadAttention:
+class Adapter(nn.Module):
+  """relu(x W + b) W' + b': [rows, length, embed] -> the same."""
+
+  config: T5Config
+
+  def setup(self):
+    dtype = resolve_dtype(self.config.dtype)
+    # AdapterHub's: small, but not 0, for two zeros would never learn.
+    self.down = Dense(self.config.adapter_dim, ("embed", "mlp"), True, dtype, nn.initializers.normal(0.02))
+    self.up = Dense(self.config.emb_dim, ("mlp", "embed"), True, dtype, nn.initializers.normal(0.02))
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    return self.up(jax.nn.relu(self.down(x)))
+
+
+def _attention(config: T5Config, lora_rank: int = 0) -> MultiHeadAttention:
   return MultiHeadAttention(
     config.num_heads, config.head_dim, config.emb_dim,
-    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype),
+    dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), lora_rank=lora_rank,
   )  # fmt: skip
 
 
@@ -178,13 +202,18 @@ def _norm(config: T5Config) -> RMSNorm:
 
 
 class EncoderLayer(nn.Module):
-  """Self-attention and MLP, each after a norm and with a residual: [rows, length, embed] -> the same."""
+  """Self-attention and MLP, each after a norm and with a residual: [rows, length, embed] -> the same.
+
+  Where a language adapts it, a bottleneck is added to the result, or the attention's queries and values are changed.
+  """
 
   config: T5Config
 
   def setup(self):
     self.pre_attention_layer_norm = _norm(self.config)
-    self.attention = _attention(self.config)
+    self.attention = _attention(self.config, self.config.adapter_dim if self.config.adapter == "lora" else 0)
+    if self.config.adapter == "bottleneck":
+      self.adapter = Adapter(self.config)
     self.pre_mlp_layer_norm = _norm(self.config)
     self.mlp = GatedMlp(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
@@ -193,6 +222,8 @@ class EncoderLayer(nn.Module):
     y = self.pre_attention_layer_norm(x)
     x = x + self.dropout(self.attention(y, y, bias, deterministic), deterministic)
     x = x + self.dropout(self.mlp(self.pre_mlp_layer_norm(x), deterministic), deterministic)
+    if self.config.adapter == "bottleneck":
+      x = x + self.adapter(x)
     return constrain(x, "batch", "length", "embed")
 
 

@@ -1,0 +1,83 @@
+"""A language's adapter: what it learns from the English captions and pictures of a dual tower that is frozen.
+
+Geigle et al., "Babel-ImageNet" (2024), section 5: the teacher is the same model before training, and its embeddings are
+computed once (`data/taught_stream.py`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import gin
+import jax
+import jax.numpy as jnp
+
+from xmcap.errors import UsageError
+from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.training.contrastive import Rows, infonce_losses, spread
+from xmcap.training.objectives import Batch, Metrics
+
+KINDS = ("mse", "contrastive", "lit")
+
+
+@gin.configurable
+class AdapterObjective:
+  """How far a language's captions are from where their English captions, or their pictures, lie.
+
+  Everything but the adapter is to be frozen (`Optimizer.frozen`).
+
+  Args:
+    vit, text, dual: of the dual tower; `text` has an adapter.
+    kind: `mse`, the squared distance to the English caption; `contrastive`, InfoNCE of captions and English captions;
+      `lit`, InfoNCE of captions and pictures, where the scale may learn too.
+  """
+
+  def __init__(
+    self,
+    vit: ViTConfig = gin.REQUIRED,
+    text: T5Config = gin.REQUIRED,
+    dual: DualConfig = gin.REQUIRED,
+    kind: str = "mse",
+  ):
+    if kind not in KINDS:
+      raise UsageError(f"AdapterObjective.kind is {kind!r}: give one of {', '.join(KINDS)}")
+    if text.adapter == "none":
+      raise UsageError(
+        "AdapterObjective: the text tower has no adapter: T5Config.adapter = 'bottleneck' or 'lora'"
+      )
+    self.module = DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=jnp.inf)
+    self.kind = kind
+
+  def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
+    """Fresh variables of the whole tower: `params` and `params_axes`. Only the shapes of `batch` matter."""
+    size = self.module.vit.image_size
+    image = jnp.zeros((1, size, size, 3), jnp.uint8)
+    return self.module.init(rng, image, batch["target_tokens"])
+
+  def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
+    """The loss of a batch of `TaughtStream`.
+
+    Returns:
+      The loss, float32 [], a mean over captions: of the squared distance of embeddings of length 1 (a sum over the
+      width), or of InfoNCE; and metrics: `similarity` (the mean cosine to the English caption), `weight` (the number
+      of captions).
+    """
+    tokens = batch["target_tokens"][:, 0]
+    present = jnp.any(batch["target_weights"][:, 0] > 0, axis=-1)
+    given = {"params": params}
+    text = cast(
+      jax.Array,
+      self.module.apply(given, tokens, deterministic, method="embed_texts", rngs={"dropout": rng}),
+    )
+    teacher = batch["teacher_text"]
+    weight = jnp.sum(present.astype(jnp.float32))
+    if self.kind == "mse":
+      losses = jnp.sum(jnp.square(text - teacher), axis=-1) * present
+    else:
+      other = teacher if self.kind == "contrastive" else batch["teacher_image"]
+      rows = Rows(other, present, text, present, jnp.arange(len(text), dtype=jnp.uint32))
+      losses = spread(infonce_losses, False)(rows, jnp.exp(params["logit_scale"]), jnp.zeros(()))
+    count = jnp.maximum(weight, 1e-9)
+    similarity = jnp.sum(jnp.sum(text * teacher, axis=-1) * present) / count
+    return jnp.sum(losses) / count, {"similarity": similarity, "weight": weight}
