@@ -70,7 +70,7 @@ def main() -> None:
     "adapters",
     "Adapters for languages that a dual tower never saw: top-1 of Noto's emoji",
     rows,
-    columns=("adapter", "mean", *(languages.get(code).name for code in _LEFT_OUT)),
+    columns=("adapter", "mean", *(languages.get(code).english_name for code in _LEFT_OUT)),
     notes=[
       f"The tower's mean over the {len(kept)} languages that it saw is {statistics.mean(others['none'].values()):.1%}, "
       "the same with every adapter; chance is 1.7%.",
