@@ -1,4 +1,4 @@
-"""The command that brings weights in from other code bases, and takes them out again."""
+"""`xmcap convert`: converts weights from and to other code bases."""
 
 import os
 
@@ -11,26 +11,30 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "convert", _convert,
-    "bring weights in from transformers, t5x or big_vision, or take them out to transformers",
-    "Needs neither torch nor transformers, and never holds more than a few tensors. Nothing that is read can run code:"
+    "convert weights from transformers, t5x or big_vision, or to transformers",
+    "Needs neither torch nor transformers, and holds only a few tensors in memory. No file that it reads can run code:"
     " pickles are refused.",
   )  # fmt: skip
-  what = "a Hugging Face folder, a t5x checkpoint, a .npz of big_vision; with --to=hf a run's folder, a checkpoint or"
+  what = "a Hugging Face folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder, a checkpoint, or"
   base.text(command, "--input", "PATH", f"{what} converted weights", required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
-  base.text(command, "--from", "NAME", "hf, t5x or big_vision; without it the content says", dest="format")
-  base.text(command, "--pool", "NAME", "of a ViT: gap, map, tok or none; default: its own")
+  base.text(
+    command, "--from", "NAME", "hf, t5x or big_vision; default: detected from the content", dest="format"
+  )
+  base.text(command, "--pool", "NAME", "pooling of a ViT: gap, map, tok or none; default: its own")
   base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
-  part = "dual: both towers of CLIP, SigLIP or AltCLIP; adapter: out of a run of runs/adapter.gin; with --to=hf: t5,"
+  part = (
+    "dual: both towers of CLIP, SigLIP or AltCLIP; adapter: from a run of runs/adapter.gin; with --to=hf: t5,"
+  )
   base.text(command, "--part", "NAME", f"{part} vit or all")
 
 
 def _convert(arguments) -> None:
   if arguments.to not in (None, "hf"):
-    raise UsageError(f"--to={arguments.to}: unknown; weights go out as hf")
+    raise UsageError(f"--to={arguments.to}: unknown: give --to=hf")
   if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):
-    raise UsageError("--from and --pool are for weights that come in: leave them out with --to=hf")
-  # Only shapes are asked of jax: no accelerator is to be taken for that.
+    raise UsageError("--from and --pool are for importing weights: leave them out with --to=hf")
+  # jax only computes shapes here, so no accelerator should be occupied.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   outputs.keep_apart({"--out": arguments.out}, {"--input": arguments.input})
   with outputs.held(arguments.out, arguments.prog):

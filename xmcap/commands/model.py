@@ -12,17 +12,17 @@ from xmcap.storage import outputs
 Captions = Iterable[tuple[str, dict[str, str]]]
 """(key of a picture, {language: caption})."""
 
-_LOCK_SECONDS = 120  # for which NFS may keep the lock of a host that has died, with a margin
+_LOCK_SECONDS = 120  # NFS may keep the lock of a dead host for somewhat less
 
 
 def add(commands) -> None:
   """Declares the commands."""
   train = base.add_command(
-    commands, "train", _train, "train a model as gin files say", "Started again, a run goes on where it was."
+    commands, "train", _train, "train a model as configured in gin files", "The same command resumes a run."
   )
-  check = "check data, vocabulary, weights, folder, one step and the evaluators; train nothing"
-  scratch = "begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)"
-  data = "go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ..."
+  check = "check data, vocabulary, weights, folder, one step and the evaluators, without training"
+  scratch = "start over if none of the run's checkpoints can be read (they are in MODEL_DIR/damaged)"
+  data = "resume from a checkpoint that was trained on other data: another batch size, seed, mixture, ..."
   base.flag(train, "--dry_run", check)
   base.flag(train, "--from_scratch", scratch)
   base.flag(train, "--other_data", data)
@@ -30,7 +30,7 @@ def add(commands) -> None:
   base.add_gin(train)
 
   evaluate = base.add_command(
-    commands, "eval", _eval, "decode a split with a trained model and score it in each language"
+    commands, "eval", _eval, "caption a split with a trained model and score the captions in each language"
   )
   folder = "the folder that a training run wrote"
   base.text(evaluate, "--model_dir", "DIR", folder, required=True)
@@ -38,16 +38,14 @@ def add(commands) -> None:
   _add_hosts(evaluate)
   base.add_gin(evaluate)
 
-  caption = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
+  caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
   base.text(caption, "--model_dir", "DIR", folder, required=True)
-  base.text(caption, "--languages", "CODES", "codes such as en,th,ar; all; trained", "en", short="-l")
+  base.text(caption, "--languages", "CODES", "codes such as en,th,ar, or all, or trained", "en", short="-l")
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
-  kinds = (
-    "of JSONL: those of data build folder (key), the file's name without ending (stem), or the file (path)"
-  )
+  kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
   base.text(caption, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
-  search = "greedy, beam or sample; default: that of the model; --gin.Beam.beams=8 and so on set more"
+  search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
   base.text(
@@ -57,10 +55,10 @@ def add(commands) -> None:
 
 
 def _add_hosts(command) -> None:
-  group = command.add_argument_group("several processes", "TPU VMs, GKE and SLURM need none of these.")
-  base.text(group, "--coordinator_address", "HOST:PORT", "of process 0, reached by all")
-  base.text(group, "--num_processes", "N", "processes of the run", type=int)
-  base.text(group, "--process_id", "I", "which of them this is, from 0", type=int)
+  group = command.add_argument_group("several processes", "Detected on TPU VMs, GKE and SLURM.")
+  base.text(group, "--coordinator_address", "HOST:PORT", "address of process 0 that all can reach")
+  base.text(group, "--num_processes", "N", "number of processes", type=int)
+  base.text(group, "--process_id", "I", "number of this process, from 0", type=int)
 
 
 def _joined(arguments, training: bool):
@@ -95,7 +93,7 @@ def _train(arguments) -> None:
   from xmcap.training import loop
 
   with _joined(arguments, training=True), contextlib.ExitStack() as stack:
-    # The first process locks the run's folder for all.
+    # Process 0 locks the run's folder for all.
     if jax.process_index() == 0:
       folder = configuration.macro("MODEL_DIR")
       stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS))
@@ -108,7 +106,7 @@ def _train(arguments) -> None:
 
 
 def _parse_folder(*arguments) -> None:
-  from xmcap.evaluation import model_dir  # takes seconds, which an error in the options should not wait for
+  from xmcap.evaluation import model_dir  # a slow import, not needed to report an error in the options
 
   model_dir.parse(*arguments)
 
@@ -121,7 +119,7 @@ def _eval(arguments) -> None:
 
   with _joined(arguments, training=False):
     quiet.die_plainly()
-    # A step that is bound in gin holds unless one is given here.
+    # A step bound in gin is used unless one is given here.
     model_dir.evaluate(**({} if arguments.step is None else {"step": arguments.step}))
 
 
@@ -138,7 +136,7 @@ def _caption(arguments) -> None:
   keys = picture_files.keys(files, arguments.keys if as_predictions else "path")
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files)})
   if len(files) == 1:
-    picture_files.check(*files)  # an error in the only picture should not wait for the model
+    picture_files.check(*files)  # report an error in the only picture before loading the model
   if arguments.search:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
   if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
@@ -161,7 +159,7 @@ def _caption(arguments) -> None:
     else:
       (_print_predictions if as_predictions else _print_captions)(captions())
   if broken := len(files) - len(whole):
-    raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, as said above: replace or remove them")
+    raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, see above: replace or remove them")
 
 
 def _write_captions(out: str, captions: Captions, count: int) -> None:

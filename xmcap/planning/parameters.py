@@ -1,4 +1,4 @@
-"""The number of parameters in each part of a model; none of them is made."""
+"""Counts the parameters in each part of a model, without allocating them."""
 
 import math
 
@@ -11,7 +11,7 @@ from xmcap.scoring.grid import Grid
 
 
 def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:
-  """Part -> parameters: `vit/patch_embedding`, `vit/layers` (all of them), ..., `projection`, ..., in order of use."""
+  """Part -> number of parameters, in order of use: `vit/patch_embedding`, `vit/layers` (all), ..., `projection`, ..."""
   params = variable_shapes(vit, t5)["params"]
   counts: dict[str, int] = {}
   for tower in ("vit", "projection", "token_embedder", "encoder", "decoder"):
@@ -22,7 +22,7 @@ def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:
 
 
 def parameter_table(counts: dict[str, int]) -> Grid:
-  """The counts by part, and those of the ViT, of the T5 (all that mT5 has) and of the whole captioner."""
+  """A table of the counts by part, and of the ViT, the T5 and the whole captioner."""
   total = sum(counts.values())
   vit = sum(count for part, count in counts.items() if part.startswith("vit/"))
   projection = counts["projection"]
