@@ -193,7 +193,7 @@ def test_compare_refuses_other_words(folder, capsys):
     (["good", "b=good", "--resamples=1000000000"], "--resamples: must be a whole number from 0 to 100,000"),
     (["good", "\udcff=good"], "is not UTF-8"),
     (["good", "b" * 300], "File name too long"),
-    (["good", "b=good", "--references=references.jsonl"], "give --out=DIR"),
+    (["good", "b=good", "--references=references.jsonl"], "with --out=DIR"),
     (["good", "b=good", "--metrics=chrf"], "was not scored in chrf"),
     (["good", "b=good", "--seed=-1"], "--seed=-1: give a number from 0"),
     (["good", "b=good", "--images=."], "--images is for the report"),

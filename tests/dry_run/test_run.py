@@ -108,7 +108,7 @@ def quick(monkeypatch):
 
   def step(objective, optimizer, plan, state, arrays, *_):
     pictures = len(arrays["image"])
-    return f"{pictures} picture{' of fresh parameters' * (state is None)}", state or plan.create()
+    return f"{pictures} picture{' with random parameters' * (state is None)}", state or plan.create()
 
   monkeypatch.setattr(StatePlan, "create", create)
   monkeypatch.setattr(first_step, "take_step", step)
