@@ -99,13 +99,8 @@ def check_names(
   text = "".join(
     _text_with_includes(_find(file, folders), folders) for file in files if not file.endswith(".json")
   )
-  defined = {
-    "MODEL_DIR",
-    "VOCABULARY",
-    "IMAGE_SIZE",
-    "MIXTURE",
-    *_MACRO.findall(text),
-  }  # the first four are defined for a model folder
+  of_folders = ("MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE")  # macros of a model folder
+  defined = {*of_folders, *_MACRO.findall(text)}
   has_model, closed = any(file.endswith(".json") for file in files), not _OTHER_IMPORT.search(text)
   known: gin_names.Parameters = {}
   for override in overrides:

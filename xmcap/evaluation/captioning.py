@@ -35,15 +35,8 @@ Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
 SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
 """Searches that can be chosen by name, with their default settings."""
 
-_ROWS = (
-  1,
-  2,
-  4,
-  8,
-  12,
-  24,
-  36,
-)  # languages (times samples) per picture are rounded up to these, so that few programs are compiled
+# Languages (times samples) per picture are rounded up to these, so that few programs are compiled.
+_ROWS = (1, 2, 4, 8, 12, 24, 36)
 
 
 @dataclasses.dataclass(frozen=True)

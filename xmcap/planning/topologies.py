@@ -22,9 +22,7 @@ class ChipKind:
   platform: str  # libtpu's name
   flops: float  # peak bfloat16 operations per second
   hbm: float  # bytes of memory that a program may use
-  link_bandwidth: (
-    float  # bytes per second of one link in one direction; there are two links along each axis of a slice
-  )
+  link_bandwidth: float  # bytes per second and direction of a link; two links along each axis of a slice
   clock: float | None  # cycles per second of a TensorCore; None if not published
   dimensions: int  # of the torus
   cores_in_name: bool  # `v4-128` counts TensorCores, two per chip; `v6e-64` counts chips
