@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import traverse_util
 from sentencepiece import sentencepiece_model_pb2 as protos
 
 from xmcap import __version__, languages
@@ -19,7 +18,7 @@ from xmcap.data.vocabulary import UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor, prompts_of
-from xmcap.models import model_json
+from xmcap.models import model_json, stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as generator_lib
 from xmcap.models.decoding.generator import Generator
@@ -79,7 +78,7 @@ class Program:
     """
     batch = image.shape[0]
     prompts = jnp.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
-    nested = traverse_util.unflatten_dict(dict(params), sep="/")
+    nested = stacking.nested(params)
     row_ids = jnp.arange(batch, dtype=jnp.int32)
     static, key = self.generator.static, jax.random.key(seed)
     return generator_lib.generate(*static, nested, image, prompts, key, row_ids)

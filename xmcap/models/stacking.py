@@ -61,7 +61,7 @@ def flatten(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
   """The inverse of `flatten`."""
-  return traverse_util.unflatten_dict(leaves, sep="/")
+  return traverse_util.unflatten_dict(dict(leaves), sep="/")
 
 
 def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,12 +70,12 @@ def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
   for path, leaf in flatten(params).items():
     layers = leaf.shape[0] if is_stacked(path) else 0
     single.update(one_by_one(path, layers, lambda n, leaf=leaf: leaf[n]) or {path: leaf})
-  return traverse_util.unflatten_dict(single, sep="/")
+  return nested(single)
 
 
 def stack(params: Mapping[str, Any]) -> dict[str, Any]:
   """Parameters `layers_0/NAME`, ... -> `layers/NAME` [layers, ...]; all others are unchanged."""
-  return traverse_util.unflatten_dict(joined(flatten(params), lambda path, leaves: _stacked(leaves)), sep="/")
+  return nested(joined(flatten(params), lambda path, leaves: _stacked(leaves)))
 
 
 def _stacked(leaves: list[Any]) -> Any:

@@ -2,8 +2,7 @@
 
 import math
 
-from flax import traverse_util
-
+from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -15,8 +14,8 @@ def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:
   params = variable_shapes(vit, t5)["params"]
   counts: dict[str, int] = {}
   for tower in ("vit", "projection", "token_embedder", "encoder", "decoder"):
-    for path, leaf in sorted(traverse_util.flatten_dict(params[tower]).items()):
-      part = f"{tower}/{path[0]}" if tower in ("vit", "encoder", "decoder") else tower
+    for path, leaf in sorted(stacking.flatten(params[tower]).items()):
+      part = f"{tower}/{path.split('/')[0]}" if tower in ("vit", "encoder", "decoder") else tower
       counts[part] = counts.get(part, 0) + math.prod(leaf.shape)
   return counts
 

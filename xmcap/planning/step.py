@@ -155,7 +155,7 @@ def _bytes_of_chip(tree: Any) -> int:
   )
 
 
-def _batch(run: Run, lies: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+def _batch(run: Run, placed: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
   return {
-    name: jax.ShapeDtypeStruct(shape, dtype, sharding=lies) for name, (shape, dtype) in run.shapes.items()
+    name: jax.ShapeDtypeStruct(shape, dtype, sharding=placed) for name, (shape, dtype) in run.shapes.items()
   }

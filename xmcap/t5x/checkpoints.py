@@ -13,7 +13,6 @@ import flax
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-from flax import traverse_util
 
 from xmcap import terminal
 from xmcap.convert import importing
@@ -21,6 +20,7 @@ from xmcap.convert import t5x as t5x_reader
 from xmcap.convert.pairs import SAME, Pair, make_outputs
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
+from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -56,7 +56,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
     flax.core.freeze(variables),
   )
   tree = {
-    "target": traverse_util.unflatten_dict({path: given.tensors[path].read() for path in wanted}, sep="/"),
+    "target": stacking.nested({path: given.tensors[path].read() for path in wanted}),
     "state": jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), flax.core.unfreeze(state["state"])),
   }
   importing.make_folder(folder)

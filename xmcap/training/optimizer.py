@@ -9,7 +9,6 @@ import gin
 import jax
 import numpy as np
 import optax
-from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
@@ -102,7 +101,7 @@ class Optimizer:
     frozen = {path: leaf for path, leaf in flat.items() if path not in learning}
     if not learning:
       raise UsageError("Optimizer.frozen freezes every parameter: nothing is left to learn")
-    return traverse_util.unflatten_dict(learning, sep="/"), traverse_util.unflatten_dict(frozen, sep="/")
+    return stacking.nested(learning), stacking.nested(frozen)
 
   def init(self, learning: Params) -> optax.OptState:
     """The optimizer state for the `learning` parameters of `split`. UsageError if a multiplier has no effect."""
@@ -158,7 +157,7 @@ class Optimizer:
       rules.append((_pattern(pattern, "multipliers"), float(factor)))
     factors = _factors(learning, rules, "multipliers")
     stays = _factors(learning, self._frozen_rules(), None)
-    return traverse_util.unflatten_dict({path: factors[path] * stays[path] for path in factors}, sep="/")
+    return stacking.nested({path: factors[path] * stays[path] for path in factors})
 
   def _frozen_rules(self) -> list[tuple[re.Pattern, float]]:
     return [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
@@ -170,7 +169,7 @@ def _each_layer(rule: optax.GradientTransformation) -> optax.GradientTransformat
 
 def merge(some: Params, others: Params) -> Params:
   """Joins two trees that share no leaf."""
-  return traverse_util.unflatten_dict({**stacking.flatten(some), **stacking.flatten(others)}, sep="/")
+  return stacking.nested({**stacking.flatten(some), **stacking.flatten(others)})
 
 
 def _factors(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import model_json, stacking
@@ -57,9 +56,7 @@ def open_weights(folder: str | os.PathLike) -> Weights:
 def read_all(folder: str | os.PathLike) -> dict[str, Any]:
   """Reads all parameters of a folder (see `open_weights`) as nested dicts of float32 arrays."""
   held = open_weights(folder).tensors
-  return traverse_util.unflatten_dict(
-    {path: np.asarray(tensor.read(), np.float32) for path, tensor in held.items()}, sep="/"
-  )
+  return stacking.nested({path: np.asarray(tensor.read(), np.float32) for path, tensor in held.items()})
 
 
 def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
