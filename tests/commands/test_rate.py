@@ -76,7 +76,7 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),
     (["--protocol=sxs", *_SYSTEMS, _SYSTEMS[0], "--out=p.html"], "'base' is named twice"),
     (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings need --join"),
-    (["--protocol=sxs", *_SYSTEMS, "--pictures=link", "--out=p.html"], "say where the pictures are"),
+    (["--protocol=sxs", *_SYSTEMS, "--pictures=link", "--out=p.html"], "give the folder of the pictures"),
     (["--protocol=sxs", *_SYSTEMS, "--images=nowhere", "--out=p.html"], "2 of 2 pictures are missing"),
     (["--protocol=sxs", *_SYSTEMS, "--languages=th", "--out=p.html"], "no prediction in th"),
     (["--protocol=sxs", "--predictions=a=no.jsonl", "--out=p.html"], "no.jsonl"),

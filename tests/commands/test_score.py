@@ -187,7 +187,7 @@ def test_compare_refuses_other_words(folder, capsys):
   "arguments, message",
   [
     (["good"], "needs two systems"),
-    (["good", "good"], "'good' is named twice; give one of them another name"),
+    (["good", "good"], "'good' is named twice: give one of them another name"),
     (["good", "absent"], "cannot be read"),
     (["good", "b=good", "--resamples=0"], "must be 1 or more"),
     (["good", "b=good", "--resamples=1000000000"], "--resamples: must be a whole number from 0 to 100,000"),

@@ -60,7 +60,7 @@ def test_captions_are_those_of_the_library(folder):
 @pytest.mark.parametrize(
   "option, words",
   [
-    ("--searches=beem:4", "'beem:4' is none"),
+    ("--searches=beem:4", "unknown 'beem:4'"),
     ("--searches=greedy,greedy", "each once"),
     ("--searches=beam:0", "Beam.beams"),
     ("--searches=sample:0.7", "'sample:0.7': give sample; each request sets its own temperature"),

@@ -93,7 +93,7 @@ def test_data_that_do_not_come_to_one_of_two(tmp_path):
 )
 def test_one_process_alone(tmp_path, where, place):
   ((_, log),) = end(start(tmp_path, where, 1), 75)
-  line = rf"started again: this process has been in '{place}' for \d+ s .*at hanging.py:\d+ in hang;"
+  line = rf"restart needed: this process has been in '{place}' for \d+ s .*at hanging.py:\d+ in hang;"
   assert re.search(line, log), log
   assert re.search(r'hanging.py", line \d+ in hang\b', log)
 

@@ -172,6 +172,6 @@ def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> di
     if not (name and path):
       raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
     if name in paths:
-      raise UsageError(f"{option}={value}: '{name}' is used twice: give one of them another name")
+      raise UsageError(f"{option}={value}: '{name}' is named twice: give one of them another name")
     paths[name] = path
   return paths
