@@ -8,9 +8,8 @@ import pytest
 from tests.training.test_contrastive import LOSSES, mean_loss, rows_of, value_and_grads
 from xmcap.training import contrastive
 
-# SigLipLoss and ClipLoss of open_clip_torch 3.3.0 (torch 2.13.0, float64) for the pictures and texts of `few_rows`, with
-# logit_scale 7 and logit_bias -4 (ClipLoss: none): the loss, and its gradients for image_features, text_features,
-# logit_scale and logit_bias.
+# SigLipLoss and ClipLoss of open_clip_torch 3.3.0 (torch 2.13.0, float64) for the rows of `few_rows`, logit_scale 7 and
+# logit_bias -4 (ClipLoss: none): the loss, and its gradients for image_features, text_features, scale and bias.
 OPEN_CLIP = {
   "sigmoid": (
     5.0903894,
@@ -76,9 +75,7 @@ def looped(kind, rows, image, text, scale, bias, mask_equal):
 
   def counts(i, j):
     own_texts = same[i * captions : (i + 1) * captions]
-    return (
-      present[j] and pictures[i] and (i == j // captions or not (mask_equal and same[j] in own_texts))
-    )
+    return present[j] and pictures[i] and (i == j // captions or not (mask_equal and same[j] in own_texts))
 
   total = 0.0
   for j in range(len(text)):

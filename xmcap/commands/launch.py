@@ -8,6 +8,7 @@ from xmcap.launch import local, options, slurm, tpu_vm, xpk
 from xmcap.launch.gcloud import TpuVm
 
 _RUN = "What every host runs stands after --, such as: -- train --gin_file=models/bb.gin"
+_COMMANDS = ("train", "eval", "embed")
 
 
 class _EndedError(XmcapError):
@@ -50,7 +51,7 @@ def add(commands) -> None:
 
   for command in where.choices.values():
     # A remainder takes all that follows: it comes after every option.
-    base.text(command, "command", "-- COMMAND", "xmcap's train or eval with its options", nargs="...")
+    base.text(command, "command", "-- COMMAND", "xmcap's train, eval or embed with its options", nargs="...")
 
 
 def _add(where, name: str, run, summary: str):
@@ -63,10 +64,10 @@ def _add(where, name: str, run, summary: str):
 def _command(arguments) -> list[str]:
   """Returns xmcap's arguments after `--`; UsageError for none, and for a command that many hosts cannot share."""
   words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-  if not words or words[0] not in ("train", "eval"):
+  if not words or words[0] not in _COMMANDS:
     what = f"{ascii(words[0])} is not" if words else "nothing stands after --, which must be"
     raise UsageError(
-      f"xmcap launch: {what} a command for many hosts: train or eval, such as: -- train --gin_file=..."
+      f"xmcap launch: {what} a command for many hosts: {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
     )
   return words
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
 
-_RESTART = 75  # EX_TEMPFAIL: what xmcap train and eval exit with when they are to be started again
+_RESTART = 75  # EX_TEMPFAIL: what these commands exit with when they are to be started again
 _MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
 # How long the others may take to end by themselves after the first: their own exit codes say more than our signal.

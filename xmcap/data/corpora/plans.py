@@ -14,6 +14,8 @@ from xmcap.progress import Say
 from xmcap.storage import files, outputs
 
 _LAYOUT = 4  # of the working folder; what an older version began is begun anew
+WORK = ".build"
+"""The working folder of a build, in the folder that it fills."""
 _BESIDE_RECORDS = ("problems.jsonl", "languages.txt", "features.json", "dataset_info.json")
 
 Plan = Mapping[str, Any]
@@ -72,7 +74,7 @@ def carry_out(
   Raises:
     UsageError: `out` holds something else, or another build was begun there.
   """
-  path, work_dir = out / f"{plan['corpus']}.json", out / ".build"
+  path, work_dir = out / f"{plan['corpus']}.json", out / WORK
   # The time of a file is of this machine, not of the release.
   inputs = {
     role: {name: value for name, value in given.items() if name != "modified"}
