@@ -188,6 +188,28 @@ def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
   assert message in error and error.count("\n") == 1 and error.startswith("xmcap: error: ")
 
 
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("prompts", {"EN": ["a dog"]}, "'EN', prompt 0 ('a dog'): has {} 0 times"),
+    ("prompts", {"EN": ["a {}", "{} and {}"]}, "'EN', prompt 1 ('{} and {}'): has {} 2 times"),
+    ("prompts", {"english": ["a {}"]}, "unknown language 'english'"),
+    ("labels", {"EN": [[0, 0], ["dog", "cat"]]}, "index 0 is repeated"),
+    ("labels", {"EN": [[0, -1], ["dog", "cat"]]}, "index -1 is out of range"),
+    ("labels", {"EN": [[0, 1], ["dog"]]}, "2 indices and 1 label"),
+    ("labels", {"EN": [[0, 1], ["dog", " "]]}, "the label of class 1 is empty"),
+    ("labels", {"EN": [[0, 1], ["dog", "\u200b"]]}, "labels of 'en', from 0: text"),
+    ("captions", {"images": ["a", "b"], "captions": {"en": [["dog"], [""]]}}, "caption 1: is empty"),
+    ("captions", {"images": ["a"], "captions": {"en": [["\u200b"]]}}, "captions of 'en', from 0: text 0"),
+  ],
+)
+def test_bad_input_is_refused_in_one_line(work, capsys, name, content, message):
+  (work / f"{name}.json").write_text(json.dumps(content))
+  assert embed(work, *everything(work)[1:]) == 2
+  errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+  assert len(errors) == 1 and message in errors[0] and errors[0].startswith("xmcap: error: "), errors
+
+
 def test_a_captioner_is_refused(work, capsys):
   file = work / "run" / "model.json"
   held = json.loads(file.read_text())

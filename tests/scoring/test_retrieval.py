@@ -1,6 +1,7 @@
 """`xmcap score retrieval`, from files to tables, and what it refuses."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -104,6 +105,16 @@ def test_intervals_and_comparisons(options, tmp_path, capsys):
   assert "I2T R@1: b against a" in capsys.readouterr().out
 
 
+def _rows(name, width=None, **rows):
+  def change(folder):
+    array = np.load(folder / name)
+    for row, value in rows.items():
+      array[int(row[3:])] = value
+    np.save(folder / name, array[:, :width])
+
+  return change
+
+
 def _captions(lines):
   return lambda folder: (folder / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
 
@@ -119,6 +130,15 @@ def _captions(lines):
       [],
       "embed the captions of the file",
     ),
+    (_rows("pictures.npy", row3=np.nan), [], "pictures.npy, row 3: holds NaN or infinity"),
+    (_rows("texts/th.npy", row2=np.inf), [], "th.npy, row 2: holds NaN or infinity"),
+    (_rows("pictures.npy", row5=0), [], "pictures, row 5: an embedding of length 0"),
+    (_rows("texts/en.npy", row4=0), [], "texts of en, row 4: an embedding of length 0"),
+    (_rows("texts/en.npy", width=5), [], "texts of en: width 5, and pictures have 8"),
+    (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), [], "a pickle"),
+    (lambda folder: (folder / "texts/en.npy").write_bytes(pickle.dumps([1])), [], "a pickle"),
+    (lambda folder: (folder / "texts/qq.npy").write_bytes(b""), [], "unknown language 'qq'"),
+    (lambda folder: None, ["--languages=jp"], "'ja'"),
     (lambda folder: None, ["--k=1,7"], "--k=1,7: name some of 1, 5, 10"),
     (lambda folder: None, ["--languages=da"], "no captions in da"),
   ],
@@ -142,7 +162,8 @@ def test_fewer_candidates_than_k_are_refused(tmp_path, capsys):
     f"--texts={tmp_path / 'texts'}",
   ]
   assert _run(options, tmp_path / "out") == 2
-  assert "R@10 needs 10 candidates or more, and there are 2 pictures" in capsys.readouterr().err
+  error = capsys.readouterr().err
+  assert "R@10 needs 10 candidates or more, and there are 2 pictures" in error and error.count("\n") == 1
   assert _run(options, tmp_path / "out", "--k=1") == 0
 
 
