@@ -20,7 +20,7 @@ def add(actions) -> None:
   )  # fmt: skip
   labels = 'JSON of {"DE": [[index, ...], [label, ...]]}, as babel_imagenet.json'
   targets = "the class of each picture: an index a line, or .npy of integers"
-  prompts = "what the labels stood in, for the signature"
+  prompts = "a name for the prompts, for the signature"
   fixed = "also top-1 among so many random classes, which compares languages; 0: without"
   texts = "a folder of CODE.npy or CODE.safetensors, [labels, width] or [prompts, labels, width]"
   base.text(
