@@ -198,9 +198,9 @@ def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
     ("labels", {"EN": [[0, -1], ["dog", "cat"]]}, "index -1 is out of range"),
     ("labels", {"EN": [[0, 1], ["dog"]]}, "2 indices and 1 label"),
     ("labels", {"EN": [[0, 1], ["dog", " "]]}, "the label of class 1 is empty"),
-    ("labels", {"EN": [[0, 1], ["dog", "\u200b"]]}, "labels of 'en', from 0: text"),
+    ("labels", {"DE": [[0, 1], ["Hund", "\u2581"]]}, "labels of 'de', from 0: text 1"),
     ("captions", {"images": ["a", "b"], "captions": {"en": [["dog"], [""]]}}, "caption 1: is empty"),
-    ("captions", {"images": ["a"], "captions": {"en": [["\u200b"]]}}, "captions of 'en', from 0: text 0"),
+    ("captions", {"images": ["a"], "captions": {"en": [["\u2581"]]}}, "captions of 'en', from 0: text 0"),
   ],
 )
 def test_bad_input_is_refused_in_one_line(work, capsys, name, content, message):

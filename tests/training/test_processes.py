@@ -32,7 +32,6 @@ FLAGS = (
 MESHES = {1: (8, 1, 1), 2: (2, 2, 2), 4: (4, 2, 1)}
 # Meshes and devices of a process for a dual tower, whose captions go round over all devices.
 RINGS = {1: ((1, 1, 1), 1), 2: ((4, 2, 1), 4)}
-KINDS = ("sigmoid", "infonce")
 pytestmark = pytest.mark.slow
 
 
@@ -50,7 +49,7 @@ def runs(corpus, tmp_path_factory):
     one = count, objective
     if one not in found:
       found[one] = tmp_path_factory.mktemp(f"{objective}{count}") / "run"
-      mesh, devices = RINGS[count] if objective in KINDS else (MESHES[count], 8 // count)
+      mesh, devices = RINGS[count] if objective in DUALS else (MESHES[count], 8 // count)
       flags = (*interleaved(mesh), *OBJECTIVES[objective](corpus))
       finish(launched(corpus, found[one], count, *flags, devices=devices))
     return found[one]
@@ -84,15 +83,18 @@ def captioner(corpus):
   )  # fmt: skip
 
 
-def dual(kind):
-  """A dual tower with two captions a picture and a loss of this kind."""
-  return lambda corpus: (
-    "--gin_file=tests/training/dual.gin", f"--gin.ContrastiveObjective.kind='{kind}'", "--gin.BATCH_SIZE=16",
-    "--gin.TOTAL_STEPS=3", "--gin.CaptionStream.captions_per_image=2", "--gin.ViTConfig.pool='map'",
-  )  # fmt: skip
+def dual(*flags):
+  """A dual tower with two captions a picture, for three steps."""
+  more = ("--gin.TOTAL_STEPS=3", "--gin.BATCH_SIZE=16", "--gin.CaptionStream.captions_per_image=2")
+  return lambda corpus: ("--gin_file=tests/training/interleaved.gin", *more, *flags)
 
 
-OBJECTIVES = {"toy": toy, "captioner": captioner, **{kind: dual(kind) for kind in KINDS}}
+DUALS = {
+  "sigmoid": dual("--gin.train.objective=@DualToy()", "--gin.DualToy.kind='sigmoid'"),
+  "infonce": dual("--gin.train.objective=@DualToy()", "--gin.DualToy.kind='infonce'"),
+  "towers": dual("--gin_file=tests/training/dual.gin", "--gin.ViTConfig.pool='map'"),
+}
+OBJECTIVES = {"toy": toy, "captioner": captioner, **DUALS}
 
 
 def launched(corpus, folder, count, *flags, restart=0, devices=None):
@@ -173,7 +175,7 @@ def test_the_evaluation_of_one_process(runs, count, objective):
     np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", ["infonce", pytest.param("sigmoid", marks=pytest.mark.full)])
+@pytest.mark.parametrize("kind", ["sigmoid", "infonce", pytest.param("towers", marks=pytest.mark.full)])
 def test_the_contrastive_loss_of_one_device(runs, kind):
   found, one = (measured(runs(count, kind), "train/") for count in (2, 1))
   assert len(one["train/loss"]) == 3
