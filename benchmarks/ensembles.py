@@ -60,7 +60,8 @@ def main() -> None:
     notes=[
       f"From the difference of the runs: {rate:,.0f} texts a CPU second. By extrapolation Babel-ImageNet's {_TEXTS:,} "
       f"texts take {_TEXTS / rate / 60:.0f} CPU minutes with this tower, fewer where prompts are equal.",
-      "Memory is the largest resident set of the process. No more than a language's sums are kept.",
+      "Memory is the largest resident set of the process. No more than a language's sums are kept. Other programs "
+      "lengthen the seconds of the clock, and hardly the CPU seconds.",
     ],
   )
 
