@@ -101,7 +101,8 @@ class DualEmbedder:
       data = read(path)
       if self.resize == "bilinear":
         return images.load(data, path, self.image_size)
-      return images.load_exactly(data, path, self.image_size, crop=self.resize == "bicubic_crop")
+      even = self.resize == "bicubic_crop_even"
+      return images.load_exactly(data, path, self.image_size, even or self.resize == "bicubic_crop", even)
 
     batches = [paths[start : start + self._batch_size] for start in range(0, len(paths), self._batch_size)]
     jobs = (Job([functools.partial(load, path) for path in batch], np.stack) for batch in batches)
@@ -166,7 +167,10 @@ def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.
   if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
     return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
   if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
-    return text_input.TokenizerJson(pathlib.Path(folder / text_input.TOKENIZER), most, config.pad_id)
+    path = pathlib.Path(folder / text_input.TOKENIZER)
+    if config.positions == "sinusoidal":
+      return text_input.NllbPieces(path, most, config.pad_id)
+    return text_input.TokenizerJson(path, most, config.pad_id, siglip=config.pool == "last")
   known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
   raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
 
@@ -208,9 +212,9 @@ def write(
         say(f"{kind}: {code}, {number} of {len(texts)} languages" + (f", by {adapter}" if adapter else ""))
         embed_texts = made.adapted(adapter) if adapter else made.texts
         found = (
-          embed_texts.all(held.texts)
+          embed_texts.all(held.texts, code)
           if isinstance(held, Captions)
-          else embed_texts.ensemble(held.names, inputs.prompts.get(code, prompts_lib.ALONE))
+          else embed_texts.ensemble(held.names, inputs.prompts.get(code, prompts_lib.ALONE), code)
         )
         cut += embed_texts.cut
         files.make_folder(path.parent)
