@@ -16,7 +16,8 @@ from xmcap.models import model_json
 WIDTH, EMBED, LENGTH = 64, 20, 7
 KINDS = ("XLMRoberta", "Bert", "DistilBert")
 SIZES = dict(
-  vocab_size=50, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=1, intermediate_size=24, max_position_embeddings=12
+  vocab_size=50, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=1, intermediate_size=24,
+  max_position_embeddings=12,
 )  # fmt: skip
 DISTILBERT = dict(vocab_size=50, dim=WIDTH, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12)
 

@@ -1,4 +1,4 @@
-"""Small two-tower checkpoints of big_vision with seeded weights: SigLIP's layout, and LiT's with heads on both sides."""
+"""Small two-tower checkpoints of big_vision with seeded weights: SigLIP's, and LiT's with heads on both sides."""
 
 import numpy as np
 

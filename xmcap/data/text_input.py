@@ -49,9 +49,9 @@ class TextInput(Protocol):
 class OwnPieces:
   """A vocabulary of ours: pieces and an end. A longer text keeps its first pieces and no end, as in training."""
 
-  def __init__(self, vocabulary: Vocabulary, max_length: int):
+  def __init__(self, vocabulary: Vocabulary, max_length: int, fixed: bool = False):
     self.vocabulary, self.max_length = vocabulary, max_length
-    self.pad_id, self.fixed, self.added = PAD_ID, False, 1
+    self.pad_id, self.fixed, self.added = PAD_ID, fixed, 1
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     """See `TextInput.encode_all`."""

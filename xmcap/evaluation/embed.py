@@ -163,7 +163,7 @@ def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.
   if (folder / VOCABULARY).exists():
     vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
     check_rows(vocabulary, config.vocab_size)
-    return text_input.OwnPieces(vocabulary, most)
+    return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
   if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
     return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
   if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
