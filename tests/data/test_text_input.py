@@ -59,9 +59,10 @@ def names(request):
 def pieces(names, tmp_path_factory):
   """A SentencePiece model of some of the names, as SigLIP's is numbered, and [(piece, score)] of it."""
   sentencepiece = pytest.importorskip("sentencepiece")
+  few = names[:: len(names) // 3000 + 1]
   prefix = tmp_path_factory.mktemp("pieces") / "spiece"
   sentencepiece.SentencePieceTrainer.train(
-    sentence_iterator=iter(names[:: len(names) // 3000 + 1]), model_prefix=str(prefix), vocab_size=3000, hard_vocab_limit=False, pad_id=0,
+    sentence_iterator=iter(few), model_prefix=str(prefix), vocab_size=3000, hard_vocab_limit=False, pad_id=0,
     eos_id=1, unk_id=2, bos_id=-1, character_coverage=0.999, minloglevel=2, num_threads=1,
   )  # fmt: skip
   model = prefix.with_suffix(".model")
