@@ -41,9 +41,13 @@ def _add_score(commands) -> None:
 
   words = command.add_argument_group("what is measured")
   metrics = (
-    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; meteor, spice (English, by Java)"
+    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; meteor, spice (English, by Java); "
+    "meteor_char (Chinese)"
   )
-  tokenizer = "default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace"
+  tokenizer = (
+    "default, char, given (the release's caption/tokenized), ptb (English, needs Java), split (words as they stand "
+    "between spaces), whitespace"
+  )
   missing = "with predictions that are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
   base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")

@@ -11,6 +11,7 @@ from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
 from xmcap.scoring.metrics.meteor import Meteor
+from xmcap.scoring.metrics.meteor_char import MeteorChar
 from xmcap.scoring.metrics.rouge import RougeL
 from xmcap.scoring.metrics.spice import Spice
 from xmcap.terminal import shown
@@ -25,6 +26,7 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     RougeL(),
     Exact(),
     Meteor(),
+    MeteorChar(),
     Spice(),
   )
 }
@@ -71,6 +73,7 @@ __all__ = [
   "Corpus",
   "Exact",
   "Meteor",
+  "MeteorChar",
   "Metric",
   "RougeL",
   "Spice",

@@ -24,6 +24,8 @@ a word is. From 0 to 100.""",
 to 1.""",
   "meteor": """Matches of words, stems, synonyms and paraphrases, by recall more than precision, less where their
 order differs (Denkowski and Lavie, 2014), counted by the Java program of pycocoevalcap. From 0 to 1.""",
+  "meteor_char": """Equal characters (of Latin script: words), by recall more than precision, less where their order
+differs: METEOR as Chinese captions of COCO-CN were scored. From 0 to 1.""",
   "spice": """F score of the objects, attributes and relations that an English parser finds in a caption and in its
 references (Anderson et al., 2016), by the Java program of pycocoevalcap. From 0 to 1.""",
   "top1": """Share of the pictures whose class scores highest among all classes of the language. Classes that score the
