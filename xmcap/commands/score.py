@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from xmcap.commands import base, score_embeddings
+from xmcap.commands import base, score_embeddings, score_tags
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -68,10 +68,11 @@ def _add_score(commands) -> None:
   _add_pictures(shown)
   base.flag(shown, "--only_tables", "write the tables and nothing else")
   kinds = command.add_subparsers(
-    metavar="zero-shot|retrieval", title="embeddings", parser_class=base.Parser,
-    description="instead of captions, score embeddings; each has its own --help",
+    metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
+    description="instead of captions, score embeddings or tags; each has its own --help",
   )  # fmt: skip
   score_embeddings.add(kinds)
+  score_tags.add(kinds)
 
 
 def _add_pictures(command) -> None:

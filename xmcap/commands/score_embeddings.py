@@ -1,14 +1,14 @@
 """The commands that score embeddings: score zero-shot, score retrieval."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _FORMS = ".npy, or .safetensors with one tensor"
-_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
+SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
 
 
 def add(actions) -> None:
@@ -55,14 +55,8 @@ def add(actions) -> None:
 
 def _add_common(command) -> None:
   similarity = "cosine, or dot for the product as it is"
-  base.text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
-  base.text(command, "--languages", "CODES", "only these; default: all that are named", "")
   base.text(command, "--similarity", "NAME", similarity, "cosine", choices=("cosine", "dot"))
-  base.number(
-    command, "--bootstrap", "resamples of the pictures for 95%% intervals, such as 1000", 0, most=100_000
-  )
-  base.number(command, "--seed", "of the resamples and of random classes", 0)
-  base.text(command, "--title", "TEXT", "heads the tables", "")
+  base.add_output(command)
 
 
 def _zero_shot(arguments) -> None:
@@ -70,7 +64,7 @@ def _zero_shot(arguments) -> None:
   from xmcap.scoring.inputs import Input
   from xmcap.scoring.report import embeddings_page
 
-  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*SCORES, "classes.csv"])
   for character in "|\n":
     if character in arguments.prompts or not arguments.prompts:
       raise UsageError("--prompts: give a short name on one line, without |")
@@ -99,10 +93,11 @@ def _zero_shot(arguments) -> None:
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring import embedding_files, retrieval
+  from xmcap.scoring.metrics.ranked import DEPTHS
   from xmcap.scoring.report import embeddings_page
 
-  depths = _depths(arguments.k)
-  _keep_apart(arguments, ("pictures", "captions"), _SCORES)
+  chosen = depths(arguments.k, DEPTHS)
+  keep_apart(arguments, ("pictures", "captions"), SCORES)
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, _languages(arguments), arguments.language)
     result = retrieval.score_retrieval(
@@ -110,7 +105,7 @@ def _retrieval(arguments) -> None:
       keys,
       captions,
       embedding_files.by_language(arguments.texts),
-      depths=depths,
+      depths=chosen,
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
@@ -122,10 +117,9 @@ def _shared(arguments) -> Mapping:
   return {name: getattr(arguments, name) for name in ("similarity", "bootstrap", "seed", "title")}
 
 
-def _depths(text: str) -> tuple[int, ...]:
-  from xmcap.scoring.metrics.ranked import DEPTHS
-
-  known = {str(k): k for k in DEPTHS}
+def depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
+  """Returns the numbers that --k names; UsageError for one that is not allowed, or named twice."""
+  known = {str(k): k for k in allowed}
   names = [part.strip() for part in text.split(",")]
   unknown = [name for name in names if name not in known]
   if unknown or len(set(names)) < len(names):
@@ -139,6 +133,7 @@ def _languages(arguments) -> tuple[str, ...] | None:
   return languages.parse(arguments.languages) if arguments.languages else None
 
 
-def _keep_apart(arguments, inputs, names) -> None:
+def keep_apart(arguments, inputs, names) -> None:
+  """Raises UsageError where a file of these names in --out is an input, which these options name."""
   written = [os.path.join(arguments.out, name) for name in names]
   outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})

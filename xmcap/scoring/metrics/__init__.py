@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.metrics import ranked
+from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
@@ -32,8 +32,11 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
 }
 """Name -> metric with the parameters that are reported, in the order of a table's columns: of captions."""
 
-METRICS: dict[str, Metric] = {**CAPTION_METRICS, **{metric.name: metric for metric in ranked.METRICS}}
-"""All that a table may have a column of: those of captions, zero-shot classification and retrieval."""
+METRICS: dict[str, Metric] = {
+  **CAPTION_METRICS,
+  **{metric.name: metric for metric in (*ranked.METRICS, *tags.METRICS)},
+}
+"""All that a table may have a column of: those of captions, zero-shot classification, retrieval and tags."""
 
 _GROUPS = {
   "bleu": tuple(name for name in CAPTION_METRICS if name.startswith("bleu_")),

@@ -34,11 +34,13 @@ same share the hit.""",
 classes are unchanged.""",
   "t2i": "Share of the captions whose picture is among the first k of all pictures of the language.",
   "i2t": "Share of the pictures of which a caption is among the first k of all captions of the language.",
+  "tags": """Share of the k tags that are true (P), share of the true tags that are among the k (R), and their harmonic
+mean of each picture (F); each is a mean over pictures.""",
   "exact": "Share of captions equal to one of the references, but for case and punctuation.",
 }
 _INTERVALS = """95% bootstrap intervals: images are resampled, in all languages together. They say how much the
 scores would move with other images of the same kind, not how much with other references."""
-_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k"}
+_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k", "tags": "P, R, F@k"}
 _BETWEEN_RANKINGS = """Languages have other candidates, and more of them are harder, so compare systems in a language,
 not languages of a system."""
 _BETWEEN = """Scores depend on what a word is and on how much references agree, so compare systems in a language,
