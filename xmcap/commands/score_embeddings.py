@@ -45,12 +45,20 @@ def add(actions) -> None:
   )
   texts = "a folder of CODE.npy or CODE.safetensors, [captions, width] in the order of the captions"
   pictures = f"embeddings [pictures, width] in the order of the captions' images: {_FORMS}"
-  base.text(command, "--pictures", "FILE", pictures, short="-p", required=True)
-  base.text(command, "--captions", "FILE", captions, short="-r", required=True)
-  base.text(command, "--texts", "DIR", texts, required=True)
-  base.text(command, "--language", "CODE", "of captions that name none", short="-l")
+  base.text(command, "--pictures", "FILE", pictures, short="-p")
+  base.text(command, "--captions", "FILE", captions, short="-r")
+  base.text(command, "--texts", "DIR", texts)
+  base.text(command, "--language", "CODE", "of captions that name none, and of --scores", short="-l")
   base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
   _add_common(command)
+  matrix = command.add_argument_group(
+    "scores in place of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
+  )
+  scores = "[queries, candidates], float32 .npy, which is read some rows at a time"
+  targets = "the right candidate of each query: an index a line, or .npy of integers; default: the diagonal"
+  base.text(matrix, "--scores", "FILE.npy", scores, short="-s")
+  base.text(matrix, "--targets", "FILE", targets)
+  base.text(matrix, "--keys", "FILE", "keys of the queries, one a line; default: their numbers from 0")
 
 
 def _add_common(command) -> None:
@@ -61,7 +69,6 @@ def _add_common(command) -> None:
 
 def _zero_shot(arguments) -> None:
   from xmcap.scoring import embedding_files, zero_shot
-  from xmcap.scoring.inputs import Input
   from xmcap.scoring.report import embeddings_page
 
   keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*SCORES, "classes.csv"])
@@ -71,10 +78,6 @@ def _zero_shot(arguments) -> None:
   with outputs.held(arguments.out, arguments.prog):
     labels = zero_shot.read_labels(arguments.labels, _languages(arguments))
     targets = zero_shot.read_targets(arguments.targets)
-    keys = None
-    if arguments.keys:
-      with Input(arguments.keys) as source:
-        keys = [line for _, line in source.lines()]
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
       targets,
@@ -83,7 +86,7 @@ def _zero_shot(arguments) -> None:
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
-      keys=keys,
+      keys=_keys(arguments),
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
@@ -96,6 +99,17 @@ def _retrieval(arguments) -> None:
   from xmcap.scoring.metrics.ranked import DEPTHS
   from xmcap.scoring.report import embeddings_page
 
+  if arguments.scores:
+    _matrix(arguments)
+    return
+  missing = [f"--{name}" for name in ("pictures", "captions", "texts") if not getattr(arguments, name)]
+  if missing:
+    raise UsageError(
+      f"the following arguments are required: {', '.join(missing)}; or --scores (see {arguments.prog} --help)"
+    )
+  for name in ("targets", "keys"):
+    if getattr(arguments, name):
+      raise UsageError(f"--{name} belongs to --scores; leave it out")
   chosen = depths(arguments.k, DEPTHS)
   keep_apart(arguments, ("pictures", "captions"), SCORES)
   with outputs.held(arguments.out, arguments.prog):
@@ -111,6 +125,44 @@ def _retrieval(arguments) -> None:
     with outputs.together(arguments.out):
       embeddings_page.write_results(arguments.out, result)
   print(result.table.terminal())
+
+
+def _matrix(arguments) -> None:
+  from xmcap.scoring import score_matrices
+  from xmcap.scoring.metrics.ranked import DEPTHS
+  from xmcap.scoring.report import embeddings_page
+
+  given = [f"--{name}" for name in ("pictures", "captions", "texts", "languages") if getattr(arguments, name)]
+  if given:
+    raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(given)} out")
+  if not arguments.language:
+    raise UsageError("--scores names no language of its queries; give --language=CODE")
+  chosen = depths(arguments.k, DEPTHS)
+  keep_apart(arguments, ("scores", "targets", "keys"), SCORES)
+  with outputs.held(arguments.out, arguments.prog):
+    matrix = score_matrices.open_matrix(arguments.scores)
+    result = score_matrices.score_matrix(
+      matrix,
+      score_matrices.read_targets(arguments.targets, matrix),
+      arguments.language,
+      chosen,
+      keys=_keys(arguments),
+      bootstrap=arguments.bootstrap,
+      seed=arguments.seed,
+      title=arguments.title,
+    )
+    with outputs.together(arguments.out):
+      embeddings_page.write_results(arguments.out, result)
+  print(result.table.terminal())
+
+
+def _keys(arguments) -> list[str] | None:
+  from xmcap.scoring.inputs import Input
+
+  if not arguments.keys:
+    return None
+  with Input(arguments.keys) as source:
+    return [line for _, line in source.lines()]
 
 
 def _shared(arguments) -> Mapping:

@@ -13,6 +13,7 @@ from xmcap.scoring import files, tables
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.retrieval import Retrieval
+from xmcap.scoring.score_matrices import MatrixRetrieval
 from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.tags import Tags
 from xmcap.scoring.zero_shot import ZeroShot
@@ -32,7 +33,9 @@ _MAX_GUESSES = 6  # languages of an example
 
 
 def write_results(
-  out: str | os.PathLike, result: ZeroShot | Retrieval | Tags, images_dir: str | os.PathLike | None = None
+  out: str | os.PathLike,
+  result: ZeroShot | Retrieval | MatrixRetrieval | Tags,
+  images_dir: str | os.PathLike | None = None,
 ) -> None:
   """Writes the tables, statistics and report of scores into a folder; of zero-shot classification also classes.csv."""
   result.table.write(out)
