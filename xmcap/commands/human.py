@@ -65,7 +65,7 @@ def _add_thumb(actions) -> None:
 
 
 def _add_common(command) -> None:
-  base.text(command, "--out", "DIR", "where the same is written as JSON, CSV and Markdown")
+  base.text(command, "--out", "DIR", "where the same is written as JSON, CSV, Markdown and LaTeX")
   base.number(command, "--resamples", "of the bootstrap intervals; 0 for none", 1000, most=100_000)
   base.number(command, "--seed", "of the resamples", 0)
 
