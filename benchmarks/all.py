@@ -30,7 +30,7 @@ SECTIONS = {
   "Data": ("stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
   "Scoring": ("scoring", "retrieval"),
-  "A dual tower": ("emoji100", "contrastive", "contrastive_then_caption", "adapters"),
+  "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
   "Start-up time": ("startup",),
   "Robustness": ("faults", "pairs", "fuzz", "kills"),
 }  # fmt: skip
