@@ -11,6 +11,7 @@ from tests.convert import open_clip_models
 from tests.convert.conftest import edit_json, embedded
 from xmcap import cli
 from xmcap.data import images
+from xmcap.evaluation import embed
 from xmcap.models import model_json
 
 # Of the weights, pictures and texts of open_clip_models, by CLIP and CustomTextCLIP: the first three numbers of each
@@ -141,3 +142,31 @@ def test_a_pickle_is_refused(tmp_path, capsys):
   (source / "open_clip_model.safetensors").rename(source / "open_clip_pytorch_model.bin")
   converted(tmp_path, source, 2)
   assert "a pickle" in capsys.readouterr().err
+
+
+def test_nllb_is_told_the_language_of_each_text(tmp_path, monkeypatch):
+  """Each language's names get a first token of their own, as NLLB's tokenizer gives them."""
+
+  class First:
+    fixed, added, pad_id, max_length = False, 0, 1, 6
+
+    def encode_all(self, texts, language=""):
+      return [[{"de": 20, "no": 30}[language], 7, 2] for _ in texts], 0
+
+  monkeypatch.setattr(embed, "_tokenizer", lambda *_: First())
+  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "nllb"))
+  (tmp_path / "labels.json").write_text(
+    json.dumps({"DE": [[0, 1], ["Hund", "Katze"]], "NO": [[0, 1], ["hund", "katt"]]})
+  )
+  command = [
+    "embed",
+    f"--model_dir={folder}",
+    f"--labels={tmp_path / 'labels.json'}",
+    f"--out={tmp_path / 'out'}",
+  ]
+  assert cli.main(command) == 0
+  _, wanted, _ = embedded(folder, open_clip_models.images(), np.array([[20, 7, 2], [30, 7, 2]]))
+  for code, row in (("de", 0), ("no", 1)):
+    np.testing.assert_allclose(
+      np.load(tmp_path / "out" / "labels" / f"{code}.npy")[0], wanted[row], atol=1e-5
+    )

@@ -24,7 +24,7 @@ _CODES = (
   # Other codes of corpora that Babel-ImageNet's authors evaluate.
   " fil tgl_Latn iw heb_Hebr jp jpn_Jpan quz quy_Latn"
 )
-_TABLE = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
+_TABLE: dict[str, str] = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
 
 
 @functools.lru_cache
@@ -43,4 +43,4 @@ def find(language: str, known: Collection[str]) -> str:
   if code is None and re.fullmatch("[a-z]{3}", language):
     of_language = [name for name in known if name.startswith(f"{language}_")]
     code = of_language[0] if len(of_language) == 1 else None
-  return code if code in known else ENGLISH
+  return code if code is not None and code in known else ENGLISH
