@@ -74,7 +74,8 @@ def test_ratings_are_tallied_and_held_against_scores(folder, capsys):
   shown = capsys.readouterr().out
   assert "delta SxS" in shown and "Pearson" in shown
   assert {path.name for path in (folder / "out").iterdir()} == {
-    "sxs.json", "sxs.md", "sxs.csv", "correlations.json", "correlations.md", "correlations.csv",
+    "sxs.json", "sxs.md", "sxs.tex", "sxs.csv",
+    "correlations.json", "correlations.md", "correlations.tex", "correlations.csv",
   }  # fmt: skip
   tallies = json.loads((folder / "out/sxs.json").read_text())["tallies"]
   assert [(t["system"], t["against"], t["language"]) for t in tallies][:3] == [

@@ -12,6 +12,7 @@ import sys
 
 import gin
 import pytest
+from PIL import Image
 
 from tests.data import conftest, releases
 from tests.runs import synthetic
@@ -45,6 +46,10 @@ def place(tmp_path_factory):
     )
   )
   (folder / "core.csv").write_text("m1,m2,lang,delta_sxs,delta_x\nA,B,en,1,2\nA,C,en,3,1\nB,C,en,-3,1\n")
+  written = {"caption": "a dog", "tags": [], "suggested": {"sentences": [], "tags": []}, "events": []}
+  row = {"image/key": "dog", "language": "en", "annotator": "anna", **written}
+  (folder / "annotations.jsonl").write_text(json.dumps(row) + "\n")
+  Image.new("RGB", (8, 8)).save(folder / "photo.png")
   synthetic.captioner(folder / "run", 0, 400, 400, ends="finished")
   (folder / "corpus").mkdir()
   conftest.write_corpus(
@@ -85,6 +90,8 @@ _SHOW = "data show corpus --image_size=16 --target_length=16 --count=2"
     (f"{_RATE} --out=new.html", ".new.html.lock"),
     (f"{_RATE} --out=new.html", ".new.key.jsonl.lock"),
     ("human rate --join=key.jsonl ratings.jsonl --out=new.jsonl", ".new.jsonl.lock"),
+    ("human annotate --images=photo.png --language=en --out=new", "new/.xmcap.lock"),
+    ("human annotations annotations.jsonl --out=new", "new/.xmcap.lock"),
     ("runs run --out=new.html", ".new.html.lock"),
     ("convert --input=weights --out=new", "new/.xmcap.lock"),
   ],

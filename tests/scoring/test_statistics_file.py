@@ -135,7 +135,7 @@ def test_many_arrays_are_refused(capsys, written, folder):
   with zipfile.ZipFile(folder / "scores.npz", "a") as archive:
     for number in range(10_000):
       archive.writestr(f"{number}.npy", b"")
-  _refused(capsys, written, folder, "over 6,300 arrays")
+  _refused(capsys, written, folder, "over 4,200 arrays")
 
 
 def test_cut_and_flipped_files_are_refused_or_the_same(written, tmp_path):

@@ -1,9 +1,9 @@
-"""The commands that hold scores against people: human sxs, human thumb, human rate."""
+"""The commands about people: human sxs, thumb, rate, annotate, annotations."""
 
 import os
 from collections.abc import Mapping, Sequence
 
-from xmcap.commands import base, rate
+from xmcap.commands import annotate, base, rate
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -15,10 +15,13 @@ _COMPARISONS = (
 
 def add(commands) -> None:
   """Declares the commands."""
-  actions = base.add_group(commands, "human", "ACTION", "hold scores against people")
+  actions = base.add_group(
+    commands, "human", "ACTION", "hold scores against people, and collect captions from them"
+  )
   _add_sxs(actions)
   _add_thumb(actions)
   rate.add(actions)
+  annotate.add(actions)
 
 
 def _add_sxs(actions) -> None:
@@ -65,7 +68,7 @@ def _add_thumb(actions) -> None:
 
 
 def _add_common(command) -> None:
-  base.text(command, "--out", "DIR", "where the same is written as JSON, CSV and Markdown")
+  base.text(command, "--out", "DIR", "where the same is written as JSON, CSV, Markdown and LaTeX")
   base.number(command, "--resamples", "of the bootstrap intervals; 0 for none", 1000, most=100_000)
   base.number(command, "--seed", "of the resamples", 0)
 

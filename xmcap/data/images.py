@@ -209,12 +209,13 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
 
 
-def load_exactly(data: bytes, key: str, size: int, crop: bool) -> np.ndarray:
+def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = False) -> np.ndarray:
   """Decodes a picture as published towers see it: uint8 [size, size, 3], by Pillow's bicubic filter at full resolution.
 
   Args:
     data, key, size: as for `load`. XmcapError names the key of what is no picture.
     crop: resize the short side and take the middle (CLIP) instead of stretching both sides (SigLIP).
+    even: a middle between two pixels is rounded to the even one, as in torchvision, not down, as in transformers.
   """
   picture = Image.fromarray(decode(data, key))
   if not crop:
@@ -222,7 +223,8 @@ def load_exactly(data: bytes, key: str, size: int, crop: bool) -> np.ndarray:
   short = min(picture.size)
   width, height = (int(size * side / short) for side in picture.size)
   picture = picture.resize((width, height), Image.Resampling.BICUBIC)
-  left, top = (width - size) // 2, (height - size) // 2
+  middle = round if even else math.floor
+  left, top = middle((width - size) / 2), middle((height - size) / 2)
   return np.asarray(picture.crop((left, top, left + size, top + size)))
 
 

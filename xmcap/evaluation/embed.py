@@ -102,7 +102,8 @@ class DualEmbedder:
       data = read(path)
       if self.resize == "bilinear":
         return images.load(data, path, self.image_size)
-      return images.load_exactly(data, path, self.image_size, crop=self.resize == "bicubic_crop")
+      even = self.resize == "bicubic_crop_even"
+      return images.load_exactly(data, path, self.image_size, even or self.resize == "bicubic_crop", even)
 
     batches = [paths[start : start + self._batch_size] for start in range(0, len(paths), self._batch_size)]
     jobs = (Job([functools.partial(load, path) for path in batch], np.stack) for batch in batches)
@@ -163,11 +164,14 @@ def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.
   if (folder / VOCABULARY).exists():
     vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
     check_rows(vocabulary, config.vocab_size)
-    return text_input.OwnPieces(vocabulary, most)
+    return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
   if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
     return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
   if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
-    return text_input.TokenizerJson(pathlib.Path(folder / text_input.TOKENIZER), most, config.pad_id)
+    path = pathlib.Path(folder / text_input.TOKENIZER)
+    if config.positions == "sinusoidal":
+      return text_input.NllbPieces(path, most, config.pad_id)
+    return text_input.TokenizerJson(path, most, config.pad_id, siglip=config.pool == "last")
   known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
   raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
 
@@ -309,10 +313,10 @@ def _embed_texts(part: _Part, inputs: Inputs, made: DualEmbedder, adapters: str)
   before, rows = texts.cut, slice(part.start, part.stop)
   try:
     if part.kind == "captions":
-      found = texts.all(inputs.captions[part.code].texts[rows])
+      found = texts.all(inputs.captions[part.code].texts[rows], part.code)
     else:
       names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
-      found = texts.ensemble(names, prompts)
+      found = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
   return found, texts.cut - before

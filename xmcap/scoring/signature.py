@@ -61,7 +61,7 @@ class Signature:
     if (
       len(parts) != text.count("|") + 1
       or not all(parts.values())
-      or not {"tokenizer", "similarity"} & parts.keys()
+      or not {"tokenizer", "similarity", "tags"} & parts.keys()
     ):
       raise UsageError(f"'{shown(text)}' is no signature of xmcap; score again with xmcap score")
     return cls(parts)

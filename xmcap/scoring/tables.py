@@ -14,7 +14,7 @@ from xmcap.terminal import shown
 
 Interval = tuple[float, float]
 
-COUNTS = ("images", "references", "classes", "captions")
+COUNTS = ("images", "references", "classes", "captions", "tags", "candidates")
 """The names in a row that are no metrics."""
 
 CLASS_GROUPS = (100, 333, 666, math.inf)
@@ -32,7 +32,7 @@ class Table:
     signature: everything needed to get the same numbers from the same files.
     metrics: their names, in the order of the columns.
     rows: language code -> {"images": count, "references": count, metric: score}; for the references, zero-shot
-      classification has its classes and retrieval its captions.
+      classification has its classes, retrieval its captions or candidates, and tagging its true tags.
     means: what is averaged over -> {metric: mean}. "35" are those of COCO-35L and CC3M-35L and "36" is all; each is
       there only if all of its languages are. Any other choice is called by its number, such as "3 languages". Where
       classes are counted, the means are those of Babel-ImageNet: see `mean_groups`.

@@ -223,8 +223,11 @@ def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None)
   return {code: held[code] for code in languages or held}
 
 
-def read_targets(path: str | os.PathLike) -> np.ndarray:
+def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
   """Reads the class of each picture, int64 [N]: `.npy` of integers, or text with an index a line.
+
+  Args:
+    of: what an index stands for, in messages.
 
   Raises:
     UsageError: the file cannot be read, or holds something else.
@@ -233,20 +236,22 @@ def read_targets(path: str | os.PathLike) -> np.ndarray:
     try:
       values = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-      raise UsageError(f"{path}: no array of class indices ({shown(error)}); save it by numpy.save") from None
+      raise UsageError(
+        f"{path}: no array of integers, one a {of}, ({shown(error)}); save it by numpy.save"
+      ) from None
     if values.ndim != 1 or values.dtype.kind not in "iu":
       raise UsageError(
-        f"{path}: holds {values.dtype} {list(values.shape)}; targets are integers, one a picture"
+        f"{path}: holds {values.dtype} {list(values.shape)}; targets are integers, each the index of a {of}"
       )
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_INDEX:
-      raise UsageError(f"{path}: an index is out of range; classes are counted from 0")
+      raise UsageError(f"{path}: an index is out of range; count from 0")
     return values.astype(np.int64)
   found = []
   with Input(path) as source:
     for number, line in source.lines():
       if not (line.isascii() and line.isdecimal() and len(line) < 7):
         raise UsageError(
-          f"{path}, line {number}: '{shown(line)}' is no index of a class; write one a line, from 0"
+          f"{path}, line {number}: '{shown(line)}' is no index of a {of}; write one a line, from 0"
         )
       found.append(int(line))
   return np.array(found, np.int64)

@@ -1,7 +1,3 @@
-"use strict";
-
-const byId = (id) => document.getElementById(id);
-const data = JSON.parse(byId("data").textContent);
 // Those in the language that the rater chose; all, before one is chosen.
 let items = data.items;
 const ids = new Set(items.map(({ id }) => id));
@@ -10,14 +6,6 @@ const { protocol } = data;
 // ---- What the page says and asks, out of the protocol
 
 const copyOf = (id) => byId(id).content.firstElementChild.cloneNode(true);
-
-function fill(selector, text) {
-  for (const element of document.querySelectorAll(selector)) element.textContent = text;
-}
-
-function listItem(tag, text) {
-  return Object.assign(document.createElement(tag), { textContent: text });
-}
 
 function captionPart(heading) {
   const section = copyOf("caption");
@@ -46,7 +34,7 @@ function criterionPart(criterion) {
   fieldset.querySelector(".choices").append(...choices);
   byId("criteria").append(fieldset);
   const rubric = document.createElement("div");
-  rubric.append(listItem("dt", criterion.heading), listItem("dd", criterion.question));
+  rubric.append(create("dt", criterion.heading), create("dd", criterion.question));
   byId("rubric").append(rubric);
   return { fieldset, name: criterion.name, heading: criterion.heading, fallback: criterion.default ?? null, choices };
 }
@@ -55,7 +43,7 @@ document.body.classList.add(protocol.name);
 fill(".brand, #start-title", protocol.title);
 fill(".task", protocol.task);
 for (const list of document.querySelectorAll(".advice-list")) {
-  list.append(...protocol.advice.map((text) => listItem("li", text)));
+  list.append(...protocol.advice.map((text) => create("li", text)));
 }
 const captions = protocol.captions.map(captionPart);
 const criteria = protocol.criteria.map(criterionPart);
@@ -101,7 +89,7 @@ function chooseLanguage(code) {
 function fillLanguages() {
   const codes = Object.keys(data.languages);
   byId("language-choice").hidden = codes.length < 2;
-  const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
+  const option = (value, text) => create("option", text, { value });
   byId("language").append(option("", "all"), ...codes.map((code) => {
     const { name, native } = data.languages[code];
     return option(code, name === native ? name : `${native} (${name})`);
@@ -110,25 +98,15 @@ function fillLanguages() {
 }
 
 function keep() {
-  try {
-    localStorage.setItem(lastRater, rater);
-    localStorage.setItem(kept("language"), language);
-    localStorage.setItem(kept(rater), JSON.stringify({ answers, place, unsaved, language }));
-    byId("trouble").hidden = true;
-  } catch {
-    byId("trouble").textContent =
-      "This browser does not keep answers. Save them to a file before you close or reload the page.";
-    byId("trouble").hidden = false;
-  }
+  writeKept({
+    [lastRater]: rater,
+    [kept("language")]: language,
+    [kept(rater)]: { answers, place, unsaved, language },
+  });
 }
 
 function recall(name) {
-  let state = null;
-  try {
-    state = JSON.parse(localStorage.getItem(kept(name)));
-  } catch {
-    // Not kept, or not by this page: start afresh.
-  }
+  const state = readKept(kept(name));
   answers = {};
   for (const [id, answer] of Object.entries(state?.answers ?? {})) {
     const offered = criteria.filter(({ name, choices }) => choices.some((choice) => valueOf(choice) === answer?.[name]));
@@ -138,14 +116,6 @@ function recall(name) {
   }
   place = state?.language === language && Number.isInteger(state.place) && state.place in items ? state.place : 0;
   unsaved = Boolean(state?.unsaved);
-}
-
-function recallRater() {
-  try {
-    return localStorage.getItem(lastRater) ?? "";
-  } catch {
-    return "";
-  }
 }
 
 // ---- Answers
@@ -234,28 +204,22 @@ function save() {
     rater,
     ...Object.fromEntries(criteria.map((one) => [one.name, answerOf(item, one) ?? one.fallback])),
   }));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([lines.join("\n"), "\n"], { type: "application/jsonl" }));
-  link.download = `ratings-${data.page}-${rater.replace(/[^\p{L}\p{M}\p{N}_-]+/gu, "-")}.jsonl`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  const file = download("ratings", rater, lines);
   unsaved = false;
   keep();
   show();
   const begun = data.items.filter(isBegun).length;
-  say(`Saved ${rated.length} of ${data.items.length} items to ${link.download}.` +
+  say(`Saved ${rated.length} of ${data.items.length} items to ${file}.` +
     (begun ? ` Not in it: ${begun} begun but not finished.` : ""));
 }
 
 // ---- Showing
 
-const say = (text) => { byId("message").textContent = text; };
-
 function show() {
   const item = items[place];
   const shown = data.languages[item.language];
   byId("place").textContent = `Item ${place + 1} of ${items.length}`;
-  byId("place").append(Object.assign(document.createElement("span"), { className: "language", textContent: shown.name }));
+  byId("place").append(create("span", shown.name, { className: "language" }));
   showPicture(item);
   captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.dir));
   byId("same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
@@ -298,7 +262,7 @@ function showCaption(element, text, code, direction) {
 function showReferences(item, direction) {
   byId("references").hidden = !item.references.length;
   byId("references").querySelector("ul").replaceChildren(...item.references.map((text) =>
-    Object.assign(document.createElement("li"), { textContent: text, lang: item.language, dir: direction })));
+    create("li", text, { lang: item.language, dir: direction })));
 }
 
 function showTotal(item) {
@@ -420,18 +384,10 @@ window.addEventListener("storage", (event) => {
   show();
 });
 
-function recallLanguage() {
-  try {
-    return localStorage.getItem(kept("language")) ?? "";
-  } catch {
-    return "";
-  }
-}
-
 fillLanguages();
 // A page in one language has its instructions from the start.
 const only = Object.keys(data.languages);
-chooseLanguage(only.length === 1 ? only[0] : recallLanguage());
-rater = recallRater();
+chooseLanguage(only.length === 1 ? only[0] : readKept(kept("language")) ?? "");
+rater = readKept(lastRater) ?? "";
 if (rater) start(rater);
 else showStart();

@@ -50,15 +50,29 @@ def write_rating_page(
   keys = list(dict.fromkeys(item.key for item in items))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, items, keys, sources, references or {}, rater)
-  style, template, script = (
-    elements.resource(f"rating_page.{suffix}", "xmcap.scoring.human") for suffix in ("css", "html", "js")
-  )
-  allowed = "'self' file:" if link else "data:"
-  head = elements.page_head(PROTOCOLS[protocol]["title"], style, scripts=True, images=allowed)
-  body = string.Template(template).substitute(data=elements.script_json("data", data), script=script)
+  text = fill_page("rating_page", PROTOCOLS[protocol]["title"], data, link)
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
-    files.write_text(path, head + body)
+    files.write_text(path, text)
+
+
+def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "") -> str:
+  """Returns a page of this package: its template `NAME.html` with data and scripts.
+
+  Args:
+    name, title: of the page.
+    data: what its script reads.
+    link: whether it shows pictures that lie beside it; else those that it holds.
+    style: a style sheet that goes behind that of the rating page.
+  """
+  css, shared, template, script = (
+    elements.resource(file, "xmcap.scoring.human")
+    for file in ("rating_page.css", "page.js", f"{name}.html", f"{name}.js")
+  )
+  allowed = "'self' file:" if link else "data:"
+  head = elements.page_head(title, css + style, scripts=True, images=allowed)
+  held = elements.script_json("data", data)
+  return head + string.Template(template).substitute(data=held, script=f"{shared}\n{script}")
 
 
 def _picture_sources(

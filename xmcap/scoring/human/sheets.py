@@ -1,4 +1,4 @@
-"""Results of an evaluation as tables: for a terminal, as Markdown, as CSV, and as JSON."""
+"""Results of an evaluation as tables: for a terminal, as Markdown, LaTeX and CSV, and as JSON."""
 
 import abc
 import dataclasses
@@ -51,6 +51,10 @@ class Sheet:
     """Returns the table in Markdown below its title."""
     return f"### {grid.markdown_text(self.title)}\n\n{self._grid().markdown()}"
 
+  def latex(self) -> str:
+    """Returns the table in LaTeX (package booktabs) below its title, which is a comment."""
+    return f"% {shown(self.title, limit=None)}\n{self._grid().latex()}"
+
   def csv(self) -> str:
     """Returns the table as CSV with every digit; empty where there is no value."""
     rows = [[float(cell) if isinstance(cell, float) else cell for cell in row] for row in self.rows]
@@ -92,16 +96,22 @@ class Findings(abc.ABC):
 
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the files that `write` writes."""
-    names = [f"{self.stem}.json", f"{self.stem}.md", *(f"{sheet.name}.csv" for sheet in self.sheets())]
+    names = [
+      f"{self.stem}.json",
+      f"{self.stem}.md",
+      f"{self.stem}.tex",
+      *(f"{sheet.name}.csv" for sheet in self.sheets()),
+    ]
     return [pathlib.Path(out, name) for name in names]
 
   def write(self, out: str | os.PathLike) -> None:
-    """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder; XmcapError if it cannot."""
+    """Writes `STEM.json`, `.md` and `.tex`, and a CSV file for each sheet, into a folder; XmcapError if it cannot."""
     sheets = self.sheets()
     value = json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
     notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
-    texts = [value, "\n".join([*(sheet.markdown() for sheet in sheets), *notes])]
-    texts = [*(f"{text}\n" for text in texts), *(sheet.csv() for sheet in sheets)]
+    markdown = "\n".join([*(sheet.markdown() for sheet in sheets), *notes])
+    texts = [value, markdown, "\n".join(sheet.latex() for sheet in sheets)]
+    texts = [*(f"{text.rstrip()}\n" for text in texts), *(sheet.csv() for sheet in sheets)]
     with outputs.together(out):
       for path, text in zip(self.files(out), texts, strict=True):
         files.write_text(path, text)

@@ -4,13 +4,14 @@ import difflib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.metrics import ranked
+from xmcap.scoring.metrics import matrix_ranks, ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
 from xmcap.scoring.metrics.meteor import Meteor
+from xmcap.scoring.metrics.meteor_char import MeteorChar
 from xmcap.scoring.metrics.rouge import RougeL
 from xmcap.scoring.metrics.spice import Spice
 from xmcap.terminal import shown
@@ -25,13 +26,17 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     RougeL(),
     Exact(),
     Meteor(),
+    MeteorChar(),
     Spice(),
   )
 }
 """Name -> metric with the parameters that are reported, in the order of a table's columns: of captions."""
 
-METRICS: dict[str, Metric] = {**CAPTION_METRICS, **{metric.name: metric for metric in ranked.METRICS}}
-"""All that a table may have a column of: those of captions, zero-shot classification and retrieval."""
+METRICS: dict[str, Metric] = {
+  **CAPTION_METRICS,
+  **{metric.name: metric for metric in (*ranked.METRICS, *matrix_ranks.METRICS, *tags.METRICS)},
+}
+"""All that a table may have a column of: those of captions, zero-shot classification, retrieval and tags."""
 
 _GROUPS = {
   "bleu": tuple(name for name in CAPTION_METRICS if name.startswith("bleu_")),
@@ -71,6 +76,7 @@ __all__ = [
   "Corpus",
   "Exact",
   "Meteor",
+  "MeteorChar",
   "Metric",
   "RougeL",
   "Spice",

@@ -132,7 +132,7 @@ class CaptionMetric(Metric):
 
   Attributes:
     languages: codes of the languages that it is for; () for all.
-    is_extra: whether it needs what is not installed with xmcap, so that only its name asks for it.
+    is_extra: whether only its name asks for it, and `all` does not: it needs Java, or is for few languages.
   """
 
   languages: tuple[str, ...] = ()

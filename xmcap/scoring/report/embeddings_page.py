@@ -1,4 +1,4 @@
-"""The report of scores of embeddings: means, chart, table; and of zero-shot classification its classes and pictures."""
+"""The report of scores of embeddings or tags: means, chart, table; classes and pictures of zero-shot classification."""
 
 import math
 import os
@@ -13,19 +13,29 @@ from xmcap.scoring import files, tables
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.retrieval import Retrieval
+from xmcap.scoring.score_matrices import MatrixRetrieval
 from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
+from xmcap.scoring.tags import Tags
 from xmcap.scoring.zero_shot import ZeroShot
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "examples.css")
 _SCRIPTS = ("base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
-_SYSTEM = "these embeddings"
+_SYSTEM = "these scores"
+_TITLES = {
+  "classes": "Zero-shot classification",
+  "captions": "Retrieval",
+  "candidates": "Retrieval",
+  "tags": "Tags",
+}
 _MAX_CLASSES = 60
 _MAX_EXAMPLES = 48
 _MAX_GUESSES = 6  # languages of an example
 
 
 def write_results(
-  out: str | os.PathLike, result: ZeroShot | Retrieval, images_dir: str | os.PathLike | None = None
+  out: str | os.PathLike,
+  result: ZeroShot | Retrieval | MatrixRetrieval | Tags,
+  images_dir: str | os.PathLike | None = None,
 ) -> None:
   """Writes the tables, statistics and report of scores into a folder; of zero-shot classification also classes.csv."""
   result.table.write(out)
@@ -46,7 +56,7 @@ def write_report(
 
   Args:
     path: the file to write.
-    table: of `score_zero_shot` or `score_retrieval`.
+    table: of `score_zero_shot`, `score_retrieval`, `score_matrix` or `score_tags`.
     found: the scores by class and what each picture was taken for; None: without these sections.
     images_dir: folder with `KEY.jpg` or `KEY.png`, of which some are shown.
   """
@@ -58,7 +68,7 @@ def write_report(
 def _parts(
   table: tables.Table, found: ZeroShot | None, images_dir: str | os.PathLike | None
 ) -> Iterator[str]:
-  title = table.title or ("Zero-shot classification" if found else "Retrieval")
+  title = table.title or next(title for count, title in _TITLES.items() if count in table.counts)
   sections = {
     "languages": scores.chart_section(table),
     "table": scores.table_section(table),

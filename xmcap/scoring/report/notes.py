@@ -24,19 +24,25 @@ a word is. From 0 to 100.""",
 to 1.""",
   "meteor": """Matches of words, stems, synonyms and paraphrases, by recall more than precision, less where their
 order differs (Denkowski and Lavie, 2014), counted by the Java program of pycocoevalcap. From 0 to 1.""",
+  "meteor_char": """Equal characters (of Latin script: words), by recall more than precision, less where their order
+differs: METEOR as Chinese captions of COCO-CN were scored. From 0 to 1.""",
   "spice": """F score of the objects, attributes and relations that an English parser finds in a caption and in its
 references (Anderson et al., 2016), by the Java program of pycocoevalcap. From 0 to 1.""",
   "top1": """Share of the pictures whose class scores highest among all classes of the language. Classes that score the
 same share the hit.""",
   "top1_fixed": """The same among random classes of a fixed number, which makes languages comparable; those with fewer
 classes are unchanged.""",
+  "mrr": "Mean over queries of 1 / rank of the right candidate. Where scores tie, the worst rank counts.",
+  "recall": "Share of the queries whose right candidate is among the first k. Where scores tie, the worst rank counts.",
   "t2i": "Share of the captions whose picture is among the first k of all pictures of the language.",
   "i2t": "Share of the pictures of which a caption is among the first k of all captions of the language.",
+  "tags": """Share of the k tags that are true (P), share of the true tags that are among the k (R), and their harmonic
+mean of each picture (F); each is a mean over pictures.""",
   "exact": "Share of captions equal to one of the references, but for case and punctuation.",
 }
 _INTERVALS = """95% bootstrap intervals: images are resampled, in all languages together. They say how much the
 scores would move with other images of the same kind, not how much with other references."""
-_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k"}
+_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k", "recall": "R@k", "tags": "P, R, F@k"}
 _BETWEEN_RANKINGS = """Languages have other candidates, and more of them are harder, so compare systems in a language,
 not languages of a system."""
 _BETWEEN = """Scores depend on what a word is and on how much references agree, so compare systems in a language,

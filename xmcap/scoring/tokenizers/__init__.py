@@ -11,11 +11,12 @@ from xmcap.scoring.tokenizers.default import Default
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
+from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 from xmcap.terminal import shown
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
-  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Whitespace)
+  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Split, Whitespace)
 }
 """Name -> class."""
 
