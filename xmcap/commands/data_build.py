@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from xmcap.commands import base, build_options, data_build_folder
+from xmcap.commands import base, build_options, data_build_coco_cn, data_build_folder
 from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -37,11 +37,12 @@ _DIFFICULTY = {
 
 
 def add(actions) -> None:
-  """Declares `data build emoji36`, `emoji100`, `folder`, `coco35l`, `cc3m35l`, `xm3600` and `babel_imagenet`."""
+  """Declares `data build` of emoji36, emoji100, folder, coco_cn, coco35l, cc3m35l, xm3600 and babel_imagenet."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_emoji36(corpora)
   _add_emoji100(corpora)
   data_build_folder.add(corpora)
+  data_build_coco_cn.add(corpora)
   index = "the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)"
   for name, parts, summary in (
     ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
