@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xmcap import languages
 from xmcap.data import records, workers
-from xmcap.data.checking import tag_statistics
+from xmcap.data.checking import annotation_statistics, tag_statistics
 from xmcap.data.checking.tag_statistics import TagRow
+from xmcap.data.corpora import annotations
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -85,7 +86,8 @@ class Row:
 class Statistics:
   """Split -> its images; rows by split and language; split -> the release it was built from, "" where not known.
 
-  `target_length` is T, at which targets are cut; 0 where pieces were not counted. `tags` are by split and language.
+  `target_length` is T, at which targets are cut; 0 where pieces were not counted. `tags` are by split and language;
+  `annotations` are tables of `annotations.jsonl`, if there is one.
   """
 
   images: dict[str, int]
@@ -93,6 +95,7 @@ class Statistics:
   published: dict[str, str] = dataclasses.field(default_factory=dict)
   target_length: int = 0
   tags: list[TagRow] = dataclasses.field(default_factory=list)
+  annotations: list[str] = dataclasses.field(default_factory=list)
 
 
 def statistics(
@@ -141,6 +144,8 @@ def statistics(
     )
     found.rows.extend(_rows(name, [_count(captions, model)]))
     found.images[name], found.published[name] = len(release), "xm3600" if published.is_xm3600(release) else ""
+  if addresses.is_file(addresses.join(directory, annotations.NAME)):
+    found.annotations.extend(annotation_statistics.tables(directory))
   if not found.images:
     raise UsageError(f"{directory} holds no corpus (neither dataset_info.json nor captions.jsonl): build one")
   return found

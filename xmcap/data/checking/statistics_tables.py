@@ -39,7 +39,7 @@ def text(found: Statistics) -> str:
     corpus = found.published.get(split, "")
     if expected := figures(corpus, split.split(" (")[0]):
       tables.append(_compared(split, corpus, rows, expected))
-  return "\n".join(tables).rstrip()
+  return "\n".join([*tables, *found.annotations]).rstrip()
 
 
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:

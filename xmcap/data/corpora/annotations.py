@@ -48,9 +48,8 @@ def write(folder: pathlib.Path, pictures: Iterable[Annotated]) -> None:
       lines.write(msgspec.json.encode(picture) + b"\n")
 
 
-def read(folder: str | os.PathLike) -> Iterator[Annotated]:
-  """Yields the pictures of a folder's file; UsageError where it is absent or a line is of another form."""
-  path = os.path.join(folder, NAME)
+def read(path: str | os.PathLike) -> Iterator[Annotated]:
+  """Yields the pictures of a file; UsageError where it is absent or a line is of another form."""
   decoder = msgspec.json.Decoder(Annotated)
   with Input(path) as source:
     for number, line in source.raw_lines():

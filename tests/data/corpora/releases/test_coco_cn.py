@@ -156,7 +156,7 @@ def test_texts_alone_are_references_tags_and_annotations(tmp_path, capsys):
   tags = [json.loads(line) for line in (out / "val" / "tags.jsonl").read_text().splitlines()]
   assert tags[0] == {"image/key": releases.SPLITS["val"][0], "language": "zh", "tags": ["狗", "草地"]}
   assert not list(out.glob("*.array_record*"))
-  held = list(annotations.read(out))
+  held = list(annotations.read(out / annotations.NAME))
   assert len(held) == 39 and held[0].sentences[1].parts == ["n", "v", "t", "wd", "d", "a"]
 
 

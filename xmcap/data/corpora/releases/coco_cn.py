@@ -159,7 +159,9 @@ def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], 
       captions, _ = layouts.annotations(source)
     for image, texts in captions.items():
       picture = by_number.get(coco_ids.number(image))
-      for place, text in enumerate(texts if picture is not None else ()):
+      if picture is None:
+        continue
+      for place, text in enumerate(texts):
         if text := line_check.usable(text, f"{path.name}, image {image}, caption {place}", problems):
           picture.sentences.append(Sentence("en", "human", text.strip()))
 

@@ -181,8 +181,8 @@ class _Reader:
       else:
         usable = (line_check.usable(tag, where, self._problems) for tag in tags)
         found[key] = [tag for tag in usable if tag]
-        for tag in found[key] if labels is not None else ():
-          if tag not in labels:
+        for tag in found[key]:
+          if labels is not None and tag not in labels:
             self._problems.add("unknown_tag", where, tag)
     return {key: tags for key, tags in found.items() if tags}
 
