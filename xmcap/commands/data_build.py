@@ -56,6 +56,9 @@ def add(actions) -> None:
   ):
     command = _add_release(corpora, name, parts, summary)
     command.set_defaults(vocabulary=None)
+    if parts is COCO35L:
+      ids = "ids of pictures that train is to be without, one a line, such as coco-cn_test.txt (repeatable)"
+      base.text(command, "--exclude", "FILE", ids, [], action="append")
     if parts in (COCO35L, CC3M35L):
       base.text(command, "--vocabulary", "PATH", index)
 
@@ -155,7 +158,7 @@ def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Nam
       )
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, where the files go")
-  read = {f"--{option}": getattr(arguments, option) for option in ("release", *parts)}
+  read = {f"--{option}": getattr(arguments, option, None) for option in ("release", "exclude", *parts)}
   outputs.keep_apart({"--out": arguments.out}, read)
   places = [("--out", arguments.out, True)]
   if arguments.download:
@@ -201,8 +204,9 @@ def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argpa
     "babel_imagenet": babel_imagenet.BabelImagenet,
   }  # fmt: skip
   model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
+  more = {"exclude": tuple(map(pathlib.Path, arguments.exclude))} if name == "coco35l" else {}
   report = build.build(
-    corpora[name](**paths),
+    corpora[name](**paths, **more),
     arguments.out,
     Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality),
     processes=arguments.processes,

@@ -119,10 +119,10 @@ def test_statistics_are_what_was_planted(texts, capsys):
   lines = [line.split() for line in capsys.readouterr().out.splitlines()]
   assert ["train", "30", "35", "60", "0"] in lines  # pictures; sentences by people, a machine, translators
   assert ["all", "39", "44", "78", "25"] in lines
-  # DOG: 8 words and 10 characters without its stop, on every picture; CLOCK: 5 words, 11 characters, on five.
-  mean_words, mean_characters = (30 * 8 + 5 * 5) / 35, (30 * 10 + 5 * 11) / 35
+  # DOG: 8 words and 10 characters without its stop, on every picture; CLOCK: 5 words, 12 characters, on five.
+  mean_words, mean_characters = (30 * 8 + 5 * 5) / 35, (30 * 10 + 5 * 12) / 35
   assert [
-    "train", "35", "13", "5", f"{mean_words:.2f}", "8", "10", f"{mean_characters:.2f}", "11",
+    "train", "35", "13", "5", f"{mean_words:.2f}", "8", "10", f"{mean_characters:.2f}", "12",
   ] in lines  # fmt: skip
   assert ["val", "4", "8", "8", "8.00", "8", "10", "10.00", "10"] in lines
   assert [
