@@ -11,6 +11,7 @@ reads them as any other dataset, and `RecordSource` reads any of them by its ind
 import copy
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import re
@@ -27,8 +28,8 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
-SOURCES = ("human", "mt")
-"""Origins of a caption: written by a person, or machine translated."""
+SOURCES = ("human", "mt", "translated")
+"""Origins of a caption: written by a person, translated by a machine, or translated by a person."""
 
 LANGUAGES = "languages.txt"
 """Beside the records of own pictures: the codes of their languages, one a line."""
@@ -55,6 +56,7 @@ def features() -> Any:
       "image": of.Image(shape=(None, None, 3)),
       "captions": of.Sequence(caption),
       "tags": of.Sequence(of.Text()),
+      "tags_by_language": of.Sequence({"language": of.Text(), "tag": of.Text()}),
     }
   )
 
@@ -79,6 +81,7 @@ class Record:
     captions: in the order of the release; a language may have none, one or many.
     tags: names of the classes seen in the picture, in reading order; empty where unknown.
     locale: of the picture (XM3600), or "".
+    tags_by_language: language code -> tags that people gave the picture, as they gave them.
   """
 
   key: str
@@ -86,6 +89,7 @@ class Record:
   captions: list[Caption]
   tags: list[str] = dataclasses.field(default_factory=list)
   locale: str = ""
+  tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 def check(record: Record) -> None:
@@ -106,7 +110,10 @@ def check(record: Record) -> None:
       raise XmcapError(f"{where}: the text is empty; leave out captions that do not exist")
     if caption.source not in SOURCES:
       raise XmcapError(f"{where}: source '{shown(caption.source)}' is none of {', '.join(SOURCES)}")
-  for tag in record.tags:
+  for language in record.tags_by_language:
+    if not languages.is_known(language):
+      raise XmcapError(f"record {record.key}: tags in the unknown language '{shown(language)}'")
+  for tag in itertools.chain(record.tags, *record.tags_by_language.values()):
     if not tag.strip() or "\n" in tag:
       raise XmcapError(f"record {record.key}: tag '{shown(tag)}' is empty or holds a line break")
 
@@ -123,6 +130,8 @@ def serialize(record: Record) -> bytes:
     "captions/text_tokenized": [caption.text_tokenized for caption in captions],
     "captions/source": [caption.source for caption in captions],
     "tags": record.tags,
+    "tags_by_language/language": [language for language, _ in _tag_pairs(record)],
+    "tags_by_language/tag": [tag for _, tag in _tag_pairs(record)],
   }
   feature = example.features.feature
   for name, texts in columns.items():
@@ -139,11 +148,20 @@ def as_example(record: Record) -> dict[str, Any]:
     "image": record.image,
     "captions": [dataclasses.asdict(caption) for caption in record.captions],
     "tags": record.tags,
+    "tags_by_language": [{"language": language, "tag": tag} for language, tag in _tag_pairs(record)],
   }
 
 
+def _tag_pairs(record: Record) -> list[tuple[str, str]]:
+  return [(language, tag) for language, tags in record.tags_by_language.items() for tag in tags]
+
+
 def parse(serialized: bytes) -> Record:
-  """The inverse of `serialize`; ValueError where the bytes hold no record."""
+  """The inverse of `serialize`, for records without columns that came later too.
+
+  Raises:
+    ValueError: the bytes hold no record.
+  """
   try:
     feature = Example.FromString(serialized).features.feature
 
@@ -151,12 +169,17 @@ def parse(serialized: bytes) -> Record:
       return [value.decode() for value in feature[name].bytes_list.value]
 
     columns = [texts(f"captions/{name}") for name in ("language", "text", "text_tokenized", "source")]
+    tags_by_language: dict[str, list[str]] = {}
+    of_tags = texts("tags_by_language/language"), texts("tags_by_language/tag")
+    for language, tag in zip(*of_tags, strict=True):
+      tags_by_language.setdefault(language, []).append(tag)
     return Record(
       key=texts("image/key")[0],
       image=feature["image"].bytes_list.value[0],
       captions=[Caption(*fields) for fields in zip(*columns, strict=True)],
       tags=texts("tags"),
       locale=texts("image/locale")[0],
+      tags_by_language=tags_by_language,
     )
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error

@@ -1,6 +1,7 @@
 """Statistics: what is counted, and how it is shown."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -37,9 +38,20 @@ def test_counts(corpus):
   found = statistics(corpus)
   assert found.images == {"train (records)": 2, "test (release)": 1}
   assert found.rows == [
-    Row("train (records)", "ar", images=1, captions=1, words=2, characters=8, spaced_words=2, once=1),
     Row(
-      "train (records)", "en", images=2, captions=3, words=5, characters=15, spaced_words=5, once=1, twice=1
+      "train (records)", "ar", 1, 1, words=2, characters=8, spaced_words=2, once=1, sources=Counter(human=1)
+    ),
+    Row(
+      "train (records)",
+      "en",
+      2,
+      3,
+      words=5,
+      characters=15,
+      spaced_words=5,
+      once=1,
+      twice=1,
+      sources=Counter(human=3),
     ),
     Row("test (release)", "en", images=1, captions=2, words=3, characters=12, spaced_words=3, twice=1),
   ]
@@ -160,3 +172,25 @@ def test_broken_release_names_file_and_line(tmp_path):
   (tmp_path / "captions.jsonl").write_text("{}\n{")
   with pytest.raises(XmcapError, match=r"captions.jsonl.*1"):
     statistics(tmp_path)
+
+
+def annotated(_):
+  captions = [
+    Caption("zh", "一只狗"),
+    Caption("zh", "狗", source="mt"),
+    Caption("zh", "小狗", source="translated"),
+  ]
+  yield Record(
+    "a", PNG, [*captions, Caption("en", "dog")], tags_by_language={"zh": ["狗", "草"], "en": ["dog"]}
+  )
+  yield Record("b", PNG, [Caption("zh", "猫")], tags_by_language={"zh": ["狗", "猫", "草", "树"]})
+
+
+def test_sources_and_tags_have_their_columns(tmp_path):
+  split = record_writer.write_split(tmp_path, "train", [0], annotated, dataset="toy", processes=1)
+  record_writer.write_metadata(tmp_path, [split], dataset="toy")
+  lines = [line.split() for line in text(statistics(tmp_path, processes=1)).splitlines()]
+  assert next(line for line in lines if line[:1] == ["language"])[-3:] == ["human", "mt", "translated"]
+  assert [line[-3:] for line in lines if line[:1] == ["zh"]] == [["2", "1", "1"], ["2", "3.00", "4"]]
+  assert ["zh", "Chinese", "2", "6", "4", "2", "3.00", "4"] in lines
+  assert ["en", "English", "1", "1", "1", "1", "1.00", "1"] in lines

@@ -16,7 +16,7 @@ from xmcap.scoring.report.elements import escape
 from xmcap.storage import files
 
 _PIXELATED_BELOW = 160  # smaller pictures are enlarged, and their pixels are to be seen
-_SOURCES = {"human": "human", "mt": "machine"}
+_SOURCES = {"human": "human", "mt": "machine", "translated": "translated by people"}
 _TITLES = {"byte": "a byte: the vocabulary has no piece", "unknown": "unknown to the vocabulary"}
 _LEGEND = (
   ("prompt", "<th>", "prompt: the language asked for"),
@@ -79,6 +79,11 @@ def _card(picture: ShownPicture, target_length: int) -> str:
   key = escape(record.key)
   locale = f", taken for {escape(record.locale)}" if record.locale else ""
   tags = f'<p class="tags">Tags: {escape(", ".join(record.tags))}</p>' if record.tags else ""
+  tags += "".join(
+    f'<p class="tags">Tags, {languages.get(code).english_name}: <span lang="{code}">{escape(", ".join(of_code))}'
+    "</span></p>"
+    for code, of_code in record.tags_by_language.items()
+  )
   captions = "".join(_caption(caption, target_length) for caption in picture.captions)
   if not captions:
     captions = '<li class="none">No caption in these languages: the picture counts nothing in training.</li>'

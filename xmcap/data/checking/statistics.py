@@ -1,13 +1,16 @@
-"""The amount of text in a corpus: captions, words, characters and pieces of each language in each split."""
+"""The amount of text in a corpus: captions, words, characters, pieces and tags of each language in each split."""
 
 import collections
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xmcap import languages
 from xmcap.data import records, workers
+from xmcap.data.checking import annotation_statistics, tag_statistics
+from xmcap.data.checking.tag_statistics import TagRow
+from xmcap.data.corpora import annotations
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -29,6 +32,7 @@ class Row:
     spaced_words: words at spaces in every language, as the XM3600 paper counts.
     once, twice, more: images with one, two, three or more captions ("replication" there).
     lengths: pieces of a caption, its end included -> captions with so many; empty without a vocabulary.
+    sources: of `records.SOURCES` -> captions; empty where not known.
   """
 
   split: str
@@ -42,6 +46,7 @@ class Row:
   twice: int = 0
   more: int = 0
   lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
+  sources: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
   def add(self, other: "Row") -> None:
     """Adds the counts of other images to these."""
@@ -81,13 +86,16 @@ class Row:
 class Statistics:
   """Split -> its images; rows by split and language; split -> the release it was built from, "" where not known.
 
-  `target_length` is T, at which targets are cut; 0 where pieces were not counted.
+  `target_length` is T, at which targets are cut; 0 where pieces were not counted. `tags` are by split and language;
+  `annotations` are tables of `annotations.jsonl`, if there is one.
   """
 
   images: dict[str, int]
   rows: list[Row]
   published: dict[str, str] = dataclasses.field(default_factory=dict)
   target_length: int = 0
+  tags: list[TagRow] = dataclasses.field(default_factory=list)
+  annotations: list[str] = dataclasses.field(default_factory=list)
 
 
 def statistics(
@@ -113,10 +121,13 @@ def statistics(
     source = records.RecordSource(directory, split)
     name = f"{split} (records)"
     what = f"{name}: images counted"
-    parts = workers.map_records(
-      _count_records, source, model, chunk=_CHUNK, processes=processes, what=what, say=say
+    parts = list(
+      workers.map_records(
+        _count_records, source, model, chunk=_CHUNK, processes=processes, what=what, say=say
+      )
     )
-    found.rows.extend(_rows(name, parts))
+    found.rows.extend(_rows(name, [rows for rows, _ in parts]))
+    found.tags.extend(tag_statistics.collected(name, [tags for _, tags in parts]))
     found.images[name], found.published[name] = len(source), source.dataset.replace("_", "").lower()
   for folder in [directory, *(addresses.join(directory, name) for name in addresses.folders(directory))]:
     path = addresses.join(folder, "captions.jsonl")
@@ -128,10 +139,13 @@ def statistics(
       release = references.read_references(copy)
     name = f"{os.path.basename(folder)} (release)"
     captions = (
-      [(code, text) for code, texts in of_image.items() for text in texts] for of_image in release.values()
+      [(code, text, "") for code, texts in of_image.items() for text in texts]
+      for of_image in release.values()
     )
     found.rows.extend(_rows(name, [_count(captions, model)]))
     found.images[name], found.published[name] = len(release), "xm3600" if published.is_xm3600(release) else ""
+  if addresses.is_file(addresses.join(directory, annotations.NAME)):
+    found.annotations.extend(annotation_statistics.tables(directory))
   if not found.images:
     raise UsageError(f"{directory} holds no corpus (neither dataset_info.json nor captions.jsonl): build one")
   return found
@@ -148,34 +162,40 @@ def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
 
 def _count_records(
   source: records.RecordSource, indices: range, vocabulary: Vocabulary | None
-) -> dict[str, Row]:
-  captions = (
-    [(code.decode(), text.decode()) for code, text in zip(record.languages, record.texts, strict=True)]
-    for record in source.iterate(indices, records.parse_columns)
-  )
-  return _count(captions, vocabulary)
+) -> tuple[dict[str, Row], dict[str, TagRow]]:
+  tags: list[dict[str, list[str]]] = []
+
+  def captions() -> Iterator[list[tuple[str, str, str]]]:
+    for record in source.iterate(indices):
+      if record.tags_by_language:
+        tags.append(record.tags_by_language)
+      yield [(caption.language, caption.text, caption.source) for caption in record.captions]
+
+  return _count(captions(), vocabulary), tag_statistics.count(tags)
 
 
-def _count(images: Iterable[Sequence[tuple[str, str]]], vocabulary: Vocabulary | None) -> dict[str, Row]:
-  """Counts the (language, text) pairs of each image, by language."""
+def _count(images: Iterable[Sequence[tuple[str, str, str]]], vocabulary: Vocabulary | None) -> dict[str, Row]:
+  """Counts the (language, text, source) of the captions of each image, by language."""
   rows: dict[str, Row] = {}
   for captions in images:
-    for language, number in collections.Counter(language for language, _ in captions).items():
+    for language, number in collections.Counter(language for language, _, _ in captions).items():
       row = rows.setdefault(language, Row("", languages.get(language).code))
       row.images += 1
       row.once += number == 1
       row.twice += number == 2
       row.more += number > 2
-    for language, text in captions:
+    for language, text, source in captions:
       row = rows[language]
       spaced = len(text.split())
       row.captions += 1
       row.spaced_words += spaced
       row.words += spaced if languages.get(language).spaces else len(_segmenter(language)(text))
       row.characters += len(text)
+      if source:
+        row.sources[source] += 1
     if vocabulary:
-      pieces = vocabulary.encode_all([text for _, text in captions])
-      for (language, _), ids in zip(captions, pieces, strict=True):
+      pieces = vocabulary.encode_all([text for _, text, _ in captions])
+      for (language, _, _), ids in zip(captions, pieces, strict=True):
         rows[language].lengths[len(ids) + 1] += 1
   return {code: rows[code] for code in languages.ordered(rows)}
 

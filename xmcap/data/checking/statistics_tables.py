@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from xmcap import languages
+from xmcap.data import records
+from xmcap.data.checking import tag_statistics
 from xmcap.data.checking.statistics import Row, Statistics
 from xmcap.scoring import published
 from xmcap.scoring.grid import Grid
@@ -32,10 +34,12 @@ def text(found: Statistics) -> str:
   for split, images in found.images.items():
     rows = [row for row in found.rows if row.split == split]
     tables.append(_counts(split, images, rows, found.target_length))
+    if tagged := [row for row in found.tags if row.split == split]:
+      tables.append(tag_statistics.table(split, tagged))
     corpus = found.published.get(split, "")
     if expected := figures(corpus, split.split(" (")[0]):
       tables.append(_compared(split, corpus, rows, expected))
-  return "\n".join(tables).rstrip()
+  return "\n".join([*tables, *found.annotations]).rstrip()
 
 
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
@@ -60,6 +64,10 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
   for row in rows:
     total.add(row)
   total.images = images
+  # One source is no news.
+  sources = [source for source in records.SOURCES if total.sources[source]]
+  sources = sources if len(sources) > 1 else []
+  heads += sources
   lines = []
   for row in (*rows, total):
     of_all = row is total
@@ -74,6 +82,7 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
         f"{max(row.lengths, default=0)}",
         f"{row.longer_than(target_length) / captions:.2%}",
       ]
+    cells += [f"{row.sources[source]:,}" for source in sources]
     lines.append((row.language if of_all else _name(row), *cells))
   table = Grid(("language", *heads), tuple(lines[:-1]), tuple(lines[-1:]))
   return f"{split}: {images:,} images\n\n{table.text()}"

@@ -49,11 +49,14 @@ class Corpus(abc.ABC):
   def splits(self, work: Work) -> Iterator[Split]:
     """Yields the splits, once the release is read as far as is needed to make their shards."""
 
+  def paths(self) -> dict[str, pathlib.Path | None]:
+    """Role -> file or folder that the records are made of."""
+    return {name: getattr(self, name) for name in self.PARTS}
+
   def plan(self, options: Options) -> plans.Plan:
     """What a build of this corpus is of; UsageError if a part is absent."""
     inputs = {}
-    for name in self.PARTS:
-      path: pathlib.Path | None = getattr(self, name)
+    for name, path in self.paths().items():
       if path is None:
         continue
       try:

@@ -23,6 +23,7 @@ class Wanted:
     url: from which it was fetched, if the release says so; looked for first, where addresses are known.
     captions: those that are known beforehand; others may come from `spill.Spilled`.
     tags: of the picture; one with tags may have no captions.
+    tags_by_language: language code -> tags.
   """
 
   key: str
@@ -32,6 +33,7 @@ class Wanted:
   locale: str = ""
   captions: list[Caption] = dataclasses.field(default_factory=list)
   tags: list[str] = dataclasses.field(default_factory=list)
+  tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 _WANTED = msgspec.json.Decoder(list[Wanted])

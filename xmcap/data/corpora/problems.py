@@ -11,7 +11,10 @@ ON_BAD = ("skip", "stop")
 
 
 class Kind(NamedTuple):
-  """A kind of problem; `rule` is `use` (counted and used) or `skip` (left out; an error with --on_bad=stop)."""
+  """A kind of problem.
+
+  `rule` is `use` (counted and used), `skip` (left out; an error with --on_bad=stop) or `pass` (left out, as it should).
+  """
 
   rule: str
   text: str
@@ -47,6 +50,12 @@ KINDS: Mapping[str, Kind] = {
   ),
   "no_captions": Kind("skip", "pictures left without a caption"),
   "no_class": Kind("skip", "pictures in no folder of a class, and in no line about one"),
+  "excluded": Kind("pass", "pictures that --exclude names"),
+  # Segmented sentences and tags.
+  "no_part_of_speech": Kind("use", "segmented words without a part of speech"),
+  "no_sentence": Kind("skip", "segmented lines whose sentence is not there"),
+  "unknown_tag": Kind("use", "tags that the list of labels lacks"),
+  "apple_double": Kind("pass", "files `._NAME` with attributes, which macOS packs beside others"),
 }
 MAX_CAPTION_BYTES = 10_000
 MAX_LISTED = 1_000_000

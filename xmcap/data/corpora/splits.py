@@ -48,11 +48,11 @@ class Split:
     for wanted in wanted_pictures:
       tally["listed"] += 1
       image = self._image(wanted, problems, tally)
-      if image and not (wanted.captions or wanted.tags):
+      if image and not (wanted.captions or wanted.tags or wanted.tags_by_language):
         problems.add("no_captions", wanted.key)
       elif image:
         tally["captions"] += len(wanted.captions)
-        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale)
+        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale, wanted.tags_by_language)
     result = {"tally": tally, "problems": problems.listed}
     files.write_text(self._path(shard), json.dumps(result, ensure_ascii=False))
 

@@ -19,7 +19,7 @@ from xmcap.data.corpora import build, listing
 from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.pictures import open_pictures
 from xmcap.data.corpora.plans import Work
-from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.releases import coco_ids, file_names
 from xmcap.data.corpora.releases.translations import CocoIds, Parser
 from xmcap.data.corpora.spill import spill
 from xmcap.data.corpora.splits import Split
@@ -57,16 +57,31 @@ class Coco35l(build.Corpus):
   karpathy: pathlib.Path
   train_images: pathlib.Path
   val_images: pathlib.Path
+  exclude: tuple[pathlib.Path, ...] = ()
+  """Lists of ids of pictures that `train` is to be without."""
+
+  def paths(self) -> dict[str, pathlib.Path | None]:
+    return {**super().paths(), **{f"exclude{number}": path for number, path in enumerate(self.exclude)}}
 
   def splits(self, work: Work) -> Iterator[Split]:
     images = read_karpathy(self.karpathy)
+    excluded = coco_ids.read(self.exclude)
     pictures = open_pictures(work, list(dict.fromkeys([self.train_images, self.val_images])))
     for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
-      paths = {image.cocoid: f"{image.filepath}/{image.filename}" for image in images[name]}
+      left_out = excluded if name == "train" else {}
+      paths = {
+        image.cocoid: f"{image.filepath}/{image.filename}"
+        for image in images[name]
+        if image.cocoid not in left_out
+      }
+      without = {image.cocoid for image in images[name]} & left_out.keys()
+      for number, where in left_out.items():
+        if number in without:
+          work.problems.add("excluded", where, f"{number:012d}")
       listed = listing.write(
         work, name, (Wanted(f"{number:012d}", path, path) for number, path in paths.items())
       )
-      ids = CocoIds({number: place for place, number in enumerate(paths)})
+      ids = CocoIds({number: place for place, number in enumerate(paths)}, frozenset(without))
       spilled = spill(work, name, captions, Parser(captions.name, ids))
       yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
 

@@ -43,9 +43,15 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
 
 @dataclasses.dataclass(frozen=True)
 class CocoIds:
-  """`<coco id>_<N>` -> position of the picture and N. `positions`: COCO id -> position."""
+  """`<coco id>_<N>` -> position of the picture and N.
+
+  Attributes:
+    positions: COCO id -> position.
+    excluded: ids of pictures that are left out on purpose, with their captions.
+  """
 
   positions: Mapping[int, int]
+  excluded: frozenset[int] = frozenset()
   line_type = _CocoLine
 
   def find(self, id: int | str) -> tuple[int, int] | None:
@@ -54,6 +60,11 @@ class CocoIds:
     if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
       return None
     return self.positions[int(match[1])], int(match[2])
+
+  def is_excluded(self, id: int | str) -> bool:
+    """Whether its picture is left out on purpose."""
+    match = _COCO_ID.fullmatch(str(id))
+    return match is not None and int(match[1]) in self.excluded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +79,11 @@ class Cc3mIds:
     if isinstance(id, str):
       id = int(id) if _REC_NUM.fullmatch(id) else 0
     return (id - 1, 1) if 1 <= id <= self.count else None
+
+  def is_excluded(self, id: int | str) -> bool:
+    """False: none is left out on purpose."""
+    del id
+    return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +120,8 @@ class Parser:
       if language is None:
         problems.add("unknown_language", where, repr(row.trg_lang)[:40])
       elif found is None:
-        problems.add("unknown_id", where, repr(row.id)[:40])
+        if not self.ids.is_excluded(row.id):
+          problems.add("unknown_id", where, repr(row.id)[:40])
       elif translation := line_check.usable(row.translation_tokenized, where, problems):
         rows.append(CaptionRow(*found, language, MT, number, translation))
       if found is not None and english.get(found) is None:
