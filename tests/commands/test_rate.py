@@ -82,7 +82,7 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--protocol=sxs", "--predictions=a=no.jsonl", "--out=p.html"], "no.jsonl"),
     (["--join=no.jsonl", "--out=j.jsonl"], "name the files that raters saved"),
     (["--join=no.jsonl", "x.jsonl", "--out=j.jsonl"], "no.jsonl"),
-    (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "which is read: name another"),
+    (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "would overwrite the input"),
     (["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"], "leave --predictions and --protocol out"),
   ],
 )

@@ -71,7 +71,7 @@ def test_errors_in_a_document_have_line_and_column(tmp_path):
   path = tmp_path / "results.json"
   for content, message in [
     (b'[\n  {"a": nan}]', r"broken JSON \(Expecting value at line 2, column 9\)"),
-    (b'[\n  {"a": NaN}]', "NaN is no JSON"),
+    (b'[\n  {"a": NaN}]', "NaN is not valid JSON"),
     (b'[\n  "\xff"]', r"byte 0xff at line 2, column 4"),
     (b'[{"image_id": 7, "a": 1, "a": 2}]', r"names 'a' twice"),
   ]:

@@ -167,7 +167,7 @@ def _labels(code, indices, names):
     (lambda folder: (folder / "targets.txt").write_text("1\n"), "1 target for 120 pictures"),
     (lambda folder: (folder / "texts/de.npy").unlink(), "no embeddings of the labels in de"),
     (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), "a pickle"),
-    (lambda folder: (folder / "pictures.npy").write_bytes(b"PK"), "no header of a numpy array"),
+    (lambda folder: (folder / "pictures.npy").write_bytes(b"PK"), "no valid numpy header"),
     (lambda folder: np.save(folder / "pictures.npy", np.ones((120, 16), int)), "holds int64"),
     (lambda folder: np.save(folder / "pictures.npy", np.ones(16, np.float32)), "has shape [16]"),
     (lambda folder: (folder / "texts/xx.npy").write_bytes(b""), "unknown language 'xx'"),

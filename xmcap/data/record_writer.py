@@ -46,7 +46,7 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
   except (RuntimeError, OSError) as error:
     reason = shown(str(error).split(";")[0])
     raise XmcapError(
-      f"cannot write records to {path}: {reason}; is the disk full or the folder locked? Mend it, and start again"
+      f"cannot write records to {path}: {reason}; check free space and permissions there, and start again"
     ) from None
 
 

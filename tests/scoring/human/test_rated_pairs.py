@@ -186,7 +186,7 @@ def test_scores_are_read_with_and_without_intervals(tmp_path):
     ({"languages": {"xx": {}}}, "unknown language 'xx'"),
     ({"languages": {"en": 1.0}}, "no table of xmcap score"),
     ({"languages": {"en": {"cider": True}}}, "no table of xmcap score"),
-    ({"languages": {"en": {"cider": float("nan")}}}, "NaN is no JSON"),
+    ({"languages": {"en": {"cider": float("nan")}}}, "NaN is not valid JSON"),
     ({"languages": {"en": {"cider": {"low": 1}}}}, "no table of xmcap score"),
     ({"languages": {"en": {"cider": 1}}}, "is no signature of xmcap"),
     ({"languages": {"en": {"cider": 1}}, "signature": "x"}, "'x' is no signature of xmcap"),

@@ -41,7 +41,7 @@ def test_ratings_are_points_or_words(tmp_path, given, rating):
     ({"rating": 4}, "'rating' is 4; it must be a whole number from -3 to 3"),
     ({"rating": 1.5}, "'rating' is 1.5"),
     ({"rating": True}, "'rating' is true or false; it must be a number"),
-    ({"rating": float("nan")}, "NaN is no JSON"),
+    ({"rating": float("nan")}, "NaN is not valid JSON"),
     ({"rating": "nan"}, "'rating' is 'nan'"),
     ({"rating": 10**400}, "'rating' is no finite number"),
     ({"rating": None}, "'rating' is null"),

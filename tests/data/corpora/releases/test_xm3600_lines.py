@@ -59,7 +59,7 @@ def test_a_line():
     (
       b'{"image/key": "a", "en": {"caption": ["\\ud800 and more"]}, "de": {"caption": ["gut"]}}',
       "not_json",
-    ),  # half a surrogate pair
+    ),  # unpaired surrogate
   ],
 )
 def test_lines_that_cannot_be_used(line, kind):
