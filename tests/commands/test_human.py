@@ -136,7 +136,7 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["sxs", "--ratings={}/ratings.jsonl", "--baseline=Z"], "--baseline=Z"),
     (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A"], "system 'B' has ratings but no scores"),
     (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A", "--metric=chrf"], "was not scored in 'chrf'"),
-    (["sxs", "--ratings={}/core.csv"], "0 columns are called 'image/key'"),
+    (["sxs", "--ratings={}/core.csv"], "0 columns are named 'image/key'"),
     (["thumb"], "--ratings"),
     (["thumb", "--ratings=/nowhere"], "/nowhere: cannot be read"),
     (["thumb", "--ratings={}/thumb.jsonl", "--language=xx"], "unknown language 'xx'"),

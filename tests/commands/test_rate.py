@@ -72,7 +72,7 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--protocol=sxs", "--out=p.html"], "needs --protocol"),
     (["--protocol=stars", *_SYSTEMS, "--out=p.html"], "invalid choice: 'stars'"),
     (["--protocol=sxs", *_SYSTEMS], "required: --out"),
-    (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "side by side needs two systems"),
+    (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "needs two or more systems"),
     (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),
     (["--protocol=sxs", *_SYSTEMS, _SYSTEMS[0], "--out=p.html"], "'base' is named twice"),
     (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings go with --join"),

@@ -167,7 +167,7 @@ def test_compare_says_which_is_better(folder, capsys):
   arguments = ["compare", "bad", "ours=good", "--metrics=cider,cider_d", "--resamples=50", "--out=compared"]
   assert cli.main([*arguments, "--references=references.jsonl"]) == 0
   printed = capsys.readouterr().out
-  assert "CIDEr: ours against bad" in printed and "few: fewer than 1.5 references an image" in printed
+  assert "CIDEr: ours against bad" in printed and "few: fewer than 1.5 references per image" in printed
   assert {path.name for path in (folder / "compared").iterdir()} == {
     "comparison.csv", "comparison.json", "comparison.md", "comparison.tex", "report.html",
   }  # fmt: skip
@@ -186,7 +186,7 @@ def test_compare_refuses_other_words(folder, capsys):
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    (["good"], "needs two systems"),
+    (["good"], "needs two or more systems"),
     (["good", "good"], "'good' is named twice; give one of them another name"),
     (["good", "absent"], "cannot be read"),
     (["good", "b=good", "--resamples=0"], "must be 1 or more"),

@@ -184,7 +184,7 @@ def test_a_zip_bomb(tmp_path, convert):
     ([(f"{i}.npy", b"") for i in range(20_001)], zipfile.ZIP_STORED, "20,001 arrays"),
     ([("a.npy", npy((0, 5)))], zipfile.ZIP_STORED, "not one ViT"),
     ([("embedding/kernel.npy", npy((0, 0, 0, 0)))], zipfile.ZIP_STORED, "no tensor pos_embedding"),
-    ([("embedding/kernel.npy", npy(())), ("x.npy", npy((1,), "|O", bytes(8)))], zipfile.ZIP_STORED, "does not match its shape"),
+    ([("embedding/kernel.npy", npy(())), ("x.npy", npy((1,), "|O", bytes(8)))], zipfile.ZIP_STORED, "not match its"),
     ([("Transformer/encoderblock/a.npy", npy((10**9, 0))), ("embedding/kernel.npy", npy((0,) * 4))],
      zipfile.ZIP_STORED, "at most 1,024 layers"),
   ],

@@ -142,7 +142,7 @@ def test_fewer_candidates_than_k_are_refused(tmp_path, capsys):
     f"--texts={tmp_path / 'texts'}",
   ]
   assert _run(options, tmp_path / "out") == 2
-  assert "R@10 needs 10 candidates or more, and there are 2 pictures" in capsys.readouterr().err
+  assert "R@10 needs at least 10 candidates, but there are only 2 pictures" in capsys.readouterr().err
   assert _run(options, tmp_path / "out", "--k=1") == 0
 
 

@@ -160,7 +160,7 @@ def test_document_frequencies_of_the_language_are_demanded():
 
 
 def test_given_words_need_references_that_hold_them():
-  with pytest.raises(UsageError, match="needs references that hold caption/tokenized"):
+  with pytest.raises(UsageError, match="needs references with caption/tokenized"):
     score(_REFERENCES, _PREDICTIONS, tokenizer="given")
   references = References(_REFERENCES, {}, _REFERENCES)
   assert score(references, _PREDICTIONS, ["en"], tokenizer="given").table.rows["en"]["images"] == 3

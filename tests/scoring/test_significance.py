@@ -144,7 +144,7 @@ def test_a_metric_must_have_been_scored():
 
 
 def test_two_systems_are_needed():
-  with pytest.raises(UsageError, match="needs two systems"):
+  with pytest.raises(UsageError, match="needs two or more systems"):
     compare({"a": _system(_BASE)})
 
 

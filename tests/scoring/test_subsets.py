@@ -32,8 +32,8 @@ def test_a_file_names_images(tmp_path):
     (b"a\nb\nc\nd\n", r"4 keys .* \('a' on line 1, 'b' on line 2, 'c' on line 3, \.\.\.\)"),
     (b"\xff\n", "line 1: not UTF-8"),
     (b"k1\n\x00\n", "1 key not among"),
-    (b"\n", "no key in it"),
-    (b"", "no key in it"),
+    (b"\n", "contains no keys"),
+    (b"", "contains no keys"),
   ],
 )
 def test_bad_files_are_named(tmp_path, content, message):

@@ -87,7 +87,7 @@ def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 2)
   with (
     inputs.Input(path) as source,
-    pytest.raises(UsageError, match="captions.jsonl: a packed file of over 1 MiB"),
+    pytest.raises(UsageError, match="captions.jsonl: over 1 MiB when decompressed"),
   ):
     list(source.rows())
 

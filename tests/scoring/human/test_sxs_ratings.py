@@ -43,7 +43,7 @@ def test_ratings_are_points_or_words(tmp_path, given, rating):
     ({"rating": True}, "'rating' is true or false; it must be a number"),
     ({"rating": float("nan")}, "NaN is not valid JSON"),
     ({"rating": "nan"}, "'rating' is 'nan'"),
-    ({"rating": 10**400}, "'rating' is no finite number"),
+    ({"rating": 10**400}, "'rating' is not a finite number"),
     ({"rating": None}, "'rating' is null"),
     ({"rating": [1]}, "'rating' is a list"),
     ({"rating": "good"}, "'rating' is 'good'"),

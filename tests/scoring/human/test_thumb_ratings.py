@@ -58,7 +58,7 @@ def test_one_language_of_several_is_read(tmp_path):
   assert ratings.captions["A", "1"].text == "ein Hund"
   with pytest.raises(UsageError, match="ratings of captions in de en; choose one with --language=CODE"):
     _read(tmp_path, *rows)
-  with pytest.raises(UsageError, match="no rating of a caption in 'fr'; there are: de en"):
+  with pytest.raises(UsageError, match="no ratings of captions in 'fr'; there are: de en"):
     _read(tmp_path, *rows, language="fr")
 
 
@@ -72,8 +72,8 @@ def test_one_language_of_several_is_read(tmp_path):
     ({"human_score": "3.9"}, "'human_score' is a text; it must be a number"),
     ({"P": True}, "'P' is true or false"),
     ({"P": None}, "'P' is null"),
-    ({"Con": -(10**400)}, "'Con' is no finite number"),
-    ({"seg_id": 1}, "'seg_id' is a number; it must be a text"),
+    ({"Con": -(10**400)}, "'Con' is not a finite number"),
+    ({"seg_id": 1}, "'seg_id' is a number; it must be a string"),
     ({"SYS": " "}, "'SYS' is empty"),
     ({"language": "xx"}, "unknown language 'xx'"),
     ({"annotator": ["x"]}, "'annotator' is a list"),
@@ -113,7 +113,7 @@ def test_annotators_must_have_seen_the_same_caption(tmp_path):
 
 
 def test_empty_file_is_refused(tmp_path):
-  with pytest.raises(UsageError, match="no rating; each line must hold SYS"):
+  with pytest.raises(UsageError, match="contains no ratings; each line must have SYS"):
     _read(tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_references_are_read_in_both_layouts(tmp_path):
 @pytest.mark.parametrize(
   "rows, message",
   [
-    (({"seg_id": "1", "refs": []},), "line 1: 'refs' must be a list of one or more texts"),
+    (({"seg_id": "1", "refs": []},), "line 1: 'refs' must be a list of one or more strings"),
     (({"seg_id": "1", "refs": ["a", 1]},), "line 1: 'refs' must be a list"),
     (({"seg_id": "1", "refs": "a"},), "line 1: 'refs' must be a list"),
     (

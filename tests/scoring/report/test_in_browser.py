@@ -411,7 +411,7 @@ def test_a_torn_file_says_so(page, tmp_path, ours):
   place = text.index('id="captions-en">') + 400
   (tmp_path / "torn.html").write_text(text[:place], encoding="utf-8")
   page.goto((tmp_path / "torn.html").as_uri())
-  page.locator("#shown", has_text="could not be unpacked").wait_for()
+  page.locator("#shown", has_text="could not be decompressed").wait_for()
   assert page.errors
   page.errors.clear()
 
