@@ -26,7 +26,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   assert cli.main(["data", "index", str(corpus)]) == 0
   printed = capsys.readouterr()
   assert "pieces of the captions, 84 in train (" in printed.out
-  assert "train: lengths counted of records: 24 of 24" in printed.err
+  assert "train: records counted for the index: 24 of 24" in printed.err
   assert os.path.isdir(lengths.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 
 

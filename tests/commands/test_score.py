@@ -124,7 +124,7 @@ def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
     ("--subset=xm600", "give xm600:SEED"),
     ("--subset=xm600:x", "SEED must be a whole number, as in xm600:7"),
     ("--processes=-1", "--processes=-1: give a number from 0"),
-    ("--pictures=link", "name the folder of the pictures"),
+    ("--pictures=link", "give the folder of the pictures"),
     ("--bootstrap=-1", "--bootstrap=-1: give a number from 0"),
     ("--df=absent.gz", "cannot be read"),
     ("--baseline=absent", "cannot be read"),
@@ -194,7 +194,7 @@ def test_compare_refuses_other_words(folder, capsys):
     (["good", "\udcff=good"], "is not UTF-8"),
     (["good", "b" * 300], "File name too long"),
     (["good", "b=good", "--references=references.jsonl"], "give --out=DIR"),
-    (["good", "b=good", "--metrics=chrf"], "was not scored in chrf"),
+    (["good", "b=good", "--metrics=chrf"], "was not scored with chrf"),
     (["good", "b=good", "--seed=-1"], "--seed=-1: give a number from 0"),
     (["good", "b=good", "--images=."], "--images is for the report"),
     (

@@ -254,7 +254,7 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
   )
   train_vocabulary(str(text), str(tmp_path / "latin.model"), size=120)
   found = run(corpus, NO_EVALUATORS, f"--gin.VOCABULARY={tmp_path / 'latin.model'}")
-  assert_one_failure(found, "vocabulary", "latin.model", "(ar) comes back as", code=2)
+  assert_one_failure(found, "vocabulary", "latin.model", "(ar) decodes to", code=2)
 
 
 # ---- weights, folder, mesh, evaluators -----------------------------------------------------------

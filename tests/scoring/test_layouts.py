@@ -54,7 +54,7 @@ def test_another_language_than_wanted_leaves_nothing(tmp_path):
     (_annotations({"image_id": 7.0, "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": [], "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": 1, "caption": "a"}), r"annotations\[0\]: image_id 1 is not among the images"),
-    (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 is given twice"),
+    (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 occurs twice"),
     (_annotations(images=[]), "contains no images"),
   ],
 )
@@ -73,7 +73,7 @@ def test_ids_of_annotations_decide_nothing_and_repeated_ones_are_counted(tmp_pat
   references = read_references(_write(tmp_path, document), language="el")
   assert references == {"7": {"el": ["0", "1", "2", "3", "4", "5"]}}
   (note,) = references.notes
-  assert "2 have the id of an earlier one" in note
+  assert "2 of the annotations have the id of an earlier one" in note
   assert note in score(references, {"7": {"el": "0"}}).table.notes
 
 

@@ -49,7 +49,7 @@ def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
       "p.csv",
       "id,caption\nc,one\na,two\n",
       "en",
-      "line 1: 'id' is no column that is read; call the image's key",
+      "line 1: unknown column 'id'; name the column of image keys",
     ),
     ("p.csv", "", "en", "line 1: the columns"),
     ("p.csv", "key,caption\n", "en", "contains no predictions"),

@@ -142,7 +142,7 @@ def test_surplus_is_refused_even_where_missing_ones_are_empty():
   ("key", "advice"), [("x", "write them as"), ("pictures/k1.jpg", "use names without folder and suffix")]
 )
 def test_foreign_keys_come_first_where_none_matches(key, advice):
-  with pytest.raises(UsageError, match=f"none of the 1 predicted images.*'{key}' against 'k1'.*{advice}"):
+  with pytest.raises(UsageError, match=f"none of the 1 predicted images.*'{key}' and 'k1'.*{advice}"):
     match_references(_REFERENCES, {key: {"en": "", "de": ""}})
 
 

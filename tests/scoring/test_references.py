@@ -102,7 +102,7 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
     ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: 'language' is missing"),
     (
       {"image/key": "k", "image/locale": "fr", "language": "en", "caption": "a"},
-      "line 2: image/locale is 'fr', on an earlier line of this image 'de'",
+      "line 2: image/locale is 'fr', but 'de' on an earlier line of this image",
     ),
   ],
 )
@@ -125,7 +125,7 @@ def test_languages_choose(tmp_path):
     ({"en": {"caption": ["a"]}}, "line 2: 'image/key' is missing or not a string"),
     ({"image/key": 7}, "line 2: 'image/key' is missing or not a string"),
     ({"image/key": ""}, "line 2: 'image/key' is empty"),
-    ({"image/key": "k"}, "line 2: image/key 'k' is on line 1 already"),
+    ({"image/key": "k"}, "line 2: image/key 'k' is already on line 1"),
     ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a string"),
     ({"image/key": "m", "xx": {"caption": ["a"]}}, "line 2: unknown language 'xx'"),
     ({"image/key": "m", "x" * 10_000_000: {}}, "line 2: unknown language 'xxxx"),

@@ -53,7 +53,7 @@ _KEYS = np.array(["a", "b", "c", "d", "e"])
     ({"keys": np.array(["a", "b\0b", "c", "d", "e"])}, "is not a valid image key"),
     ({"keys": np.array(["a", "", "c", "d", "e"])}, "is not a valid image key"),
     ({"keys": np.array(["a", "\ud800", "c", "d", "e"])}, "is not a valid image key"),
-    ({"keys": np.array([0x110000] * 5, np.uint32).view("<U1")}, "an image key is no text"),
+    ({"keys": np.array([0x110000] * 5, np.uint32).view("<U1")}, "an image key is not valid Unicode"),
     ({"keys": np.array([b"a", b"b"])}, "no list of image keys"),
     ({"keys": _KEYS}, "are from different runs"),
     ({"keys": None}, "no list of image keys"),
@@ -76,9 +76,9 @@ _KEYS = np.array(["a", "b", "c", "d", "e"])
     ({"en__cider": np.array([["a"]] * 5)}, "inconsistent arrays"),
     ({"en__cider": np.array([[{}]] * 5, object)}, "Python objects"),
     ({"en__cider": np.zeros((5, 1), [("x", float)])}, "not a file of scores of xmcap"),
-    ({"en__bertscore": np.zeros((5, 1))}, "'en/bertscore.npy' is no array of scores"),
-    ({"xx__cider": np.zeros((5, 1))}, "'xx/cider.npy' is no array of scores"),
-    ({"..__..__x": np.zeros((5, 1))}, "is no array of scores"),
+    ({"en__bertscore": np.zeros((5, 1))}, "'en/bertscore.npy' is not an array of scores"),
+    ({"xx__cider": np.zeros((5, 1))}, "'xx/cider.npy' is not an array of scores"),
+    ({"..__..__x": np.zeros((5, 1))}, "is not an array of scores"),
   ],
 )  # fmt: skip
 def test_changed_arrays_are_refused(capsys, written, folder, changed, message):

@@ -1,4 +1,4 @@
-"""Texts to the ids that a text tower reads: by a vocabulary of ours, or by the files of the tower's own tokenizer."""
+"""Tokenizers for text towers: our own vocabularies, or the tokenizer files of a pretrained tower."""
 
 import pathlib
 import re
@@ -12,11 +12,11 @@ from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary, read_model
 from xmcap.errors import UsageError, one_line
 
 TOKENIZER = "tokenizer.json"
-"""Of transformers: CLIP's, XLM-R's and most others'."""
+"""File name of a transformers tokenizer, such as CLIP's and XLM-R's."""
 SIGLIP = "spiece.model"
-"""Of SigLIP: a SentencePiece model that reads texts in lower case and without punctuation."""
+"""File name of SigLIP's SentencePiece model, which expects lower-case text without punctuation."""
 
-_LARGEST = 2**26  # bytes of a tokenizer.json; XLM-R's has 9 million, NLLB's 17
+_LARGEST = 2**26  # limit for a tokenizer.json in bytes; XLM-R's has 9 million, NLLB's 17 million
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -24,10 +24,10 @@ class TextInput(Protocol):
   """A tokenizer.
 
   Attributes:
-    pad_id: what fills up a text.
-    max_length: ids of a text at most, what the tokenizer adds included.
-    fixed: whether texts are always filled up to max_length.
-    added: how many ids it adds to a text.
+    pad_id: id of the padding token.
+    max_length: largest number of ids per text, including special tokens.
+    fixed: whether texts are always padded to max_length.
+    added: number of special tokens that it adds to a text.
   """
 
   pad_id: int
@@ -36,12 +36,12 @@ class TextInput(Protocol):
   added: int
 
   def encode_all(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-    """Returns the ids of texts, each with what the tokenizer adds, and how many texts were cut to max_length."""
+    """Returns the ids of texts, including special tokens, and the number of texts truncated to max_length."""
     ...
 
 
 class OwnPieces:
-  """A vocabulary of ours: pieces and an end. A longer text keeps its first pieces and no end, as in training."""
+  """Our own vocabulary: pieces and EOS. A longer text keeps its first pieces without EOS, as in training."""
 
   def __init__(self, vocabulary: Vocabulary, max_length: int):
     self.vocabulary, self.max_length = vocabulary, max_length
@@ -54,7 +54,7 @@ class OwnPieces:
 
 
 class TokenizerJson:
-  """A `tokenizer.json`, read by Hugging Face's tokenizers; UsageError if it is none. A longer text keeps its end."""
+  """A `tokenizer.json` for Hugging Face's tokenizers; UsageError if it is not one. A truncated text keeps EOS."""
 
   def __init__(self, path: pathlib.Path, max_length: int, pad_id: int):
     import tokenizers
@@ -65,11 +65,11 @@ class TokenizerJson:
     except (OSError, UnicodeDecodeError) as error:
       raise UsageError(f"{path}: cannot be read ({one_line(error)}): fetch it again") from None
     if not text:
-      raise UsageError(f"{path}: {size:,} bytes; a tokenizer has {_LARGEST:,} at most, and is not empty")
+      raise UsageError(f"{path}: {size:,} bytes; a tokenizer has from 1 to {_LARGEST:,}: fetch it again")
     try:
       self._tokenizer = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more special
-      raise UsageError(f"{path}: no tokenizer of Hugging Face ({one_line(error)}): fetch it again") from None
+    except Exception as error:  # the library raises nothing more specific
+      raise UsageError(f"{path}: not a Hugging Face tokenizer ({one_line(error)}): fetch it again") from None
     self._tokenizer.no_padding()
     self._tokenizer.enable_truncation(max_length)
     self.max_length, self.pad_id, self.fixed = max_length, pad_id, False
@@ -82,9 +82,9 @@ class TokenizerJson:
 
 
 class SiglipPieces:
-  """SigLIP's tokenizer: lower case, no punctuation, pieces, an end; always filled up with ends. A longer text keeps it.
+  """SigLIP's tokenizer: lower case, no punctuation, pieces, EOS; always padded with EOS. A truncated text keeps EOS.
 
-  As big_vision and transformers' SiglipTokenizer have it.
+  Follows big_vision and transformers' SiglipTokenizer.
   """
 
   def __init__(self, path: pathlib.Path, max_length: int):

@@ -110,7 +110,7 @@ def check_widths(widths: Mapping[str, int]) -> None:
   (first, width), *others = widths.items()
   for name, other in others:
     if other != width:
-      raise UsageError(f"{name}: width {other}, but {first}: {width}; take embeddings of one model")
+      raise UsageError(f"{name}: width {other}, but {first}: width {width}; take embeddings of one model")
 
 
 def _read_npy(path: pathlib.Path) -> np.ndarray:

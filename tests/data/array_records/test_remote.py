@@ -121,7 +121,7 @@ def test_a_file_that_is_changed_while_it_is_read(store, remote, impatient):
   source[0]
   (file,) = remote.glob("*-00000-of-*")
   file.write_bytes(file.read_bytes())
-  with pytest.raises(XmcapError, match="00000-of-00003 was changed while it was read: start again"):
+  with pytest.raises(XmcapError, match="00000-of-00003 changed while it was being read: start again"):
     source[1]
 
 

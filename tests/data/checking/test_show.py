@@ -113,7 +113,7 @@ def test_bytes_and_unknown_pieces_have_kinds(tmp_path):
 
 
 def test_usage_errors(tiny_dir, tmp_path):
-  with pytest.raises(UsageError, match="'fr' is none of the languages to draw from: ar de en"):
+  with pytest.raises(UsageError, match="'fr' is not one of the available languages: ar de en"):
     show_tiny(tiny_dir, languages="fr")
   with pytest.raises(UsageError, match="has no split 'dev'"):
     show_tiny(tiny_dir, split="dev")

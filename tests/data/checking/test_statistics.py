@@ -152,7 +152,7 @@ def test_words_without_spaces_are_segmented(tmp_path):
 
 
 def test_folder_without_a_corpus_is_a_usage_error(tmp_path):
-  with pytest.raises(UsageError, match="holds no corpus"):
+  with pytest.raises(UsageError, match="has no corpus"):
     statistics(tmp_path)
 
 

@@ -46,9 +46,7 @@ def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=4, layout="folder", languages=("de",))
   for picture in (tmp_path / "release").rglob("*.jpg"):
     picture.rename(picture.with_name(f"other-{picture.name}"))
-  with pytest.raises(
-    XmcapError, match=r"no records: of 4 pictures .*: 4  missing: .* First: \d{12}"
-  ) as error:
+  with pytest.raises(XmcapError, match=r"no records: 4 pictures .*: 4  missing: .* First: \d{12}") as error:
     coco(release, tmp_path / "out")
   assert "\n" not in str(error.value)
 
@@ -97,7 +95,7 @@ def test_report_says_what_was_found(tmp_path):
     "train: 8 records with 120 captions, from 110 lines; of 12 pictures 9 found, 1 missing, 2 broken"
     in summary
   )
-  assert "not_a_picture: files that are no picture" in summary
+  assert "not_a_picture: files that are not pictures" in summary
 
 
 def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
@@ -105,7 +103,7 @@ def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
   times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
   again = coco(small, tmp_path / "out")
   assert again.held and again.splits == first.splits and again.problems.counts == first.problems.counts
-  assert "holds this corpus already" in again.summary()
+  assert "already has this corpus" in again.summary()
   assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
   with pytest.raises(
     UsageError, match="out holds coco_35l with another image_size .None, not 32.: remove it"
@@ -124,10 +122,10 @@ def test_pictures_are_scaled_when_asked_to(tmp_path, small):
 @pytest.mark.parametrize(
   ("fault", "words"),
   [
-    ("bad_utf8", r"coco_mt_train.jsonl.bz2, line \d+: .*bad_utf8.: mend it"),
-    ("duplicate_line", r"coco_mt_train.jsonl.bz2, line \d+: \d{12}, caption \d, .*duplicate_line.: mend it"),
-    ("missing", r"\d{12}: (train|val)2014/COCO.*jpg .missing.: mend it"),
-    ("html", r"\d{12}: a page, not a picture .not_a_picture.: mend it"),
+    ("bad_utf8", r"coco_mt_train.jsonl.bz2, line \d+: .*bad_utf8.: fix it"),
+    ("duplicate_line", r"coco_mt_train.jsonl.bz2, line \d+: \d{12}, caption \d, .*duplicate_line.: fix it"),
+    ("missing", r"\d{12}: (train|val)2014/COCO.*jpg .missing.: fix it"),
+    ("html", r"\d{12}: a web page, not a picture .not_a_picture.: fix it"),
   ],
 )
 def test_stop_names_the_first_bad_thing(tmp_path, fault, words):
@@ -152,7 +150,7 @@ def test_stop_does_not_read_on(tmp_path, monkeypatch):
 def test_what_stopped_goes_on_with_skip(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=12, faults=["html"], languages=("de", "th"))
   coco(release, tmp_path / "one")
-  with pytest.raises(XmcapError, match="or leave such things out with --on_bad=skip"):
+  with pytest.raises(XmcapError, match="or skip such problems with --on_bad=skip"):
     coco(release, tmp_path / "two", on_bad="stop")
   coco(release, tmp_path / "two")
   assert differing(tmp_path / "one", tmp_path / "two") == []

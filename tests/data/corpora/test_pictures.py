@@ -186,7 +186,7 @@ def test_key_map(tmp_path):
   "text, message",
   [
     ("1 a.jpg\n", "line 1: give a key, a tab"),
-    ("1\ta.jpg\n1\tb.jpg\n", "names a key twice"),
+    ("1\ta.jpg\n1\tb.jpg\n", "has this key twice"),
     ("\t\t\n", "line 1"),
   ],
 )
@@ -207,7 +207,7 @@ def test_places_without_pictures(tmp_path):
   write_files(tmp_path / "a", {"1.jpg": b"1"})
   source = opened(tmp_path / "a", tmp_path / "work")
   (tmp_path / "a" / "1.jpg").unlink()
-  with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since it was searched"):
+  with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since the search"):
     source.read("1")
 
 

@@ -200,7 +200,7 @@ def test_bad_tables_of_scores_are_one_line(tmp_path, content, message):
 
 
 def test_a_table_without_the_metric_is_refused(tmp_path):
-  with pytest.raises(UsageError, match="was not scored in 'cider'; name another --metric"):
+  with pytest.raises(UsageError, match="was not scored with 'cider'; name another --metric"):
     _read_scores(tmp_path, {"signature": _SIGNATURE, "languages": {"en": {"bleu_4": 1.0}}})
 
 

@@ -69,7 +69,7 @@ def test_one_language_of_several_is_read(tmp_path):
     ({"R": 5.5}, "'R' is 5.5; recall goes from 1 to 5"),
     ({"Fl": 0.1}, "'Fl' is 0.1; a penalty is 0 or less, such as -0.1"),
     ({"human_score": 4.5}, "'human_score' is 4.5, but (P + R) / 2 + Fl + Con + Inc is 3.9"),
-    ({"human_score": "3.9"}, "'human_score' is a text; it must be a number"),
+    ({"human_score": "3.9"}, "'human_score' is a string; it must be a number"),
     ({"P": True}, "'P' is true or false"),
     ({"P": None}, "'P' is null"),
     ({"Con": -(10**400)}, "'Con' is not a finite number"),
@@ -108,7 +108,9 @@ def test_lines_must_fit_together(tmp_path, second, message):
 
 
 def test_annotators_must_have_seen_the_same_caption(tmp_path):
-  with pytest.raises(UsageError, match="line 2: another caption of 'A' for image '1' than before"):
+  with pytest.raises(
+    UsageError, match="line 2: the caption of 'A' for image '1' differs from an earlier line"
+  ):
     _read(tmp_path, {**_ROW, "annotator": "x"}, {**_ROW, "annotator": "y", "hyp": "a cat"})
 
 

@@ -336,7 +336,7 @@ def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_p
 
 
 def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):
-  with pytest.raises(XmcapError, match="no line of it can be used"):
+  with pytest.raises(XmcapError, match="none of its lines can be used"):
     made(tmp_path, write_json_lines(tmp_path / "empty.jsonl", [{}]), photos)
   (tmp_path / "out/mine.txt").touch()
   assert held(made(tmp_path, wide_table(tmp_path), photos).out) == expected()
