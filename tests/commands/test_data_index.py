@@ -33,8 +33,8 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
 @pytest.mark.parametrize(
   "arguments, words",
   [
-    (["{empty}"], "empty holds no vocabulary.model: name one with --vocabulary=PATH"),
-    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty is no corpus"),
+    (["{empty}"], "empty has no vocabulary.model: give one with --vocabulary=PATH"),
+    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty is not a corpus"),
     (["{tiny}", "--vocabulary={tiny}/tags.txt"], "tags.txt: not a SentencePiece model"),
     (["{tiny}", "--splits=test"], "has no split 'test'"),
     (["{tiny}", "--processes=0"], "--processes=0: give a number from 1"),

@@ -119,8 +119,8 @@ def test_a_very_long_caption_takes_two_bytes(tmp_path):
 def test_a_large_split_without_an_index_names_the_command(corpus, model, never_small):
   with pytest.raises(
     UsageError,
-    match=r"has no index of the lengths of 'train\[:9\]' in pieces of .*vocabulary.model, which target_lengths needs: "
-    r"`xmcap data index .*corpus --vocabulary=.*vocabulary.model --splits=train` makes it",
+    match=r"has no index of lengths for 'train\[:9\]' and .*vocabulary.model, which target_lengths needs: "
+    r"make it with `xmcap data index .*corpus --vocabulary=.*vocabulary.model --splits=train`",
   ):
     lengths.index_of(RecordSource(corpus, "train[:9]"), model)
 
@@ -128,7 +128,7 @@ def test_a_large_split_without_an_index_names_the_command(corpus, model, never_s
 def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_path):
   lengths.write(corpus, model, ["train"])
   other = train_vocabulary(f"{corpus}/text.txt", str(tmp_path / "other.model"), size=420, span_words=True)
-  with pytest.raises(UsageError, match=r"pieces of .*other\.model"):
+  with pytest.raises(UsageError, match=r"index of lengths for 'train' and .*other\.model"):
     lengths.index_of(RecordSource(corpus), other)
   # Two hashes that begin alike.
   folder_of(corpus, "train", model).rename(folder_of(corpus, "train", other))

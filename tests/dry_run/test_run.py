@@ -206,7 +206,7 @@ def test_a_missing_split_of_an_evaluator(tmp_path, run, quick):
 
 def test_no_corpus_at_all_is_said_once(tmp_path, run, corpus, quick):
   found = run(tmp_path / "nowhere", f"--gin.VOCABULARY={corpus / 'vocabulary.model'}")
-  assert_one_failure(found, "data", "nowhere is no corpus", code=2)
+  assert_one_failure(found, "data", "nowhere is not a corpus", code=2)
   assert "evaluator 1 (LossEvaluator): as data" in found[1]["skipped"]
 
 

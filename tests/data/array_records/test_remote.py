@@ -156,17 +156,17 @@ def test_a_file_cut_short(store, remote, impatient):
 
 
 def test_what_is_absent(store, remote, impatient):
-  with pytest.raises(UsageError, match="s3://bucket/other is no corpus"):
+  with pytest.raises(UsageError, match="s3://bucket/other is not a corpus"):
     RecordSource("s3://bucket/other")
   assert records.splits("s3://bucket/other") == []
-  with pytest.raises(UsageError, match="s3://bucket/other/tags.txt is absent"):
+  with pytest.raises(UsageError, match="s3://bucket/other/tags.txt is missing"):
     records.read_tags("s3://bucket/other")
   source = RecordSource("s3://bucket/tiny")
   (file,) = remote.glob("*-00001-of-*")
   file.unlink()
-  with pytest.raises(XmcapError, match="00001-of-00003 is absent"):
+  with pytest.raises(XmcapError, match="00001-of-00003 is missing"):
     source[30]
-  with pytest.raises(XmcapError, match=r"00001-of-00003 is absent \(1 of 3 files\)"):
+  with pytest.raises(XmcapError, match=r"00001-of-00003 is missing \(1 of 3 files\)"):
     RecordSource("s3://bucket/tiny")
 
 

@@ -93,11 +93,11 @@ def test_the_order_of_the_classes_is_given_by_a_file(release):
   ("change", "message"),
   [
     (lambda at: (at / "wnids.txt").write_text("n01440764\nn01440764\n"), "wnids.txt, line 2: not a class such as"),
-    (lambda at: (at / "wnids.txt").write_text("\n".join(WNIDS[:2])), "class 2, and .*wnids.txt has 2 classes"),
+    (lambda at: (at / "wnids.txt").write_text("\n".join(WNIDS[:2])), "class 2, but .*wnids.txt has only 2 classes"),
     (lambda at: (at / "wnids.txt").write_text("\n".join([*WNIDS[1:], "n00000001"])), "its class n01440764 is not in"),
     (lambda at: (at / "babel_imagenet.json").write_text('{"DE": [[0, 0], ["a", "b"]]}'), "index 0 is repeated"),
     (lambda at: (at / "babel_imagenet.json").write_text('{"DE": [[0, 1], ["a"]]}'), "2 indices and 1 label"),
-    (lambda at: (at / "babel_imagenet.json").write_text('{"IW": [[0, 7], ["a", "b"]]}'), "class 7, and .*val has 3"),
+    (lambda at: (at / "babel_imagenet.json").write_text('{"IW": [[0, 7], ["a", "b"]]}'), "class 7, but .*val has only"),
     (lambda at: (at / "nllb_dist13b_prompts.json").write_text('{"DE": ["ein Foto"]}'), "prompt 0 .* has {} 0 times"),
   ],
 )  # fmt: skip
@@ -153,8 +153,8 @@ def test_the_command_prints_the_counts(tmp_path, capsys):
   ("text", "message"),
   [
     ("a\tb\n", "line 1: the header must be"),
-    (SENSES + "DE\tx\tWIKI\tmaybe\tn01440764\n", "line 15: no language, lemma"),
-    (SENSES + "DE\tx\tWIKI\ttrue\tv01440764\n", "line 15: no language, lemma"),
+    (SENSES + "DE\tx\tWIKI\tmaybe\tn01440764\n", "line 15: must be language, lemma"),
+    (SENSES + "DE\tx\tWIKI\ttrue\tv01440764\n", "line 15: must be language, lemma"),
     (SENSES.replace("EN\t", "IT\t"), "no English senses"),
   ],
 )

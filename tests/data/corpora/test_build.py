@@ -105,9 +105,7 @@ def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
   assert again.held and again.splits == first.splits and again.problems.counts == first.problems.counts
   assert "already has this corpus" in again.summary()
   assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
-  with pytest.raises(
-    UsageError, match="out holds coco_35l with another image_size .None, not 32.: remove it"
-  ):
+  with pytest.raises(UsageError, match="out contains coco_35l with image_size=None, not 32: remove it"):
     coco(small, tmp_path / "out", image_size=32)
 
 
@@ -158,7 +156,7 @@ def test_what_stopped_goes_on_with_skip(tmp_path):
 
 def test_what_skipped_does_not_go_on_with_stop(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
-  with pytest.raises(UsageError, match="has begun coco_35l with another on_bad .skip, not stop.: remove it"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with on_bad=skip, not stop: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, on_bad="stop")
 
 
@@ -231,14 +229,14 @@ def test_what_an_orphan_leaves_does_not_stay(tmp_path, plain):
 
 def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
-  with pytest.raises(UsageError, match="has begun coco_35l with another quality .90, not 80.: remove it"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with quality=90, not 80: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, quality=80)
   (plain.paths["train_images"] / "more.jpg").touch()
-  with pytest.raises(UsageError, match="has begun coco_35l with another train_images"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with train_images="):
     coco(plain, tmp_path / "out", chunk_bytes=1_000)
   with plain.paths["train_captions"].open("ab") as file:
     file.write(b"\n")
-  with pytest.raises(UsageError, match="has begun coco_35l with another train_captions"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with train_captions="):
     coco(plain, tmp_path / "out", chunk_bytes=1_000)
 
 
@@ -256,7 +254,9 @@ def test_what_an_older_version_began_is_begun_anew(tmp_path, plain, monkeypatch)
 
 def test_folder_of_something_else(tmp_path, small):
   (tmp_path / "thesis.tex").write_text("")
-  with pytest.raises(UsageError, match="holds thesis.tex, which is not of coco_35l: choose a new"):
+  with pytest.raises(
+    UsageError, match="contains thesis.tex, which does not belong to coco_35l: choose a new"
+  ):
     coco(small, tmp_path)
 
 

@@ -71,7 +71,7 @@ _WHOLE = bz2.compress(text(4))
 @pytest.mark.parametrize(
   ("data", "words"),
   [
-    (_WHOLE[:-1], "breaks off"),
+    (_WHOLE[:-1], "truncated"),
     (_WHOLE[: len(_WHOLE) // 2], "ended before"),
     (_WHOLE[:3], "ended before"),
     (b"", "ended before|no bzip2"),

@@ -200,7 +200,7 @@ def test_key_map_that_is_none(tmp_path, text, message):
 def test_places_without_pictures(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "empty" / "about.txt").write_text("none")
-  with pytest.raises(UsageError, match="empty: no picture in it"):
+  with pytest.raises(UsageError, match="empty: contains no pictures"):
     opened(tmp_path / "empty", tmp_path / "work")
   with pytest.raises(UsageError, match="absent: No such file"):
     opened(tmp_path / "absent", tmp_path / "work")

@@ -149,8 +149,8 @@ def _compare(held: Plan, wanted: Plan, out: pathlib.Path, verb: str) -> None:
       continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
       raise UsageError(
-        f"{out} {verb} {wanted['corpus']} with a different {name} ({has.get(name)}, not {wants.get(name)}): remove it, "
-        "or choose another folder"
+        f"{out} {verb} {wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}: remove it, or "
+        "choose another folder"
       )
 
 
