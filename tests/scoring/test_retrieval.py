@@ -122,7 +122,7 @@ def _captions(lines):
 @pytest.mark.parametrize(
   "change, more, message",
   [
-    (_captions([{"image/key": "1", "en": {"caption": ["a"]}}]), [], "20 embeddings of 1 picture"),
+    (_captions([{"image/key": "1", "en": {"caption": ["a"]}}]), [], "20 embeddings for 1 picture"),
     (_captions([{"image/key": f"{i}", "en": {"caption": ["a"]}} for i in range(20)]), [], "for 20 captions"),
     (lambda folder: (folder / "texts/th.npy").unlink(), [], "no embeddings of the captions in th"),
     (
@@ -163,18 +163,20 @@ def test_fewer_candidates_than_k_are_refused(tmp_path, capsys):
   ]
   assert _run(options, tmp_path / "out") == 2
   error = capsys.readouterr().err
-  assert "R@10 needs 10 candidates or more, and there are 2 pictures" in error and error.count("\n") == 1
+  assert (
+    "R@10 needs at least 10 candidates, but there are only 2 pictures" in error and error.count("\n") == 1
+  )
   assert _run(options, tmp_path / "out", "--k=1") == 0
 
 
 @pytest.mark.parametrize(
   "held, message",
   [
-    ({"images": [1, 1], "captions": {"en": [["a"], ["b"]]}}, "named twice"),
+    ({"images": [1, 1], "captions": {"en": [["a"], ["b"]]}}, "occurs twice"),
     ({"images": [1, 2], "captions": {"en": [["a"]]}}, "1 lists of captions for 2 images"),
     ({"images": [1, 2], "captions": {"en": [["a"], [""]]}}, "caption 1: is empty"),
     ({"images": [1, 2], "captions": {"qq": [["a"], ["b"]]}}, "unknown language 'qq'"),
-    ({"images": [1, 2], "captions": {"en": ["a", "b"]}}, "no captions"),
+    ({"images": [1, 2], "captions": {"en": ["a", "b"]}}, "not a file of captions"),
   ],
 )
 def test_bad_pairs_are_refused(tmp_path, capsys, held, message):

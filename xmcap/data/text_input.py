@@ -1,4 +1,4 @@
-"""Tokenizers for text towers: a vocabulary of ours, or the files of the tower's own tokenizer."""
+"""Tokenizers for text towers: our own vocabularies, or the tokenizer files of a pretrained tower."""
 
 import pathlib
 import re
@@ -14,12 +14,12 @@ from xmcap.errors import UsageError, one_line
 from xmcap.storage import strict_json
 
 TOKENIZER = "tokenizer.json"
-"""Of transformers: CLIP's, XLM-R's and most others'."""
+"""File name of a transformers tokenizer, such as CLIP's and XLM-R's."""
 _TOKENIZER_CONFIG, _NLLB_END = "tokenizer_config.json", "</s>"
 SIGLIP = "spiece.model"
-"""Of SigLIP: a SentencePiece model that reads texts in lower case and without punctuation."""
+"""File name of SigLIP's SentencePiece model, which expects lower-case text without punctuation."""
 
-_LARGEST = 2**26  # bytes of a tokenizer.json; XLM-R's has 9 million, NLLB's 17
+_LARGEST = 2**26  # limit for a tokenizer.json in bytes; XLM-R's has 9 million, NLLB's 17 million
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -28,9 +28,9 @@ class TextInput(Protocol):
 
   Attributes:
     pad_id: id of the padding token.
-    max_length: ids of a text at most, with those that the tokenizer adds.
+    max_length: largest number of ids per text, including special tokens.
     fixed: whether texts are always padded to max_length.
-    added: how many ids it adds to a text.
+    added: number of special tokens that it adds to a text.
   """
 
   pad_id: int
@@ -39,15 +39,15 @@ class TextInput(Protocol):
   added: int
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    """Returns the ids of texts, each with what the tokenizer adds, and how many texts were cut to max_length.
+    """Returns the ids of texts, including special tokens, and the number of texts truncated to max_length.
 
-    `language`: the code of all these texts; tokenizers other than NLLB's do not look at it.
+    `language` is the code of all texts; only NLLB's tokenizer uses it.
     """
     ...
 
 
 class OwnPieces:
-  """A vocabulary of ours: pieces and an end. A longer text keeps its first pieces and no end, as in training."""
+  """Our own vocabulary: pieces and EOS. A longer text keeps its first pieces without EOS, as in training."""
 
   def __init__(self, vocabulary: Vocabulary, max_length: int, fixed: bool = False):
     self.vocabulary, self.max_length = vocabulary, max_length
@@ -61,7 +61,7 @@ class OwnPieces:
 
 
 class TokenizerJson:
-  """A `tokenizer.json`, read by Hugging Face's tokenizers. A longer text keeps its end.
+  """A `tokenizer.json` for Hugging Face's tokenizers. A truncated text keeps EOS.
 
   Args:
     path: the file; UsageError if it is none.
@@ -106,9 +106,9 @@ class NllbPieces:
 
 
 class SiglipPieces:
-  """SigLIP's tokenizer: lower case, no punctuation, pieces, an end; always filled up with ends. A longer text keeps it.
+  """SigLIP's tokenizer: lower case, no punctuation, pieces, EOS; always padded with EOS. A truncated text keeps EOS.
 
-  As big_vision and transformers' SiglipTokenizer have it.
+  Follows big_vision and transformers' SiglipTokenizer.
   """
 
   def __init__(self, path: pathlib.Path, max_length: int):

@@ -95,7 +95,7 @@ def test_published_figures_and_differences_stand_beside(tmp_path):
   split = record_writer.write_split(tmp_path, "test", [0], two_records, dataset="xm3600", processes=1)
   record_writer.write_metadata(tmp_path, [split], dataset="xm3600")
   shown = text(statistics(tmp_path)).splitlines()
-  assert any("against Table 1 of the XM3600 paper" in line for line in shown)
+  assert any("compared with Table 1 of the XM3600 paper" in line for line in shown)
   rows = [line for line in shown if line.startswith("ar ") and "7,367" in line]
   # Found, published, difference of: captions; images with 1, 2, more captions; words; characters.
   assert rows[0].split() == [
@@ -106,10 +106,10 @@ def test_published_figures_and_differences_stand_beside(tmp_path):
 
 
 def test_a_release_is_compared_where_its_pictures_are_those_of_xm3600(corpus, monkeypatch):
-  assert "against" not in text(statistics(corpus))
+  assert "compared with" not in text(statistics(corpus))
   monkeypatch.setattr(published, "XM3600_IMAGES", of_images(["c"]))
-  lines = [line for line in text(statistics(corpus)).splitlines() if "against" in line]
-  assert [line.split(" against ")[0] for line in lines] == ["test (release)"]
+  lines = [line for line in text(statistics(corpus)).splitlines() if "compared with" in line]
+  assert [line.split(" compared with ")[0] for line in lines] == ["test (release)"]
 
 
 def test_coco_35l_is_known_by_its_name(tmp_path):
@@ -164,7 +164,7 @@ def test_words_without_spaces_are_segmented(tmp_path):
 
 
 def test_folder_without_a_corpus_is_a_usage_error(tmp_path):
-  with pytest.raises(UsageError, match="holds no corpus"):
+  with pytest.raises(UsageError, match="has no corpus"):
     statistics(tmp_path)
 
 

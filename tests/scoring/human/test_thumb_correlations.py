@@ -119,7 +119,7 @@ def test_only_the_human_system_loses_references(small):
 def test_an_image_must_keep_a_reference(small):
   ratings, references = small
   own = {key: [ratings.captions["Human", key].text.upper()] for key in references}
-  with pytest.raises(UsageError, match=r"12 images would keep no reference \(the first is '0'\)"):
+  with pytest.raises(UsageError, match=r"12 images would be left without references \(the first is '0'\)"):
     thumb_correlations.correlate(ratings, own, human="Human", drop_identical_references=True)
 
 
@@ -129,7 +129,7 @@ def test_an_image_must_keep_a_reference(small):
     ({"names": ["bertscore"]}, "unknown metric 'bertscore'"),
     ({"names": ["cider", "cider"]}, "named twice"),
     ({"tokenizer": "moses"}, "unknown tokeniser 'moses'"),
-    ({"human": "people"}, "--human=people: no rating is of this system; there are: model, Human"),
+    ({"human": "people"}, "--human=people: no ratings of this system; there are: model, Human"),
     ({"drop_identical_references": True}, "--drop_identical_references needs --human=NAME"),
   ],
 )

@@ -1,4 +1,4 @@
-"""The amount of text in a corpus: captions, words, characters, pieces and tags of each language in each split."""
+"""Counts captions, words, characters, pieces and tags in a corpus, by split and language."""
 
 import collections
 import dataclasses
@@ -16,7 +16,7 @@ from xmcap.errors import UsageError
 from xmcap.progress import Say
 from xmcap.storage import addresses
 
-_CHUNK = 2_048  # records counted at a time by one process
+_CHUNK = 2_048  # records per call of a process
 
 
 @dataclasses.dataclass
@@ -24,15 +24,15 @@ class Row:
   """The text of one language in one split.
 
   Attributes:
-    split: name of the split, with how it is stored: `train (records)`, `test (release)`.
+    split: name of the split and how it is stored: `train (records)`, `test (release)`.
     language: code.
-    images: images of the split that have a caption in the language.
-    words: words; at spaces, and for zh, ja and th by the segmenters of `xmcap score`.
-    characters: Unicode code points, spaces included.
-    spaced_words: words at spaces in every language, as the XM3600 paper counts.
-    once, twice, more: images with one, two, three or more captions ("replication" there).
-    lengths: pieces of a caption, its end included -> captions with so many; empty without a vocabulary.
-    sources: of `records.SOURCES` -> captions; empty where not known.
+    images: images of the split with a caption in the language.
+    words: words, split at spaces, or for zh, ja and th by the segmenters of `xmcap score`.
+    characters: Unicode code points, including spaces.
+    spaced_words: words split at spaces in every language, as counted in the XM3600 paper.
+    once, twice, more: images with one, two, three or more captions ("replication" in the paper).
+    lengths: pieces of a caption, including EOS -> number of captions; empty without a vocabulary.
+    sources: source (of `records.SOURCES`) -> number of captions; empty if unknown.
   """
 
   split: str
@@ -55,25 +55,25 @@ class Row:
 
   @property
   def mean_spaced_words(self) -> float:
-    """Words a caption, at spaces."""
+    """Mean words per caption, split at spaces."""
     return self.spaced_words / max(self.captions, 1)
 
   @property
   def mean_characters(self) -> float:
-    """Characters a caption."""
+    """Mean characters per caption."""
     return self.characters / max(self.captions, 1)
 
   @property
   def pieces(self) -> int:
-    """Pieces of all captions, their ends included."""
+    """Total pieces of all captions, including EOS."""
     return sum(length * count for length, count in self.lengths.items())
 
   def longer_than(self, length: int) -> int:
-    """Captions of more pieces, their ends included, than `length`."""
+    """Returns the number of captions with more than `length` pieces, including EOS."""
     return sum(count for pieces, count in self.lengths.items() if pieces > length)
 
   def length_at(self, share: float) -> int:
-    """The pieces that this share of the captions does not exceed."""
+    """Returns the quantile of the number of pieces: this share of the captions has at most so many."""
     seen = 0
     for pieces, count in sorted(self.lengths.items()):
       seen += count
@@ -84,10 +84,15 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-  """Split -> its images; rows by split and language; split -> the release it was built from, "" where not known.
+  """Statistics of a corpus.
 
-  `target_length` is T, at which targets are cut; 0 where pieces were not counted. `tags` are by split and language;
-  `annotations` are tables of `annotations.jsonl`, if there is one.
+  Attributes:
+    images: split -> number of images.
+    rows: one per split and language.
+    published: split -> the release that it was built from, "" if unknown.
+    target_length: T, at which targets are truncated; 0 if pieces were not counted.
+    tags: one per split and language.
+    annotations: tables of `annotations.jsonl`, if the corpus has it.
   """
 
   images: dict[str, int]
@@ -106,16 +111,19 @@ def statistics(
   processes: int | None = None,
   say: Say | None = None,
 ) -> Statistics:
-  """Counts a corpus: its record splits, then its releases (`captions.jsonl` in it or in its folders).
+  """Counts a corpus: its record splits, then releases (`captions.jsonl` in the folder or its subfolders).
 
   Args:
-    vocabulary: a SentencePiece model, to count pieces with; "" counts none.
-    target_length: T, pieces of a target, its end included.
+    directory: the corpus.
+    vocabulary: a SentencePiece model for counting pieces; "": none are counted.
+    target_length: T, in pieces, including EOS.
+    processes: number of processes; None: all cores.
+    say: receives progress lines.
   """
   directory = addresses.absolute(directory).rstrip("/")
   model = Vocabulary(vocabulary) if vocabulary else None
   if model and target_length < 2:
-    raise UsageError(f"a target length of {target_length} holds no text: give at least 2")
+    raise UsageError(f"a target length of {target_length} leaves no room for text: give at least 2")
   found = Statistics({}, [], {}, target_length if model else 0)
   for split in records.splits(directory):
     source = records.RecordSource(directory, split)
@@ -147,12 +155,12 @@ def statistics(
   if addresses.is_file(addresses.join(directory, annotations.NAME)):
     found.annotations.extend(annotation_statistics.tables(directory))
   if not found.images:
-    raise UsageError(f"{directory} holds no corpus (neither dataset_info.json nor captions.jsonl): build one")
+    raise UsageError(f"{directory} has no corpus (neither dataset_info.json nor captions.jsonl): build one")
   return found
 
 
 def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
-  """A row for each language, in the order of the codes, of the parts of a split."""
+  """Returns a row per language, in the order of the codes, summed over the parts of a split."""
   total: dict[str, Row] = {}
   for part in parts:
     for language, row in part.items():

@@ -1,9 +1,9 @@
-// Those in the language that the rater chose; all, before one is chosen.
+// Items in the language that the rater chose; all items before that.
 let items = data.items;
 const ids = new Set(items.map(({ id }) => id));
 const { protocol } = data;
 
-// ---- What the page says and asks, out of the protocol
+// ---- Texts and questions of the protocol
 
 const copyOf = (id) => byId(id).content.firstElementChild.cloneNode(true);
 
@@ -48,7 +48,7 @@ for (const list of document.querySelectorAll(".advice-list")) {
 const captions = protocol.captions.map(captionPart);
 const criteria = protocol.criteria.map(criterionPart);
 
-// Answers: item id -> {name of the criterion: value}. `current` is the criterion that number keys answer.
+// Answers: item id -> {name of the criterion: value}. Number keys answer the criterion `current`.
 let rater = "";
 let language = ""; // "": all
 let answers = {};
@@ -56,12 +56,12 @@ let place = 0;
 let current = 0;
 let unsaved = false;
 
-// ---- What the browser keeps: one entry a rater, one for who rated last.
+// ---- Browser storage: one entry per rater, and one for the last rater
 
 const lastRater = `xmcap-rating-${data.page}`;
 const kept = (name) => `${lastRater}-${name}`;
 
-// ---- The language that is rated, and the instructions in it
+// ---- The language to rate, and the instructions in it
 
 function chooseLanguage(code) {
   language = code in data.languages ? code : "";
@@ -143,7 +143,7 @@ function takeBack() {
   current = 0;
   keep();
   show();
-  say("Rating taken back");
+  say("Rating deleted");
 }
 
 // ---- Going through the items
@@ -158,7 +158,7 @@ function go(to) {
   keep();
   show();
   window.scrollTo(0, 0);
-  // So that Enter never presses a button of the item before, and a screen reader starts at the new one.
+  // So that Enter does not press a button of the previous item, and a screen reader starts at the new item.
   byId("place").focus({ preventScroll: true });
 }
 
@@ -210,7 +210,7 @@ function save() {
   show();
   const begun = data.items.filter(isBegun).length;
   say(`Saved ${rated.length} of ${data.items.length} items to ${file}.` +
-    (begun ? ` Not in it: ${begun} begun but not finished.` : ""));
+    (begun ? ` Left out: ${begun} begun but not finished.` : ""));
 }
 
 // ---- Showing
@@ -234,7 +234,7 @@ function show() {
   byId("progress").value = count;
   byId("rated").textContent = `${count} of ${items.length} rated`;
   byId("save").classList.toggle("due", unsaved);
-  byId("save").title = unsaved ? "There are answers that are in no file yet" : "No answer is unsaved";
+  byId("save").title = unsaved ? "Some answers are not saved yet" : "All answers are saved";
   byId("rater-shown").textContent = rater;
   byId("back").disabled = place === 0;
   say("");
@@ -292,14 +292,14 @@ function start(name) {
 
 // ---- Keys
 
-// The row of digits is told by its place too: on some layouts it types digits only with shift, or other digits.
+// Digit keys are recognised by position too: some layouts need shift for digits, or type other digits.
 function digitOf(event) {
   if (/^[0-9]$/.test(event.key)) return event.key;
   const row = /^Digit([0-9])$/.exec(event.code);
   return row && !event.shiftKey ? row[1] : null;
 }
 
-// Letters likewise: a rater of Greek types Greek.
+// Letter keys likewise, for other scripts such as Greek.
 function letterOf(event) {
   if (/^[a-z?]$/i.test(event.key)) return event.key.toLowerCase();
   if (event.key === "؟") return "?";
@@ -361,7 +361,7 @@ for (const [id, action] of [
 ]) {
   byId(id).addEventListener("click", (event) => {
     action();
-    // After a click of the mouse, Enter is for the item again, not for the button.
+    // After a mouse click, Enter acts on the item again, not on the button.
     if (event.detail && !["help", "rater-shown"].includes(id)) byId("place").focus({ preventScroll: true });
   });
 }
@@ -373,9 +373,9 @@ byId("start-form").addEventListener("submit", (event) => {
 window.addEventListener("beforeunload", (event) => {
   if (!unsaved) return;
   event.preventDefault();
-  event.returnValue = true;  // what older browsers ask for
+  event.returnValue = true;  // for older browsers
 });
-// The same page in another tab: its answers count here too, so that neither tab writes over the other.
+// The same page in another tab: take over its answers, so that neither tab overwrites the other's.
 window.addEventListener("storage", (event) => {
   if (!rater || event.key !== kept(rater) || !event.newValue) return;
   const here = place;
@@ -385,7 +385,7 @@ window.addEventListener("storage", (event) => {
 });
 
 fillLanguages();
-// A page in one language has its instructions from the start.
+// A page in one language starts with the instructions in that language.
 const only = Object.keys(data.languages);
 chooseLanguage(only.length === 1 ? only[0] : readKept(kept("language")) ?? "");
 rater = readKept(lastRater) ?? "";

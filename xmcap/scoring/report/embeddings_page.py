@@ -1,4 +1,4 @@
-"""The report of scores of embeddings or tags: means, chart, table; classes and pictures of zero-shot classification."""
+"""The report for scores of embeddings or tags: means, chart, table; for zero-shot, also classes and pictures."""
 
 import math
 import os
@@ -29,7 +29,7 @@ _TITLES = {
 }
 _MAX_CLASSES = 60
 _MAX_EXAMPLES = 48
-_MAX_GUESSES = 6  # languages of an example
+_MAX_GUESSES = 6  # languages per example
 
 
 def write_results(
@@ -37,7 +37,7 @@ def write_results(
   result: ZeroShot | Retrieval | MatrixRetrieval | Tags,
   images_dir: str | os.PathLike | None = None,
 ) -> None:
-  """Writes the tables, statistics and report of scores into a folder; of zero-shot classification also classes.csv."""
+  """Writes tables, statistics and report into a folder; for zero-shot classification also classes.csv."""
   result.table.write(out)
   write_statistics(pathlib.Path(out, STATISTICS_FILE), result.statistics)
   found = result if isinstance(result, ZeroShot) else None
@@ -56,9 +56,9 @@ def write_report(
 
   Args:
     path: the file to write.
-    table: of `score_zero_shot`, `score_retrieval`, `score_matrix` or `score_tags`.
-    found: the scores by class and what each picture was taken for; None: without these sections.
-    images_dir: folder with `KEY.jpg` or `KEY.png`, of which some are shown.
+    table: the table of `score_zero_shot`, `score_retrieval`, `score_matrix` or `score_tags`.
+    found: scores by class and predictions by picture; None: no such sections.
+    images_dir: folder with `KEY.jpg` or `KEY.png`; some of the pictures are shown.
   """
   files.write_lines(
     path, (part.encode("utf-8", "replace").decode() for part in _parts(table, found, images_dir))
@@ -78,7 +78,7 @@ def _parts(
   }
   yield elements.page_head(title, "".join(map(elements.resource, _STYLES)), scripts=True, images="data:")
   yield elements.contents(sections, skip_to="table")
-  yield '<noscript><p class="notices">The report needs a browser that runs JavaScript.</p></noscript>\n'
+  yield '<noscript><p class="notices">The report needs JavaScript.</p></noscript>\n'
   most = max(row["images"] for row in table.rows.values())
   lede = f"{files.count(int(most), 'image')}, {files.count(len(table.rows), 'language')}"
   yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
@@ -96,7 +96,7 @@ def _parts(
 
 
 def _classes(found: ZeroShot) -> str:
-  """Returns the heat map of languages and classes: those classes whose scores differ most between languages."""
+  """Returns the heat map of languages and the classes whose scores differ most between languages."""
   codes = list(found.table.rows)
   held = {
     code: dict(zip(of.labels.indices.tolist(), zip(of.top1, of.images, strict=True), strict=True))
@@ -146,7 +146,7 @@ def _classes(found: ZeroShot) -> str:
 
 
 def _examples(found: ZeroShot, folder: pathlib.Path) -> str:
-  """Returns pictures with what they are taken for in some languages; nothing where the folder has none of them."""
+  """Returns pictures with their predicted classes in some languages; "" if the folder has none of the pictures."""
   keys = sorted({key for of_language in found.predicted.values() for key in of_language})
   step = max(1, len(keys) // _MAX_EXAMPLES)
   cards = []
@@ -157,9 +157,9 @@ def _examples(found: ZeroShot, folder: pathlib.Path) -> str:
       cards.append(elements.tag("figure", f"{picture}<figcaption>{_guesses(found, key)}</figcaption>"))
   if not cards:
     return ""
-  note = f"{files.count(len(cards), 'picture')} of {len(keys):,}, spread evenly. A mark stands before what is right."
+  note = f"{files.count(len(cards), 'picture')} of {len(keys):,}, evenly spaced. A tick marks a correct prediction."
   return elements.section(
-    "pictures", "What pictures are taken for", elements.tag("div", "".join(cards), class_="examples"), note
+    "pictures", "Predicted classes", elements.tag("div", "".join(cards), class_="examples"), note
   )
 
 
@@ -179,7 +179,7 @@ def _guesses(found: ZeroShot, key: str) -> str:
 
 
 def _names(found: ZeroShot) -> dict[int, str]:
-  """What a class is called here: in English, or else in the first language that has it."""
+  """Returns class -> name: in English, or else in the first language that has it."""
   names: dict[int, str] = {}
   for code in sorted(found.classes, key=lambda code: code != "en"):
     labels = found.classes[code].labels

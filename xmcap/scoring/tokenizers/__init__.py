@@ -1,4 +1,4 @@
-"""Tokenisers, which split captions into words; one a file."""
+"""Tokenisers, which split captions into words; one per file."""
 
 import difflib
 import functools
@@ -23,10 +23,10 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
 
 @functools.cache
 def get(name: str, language: str) -> Tokenizer:
-  """Returns the tokeniser of a name for a language; each is made once, since segmenters are slow to load.
+  """Returns the named tokeniser for a language, cached because segmenters are slow to load.
 
   Raises:
-    UsageError: there is no such tokeniser or language, or the tokeniser does not know the language.
+    UsageError: the tokeniser or language is unknown, or the tokeniser does not support the language.
   """
   if name not in TOKENIZERS:
     nearest = difflib.get_close_matches(name.lower(), TOKENIZERS, n=1)
