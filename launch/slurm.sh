@@ -1,14 +1,14 @@
 #!/bin/bash
 %%{directives}
 
-# One xmcap process for each task. Exit code 75 and a death by a signal mean "start me again": the job is requeued.
+# One xmcap process per task. After exit code 75 or a death by a signal the job is requeued.
 set -uo pipefail
 restarts=%%{restart}
 command=(
 %%{command}
 )
 
-# The warning before the time limit goes to the tasks alone; scancel and preemptions may reach this shell too, which
+# The warning before the time limit goes only to the tasks; scancel and preemptions may reach this shell too, which
 # waits for the tasks to save.
 trap : TERM
 

@@ -1,6 +1,6 @@
-# Mounts the attached disk of one worker of a TPU VM, read-only, unless it is mounted there already.
-# Arguments: DISK LINKS FOLDERS. LINKS is the folder of the links to disks; it is mounted at FOLDERS/DISK.
-# Sent as `bash -c SCRIPT xmcap ARGUMENTS`: the text is never edited. No single quotes, which would read badly there.
+# Mounts the attached disk of one worker of a TPU VM, read-only, unless it is already mounted.
+# Arguments: DISK LINKS FOLDERS. LINKS is the folder of the links to disks; the disk is mounted at FOLDERS/DISK.
+# Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
 folder=$3/$1
@@ -11,9 +11,9 @@ fi
 for link in "$2/google-$1" "$2/google-persistent-disk-1"; do
   if [ -e "$link" ]; then
     sudo mkdir -p "$folder"
-    # Of a disk that many workers read, none may replay the journal.
+    # No worker may replay the journal of a disk that others read too.
     exec sudo mount -o ro,noload "$link" "$folder"
   fi
 done
-echo "xmcap: the disk $1 is not attached to $(hostname): a TPU VM gets it when it is created (--action=delete, then run)" >&2
+echo "xmcap: the disk $1 is not attached to $(hostname): disks are attached when a TPU VM is created (--action=delete, then run)" >&2
 exit 1

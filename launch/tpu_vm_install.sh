@@ -1,6 +1,6 @@
-# Installs xmcap on one worker of a TPU VM, in ~/xmcap/NAME/venv, unless this very package is there already.
-# Arguments: NAME PYTHON KEY PACKAGE. KEY says which package this is; PACKAGE is a file in ~ or what pip accepts.
-# Sent as `bash -c SCRIPT xmcap ARGUMENTS`: the text is never edited. No single quotes, which would read badly there.
+# Installs xmcap on one worker of a TPU VM, in ~/xmcap/NAME/venv, unless this package is already installed.
+# Arguments: NAME PYTHON KEY PACKAGE. KEY identifies the package; PACKAGE is a file in ~ or an argument of pip install.
+# Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
 folder=$HOME/xmcap/$1
@@ -15,7 +15,7 @@ if [ -f "$HOME/$package" ]; then
   package=$HOME/$package
 fi
 PATH=$HOME/.local/bin:$PATH
-# The TPU software brings Python 3.10; uv fetches the one that xmcap needs.
+# The TPU software has Python 3.10; uv installs the version that xmcap needs.
 command -v uv >/dev/null || python3 -m pip install --quiet --user uv
 rm -rf "$folder/venv" "$folder/installed"
 uv venv --quiet --python "$python" "$folder/venv"

@@ -1,6 +1,6 @@
 # Prints the log of the command on one worker of a TPU VM.
-# Arguments: NAME: follows it; NAME BYTE: at most a megabyte from that byte on, the first being 1.
-# Sent as `bash -c SCRIPT xmcap ARGUMENTS`: the text is never edited. No single quotes, which would read badly there.
+# Arguments: NAME: follows the log; NAME BYTE: prints at most a megabyte from that byte on, counted from 1.
+# Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -eu
 log=$HOME/xmcap/$1/log

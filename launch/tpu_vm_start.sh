@@ -1,6 +1,6 @@
-# Starts the command on one worker of a TPU VM, detached, unless it runs there already.
+# Starts the command on one worker of a TPU VM, detached, unless it is already running.
 # Arguments: NAME COMMAND... It runs in ~/xmcap/NAME/files; the output goes to ~/xmcap/NAME/log, the exit code to ~/xmcap/NAME/exit_code.
-# Sent as `bash -c SCRIPT xmcap ARGUMENTS`: the text is never edited. No single quotes, which would read badly there.
+# Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
 folder=$HOME/xmcap/$1

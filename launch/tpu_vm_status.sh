@@ -1,6 +1,6 @@
-# Prints how the command is on one worker of a TPU VM: `xmcap-status HOST running|exited|lost|absent CODE`.
-# Arguments: NAME. Lost: the worker was started again, or the process was killed together with its keeper.
-# Sent as `bash -c SCRIPT xmcap ARGUMENTS`: the text is never edited. No single quotes, which would read badly there.
+# Prints the state of the command on one worker of a TPU VM: `xmcap-status HOST running|exited|lost|absent CODE`.
+# Arguments: NAME. Lost: the worker was restarted, or the process was killed together with its supervisor.
+# Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
 folder=$HOME/xmcap/$1

@@ -1,6 +1,6 @@
-# Ends the command on one worker of a TPU VM: SIGTERM, which saves, then SIGKILL.
+# Ends the command on one worker of a TPU VM: SIGTERM, after which it saves, then SIGKILL.
 # Arguments: NAME SECONDS between the two.
-# Sent as `bash -c SCRIPT xmcap ARGUMENTS`: the text is never edited. No single quotes, which would read badly there.
+# Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
 folder=$HOME/xmcap/$1

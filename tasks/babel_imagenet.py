@@ -1,4 +1,4 @@
-"""Babel-ImageNet: ImageNet's validation pictures with the class of each; for `TagStream`, as they have no captions."""
+"""Babel-ImageNet: ImageNet's validation pictures with their classes; for `TagStream`, since they have no captions."""
 
 from xmcap.data.tasks import register_corpus
 

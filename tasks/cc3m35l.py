@@ -1,4 +1,4 @@
-"""CC3M-35L: the pictures of Conceptual Captions, captions in 35 languages (Thapliyal et al. 2022).
+"""CC3M-35L: the pictures of Conceptual Captions with captions in 35 languages (Thapliyal et al. 2022).
 
 Mixture `cc3m_35l` and tasks such as `cc3m_35l_th`.
 """

@@ -1,6 +1,6 @@
-"""COCO-35L: MSCOCO's pictures, captions in 35 languages (Thapliyal et al. 2022).
+"""COCO-35L: MSCOCO's pictures with captions in 35 languages (Thapliyal et al. 2022).
 
-Mixtures `coco_35l` (train and validation) and `coco_35l_dev` (validation alone), and tasks such as `coco_35l_th` and
+Mixtures `coco_35l` (train and validation) and `coco_35l_dev` (only validation), and tasks such as `coco_35l_th` and
 `coco_35l_dev_th`.
 """
 

@@ -1,7 +1,7 @@
-"""Own pictures, as `xmcap data build folder` made them: mixture `folder`, and tasks such as `folder_th`.
+"""The user's own pictures, from `xmcap data build folder`: mixture `folder`, and tasks such as `folder_th`.
 
-They are made for the languages of the corpus at `folder.data_dir`. `xmcap.data.tasks.register_built` registers a corpus
-under another name, without gin.
+The languages are those of the corpus at `folder.data_dir`. `xmcap.data.tasks.register_built` registers a corpus under
+another name, without gin.
 """
 
 from xmcap.data.tasks import register_own

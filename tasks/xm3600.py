@@ -1,8 +1,8 @@
-"""XM3600: 3,600 pictures with captions written by people in all 36 languages (Thapliyal et al. 2022).
+"""XM3600: 3,600 pictures with human-written captions in all 36 languages (Thapliyal et al. 2022).
 
-Mixtures `xm3600` and `xm600`, and tasks such as `xm3600_th` and `xm600_th`, of one split, `test`. The paper's 600
-pictures were never published: `xm600` draws 600 by a seed, the same as `xmcap score --subset=xm600:0`, or those that
-the file of keys `xm600.subset` names.
+Mixtures `xm3600` and `xm600`, and tasks such as `xm3600_th` and `xm600_th`, with one split, `test`. The paper's 600
+pictures were never published: `xm600` is a random sample, the same as that of `xmcap score --subset=xm600:0`, or the
+pictures in the file of keys `xm600.subset`.
 """
 
 from xmcap.data.tasks import register_corpus, register_part

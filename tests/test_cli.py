@@ -60,7 +60,7 @@ def test_score_writes_all_forms(files, capsys):
     (["train", "--gin_file=models/no.gin"], "no such file"),
     (["caption", "--model_dir=/nowhere", "--languages=xx", "a.jpg"], "unknown language 'xx'"),
     (["caption", "--model_dir=/nowhere", "/nowhere/a.jpg"], "cannot be read"),
-    (["eval", "--model_dir=/nowhere"], "no model folder"),
+    (["eval", "--model_dir=/nowhere"], "not a model folder"),
     (["data", "stats", "/nowhere"], "/nowhere"),
     (["data", "build", "coco"], "coco"),
   ],

@@ -108,16 +108,16 @@ def cleared():
 @pytest.mark.parametrize(
   "override, said",
   [
-    ("BATCH_SIZE='many'", "CaptionStream.batch_size = 'many' (from BATCH_SIZE): takes int"),
-    ("TARGET_LENGTH=NaN", "CaptionStream.target_length = 'NaN' (from TARGET_LENGTH): takes int"),
-    ("CaptionStream.temperature=True", "CaptionStream.temperature = True: takes float"),
+    ("BATCH_SIZE='many'", "CaptionStream.batch_size = 'many' (from BATCH_SIZE): give int"),
+    ("TARGET_LENGTH=NaN", "CaptionStream.target_length = 'NaN' (from TARGET_LENGTH): give int"),
+    ("CaptionStream.temperature=True", "CaptionStream.temperature = True: give float"),
     (
       "CaptionStream.target_lengths=(16, 'x')",
-      "CaptionStream.target_lengths = (16, 'x'): takes collections.abc.Sequence[int]",
+      "CaptionStream.target_lengths = (16, 'x'): give collections.abc.Sequence[int]",
     ),
-    ("CaptionStream.workers=1.5", "CaptionStream.workers = 1.5: takes int | None"),
-    ("CaptionStream.mixture=3", "CaptionStream.mixture = 3: takes str"),
-    ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': takes int"),
+    ("CaptionStream.workers=1.5", "CaptionStream.workers = 1.5: give int | None"),
+    ("CaptionStream.mixture=3", "CaptionStream.mixture = 3: give str"),
+    ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': give int"),
   ],
 )
 def test_a_value_of_another_type_is_named_with_its_macro(cleared, override, said):

@@ -136,7 +136,7 @@ def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
   (folder / "config.gin").write_text("\n".join(lines))
   picture = model_folders.picture(tmp_path)
   line = failed(capsys, "caption", f"--model_dir={folder}", picture)
-  assert "is no model folder (model.json is absent)" in line and f"--gin_file={folder}/config.gin" in line
+  assert "not a model folder (model.json is missing)" in line and f"--gin_file={folder}/config.gin" in line
   line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
   assert "no model.json with it" in line
   # As that line says.
@@ -150,7 +150,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
   line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
   assert "no captioner is configured" in line
   line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
-  assert "its model.json says nothing of a t5" in line
+  assert "its model.json does not describe a t5" in line
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
     ("vit", "depth", 2, "has shape (1, "),
     ("t5", "mlp_dim", 24, "has shape"),
     ("t5", "vocab_size", 2**24, "pieces do not fit the model's 16,777,216 rows"),
-    ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), and this model's has (16, 16)"),
+    ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), but (16, 16) in this model"),
   ],
 )
 def test_sizes_that_are_not_those_of_the_weights(folder, tmp_path, capsys, part, field, value, says):

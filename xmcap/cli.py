@@ -1,8 +1,8 @@
-"""The command `xmcap`: parses arguments, calls one function for each subcommand, and words the errors.
+"""The command `xmcap`: parses arguments, calls the function of the subcommand, and prints errors in one line.
 
-Nothing heavy is imported here: each subcommand imports what it needs when it is called, so that `xmcap --help` answers
-at once and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 done, 1 a run that failed, 2 bad usage, 75 a
-run that ended early and goes on when started again.
+Nothing heavy is imported here: each subcommand imports its dependencies when it is called, so that `xmcap --help` is
+fast and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 success, 1 failure, 2 wrong usage, 75 a run that
+ended early and resumes when it is started again.
 """
 
 import contextlib
@@ -31,21 +31,21 @@ from xmcap.commands import (
 )
 from xmcap.errors import RestartError, UsageError, XmcapError
 
-# Gin's words for a configurable that is called without some of its arguments.
+# Gin's message for a configurable that is called with missing arguments.
 _UNBOUND = re.compile(
   r"No values supplied by Gin or caller for arguments: \[(.*?)\].*?In call to configurable '(\w+)'", re.DOTALL
 )
-# A file or disk fails with these, and not the command.
+# Errors that are caused by a file or disk, not by the command.
 _OF_THE_DISK = {
   *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE),
   *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EMFILE, errno.ENFILE),
 }
-_STOPPED = 130  # a shell's exit code for the keyboard's interrupt
-_LONGEST_LINE = 4_000  # characters of an error, which may hold long paths
+_STOPPED = 130  # a shell's exit code for a keyboard interrupt
+_LONGEST_LINE = 4_000  # characters of an error message, which may hold long paths
 
 
 def main(argv: list[str] | None = None) -> int:
-  """Runs the command with the given arguments, or those of the process; returns its exit code."""
+  """Runs the command with the given arguments (default: those of the process); returns its exit code."""
   argv = sys.argv[1:] if argv is None else argv
   try:
     arguments, rest = _parser().parse_known_args(argv)
@@ -55,20 +55,20 @@ def main(argv: list[str] | None = None) -> int:
     arguments.run(arguments)
     sys.stdout.flush()
   except XmcapError as error:
-    # Gin adds the chain of callers to a message.
+    # Gin appends the chain of callers to a message.
     line = _line(str(error).split("\n  In call to configurable")[0])
-    kind = "to be started again" if isinstance(error, RestartError) else "error"
+    kind = "restart needed" if isinstance(error, RestartError) else "error"
     print(f"xmcap: {kind}: {line}", file=sys.stderr)
     return error.exit_code
   except TypeError as error:
     unbound = _UNBOUND.search(str(error))
     if unbound is None:
       raise
-    line = f"{unbound[2]} needs values that nothing binds: {unbound[1]}: add the gin file that has them"
+    line = f"{unbound[2]} has unset parameters: {unbound[1]}: add the gin file that sets them"
     print(f"xmcap: error: {_line(line)}", file=sys.stderr)
     return UsageError.exit_code
   except BrokenPipeError:
-    # The reader of the output (head, less) has gone.
+    # The reader of the output (head, less) is gone.
     _discard_output()
     return 1
   except OSError as error:
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
       raise
     file = _line(error.filename or "the output, or the folder of temporary files")
     print(
-      f"xmcap: error: {file}: {error.strerror}: free or change the place and start again", file=sys.stderr
+      f"xmcap: error: {file}: {error.strerror}: fix or change the location and start again", file=sys.stderr
     )
     _discard_output()
     return 1
@@ -92,8 +92,8 @@ def console() -> None:
   terminal.guard()
   code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
-    # Python would wait for threads that may still wait for a lost host or disk; and where the keyboard interrupted
-    # generated code, as numba's, it would die of the signal.
+    # Python would wait for threads that may be waiting for a lost host or disk; and after a keyboard interrupt in
+    # generated code, such as numba's, it would die of the signal.
     _discard_output()
     sys.stderr.flush()
     os._exit(code)
@@ -101,7 +101,7 @@ def console() -> None:
 
 
 def _line(text: str) -> str:
-  """Escapes a message, and cuts the middle out of a very long one."""
+  """Escapes a message, and shortens a very long one in the middle."""
   line = terminal.shown(text, limit=None)
   return (
     line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
@@ -109,7 +109,7 @@ def _line(text: str) -> str:
 
 
 def _discard_output() -> None:
-  """Drops output that cannot be written, or Python would complain of it at exit."""
+  """Drops output that cannot be written; otherwise Python would report an error at exit."""
   try:
     sys.stdout.flush()
   except OSError:
@@ -123,14 +123,14 @@ def _has_other_hosts() -> bool:
 
 
 def _check_utf8(argv: list[str]) -> None:
-  """Python passes bytes that are not UTF-8 as lone surrogates, which no output can hold."""
+  """UsageError for arguments that are not UTF-8, which Python turns into lone surrogates that cannot be printed."""
   for word in argv:
     if word.encode("utf-8", "replace").decode() != word:
-      raise UsageError(f"argument {ascii(word[:60])} is not UTF-8: write, or rename the file, in UTF-8")
+      raise UsageError(f"argument {ascii(word[:60])} is not UTF-8: write it, or rename the file, in UTF-8")
 
 
 def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:
-  """Returns the `NAME=VALUE` of each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
+  """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
   overrides = []
   for word in rest:
     if hasattr(arguments, "gin_file") and word.startswith("--gin."):
@@ -146,7 +146,7 @@ def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:
 def _parser() -> base.Parser:
   parser = base.Parser(
     prog="xmcap",
-    description="Image captioning in 36 languages: trains captioners and measures them.",
+    description="Image captioning in 36 languages: trains and evaluates captioners.",
     epilog="Each command has its own --help. Documentation: README.md and docs/.",
     allow_abbrev=False,
   )

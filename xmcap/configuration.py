@@ -1,7 +1,7 @@
-"""Gin configuration: finds and parses the files with their overrides, and says in one line what is wrong.
+"""Gin configuration: finds and parses gin files and overrides, and reports errors in one line.
 
-As in t5x, `--gin_file` may be given many times, and later files and then `--gin.NAME=VALUE` win. Files are looked up in
-the working folder, in `--gin_search_paths`, and among those that travel with xmcap (`--gin_file=models/bb.gin`).
+As in t5x, `--gin_file` may be repeated; later files win, and `--gin.NAME=VALUE` wins over files. Files are searched in
+the working folder, in `--gin_search_paths`, and among those of xmcap (`--gin_file=models/bb.gin`).
 """
 
 import contextlib
@@ -34,11 +34,11 @@ _WORTH_SAYING = {
   "train": ("seed", "microbatches"),
   "Predictor": ("search", "max_length", "batch_size", "cache_dtype"),
 }
-"""Configurable -> parameters that `explain_defaults` names where nothing binds them."""
+"""Configurable -> parameters whose defaults `explain_defaults` lists."""
 
 
 def gin_folder() -> pathlib.Path:
-  """The folder of the gin files that travel with xmcap, installed or in a checkout."""
+  """The folder of xmcap's gin files, installed or in a checkout."""
   package = pathlib.Path(__file__).parent
   installed = package / "gin"
   return installed if installed.is_dir() else package.parent / "gin"
@@ -49,19 +49,19 @@ def parse(
   overrides: Sequence[str] = (),
   search_paths: Sequence[str] = (),
 ) -> None:
-  """Parses gin files, then the overrides, into gin's global configuration, and checks it.
+  """Parses gin files, then overrides, into gin's global configuration, and checks it.
 
   A gin file can import any module, and so run any code: parse only files that the user named.
 
   Args:
-    files: gin files, or functions that bind something; the last one wins.
-    overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is no gin
-      expression is taken as a string, so a path needs no second quotes.
-    search_paths: folders to look files up in, after the working folder.
+    files: gin files, or functions that make bindings; the last one wins.
+    overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is not a gin
+      expression is a string, so a path needs no second quotes.
+    search_paths: folders to search, after the working folder.
 
   Raises:
-    UsageError: a file is missing or cannot be parsed, a name is unknown (with the nearest one), or a value has another
-      type than its parameter.
+    UsageError: a file is missing or cannot be parsed, a name is unknown (with a suggestion), or a value has the wrong
+      type.
   """
   gin.clear_config()
   folders = ["", *search_paths, str(gin_folder())]
@@ -82,30 +82,25 @@ def parse(
   with _explained("the gin files together"):
     gin.finalize()
   gin_types.check()
-  # Modules that are imported later still register their configurables.
+  # Unlocked, because modules that are imported later still register configurables.
   gin_config._set_config_is_locked(False)
 
 
 def check_names(
   files: Sequence[str], overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
 ) -> None:
-  """Looks the files and the names of overrides up without what the files import, which takes seconds.
+  """Checks the files and the names in overrides without importing modules, which takes seconds.
 
-  UsageError as of `parse`, for a file that is missing, for a macro that no file defines, and for a configurable or a
-  parameter that xmcap does not have. What only `parse` can know is left to it: files that gin cannot read, the macros
-  of a `model.json` among the files, and what modules other than xmcap's define.
+  Raises UsageError like `parse`, for a missing file, a macro that no file defines, and an unknown configurable or
+  parameter of xmcap. The rest is left to `parse`: files that gin cannot read, macros of a `model.json` among the files,
+  and names that other modules define.
   """
   folders = ["", *search_paths, str(gin_folder())]
   text = "".join(
     _text_with_includes(_find(file, folders), folders) for file in files if not file.endswith(".json")
   )
-  defined = {
-    "MODEL_DIR",
-    "VOCABULARY",
-    "IMAGE_SIZE",
-    "MIXTURE",
-    *_MACRO.findall(text),
-  }  # four: of a model folder
+  of_folders = ("MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE")  # macros of a model folder
+  defined = {*of_folders, *_MACRO.findall(text)}
   has_model, closed = any(file.endswith(".json") for file in files), not _OTHER_IMPORT.search(text)
   known: gin_names.Parameters = {}
   for override in overrides:
@@ -129,7 +124,7 @@ def check_names(
 def _check_parameter(
   override: str, name: str, parameter: str, known: gin_names.Parameters, closed: bool
 ) -> None:
-  """UsageError for an unknown parameter, and if the known names are all there are (`closed`), for an unknown name."""
+  """UsageError for an unknown parameter and, if `known` is complete (`closed`), for an unknown configurable."""
   if name not in known:
     if closed and name not in ("macro", "constant", "singleton"):
       raise _no_configurable(override, name, known)
@@ -149,7 +144,7 @@ def _no_configurable(override: str, name: str, known: Iterable[str]) -> UsageErr
 
 
 def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int = 8) -> str:
-  """The text of a gin file and of all that it includes, as far as they can be read."""
+  """The text of a gin file and of the files that it includes, as far as they can be read."""
   try:
     text = path.read_text(encoding="utf-8")
   except (OSError, UnicodeDecodeError):
@@ -181,26 +176,26 @@ def _undefined(override: str, name: str, defined: Iterable[str]) -> UsageError:
 
 
 def macro(name: str) -> str:
-  """The value of a macro that every run defines, such as MODEL_DIR; UsageError if it is not defined."""
+  """The value of a macro such as MODEL_DIR; UsageError if no gin file defines it."""
   if name not in _macros():
     raise UsageError(f"no gin file defines {name}: add a line such as {name} = 'DIR' to the run's file")
   return gin.query_parameter(f"{name}/gin.macro.value")
 
 
 def bound(configurable: Callable[..., _Made]) -> _Made:
-  """Calls a configurable with what gin binds for it, and nothing else."""
+  """Calls a configurable with its gin bindings only."""
   return configurable()
 
 
 def resolve(value: Any) -> Any:
-  """Evaluates the references and macros in a bound value, as gin does when it passes one on."""
+  """Evaluates the references and macros in a bound value, as gin does when it passes a value."""
   return copy.deepcopy(value)
 
 
 def explain() -> str:
   """The resolved configuration as gin text, with every macro and binding once."""
   text = gin.config_str(max_line_length=100)
-  # Gin makes up an alias for each module of a package after the first; where nothing uses it, the name says more.
+  # Gin invents an alias for each module of a package after the first; unused aliases are removed.
   for module, alias in re.findall(r"^import (\S+) as (\w+)$", text, re.MULTILINE):
     if not re.search(rf"\b{alias}\.", text):
       text = text.replace(f"import {module} as {alias}\n", f"import {module}\n")
@@ -208,7 +203,7 @@ def explain() -> str:
 
 
 def explain_defaults() -> str:
-  """Gin comments, a line for each default that decides about mesh, memory, precision or search; "" for none."""
+  """Gin comments, one line per default that affects mesh, memory, precision or search; "" if there are none."""
   lines = []
   for name, parameters in _WORTH_SAYING.items():
     if not gin_config._REGISTRY.matching_selectors(name):
@@ -221,13 +216,13 @@ def explain_defaults() -> str:
       for one in parameters
       if one not in given and defaults[one].default not in (gin.REQUIRED, inspect.Parameter.empty)
     ]
-  return "\n".join(["# Defaults, which no file sets:", "# " + "=" * 98, *lines]) + "\n" if lines else ""
+  return "\n".join(["# Defaults that no file sets:", "# " + "=" * 98, *lines]) + "\n" if lines else ""
 
 
 def bindings() -> dict[str, str]:
-  """All bindings, with values as gin writes them: `BATCH_SIZE` -> `128`, `train.seed` -> `0`.
+  """All bindings, with values in gin syntax: `BATCH_SIZE` -> `128`, `train.seed` -> `0`.
 
-  Objects that no gin file could hold are left out, as in `explain`.
+  Objects that cannot be written in gin syntax are left out, as in `explain`.
   """
   found = {}
   for (scope, selector), parameters in gin_config._CONFIG.items():
@@ -243,7 +238,7 @@ def bindings() -> dict[str, str]:
 def _parse_file(file: str, folders: Sequence[str]) -> None:
   found = _find(file, folders)
   with _explained(str(found)):
-    # An `include` is looked up in the same folders.
+    # An `include` is searched in the same folders.
     for folder in reversed(folders):
       if folder and folder not in gin_config._LOCATION_PREFIXES:
         gin.add_config_file_search_path(folder)
@@ -253,9 +248,9 @@ def _parse_file(file: str, folders: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _no_packages() -> Iterator[None]:
-  """Inside it, gin looks for an `include` only in folders.
+  """A context in which gin searches an `include` only in folders.
 
-  Otherwise it would look in Python's packages too, and any folder counts as one: a folder `runs` in the working folder
+  Otherwise it would search Python packages too, and any folder counts as one: a folder `runs` in the working folder
   would hide runs/train.gin.
   """
   readers = gin_config._FILE_READERS
@@ -287,14 +282,14 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
 
 @contextlib.contextmanager
 def _explained(origin: str) -> Iterator[None]:
-  """Turns an error of gin into a UsageError of one line: where, what, and the nearest known name."""
+  """Converts an error of gin to a UsageError of one line: where, what, and the nearest known name."""
   try:
     yield
   except SyntaxError as error:
     where = f"{error.filename or origin}, line {error.lineno}"
     raise UsageError(f"{where}: gin cannot read this: {(error.text or error.msg).strip()}") from None
   except ImportError as error:
-    raise UsageError(f"{_one_line(origin, error)}: install what it needs, or mend the import") from None
+    raise UsageError(f"{_one_line(origin, error)}: install the package, or fix the import") from None
   except (ValueError, NameError, AttributeError) as error:
     raise UsageError(_one_line(origin, error)) from None
 

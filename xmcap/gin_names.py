@@ -1,7 +1,6 @@
-"""The names and parameters of xmcap's configurables, read from its source, as importing them takes seconds.
+"""Reads the names and parameters of xmcap's configurables from its source, because importing them takes seconds.
 
-Only what can be told for sure is said: a class whose base is elsewhere, or a function that takes any keyword, has
-parameters that only an import knows.
+Parameters are unknown for a class with a base outside xmcap, and for a function that takes any keyword.
 """
 
 import ast
@@ -14,11 +13,11 @@ _MARK = "gin.configurable"
 _PLAIN = {"Protocol", "ABC", "Generic", "object"}  # bases without parameters of their own
 
 Parameters = Mapping[str, frozenset[str] | None]
-"""Configurable -> its parameters that gin may set, or None if the source does not say."""
+"""Configurable -> the parameters that gin may set, or None if unknown."""
 
 
 def read() -> Parameters:
-  """All configurables of xmcap but those for t5x; of the corpora in `tasks` the names alone."""
+  """All configurables of xmcap except those for t5x; for the corpora in `tasks`, only the names."""
   texts = [
     file.read_text(encoding="utf-8")
     for file in pathlib.Path(__file__).parent.rglob("*.py")
@@ -37,7 +36,7 @@ def read() -> Parameters:
       marks = [mark for mark in node.decorator_list if ast.unparse(mark).startswith(_MARK)]
       if marks:
         known = _of_class(node, classes) if isinstance(node, ast.ClassDef) else _of_function(node)
-        # What a decorator names is denied to gin.
+        # Names in the decorator's arguments are in its denylist.
         denied = set(re.findall(r"'(\w+)'", ast.unparse(marks[0])))
         found[node.name] = None if known is None else frozenset(known - denied)
   return found

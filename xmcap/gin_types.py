@@ -1,7 +1,7 @@
-"""Checks the values that gin binds against the annotations of their parameters, before anything is called.
+"""Checks bound values against the type annotations of their parameters, before anything is called.
 
-Gin passes on whatever a file says; a text in the place of a number would fail somewhere inside, and no message would
-name the binding.
+Gin passes values unchecked: a string instead of a number would fail later, with a message that does not name the
+binding.
 """
 
 import inspect
@@ -18,7 +18,7 @@ _MACRO = "gin.macro"
 
 
 def check() -> None:
-  """Checks all that gin binds but references; UsageError names the parameter, and the macro of the value."""
+  """Checks all bindings except references; UsageError names the parameter, and the macro of the value."""
   for (_, selector), bindings in gin_config._CONFIG.items():
     if selector == _MACRO or not gin_config._REGISTRY.matching_selectors(selector):
       continue
@@ -29,12 +29,12 @@ def check() -> None:
         short = f"{selector.rsplit('.', 1)[-1]}.{name}"
         by = f" (from {macro})" if macro else ""
         raise UsageError(
-          f"{short} = {shown(repr(value), 60)}{by}: takes {inspect.formatannotation(hints[name])}"
+          f"{short} = {shown(repr(value), 60)}{by}: give {inspect.formatannotation(hints[name])}"
         )
 
 
 def annotations(configurable: Any) -> dict[str, Any]:
-  """{parameter: annotation} of a function or of a class's constructor, without the limits of a value."""
+  """{parameter: annotation} of a function or a class's constructor, without the limits of values."""
   function = configurable.__init__ if inspect.isclass(configurable) else configurable
   try:
     return typing.get_type_hints(function)
@@ -43,7 +43,7 @@ def annotations(configurable: Any) -> dict[str, Any]:
 
 
 def _resolved(value: Any) -> tuple[Any, str]:
-  """Follows macros; returns the value, and the name of the first macro ("" if there is none)."""
+  """Follows macros; returns the value, and the name of the first macro or ""."""
   first, seen = "", set()
   while isinstance(value, gin_config.ConfigurableReference) and value.selector == _MACRO:
     name = value.scoped_selector.rpartition("/")[0]
@@ -57,7 +57,7 @@ def _resolved(value: Any) -> tuple[Any, str]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-  """Whether a value may be passed where an annotation stands; True if that cannot be told."""
+  """Whether a value matches an annotation; True if that cannot be decided."""
   parts = gin_config._iterate_flattened_values(value)
   if any(isinstance(part, gin_config.ConfigurableReference) for part in parts):
     return True
@@ -66,5 +66,5 @@ def _fits(value: Any, hint: Any) -> bool:
   except msgspec.ValidationError:
     return False
   except TypeError:
-    pass  # an annotation that msgspec does not know
+    pass  # msgspec does not support this annotation
   return True

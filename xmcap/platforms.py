@@ -6,15 +6,15 @@ import os
 import pathlib
 import pkgutil
 
-# Made by the kernel's driver; the last one by WSL.
+# Created by the kernel's driver; the last one by WSL.
 _NVIDIA = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
-# Made by the drivers of TPUs to v4, and from v5 on.
+# Created by the drivers of TPUs up to v4, and from v5 on.
 _TPU = ("accel*", "vfio/[0-9]*")
 _DEVICES = pathlib.Path("/dev")
 _PCI = pathlib.Path("/sys/bus/pci/devices")
 _GOOGLE = "0x1ae0"
 _NO_TPU = ("0x01", "0x02")  # classes of PCI devices: Google's disks and network cards
-# glibc's malloc.h: numbers of the options of mallopt, and the largest value.
+# From glibc's malloc.h: options of mallopt, and the largest value.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _INT_MAX = 2**31 - 1
 # Set by a user, by GKE or by a TPU VM.
@@ -27,11 +27,11 @@ def cuda_installed() -> bool:
 
 
 def choose() -> None:
-  """Sets JAX_PLATFORMS to the GPU, or to the CPU where there is neither GPU nor TPU.
+  """Sets JAX_PLATFORMS to the GPU, or to the CPU if there is neither GPU nor TPU.
 
-  Beside an NVIDIA GPU jax would also look for a TPU if libtpu is installed (for `xmcap plan`), and would train on the
-  CPU if CUDA does not start. With neither, libtpu would ask the network for a TPU and print all that it misses.
-  JAX_PLATFORMS and CUDA_VISIBLE_DEVICES, if set, have the last word; TPUs and other plugins are left to jax.
+  With an NVIDIA GPU, jax would also look for a TPU if libtpu is installed (for `xmcap plan`), and would silently train
+  on the CPU if CUDA fails to start. With neither, libtpu would search the network for a TPU and print warnings.
+  JAX_PLATFORMS and CUDA_VISIBLE_DEVICES, if set, take precedence; TPUs and other plugins are left to jax.
   """
   if "JAX_PLATFORMS" not in os.environ:
     _choose()
@@ -49,19 +49,19 @@ def _choose() -> None:
 
 
 def _keep_memory() -> None:
-  """Has glibc's malloc keep what XLA frees after a step, for the next step.
+  """Makes glibc's malloc keep the memory that XLA frees after a step.
 
-  By default it takes every large buffer from the kernel and gives it back, and the kernel clears all its pages each
-  time: a sixth of the CPU time of a small captioner's training. Elsewhere than with glibc nothing is done.
+  By default malloc gets every large buffer from the kernel and returns it, and the kernel clears the pages each time:
+  a sixth of the CPU time when training a small captioner. Without glibc this does nothing.
   """
   mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
   if mallopt is not None and mallopt(_MMAP_THRESHOLD, _INT_MAX):
     mallopt(_TRIM_THRESHOLD, _INT_MAX)
-    mallopt(_ARENA_MAX, 1)  # a thread's own arena holds no block of more than 64 MiB
+    mallopt(_ARENA_MAX, 1)  # arenas of threads cannot hold blocks of more than 64 MiB
 
 
 def _plugins() -> list[str]:
-  """jax's plugins by name, found without importing one."""
+  """Names of jax's plugins, without importing them."""
   found = importlib.util.find_spec("jax_plugins")
   return [module.name for module in pkgutil.iter_modules(found.submodule_search_locations)] if found else []
 

@@ -74,7 +74,7 @@ def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
       ["show", "--out=x.html", "--gin_file=runs/train.gin", "--image_size=8"],
       "--gin.CaptionStream.image_size=VALUE",
     ),
-    (["show", "DIR", "--out=x.html", "--gin.A=1"], "goes with --gin_file"),
+    (["show", "DIR", "--out=x.html", "--gin.A=1"], "needs --gin_file"),
     (["show", "DIR", "--out=x.html", "--step=-1"], "--step=-1: give a number from 0"),
     (["show", "DIR", "--out=x.html", "--image_size=0"], "--image_size=0: give a number from 1"),
     (["show", "absent", "--out=x.html"], "absent is not a corpus"),

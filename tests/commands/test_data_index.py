@@ -25,7 +25,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   corpus = shutil.copytree(tiny_dir, tmp_path / "corpus")
   assert cli.main(["data", "index", str(corpus)]) == 0
   printed = capsys.readouterr()
-  assert "pieces of the captions, 84 in train (" in printed.out
+  assert "lengths of captions, 84 in train (" in printed.out
   assert "train: records counted for the index: 24 of 24" in printed.err
   assert os.path.isdir(lengths.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 

@@ -122,8 +122,8 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
   [
     (["sxs"], "needs either --ratings=FILE or --comparisons=GROUP=FILE"),
     (["sxs", "--comparisons=paper", "--ratings=x"], "needs either"),
-    (["sxs", "--comparisons=paper", "--scores=A=b"], "--scores goes with --ratings"),
-    (["sxs", "--comparisons=paper", "--baseline=A"], "--baseline goes with --ratings"),
+    (["sxs", "--comparisons=paper", "--scores=A=b"], "--scores needs --ratings"),
+    (["sxs", "--comparisons=paper", "--baseline=A"], "--baseline needs --ratings"),
     (["sxs", "--comparisons=core.csv"], "write it as --comparisons=NAME=PATH"),
     (["sxs", "--comparisons", "paper", "A=b.csv"], "--comparisons=paper: write it as"),
     (["sxs", "--comparisons", "A=b.csv", "A=c.csv"], "'A' is named twice"),
@@ -140,8 +140,8 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["thumb"], "--ratings"),
     (["thumb", "--ratings=/nowhere"], "/nowhere: cannot be read"),
     (["thumb", "--ratings={}/thumb.jsonl", "--language=xx"], "unknown language 'xx'"),
-    (["thumb", "--ratings={}/thumb.jsonl", "--drop_identical_references"], "needs --references=FILE"),
-    (["thumb", "--ratings={}/thumb.jsonl", "--human=Human"], "--human is about correlations with metrics"),
+    (["thumb", "--ratings={}/thumb.jsonl", "--drop_identical_references"], "need --references=FILE"),
+    (["thumb", "--ratings={}/thumb.jsonl", "--human=Human"], "--human is for correlations with metrics"),
     (
       ["thumb", "--ratings={}/thumb.jsonl", "--references={}/references.jsonl", "--metrics=bertscore"],
       "'bertscore'",

@@ -59,14 +59,14 @@ TRAIN = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.g
     (
       types.SimpleNamespace(finished=False, message="stopped by SIGTERM at step 3"),
       75,
-      "xmcap: to be started again: stopped by SIGTERM at step 3\n",
+      "xmcap: restart needed: stopped by SIGTERM at step 3\n",
     ),
     (
       types.SimpleNamespace(finished=False, message="stopped by SIGINT at step 3"),
       130,
       "xmcap: stopped by the",
     ),
-    (RestartError("no data"), 75, "xmcap: to be started again: no data\n"),
+    (RestartError("no data"), 75, "xmcap: restart needed: no data\n"),
     (XmcapError("disk full"), 1, "xmcap: error: disk full\n"),
     (UsageError("no such"), 2, "xmcap: error: no such\n"),
   ],
@@ -95,7 +95,7 @@ def test_eval_takes_the_step_that_is_asked_for(monkeypatch, options, step):
 @pytest.mark.parametrize("options", [["--num_processes=2"], ["--process_id=0", "--num_processes=2"]])
 def test_the_three_options_of_processes_go_together(capsys, options):
   assert cli.main([*TRAIN, *options]) == 2
-  assert "all three or none" in capsys.readouterr().err
+  assert "give all three of --coord" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

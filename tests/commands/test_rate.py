@@ -30,10 +30,10 @@ def test_a_side_by_side_page_is_made_and_summed_up(rate, capsys, tmp_path):
   assert rate("--protocol=sxs", *_SYSTEMS, "--out=page.html", "--references=references.jsonl") == 0
   assert capsys.readouterr().out.splitlines() == [
     "page.html: 4 comparisons, 2 systems, 2 pictures, 2 languages, seed 0",
-    "the same caption twice: 2 comparisons; kept, as ties count",
+    "comparisons of equal captions: 2; kept, because ties count",
     "3 of 4 items have no reference in references.jsonl",
-    "page.key.jsonl: what system wrote what; keep it from the raters",
-    "when they have rated: xmcap human rate --join=page.key.jsonl RATINGS.jsonl --out=joined.jsonl",
+    "page.key.jsonl: which system wrote which caption; do not show it to the raters",
+    "after the rating: xmcap human rate --join=page.key.jsonl RATINGS.jsonl --out=joined.jsonl",
   ]
   assert (tmp_path / "page.html").exists() and (tmp_path / "page.key.jsonl").exists()
 
@@ -43,7 +43,7 @@ def test_a_thumb_page_is_made_of_systems_named_in_one_option(rate, capsys):
   assert rate(*systems, "--protocol", "thumb", "--out", "page.html", "--limit=1", "--languages=en,de") == 0
   assert capsys.readouterr().out.splitlines()[:2] == [
     "page.html: 3 captions, 2 systems, 1 picture, 2 languages, seed 0",
-    "equal to another system's caption of the picture, and rated with it: 1 caption",
+    "captions equal to another system's, and rated together with it: 1",
   ]
 
 
@@ -75,15 +75,15 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "needs two or more systems"),
     (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),
     (["--protocol=sxs", *_SYSTEMS, _SYSTEMS[0], "--out=p.html"], "'base' is named twice"),
-    (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings go with --join"),
-    (["--protocol=sxs", *_SYSTEMS, "--pictures=link", "--out=p.html"], "say where the pictures are"),
+    (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings need --join"),
+    (["--protocol=sxs", *_SYSTEMS, "--pictures=link", "--out=p.html"], "give the folder of the pictures"),
     (["--protocol=sxs", *_SYSTEMS, "--images=nowhere", "--out=p.html"], "2 of 2 pictures are missing"),
     (["--protocol=sxs", *_SYSTEMS, "--languages=th", "--out=p.html"], "no prediction in th"),
     (["--protocol=sxs", "--predictions=a=no.jsonl", "--out=p.html"], "no.jsonl"),
     (["--join=no.jsonl", "--out=j.jsonl"], "name the files that raters saved"),
     (["--join=no.jsonl", "x.jsonl", "--out=j.jsonl"], "no.jsonl"),
     (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "would overwrite the input"),
-    (["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"], "leave --predictions and --protocol out"),
+    (["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"], "leave out --predictions and --protocol"),
   ],
 )
 def test_bad_usage_is_one_line_and_exits_2(rate, capsys, tmp_path, arguments, message):

@@ -40,7 +40,7 @@ def test_captions_are_those_of_the_library(folder):
     bad = server.ask(b"GIF89a")
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(30) == 0
-    assert "stopped: every request is answered" in server.process.stderr.read()
+    assert "stopped: all requests are answered" in server.process.stderr.read()
   from xmcap.serving import searches
 
   captioner = load_captioner(folder)
@@ -60,10 +60,10 @@ def test_captions_are_those_of_the_library(folder):
 @pytest.mark.parametrize(
   "option, words",
   [
-    ("--searches=beem:4", "'beem:4' is none"),
+    ("--searches=beem:4", "unknown 'beem:4'"),
     ("--searches=greedy,greedy", "each once"),
     ("--searches=beam:0", "Beam.beams"),
-    ("--searches=sample:0.7", "'sample:0.7': give sample; each request says its own temperature"),
+    ("--searches=sample:0.7", "'sample:0.7': give sample; each request sets its own temperature"),
     ("--port=70000", "from 0 to 65,535"),
     ("--host=256.256.256.256", "give another address or port"),
     ("--queue=0", "from 1"),
@@ -76,7 +76,7 @@ def test_a_wrong_option_is_one_line(tmp_path, capsys, option, words):
 
 
 def test_a_folder_without_a_model_is_one_line(tmp_path, capsys):
-  assert "is no model folder" in failed(capsys, f"--model_dir={tmp_path}", "--port=0")
+  assert "not a model folder" in failed(capsys, f"--model_dir={tmp_path}", "--port=0")
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):

@@ -108,7 +108,7 @@ def quick(monkeypatch):
 
   def step(objective, optimizer, plan, state, arrays, *_):
     pictures = len(arrays["image"])
-    return f"{pictures} picture{' of fresh parameters' * (state is None)}", state or plan.create()
+    return f"{pictures} picture{' with random parameters' * (state is None)}", state or plan.create()
 
   monkeypatch.setattr(StatePlan, "create", create)
   monkeypatch.setattr(first_step, "take_step", step)
@@ -160,7 +160,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
   assert "model: 67,904 parameters, all of them trained" in said
   assert "batches of 4 captions, 1 for each of 4 pictures" in said
   assert re.search(r"targets of 4 pieces in \d+%, 8 pieces in \d+%, 12 pieces in \d+% of the steps", said)
-  assert "1.00 epochs of 840 captions; a picture comes up 70.0 times" in said
+  assert "1.00 epochs of 840 captions; each picture is seen 70.0 times" in said
   assert "rate 0.0001 at the first step" in said and "weights: starting from scratch" in said
   assert lines[""][-1].startswith("dry run: all 12 checks are ok")
   assert list(tmp_path.iterdir()) == []
@@ -263,12 +263,12 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
 def test_weights_of_another_shape(corpus, trained, run):
   found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={trained}", "--gin.T5Config.mlp_dim=48")
   assert_one_failure(found, "weights", "mlp/wi_0/kernel has shape (1, 32, 32)", "(1, 32, 48)", code=1)
-  assert any(line == "step: 1 picture of fresh parameters" for line in found[1]["ok"])
+  assert any(line == "step: 1 picture with random parameters" for line in found[1]["ok"])
 
 
 def test_weights_that_are_not_there(corpus, run, quick):
   found = run(corpus, NO_EVALUATORS, "--gin.PRETRAINED=/nowhere")
-  assert_one_failure(found, "weights", "/nowhere: no checkpoint there", code=2)
+  assert_one_failure(found, "weights", "/nowhere: no checkpoint found", code=2)
 
 
 def test_weights_that_are_no_numbers(corpus, trained, tmp_path, run):
@@ -299,7 +299,7 @@ def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
     f"--gin.PRETRAINED={trained}",
     f"--gin.VOCABULARY={other / 'vocabulary.model'}",
   )
-  assert_one_failure(found, "weights", "was trained with another vocabulary", code=2)
+  assert_one_failure(found, "weights", "trained with a different vocabulary", code=2)
 
 
 def test_a_folder_that_cannot_be_written(corpus, tmp_path, run, quick):
@@ -314,7 +314,7 @@ def test_a_folder_without_a_name(corpus, run, quick):
 
 
 def test_a_disk_too_small(tmp_path):
-  with pytest.raises(XmcapError, match=r"are free, and the run's checkpoints take 1,000,000.0 GB"):
+  with pytest.raises(XmcapError, match=r"are free, but the run's checkpoints take 1,000,000.0 GB"):
     trial_checkpoint.write_and_read(str(tmp_path / "model"), 10**15)
   assert list(tmp_path.iterdir()) == []
 
@@ -352,7 +352,7 @@ class Stream:
 
 @pytest.mark.parametrize("partitioning, parts", [(Partitioning(fsdp=8), 1), (Partitioning(), 5)])
 def test_a_mesh_that_does_not_divide_a_batch(partitioning, parts):
-  with pytest.raises(UsageError, match="12 pictures a batch do not divide over data x fsdp"):
+  with pytest.raises(UsageError, match="a batch of 12 pictures cannot be split evenly over data x fsdp"):
     dry_run.make_mesh(partitioning, Stream(), parts)
 
 

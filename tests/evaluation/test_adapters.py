@@ -161,9 +161,9 @@ def test_an_adapter_of_another_tower_is_refused(run, base, capsys):
   (work / "labels.json").write_text(json.dumps({"DE": [[0, 1], ["Hund", "kleiner Hund"]]}))
   command = ["embed", f"--model_dir={base}", f"--labels={work / 'labels.json'}", f"--out={work / 'out'}"]
   assert main([*command, f"--adapters={work / 'adapters'}"]) == 2
-  assert "this adapter is of another tower" in capsys.readouterr().err
+  assert "this adapter belongs to another tower" in capsys.readouterr().err
   assert main(["convert", "--part=adapter", f"--input={base}", f"--out={work / 'none'}"]) == 2
-  assert "no adapter there" in capsys.readouterr().err
+  assert "no adapter found" in capsys.readouterr().err
 
 
 def test_the_papers_size_of_an_adapter():

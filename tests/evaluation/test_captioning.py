@@ -63,7 +63,7 @@ def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path, cap
   assert [row["image/key"] for row in rows] == ["picture"]
   left_out = [line for line in said if line.startswith("left out: ")]
   assert len(left_out) == 2 and "half.png" in "".join(left_out) and "page.jpg" in "".join(left_out)
-  assert said[-1] == "xmcap: error: 2 of 3 pictures left out, as said above: replace or remove them"
+  assert said[-1] == "xmcap: error: 2 of 3 pictures left out, see above: replace or remove them"
   assert "half.png" in capsys.readouterr().err
 
 
@@ -166,7 +166,7 @@ def test_many_threads_get_their_own_captions(captioner):
     ({"languages": ["xx"]}, "xx"),
     ({"languages": []}, "at least one code"),
     ({"languages": ["en", "en"]}, "each once"),
-    ({"languages": [["en"], ["th"]]}, "languages of 2 pictures, and 1 pictures"),
+    ({"languages": [["en"], ["th"]]}, "languages for 2 pictures, but 1 pictures"),
     ({"search": "bean"}, "give one of greedy, beam, sample"),
     ({"n": 0}, "at least 1"),
     ({"n": 2, "search": "greedy"}, "use beam search or sampling"),
@@ -195,7 +195,7 @@ def test_wrong_pictures_are_named(captioner, picture, message):
 
 
 def test_wrong_folders_are_named(folder, tmp_path):
-  with pytest.raises(UsageError, match=r"model\.json is absent"):
+  with pytest.raises(UsageError, match=r"model\.json is missing"):
     xmcap.load_captioner(tmp_path)
   with pytest.raises(UsageError, match="no checkpoint of step 7"):
     xmcap.load_captioner(folder, step=7)

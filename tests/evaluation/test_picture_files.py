@@ -42,8 +42,8 @@ def test_a_file_may_be_called_as_a_pattern(photos):
   ("name", "message"),
   [
     ("no.jpg", "no.jpg: cannot be read"),
-    ("no*.jpg", r"no\*.jpg: no file is called so"),
-    ("empty", "no picture in this folder"),
+    ("no*.jpg", r"no\*.jpg: no file matches"),
+    ("empty", "no pictures in this folder"),
   ],
 )
 def test_what_is_no_picture_is_named(photos, name, message):
@@ -57,7 +57,7 @@ def test_keys_by_names(photos):
   found = {"photos/a.PNG": "a.PNG", "y/b.jpg": "b.jpg", "x/a.jpg": "a.jpg"}
   assert picture_files.keys(found, "path") == list(found)
   with pytest.raises(
-    UsageError, match=r"2 pictures with the name of another \(photos/a.PNG, x/a.jpg\).*--keys=path"
+    UsageError, match=r"2 pictures with the same name as another \(photos/a.PNG, x/a.jpg\).*--keys=path"
   ):
     picture_files.keys(found, "stem")
 

@@ -112,7 +112,7 @@ def test_a_picture_that_cannot_be_loaded_ends_it(make):
 @pytest.mark.parametrize("leaf", [np.zeros(12, np.int32), "text"])
 def test_parameters_are_arrays_of_floats(make, leaf):
   predictor, params = make(scan=True)
-  with pytest.raises(XmcapError, match="shared_embedding is no array of floats"):
+  with pytest.raises(XmcapError, match="shared_embedding is not an array of floats"):
     list(predictor({**params, "shared_embedding": leaf}, _keys(1), _load, ("de",)))
 
 

@@ -106,5 +106,5 @@ def test_labels_of_another_corpus_are_refused(tiny, objective, tmp_path):  # noq
   stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))
-  with pytest.raises(UsageError, match="class 999, and the corpus has"):
+  with pytest.raises(UsageError, match="class 999, but the corpus has"):
     ZeroShotEvaluator(stream, str(labels))

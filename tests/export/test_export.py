@@ -159,7 +159,7 @@ def test_a_saved_model_gives_the_same_text(tmp_path, search):
     image=tf.constant(pixels(1)), languages=tf.constant(["th"]), **({"seed": seed[0]} if seed else {})
   )
   np.testing.assert_array_equal(one["tokens"][0, 0], tokens[0, codes.index("th")])
-  with pytest.raises(tf.errors.InvalidArgumentError, match="unknown language; there are ar, bn"):
+  with pytest.raises(tf.errors.InvalidArgumentError, match="unknown language; give one of ar, bn"):
     module.caption(pixels(1), tf.constant(["xx"]), *seed)
 
 

@@ -21,7 +21,7 @@ from xmcap import cli, terminal
 
 _EXIT_CODES = (0, 1, 2, 75, 130)
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_SAID = ("xmcap: error: ", "xmcap: to be started again: ")
+_SAID = ("xmcap: error: ", "xmcap: restart needed: ")
 _SHOWN = 20_000  # characters of an outcome that are kept
 _AUDIT_FD = 250  # of no other file
 _STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")

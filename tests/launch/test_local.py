@@ -143,7 +143,7 @@ sys.exit(75)
 def test_it_gives_up_after_so_many_restarts(tmp_path, capsys):
   assert local.run(_child(tmp_path, "sys.exit(75)"), processes=1, restart=2) == 75
   assert len(_starts(tmp_path)) == 3
-  assert capsys.readouterr().err.count("starting again") == 2
+  assert capsys.readouterr().err.count("restarting") == 2
 
 
 def test_a_signal_is_a_shells_exit_code(tmp_path):

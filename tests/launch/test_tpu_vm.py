@@ -54,7 +54,7 @@ def test_a_run_from_nothing_to_its_end(make, capsys):
   _run(cloud, command=["train", "--gin_file=a b"])
   printed = capsys.readouterr()
   assert printed.out == "worker 0 attempt 0 ['train', '--gin_file=a b']\ndone\n"
-  assert "is still there and costs" in printed.err
+  assert "still exists and costs money" in printed.err
   assert cloud.attempts(0) == cloud.attempts(1) == 1
   assert _verbs(cloud) == ["create"]
   assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
@@ -194,7 +194,9 @@ def test_what_gcloud_refuses_the_first_time_ends_the_command(make):
 def test_a_state_that_gcloud_cannot_say_is_one_line(make):
   cloud = make("")
   cloud.set("refuse", "describe")
-  with pytest.raises(XmcapError, match="gcloud cannot say how bb is: ERROR: .gcloud. the stub refuses"):
+  with pytest.raises(
+    XmcapError, match="gcloud cannot tell the state of bb: ERROR: .gcloud. the stub refuses"
+  ):
     _run(cloud)
 
 
@@ -221,7 +223,7 @@ def test_the_keyboard_leaves_the_run_alone(make, capsys):
 
   with pytest.raises(KeyboardInterrupt):
     _run(cloud, events=[interrupt])
-  assert "bb goes on without this command" in capsys.readouterr().err
+  assert "bb keeps running without this command" in capsys.readouterr().err
 
 
 def test_stop_ends_the_run_and_status_says_so(make, capfd):

@@ -91,7 +91,7 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("vit.depth", 10**60, "vit.depth is 1000000000"),
     ("vit.image_size", -1, "vit.image_size is -1"),
     ("vit.image_size", 2**40, "vit.image_size is 1099511627776"),
-    ("vit.image_size", 2**14 - 4, "patches: 1,048,576 at most"),
+    ("vit.image_size", 2**14 - 4, "patches: at most 1,048,576"),
     ("vit.patch_size", 0, "vit.patch_size is 0"),
     ("vit.num_heads", 0, "vit.num_heads is 0"),
     ("vit.num_heads", 3, "width 16 is not divisible by num_heads 3"),
@@ -105,9 +105,9 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("vit.pool", {}, "vit.pool is {}: give str"),
     ("vit.pool", "mean\nxmcap: \x1b[31m", "unknown ViTConfig.pool 'mean\\nxmcap: \\x1b[31m'"),
     ("vit.dtype", "x" * 1000, "unknown dtype 'xxx"),
-    ("vit.__class__", 1, "vit.__class__ is no field"),
-    ("vit", [], "vit is no object"),
-    ("vit", None, "vit is no object"),
+    ("vit.__class__", 1, "vit.__class__ is not a field"),
+    ("vit", [], "vit is not an object"),
+    ("vit", None, "vit is not an object"),
     ("t5.vocab_size", 2**60, "t5.vocab_size is 1152921504606846976"),
     ("t5.relpos_buckets", 1, "t5.relpos_buckets is 1"),
     ("t5.relpos_max_distance", 16, "relpos_max_distance is 16: give more than the 16"),
@@ -116,8 +116,8 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("mixture", "os;import", "mixture is os;import"),
     ("mixture", "", "mixture is : give"),
     ("mixture", ["a"], "mixture is ['a']"),
-    ("module", "hostile", "module is no field of a model.json"),
-    ("gin\x1b[31m", "import os", "is no field of a model.json"),
+    ("module", "hostile", "module is not a field of a model.json"),
+    ("gin\x1b[31m", "import os", "is not a field of a model.json"),
     ("decoding.max_length", 10**6, "decoding.max_length is 1000000"),
     ("decoding.cache_dtype", "int8", "unknown dtype 'int8'"),
     ("decoding.search.name", "subprocess.Popen", "decoding.search.name is subprocess.Popen: give one of Greedy"),
@@ -126,10 +126,10 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("decoding.search.length_penalty", "0.6", "decoding.search.length_penalty is '0.6'"),
     ("decoding.search.convention", "mine", "unknown Beam.convention 'mine'"),
     ("decoding.search.early_stopping", [1], "early_stopping is [1]: give bool | str"),
-    ("decoding.search", "Beam", "decoding.search is no object"),
+    ("decoding.search", "Beam", "decoding.search is not an object"),
     ("languages", ["en", "../x"], "languages is ['en', '../x']: give a list of codes"),
     ("languages", "en", "languages is en: give a list of codes"),
-    ("version", 2, "version 2; this xmcap reads 1"),
+    ("version", 2, "version 2, but this xmcap reads 1"),
     ("version", True, "version True"),
     ("format", "other", "no model.json of xmcap"),
   ],
@@ -141,7 +141,7 @@ def test_a_field_that_is_wrong_is_named(path, value, says):
 def test_the_whole_model_has_a_limit():
   values = json.loads(TEXT)
   values["t5"] |= {"emb_dim": 2**16, "mlp_dim": 2**20, "num_decoder_layers": 1024}
-  assert "parameters; xmcap takes models of 100,000,000,000 at most" in refused(json.dumps(values).encode())
+  assert "parameters; xmcap supports at most 100,000,000,000" in refused(json.dumps(values).encode())
 
 
 @pytest.mark.parametrize(

@@ -130,11 +130,11 @@ def test_the_memory_of_a_step_that_fits(compiler, capsys, tmp_path):
 def test_what_does_not_fit_is_told_the_microbatches_that_do(compiler, monkeypatch, capsys):
   assert plan("--topology=h100") == 2
   error = capsys.readouterr().err.splitlines()[-1]
-  assert "a chip needs 100.0 GiB and has 59.33 GiB for a program; it fits (50.0 GiB) with" in error
+  assert "it needs 100.0 GiB per chip, and a program may use 59.33 GiB; it fits (50.0 GiB) with" in error
   assert error.endswith("--gin.train.microbatches=2")
   monkeypatch.setattr(gpus.GpuNode, "allowed", 2**20)
   assert plan("--topology=h100") == 2
-  assert "nor in 64 microbatches: a smaller batch, more GPUs" in capsys.readouterr().err
+  assert "nor in 64 microbatches: reduce the batch, add GPUs" in capsys.readouterr().err
 
 
 def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
@@ -147,7 +147,9 @@ def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
 @pytest.mark.parametrize("option", ["--search", "--decode", "--price=2", "--length_mix=8:1"])
 def test_what_is_planned_for_tpus_alone(option, capsys):
   assert plan("--topology=h100-8", option) == 2
-  assert "is for TPUs: for GPUs only the memory of a training step is planned" in capsys.readouterr().err
+  assert (
+    "is only for TPUs; for GPUs, only the memory of a training step is planned" in capsys.readouterr().err
+  )
 
 
 @pytest.mark.slow
@@ -161,7 +163,7 @@ def test_the_step_compiled_for_gpus_that_are_not_here(tmp_path):
     [*command, f"--json={file}"], cwd=ROOT, capture_output=True, text=True, env=os.environ
   )
   assert result.returncode == 0, result.stderr[-3000:]
-  assert "jax takes of" in result.stdout
+  assert "available to jax of" in result.stdout
   memory = json.loads(file.read_text())["memory"]
   # The parameters and their moments are cut over four GPUs; cuBLAS has 32 MiB to work in.
   assert 0 < memory["parameters"] < 2**30 and memory["working"] > 0

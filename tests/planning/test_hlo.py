@@ -110,7 +110,7 @@ def test_a_reduce_scatter_leaves_each_chip_of_a_group_its_part(groups, chips):
 
 
 def test_unknown_groups_are_an_error():
-  with pytest.raises(ValueError, match="unknown way"):
+  with pytest.raises(ValueError, match="unknown notation"):
     hlo.Module(
       "ENTRY %m (x: f32[8]) -> f32[2] {\n  %r = f32[2]{0} reduce-scatter(%x), groups=x\n}\n"
     ).exchanges()

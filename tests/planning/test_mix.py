@@ -71,7 +71,7 @@ def test_without_data_the_mean_is_not_known():
   found, text = _mix(None)
   assert found["shares"] is None and found["mean_step_seconds"] is None
   assert ["8", "unknown", "8.00", "1,000"] in [line.split() for line in text.splitlines()]
-  assert "The mean is not known: /nowhere is not a corpus" in text and "--length_mix=LENGTH:SHARE" in text
+  assert "The mean is unknown: /nowhere is not a corpus" in text and "--length_mix=LENGTH:SHARE" in text
 
 
 def test_a_run_of_one_length_has_no_mix():
@@ -86,7 +86,7 @@ def test_shares_that_are_none(text):
 
 
 def test_other_lengths_than_the_runs():
-  with pytest.raises(UsageError, match="--length_mix=16:1: the run has targets of 8, 12, 24 pieces alone"):
+  with pytest.raises(UsageError, match="--length_mix=16:1: the run only has targets of 8, 12, 24 tokens"):
     mix.parse("16:1")
 
 

@@ -83,7 +83,7 @@ def test_heads_are_not_cut_in_two(monkeypatch):
   seen, said = _compiler(monkeypatch, lambda variant: True), []
   search.search(_V4_8, say=said.append)
   assert {variant.model for variant in seen} == {1, 2}
-  assert any("2 heads of the T5 do not divide by model 4" in line for line in said)
+  assert any("the 2 heads of the T5 are not divisible by model 4" in line for line in said)
 
 
 def test_a_refusal_says_what_would_fit(monkeypatch):
@@ -92,7 +92,7 @@ def test_a_refusal_says_what_would_fit(monkeypatch):
   error = step_lib.DoesNotFit(variant, 40 * 2**30, 30.75 * 2**30)
   line = str(search.with_way_out(error, _V4_8, lambda line: None))
   assert line.startswith(
-    "does not fit: a chip needs 40.0 GiB and has 30.75 GiB for a program; it fits (1.0 GiB) with "
+    "does not fit: it needs 40.0 GiB per chip, and a program may use 30.75 GiB; it fits (1.0 GiB) with "
   )
   assert line.endswith("--gin.ViTConfig.remat=True --gin.T5Config.remat=True --gin.train.microbatches=2")
 
@@ -101,7 +101,7 @@ def test_a_refusal_without_a_way_out_says_so(monkeypatch):
   _compiler(monkeypatch, lambda variant: False)
   error = step_lib.DoesNotFit(Variant(4, 1, 1, 1, 1, "no", False), 40 * 2**30, 30.75 * 2**30)
   found = search.with_way_out(error, _V4_8, lambda line: None)
-  assert isinstance(found, UsageError) and "nor with remat in 8 microbatches" in str(found)
+  assert isinstance(found, UsageError) and "nor with remat, 8 microbatches" in str(found)
 
 
 # What libtpu 0.0.42 says.
@@ -113,9 +113,9 @@ _TOO_LARGE = (
 
 def test_the_compilers_refusal_is_understood():
   error = step_lib.explained(RuntimeError(_TOO_LARGE), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
-  assert str(error) == "does not fit: a chip needs 128.0 GiB and has 30.75 GiB for a program"
+  assert str(error) == "does not fit: it needs 128.0 GiB per chip, and a program may use 30.75 GiB"
   other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
-  assert "the compiler refuses this step on v4:2x2x1: INTERNAL: no" in str(other)
+  assert "the compiler cannot compile this program for v4:2x2x1: INTERNAL: no" in str(other)
 
 
 def test_slices_are_joined_by_data_alone():

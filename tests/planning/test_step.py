@@ -81,7 +81,7 @@ def test_the_text_says_what_it_is(planned):
   document, text = planned
   assert "v4:4x4x4 (v4-128): 64 chips, 16 hosts" in text
   assert "How each number can be wrong:" in text and "  schedule: the compiler's model" in text
-  assert "data 4 x fsdp 8 x model 2; 64 captions a step" in text and "cost at 2 a chip and hour" in text
+  assert "data 4 x fsdp 8 x model 2; 64 captions per step" in text and "cost at 2 per chip-hour" in text
   assert f"{document['memory']['allowed'] / 2**30:.2f}" in text
 
 
@@ -101,11 +101,11 @@ def test_the_rows_that_each_host_feeds(planned):
 @pytest.mark.parametrize(
   "options, said",
   [
-    (["--topology=v4-128", "--gin.Partitioning.model=3"], "data -1 x fsdp 1 x model 3 is no mesh of 64 device(s)"),
-    (["--topology=v4-128", "--gin.BATCH_SIZE=32"], "32 pictures a batch do not divide over data x fsdp = 64 devices"),
+    (["--topology=v4-128", "--gin.Partitioning.model=3"], "data -1 x fsdp 1 x model 3 does not fit 64 device(s)"),
+    (["--topology=v4-128", "--gin.BATCH_SIZE=32"], "32 pictures cannot be split evenly over data x fsdp = 64 devices"),
     (["--topology=v4-127"], "no v4 slice has 127 TensorCores"),
     (["--search"], "--search plans a run on chips: give --topology too"),
-    ([], "say what to plan"),
+    ([], "give --params, or --topology"),
   ],
 )  # fmt: skip
 def test_wrong_use_is_one_line(options, said, capsys):

@@ -147,7 +147,7 @@ def test_too_many_requests():
       time.sleep(0.02)
     answer = running.ask(servers.picture())
     assert (
-      answer.status == 429 and answer.headers["retry-after"] and "2 requests are under way" in answer.error
+      answer.status == 429 and answer.headers["retry-after"] and "2 requests are in progress" in answer.error
     )
     assert [connection.getresponse().status for connection in held] == [200, 200]
     assert running.ask(servers.picture()).status == 200

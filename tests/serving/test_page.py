@@ -118,7 +118,7 @@ def test_the_gallery_keeps_pictures_until_it_is_cleared(opened, tmp_path):
 def test_what_is_refused_is_said_in_its_card(opened):
   drop(opened, ("page.png", b"<script>alert(1)</script>"), ("large.png", bytes(2 << 20)))
   expect(opened.locator(".card .notices")).to_have_text(
-    ["the picture's file is larger than the 1,048,576 bytes allowed: make it smaller",
+    ["the picture's file is larger than the limit of 1,048,576 bytes: make it smaller",
      "picture 'upload': not a picture in a known format (JPEG, PNG, WEBP, GIF, BMP): replace or remove it"]
   )  # fmt: skip
   opened.errors[:] = [error for error in opened.errors if "422" not in error and "413" not in error]

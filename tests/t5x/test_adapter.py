@@ -133,7 +133,7 @@ def test_captions_are_those_of_the_generator(stream, batch, params, search):
 
 def test_options_of_another_decoding_are_refused(batch):
   model = _model()
-  with pytest.raises(UsageError, match="by its `search`"):
+  with pytest.raises(UsageError, match="with its `search`"):
     model.predict_batch_with_aux({}, batch, num_decodes=4)
 
 
@@ -285,9 +285,9 @@ def test_a_run_can_start_from_a_checkpoint_of_t5x(run, configured, tmp_path):
 
 def test_what_is_no_captioner_of_t5x_is_said(run, tmp_path, capsys):
   assert t5x_checkpoints.main(["from_t5x", f"--input={run}", f"--out={tmp_path / 'x'}"]) == 2
-  assert "no checkpoint of t5x there" in capsys.readouterr().err
+  assert "no t5x checkpoint found" in capsys.readouterr().err
   assert t5x_checkpoints.main(["to_t5x", f"--input={tmp_path}", f"--out={tmp_path / 'y'}"]) == 2
-  assert "is no model folder" in capsys.readouterr().err
+  assert "not a model folder" in capsys.readouterr().err
 
 
 def test_written_captions_are_the_predictors(run, configured, tmp_path):
@@ -313,7 +313,7 @@ def test_a_t5_alone_is_not_taken_for_a_captioner(tmp_path):
 
   tree = {"target": {"token_embedder": {"embedding": np.zeros((4, 2), np.float32)}}}
   ocp.PyTreeCheckpointer().save(tmp_path / "checkpoint_5" / "state", tree)
-  with pytest.raises(UsageError, match="no vit in it, so no captioner"):
+  with pytest.raises(UsageError, match="not a captioner, as it has no vit"):
     t5x_checkpoints.from_t5x(str(tmp_path / "checkpoint_5"), str(tmp_path / "in"))
 
 

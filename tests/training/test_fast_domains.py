@@ -62,7 +62,7 @@ def test_slices_of_tpus_are_domains():
 
 
 def test_nodes_of_different_sizes_are_refused():
-  with pytest.raises(UsageError, match="have 8, 4 devices: a mesh needs as many of each"):
+  with pytest.raises(UsageError, match="have 8, 4 devices: a mesh needs the same number from each"):
     BB.mesh([*gpus(1), *(dataclasses.replace(one, id=8 + one.id, slice_index=1) for one in gpus(1, 4))])
 
 
@@ -97,7 +97,7 @@ def test_parameters_are_cut_over_data_within_a_node_only():
 
 
 def test_fsdp_does_not_cross_nodes_unless_they_are_said_to_be_one():
-  with pytest.raises(UsageError, match="`data` alone joins the 2 slices \\(GPUs: nodes\\)"):
+  with pytest.raises(UsageError, match="only `data` may span the 2 slices \\(GPUs: nodes\\)"):
     Partitioning(data=1, fsdp=16).mesh(gpus(2))
   # JAX_PARTITION_INDEX=0 in all processes.
   joined = [dataclasses.replace(one, slice_index=0) for one in gpus(2)]

@@ -115,7 +115,7 @@ def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undistu
 
   with monkeypatch.context() as patch:
     patch.setattr(read.ocp.StandardCheckpointHandler, "restore", no_memory)
-    with pytest.raises(XmcapError, match="though its files are what was written .*no room") as error:
+    with pytest.raises(XmcapError, match="though its checksums are right .*no room") as error:
       run(folder)
   assert not isinstance(error.value, read.CheckpointDamaged)
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
@@ -125,7 +125,7 @@ def test_a_checkpoint_without_sums_is_read_as_it_is(folder, undisturbed, caplog)
   for item in ("params", "training"):
     (folder / "checkpoints/14" / item / checksums.NAME).unlink()
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
-  assert "has no checksums, so its files cannot be verified" in caplog.text
+  assert "no checksums, so the files cannot be verified" in caplog.text
 
 
 def test_parameters_that_are_loaded_are_checked_too(folder):

@@ -69,7 +69,7 @@ def undisturbed(tmp_path_factory):
 def test_all_processes_name_the_one_that_hangs(tmp_path, where, who, place):
   said = end(start(tmp_path, where, 2, who), 75)
   for _, log in said:
-    (line,) = re.findall(r"^xmcap: to be started again: .*", log, re.MULTILINE)[:1]
+    (line,) = re.findall(r"^xmcap: restart needed: .*", log, re.MULTILINE)[:1]
     assert re.search(
       rf"process {who} \(\S+\) has been in '{place}' for \d+ s \(HangLimits.\w+ is 8\)", line
     ), log
@@ -93,7 +93,7 @@ def test_data_that_do_not_come_to_one_of_two(tmp_path):
 )
 def test_one_process_alone(tmp_path, where, place):
   ((_, log),) = end(start(tmp_path, where, 1), 75)
-  line = rf"started again: this process has been in '{place}' for \d+ s .*at hanging.py:\d+ in hang;"
+  line = rf"restart needed: this process has been in '{place}' for \d+ s .*at hanging.py:\d+ in hang;"
   assert re.search(line, log), log
   assert re.search(r'hanging.py", line \d+ in hang\b', log)
 
@@ -108,7 +108,7 @@ def test_a_stop_within_an_evaluation_loses_nothing(tmp_path, undisturbed, count)
   processes[-1].send_signal(signal.SIGTERM)
   said = end(processes, 75)
   assert "evaluated batch 100 " not in said[0][0], "of 1000"
-  assert "stopped by SIGTERM at step 4 of 6, all saved" in said[0][0]
+  assert "stopped by SIGTERM at step 4 of 6, everything is saved" in said[0][0]
   assert 4 in steps_in(tmp_path / "checkpoints")
 
   said = end(start(tmp_path, "nowhere", count), 0)[0][0]

@@ -122,7 +122,10 @@ def test_signal_saves_ends_cleanly_and_the_run_goes_on(tmp_path, number):
       os.kill(os.getpid(), number)
 
   stopped, lines = run(tmp_path / "a", stream=ToyStream(on_batch=kill))
-  assert not stopped.finished and stopped.message == f"stopped by {number.name} at step 10 of 20, all saved"
+  assert (
+    not stopped.finished
+    and stopped.message == f"stopped by {number.name} at step 10 of 20, everything is saved"
+  )
   assert signal.getsignal(number) is before
   resumed, lines = run(tmp_path / "a")
   assert "resuming from step 10" in lines[0]
@@ -215,10 +218,10 @@ def test_writes_tensorboard(tmp_path):
 
 @pytest.mark.parametrize(
   "arguments, message",
-  [({"total_steps": 0}, "must be at least 1"), ({"microbatches": 3}, "do not divide into 3 microbatches"),
+  [({"total_steps": 0}, "must be at least 1"), ({"microbatches": 3}, "cannot be split into 3 equal microbatches"),
    ({"checkpoint": CheckpointPolicy(best_metric="cider")}, "no evaluator measures it"),
    ({"checkpoint": CheckpointPolicy(best_metric="bleu"), "evaluators": [Evaluator()]}, "measured cider"),
-   ({"optimizer": Optimizer(adam, multipliers=[("text", 2.0)])}, "'text' is found in no parameter's path")],
+   ({"optimizer": Optimizer(adam, multipliers=[("text", 2.0)])}, "'text' matches no parameter")],
 )  # fmt: skip
 def test_what_does_not_go_together(tmp_path, arguments, message):
   with pytest.raises(UsageError, match=message):
@@ -313,6 +316,6 @@ def test_says_where_it_computes_and_how_long_it_compiles(tmp_path):
 
 def test_fewer_steps_than_were_done_are_refused(tmp_path):
   run(tmp_path, 5)
-  with pytest.raises(UsageError, match=r"TOTAL_STEPS\) is 4, and the run is at step 5 already"):
+  with pytest.raises(UsageError, match=r"TOTAL_STEPS\) is 4, but the run is already at step 5"):
     run(tmp_path, 4)
   assert [path.name for path in (tmp_path / "checkpoints").iterdir()].count("5") == 1

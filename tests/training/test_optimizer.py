@@ -92,10 +92,10 @@ def test_multiplier_scales_the_step():
 
 @pytest.mark.parametrize(
   "multipliers, message",
-  [([("encoder", 2.0)], "'encoder' is found in no parameter's path"),
-   ([("vit", 2.0), ("vit/bias", 3.0)], "'vit/bias' is found in no parameter's path, or only where one before it is"),
-   ([("vit(", 2.0)], "'vit(' is no pattern"), ([("vit", "two")], "give a number above 0"),
-   ([("vit", 0)], "Optimizer.frozen leaves parameters as they are")],
+  [([("encoder", 2.0)], "'encoder' matches no parameter"),
+   ([("vit", 2.0), ("vit/bias", 3.0)], "'vit/bias' matches no parameter, or only some that an earlier pattern matches"),
+   ([("vit(", 2.0)], "'vit(' is not a regular expression"), ([("vit", "two")], "give a number above 0"),
+   ([("vit", 0)], "freeze the parameters with Optimizer.frozen")],
 )  # fmt: skip
 def test_refuses_multipliers_that_decide_nothing(multipliers, message):
   with pytest.raises(UsageError, match=message.replace("(", r"\(")):
@@ -113,8 +113,8 @@ def test_frozen_parameters_are_split_off():
 
 @pytest.mark.parametrize(
   "frozen, message",
-  [(["encoder"], "frozen: 'encoder' is found in no parameter's path, or .* paths look like"),
-   (["vit("], "frozen: 'vit(' is no pattern"), ([""], "nothing is left to learn")],
+  [(["encoder"], "frozen: 'encoder' matches no parameter, or .* paths look like"),
+   (["vit("], "frozen: 'vit(' is not a regular expression"), ([""], "nothing is left to learn")],
 )  # fmt: skip
 def test_refuses_to_freeze_nothing_or_everything(frozen, message):
   with pytest.raises(UsageError, match=message.replace("(", r"\(")):

@@ -198,7 +198,7 @@ def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path
   os.kill(process(launcher, 1), signal.SIGKILL)
   said += lines_until(launcher, "step 8/")
   # Whatever the other ended with, both were started again, from the newest checkpoint.
-  assert "process 1 ended with SIGKILL (exit code 137): starting again (1 of 2)" in said
+  assert "process 1 ended with SIGKILL (exit code 137): restarting (1 of 2)" in said
   assert re.search(r"resuming from step 5\b", said)
 
   if then_stopped:
@@ -206,7 +206,7 @@ def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path
   said = finish(launcher)
   if then_stopped:
     assert re.search(r"\[1\] .*stopped by SIGTERM", said)
-    assert "ended with exit code 75: starting again (2 of 2)" in said
+    assert "ended with exit code 75: restarting (2 of 2)" in said
   assert "[0]" in said and f"finished at step {STEPS}" in said
   jax.tree.map(np.testing.assert_array_equal, load_params(tmp_path / "run"), load_params(runs(2)))
 
@@ -215,7 +215,7 @@ def test_another_number_of_hosts_mesh_and_captions_per_image(corpus, runs, tmp_p
   more = (f"--gin.TOTAL_STEPS={STEPS + 2}", "--gin.Partitioning.fsdp=2", "--gin.CaptionStream.captions_per_image=2",
           "--gin.BATCH_SIZE=16", *TOY, f"--gin.train.initial_checkpoint='{runs(2)}'")  # fmt: skip
   said = finish(launched(corpus, tmp_path / "run", 1, *more))
-  assert f"going on from {runs(2)}/checkpoints/{STEPS} (step {STEPS})" in said
+  assert f"continuing from {runs(2)}/checkpoints/{STEPS} (step {STEPS})" in said
   assert f"finished at step {STEPS + 2}" in said
 
 
@@ -252,4 +252,4 @@ def test_a_host_that_does_not_come_is_named(corpus, tmp_path):
   command = [sys.executable, "-m", "xmcap.cli", "train", *place, *FLAGS, "--gin.HostTimeouts.start=5",
              f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={tmp_path}"]  # fmt: skip
   ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-  assert ended.returncode == 75 and "process 1, 2 of 3 had not come" in ended.stderr
+  assert ended.returncode == 75 and "process 1, 2 of 3 was missing" in ended.stderr

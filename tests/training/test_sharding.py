@@ -77,13 +77,13 @@ def test_unknown_or_missing_logical_axis_is_an_error():
   with pytest.raises(XmcapError, match="kernel: no rule for the logical axis 'colour'"):
     specs((4, 6), ("embed", "colour"))
   partitioning = Partitioning()
-  with pytest.raises(XmcapError, match="kernel .*its logical axes are None; make it by param_with_axes"):
+  with pytest.raises(XmcapError, match="kernel .*its logical axes are None: make it with param_with_axes"):
     params = {"kernel": jax.ShapeDtypeStruct((4,), jnp.float32)}
     parameter_shardings(params, {}, partitioning.mesh(), partitioning.logical_rules())
 
 
 def test_mesh_must_fit_the_devices_and_rules_the_mesh():
-  with pytest.raises(UsageError, match="data 3 x fsdp 1 x model 1 is no mesh of 1 device"):
+  with pytest.raises(UsageError, match="data 3 x fsdp 1 x model 1 does not fit 1 device"):
     Partitioning(data=3).mesh(jax.devices()[:1])
   with pytest.raises(UsageError, match="mesh axes are data, fsdp, model"):
     Partitioning(extra_rules=[("mlp", "tensor")]).logical_rules()
@@ -108,7 +108,7 @@ def test_axes_take_what_is_left(partitioning, devices, slices, sizes):
 
 
 def test_slices_are_joined_by_data():
-  with pytest.raises(UsageError, match="`data` alone joins the 2 slices"):
+  with pytest.raises(UsageError, match="only `data` may span the 2 slices"):
     Partitioning(data=1, fsdp=8).sizes(8, slices=2)
 
 

@@ -1,1 +1,1 @@
-"""The subcommands of `xmcap`; each imports what it needs when it is called."""
+"""The subcommands of `xmcap`. Each imports its dependencies when it is called."""

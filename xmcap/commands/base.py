@@ -1,4 +1,4 @@
-"""Common to the subcommands: the parser, the declaration of a command and of its options, and their gin files."""
+"""Shared by the subcommands: the parser, the declaration of commands and options, and gin files."""
 
 import argparse
 import contextlib
@@ -16,14 +16,14 @@ from xmcap.errors import UsageError
 
 
 class Parser(argparse.ArgumentParser):
-  """argparse, but a wrong call is a UsageError of one line."""
+  """An argparse parser that reports wrong usage as a UsageError of one line."""
 
   def error(self, message):
     raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-  """Shows the defaults that are neither off nor empty."""
+  """Shows defaults that are neither off nor empty."""
 
   def _get_help_string(self, action):
     return super()._get_help_string(action) if action.default else action.help
@@ -34,7 +34,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
   """Declares a subcommand, which calls `run(arguments)`.
 
-  One that `hands_words_on` gives its arguments to another program as they are; those of all others must be UTF-8.
+  A command that `hands_words_on` passes its arguments to another program unchanged; for all others they must be UTF-8.
   """
   command = commands.add_parser(
     name,
@@ -50,7 +50,7 @@ def add_command(
 
 
 def add_group(commands, name: str, metavar: str, summary: str, **texts: str):
-  """Declares a command of commands, and returns what they are added to."""
+  """Declares a command with subcommands, and returns the object to which they are added."""
   group = commands.add_parser(name, help=summary, allow_abbrev=False, **texts)
   return group.add_subparsers(metavar=metavar, required=True, parser_class=Parser)
 
@@ -58,7 +58,7 @@ def add_group(commands, name: str, metavar: str, summary: str, **texts: str):
 def text(
   command, name: str, metavar: str | None, help: str, default: Any = None, short: str = "", **settings: Any
 ) -> None:
-  """Adds an option, or a positional argument where the name has no dashes; `settings` are argparse's."""
+  """Adds an option, or a positional argument if the name has no dashes; `settings` are argparse's."""
   command.add_argument(*filter(None, (short, name)), metavar=metavar, help=help, default=default, **settings)
 
 
@@ -71,7 +71,7 @@ def number(
   command, name: str, help: str, default: int | None = None, least: int = 0, most: int | None = None,
   metavar: str = "N", **settings: Any,
 ) -> None:  # fmt: skip
-  """Adds an option that is a whole number from `least` to `most`; UsageError for any other value."""
+  """Adds an option that is an integer from `least` to `most`; UsageError for any other value."""
 
   def parsed(value: str) -> int:
     found = int(value) if re.fullmatch("-?[0-9]{1,30}", value) else None
@@ -94,23 +94,23 @@ def add_output(command) -> None:
 
 
 def add_processes(command) -> None:
-  """Adds the option that says how many processes share the work."""
-  number(command, "--processes", "default: one a core", least=1)
+  """Adds the option for the number of processes."""
+  number(command, "--processes", "number of processes; default: one per core", least=1)
 
 
 def add_gin(command) -> None:
-  """Adds the options that name gin files and override bindings."""
+  """Adds the options for gin files and overrides."""
   group = command.add_argument_group("configuration")
   text(group, "--gin_file", "FILE", "a gin file; later ones win (repeatable)", [], action="append")
-  text(group, "--gin_search_paths", "DIRS", "folders to look gin files up in, comma separated", "")
+  text(group, "--gin_search_paths", "DIRS", "folders to search for gin files, separated by commas", "")
   text(group, "--gin.NAME", "VALUE", "override one binding (repeatable)", dest="_")
   flag(group, "--explain", "print the resolved configuration and exit")
 
 
 def configure(arguments, parse: Callable | None = None, default: Sequence[str] = ()) -> bool:
-  """Parses the gin files and overrides of a command; returns False if --explain only wants to see the result.
+  """Parses the gin files and overrides of a command; returns False after printing them for --explain.
 
-  `parse` is `configuration.parse` or takes the same arguments; `default` are files for a command without any.
+  `parse` is `configuration.parse` or takes the same arguments; `default` are the files if the command has none.
   """
   from xmcap import configuration
 
@@ -123,7 +123,7 @@ def configure(arguments, parse: Callable | None = None, default: Sequence[str] =
 
 
 def check_names(arguments, default: Sequence[str] = ()) -> list[str]:
-  """Refuses what `configuration.check_names` does, before seconds of imports; returns the folders of gin files."""
+  """Runs `configuration.check_names`, before slow imports; returns the search paths."""
   from xmcap import configuration
 
   folders = [path for path in arguments.gin_search_paths.split(",") if path]
@@ -132,7 +132,7 @@ def check_names(arguments, default: Sequence[str] = ()) -> list[str]:
 
 
 def gin_files(arguments) -> list[str | Callable[[], None]]:
-  """The gin files of a command; a `model.json` among them, which is no gin, as a function that makes its bindings."""
+  """The gin files of a command; a `model.json` among them becomes a function that makes its bindings."""
   return [
     functools.partial(_bind_model, file) if file.endswith(".json") else file for file in arguments.gin_file
   ]
@@ -146,13 +146,13 @@ def _bind_model(path: str) -> None:
 
 
 def say(line: str) -> None:
-  """Prints a line of progress, apart from the results."""
+  """Prints a line of progress to standard error, apart from the results."""
   print(terminal.shown(line, limit=None), file=sys.stderr)
 
 
 @contextlib.contextmanager
 def saying(what: str, every: float = 10) -> Iterator[None]:
-  """Says what is done inside it: at once, and every so many seconds how long it has taken."""
+  """Prints what is being done, and then every so many seconds how long it has taken so far."""
   begun, ended = time.monotonic(), threading.Event()
 
   def repeat() -> None:
@@ -170,9 +170,9 @@ def saying(what: str, every: float = 10) -> Iterator[None]:
 
 
 def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> dict[str, str]:
-  """Returns NAME -> PATH of the values of an option that are written NAME=PATH; UsageError for any other.
+  """Parses the values NAME=PATH of an option to {NAME: PATH}; UsageError for any other.
 
-  With `unnamed` a PATH alone is called by its last part.
+  With `unnamed`, a PATH alone is named after its last part.
   """
   paths: dict[str, str] = {}
   for value in values:
@@ -183,6 +183,6 @@ def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> di
     if not (name and path):
       raise UsageError(f"{option}={value}: write it as {option}=NAME=PATH")
     if name in paths:
-      raise UsageError(f"{option}={value}: '{name}' is named twice; give one of them another name")
+      raise UsageError(f"{option}={value}: '{name}' is named twice: give one of them another name")
     paths[name] = path
   return paths

@@ -1,4 +1,4 @@
-"""The command that brings weights in from other code bases, and takes them out again."""
+"""`xmcap convert`: converts weights from and to other code bases."""
 
 import os
 
@@ -11,21 +11,25 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "convert", _convert,
-    "bring weights in from transformers, t5x, big_vision or OpenCLIP, or take them out to transformers",
-    "Needs neither torch nor transformers, and never holds more than a few tensors. Nothing that is read can run code:"
+    "convert weights from transformers, t5x, big_vision or OpenCLIP, or to transformers",
+    "Needs neither torch nor transformers, and holds only a few tensors in memory. No file that it reads can run code:"
     " pickles are refused.",
   )  # fmt: skip
   what = (
-    "a Hugging Face or OpenCLIP folder, a t5x checkpoint, a .npz of big_vision; with --to=hf a run's folder,"
+    "a Hugging Face or OpenCLIP folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder,"
   )
   base.text(command, "--input", "PATH", f"{what} a checkpoint or converted weights", required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   base.text(
-    command, "--from", "NAME", "hf, t5x, big_vision or open_clip; without it the content says", dest="format"
+    command,
+    "--from",
+    "NAME",
+    "hf, t5x, big_vision or open_clip; default: detected from the content",
+    dest="format",
   )
-  base.text(command, "--pool", "NAME", "of a ViT: gap, map, tok or none; default: its own")
+  base.text(command, "--pool", "NAME", "pooling of a ViT: gap, map, tok or none; default: its own")
   base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
-  part = "dual: both towers of CLIP, SigLIP and the like; adapter: out of a run of runs/adapter.gin; with --to=hf: t5,"
+  part = "dual: both towers of CLIP, SigLIP and the like; adapter: from a run of runs/adapter.gin; with --to=hf: t5,"
   base.text(command, "--part", "NAME", f"{part} vit or all")
   what = (
     "with --part=dual: the CLIP whose image tower goes with a text tower of M-CLIP or sentence-transformers"
@@ -35,12 +39,12 @@ def add(commands) -> None:
 
 def _convert(arguments) -> None:
   if arguments.to not in (None, "hf"):
-    raise UsageError(f"--to={arguments.to}: unknown; weights go out as hf")
+    raise UsageError(f"--to={arguments.to}: unknown: give --to=hf")
   if arguments.image_tower is not None and arguments.part != "dual":
-    raise UsageError("--image_tower: joins a text tower with --part=dual alone")
+    raise UsageError("--image_tower needs --part=dual")
   if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):
-    raise UsageError("--from and --pool are for weights that come in: leave them out with --to=hf")
-  # Only shapes are asked of jax: no accelerator is to be taken for that.
+    raise UsageError("--from and --pool are for importing weights: leave them out with --to=hf")
+  # jax only computes shapes here, so no accelerator should be occupied.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   inputs = {"--input": arguments.input, "--image_tower": arguments.image_tower}
   outputs.keep_apart(

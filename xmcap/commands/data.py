@@ -1,4 +1,4 @@
-"""The commands that look at corpora: data check, show, index and stats; data_build.py has those that build them."""
+"""Commands on built corpora: data check, show, index and stats; those that build corpora are in data_build.py."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ _STREAM_OPTIONS = ("split", "languages", "vocabulary", *_SHOW_DEFAULTS)
 
 def add(commands) -> None:
   """Declares the commands."""
-  actions = base.add_group(commands, "data", "ACTION", "build corpora and look at them")
+  actions = base.add_group(commands, "data", "ACTION", "build and inspect corpora")
   data_build.add(actions)
   _add_vocabulary(actions)
   _add_labels(actions)
@@ -28,30 +28,28 @@ def add(commands) -> None:
 def _add_vocabulary(actions) -> None:
   command = base.add_command(
     actions, "vocabulary", _vocabulary, "train a SentencePiece vocabulary on the captions of a corpus",
-    "It gets a LangId piece for each of the 36 languages, and for the corpus' further ones.",
+    "It gets a LangId token for each of the 36 languages, and for other languages of the corpus.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
-  base.number(command, "--size", "pieces; too little text gives fewer", 8_000, least=100)
-  base.text(command, "--split", "NAME", "whose captions are read", "train")
-  base.number(
-    command, "--captions", "at most; of a larger split evenly spread pictures are read", 2_000_000, least=1
-  )
-  base.flag(command, "--span_words", "pieces may hold several words: short targets, but unlike mT5")
+  base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
+  base.text(command, "--split", "NAME", "split whose captions are read", "train")
+  base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
+  base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
 
 
 def _add_labels(actions) -> None:
   command = base.add_command(
     actions, "labels", _labels, "make Babel-ImageNet's labels from a table of senses",
-    "The paper's five steps; prints how many classes of each language are left after each.",
+    "Runs the paper's five steps, and prints how many classes of each language remain after each.",
   )  # fmt: skip
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
   base.text(command, "--senses", "FILE", senses, required=True)
   base.text(
-    command, "--wnids", "FILE", "the classes in the order of their indices, one a line", required=True
+    command, "--wnids", "FILE", "the classes in the order of their indices, one per line", required=True
   )
-  base.text(command, "--out", "FILE", "the labels, as `data build babel_imagenet` takes them", required=True)
-  base.number(command, "--least", "classes that a language needs to be kept", 10, least=2)
+  base.text(command, "--out", "FILE", "the labels, for `data build babel_imagenet`", required=True)
+  base.number(command, "--least", "drop languages with fewer classes", 10, least=2)
 
 
 def _labels(arguments) -> None:
@@ -74,9 +72,7 @@ def _vocabulary(arguments) -> None:
   from xmcap.data import vocabulary
 
   if not arguments.out and not os.path.isdir(arguments.dir):
-    raise UsageError(
-      f"{arguments.dir} is no folder of this machine: say where the model goes with --out=FILE"
-    )
+    raise UsageError(f"{arguments.dir} is not a local folder: give the file for the model with --out=FILE")
   out = arguments.out or os.path.join(arguments.dir, "vocabulary.model")
   with outputs.held(out, arguments.prog, folder=False):
     trained = vocabulary.train_on_records(
@@ -87,22 +83,22 @@ def _vocabulary(arguments) -> None:
       most=arguments.captions,
       span_words=arguments.span_words,
     )
-  print(f"{out}: {trained.size:,} pieces; next: xmcap data index {arguments.dir} --vocabulary={out}")
+  print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
 
 
 def _add_check(actions) -> None:
   command = base.add_command(
-    actions, "check", _check, "read every record, decode every picture, look at every caption",
-    "Exits 1 if a record cannot be used. With --against it finds pictures that other corpora share, and nothing else.",
+    actions, "check", _check, "check every record, picture and caption of a corpus",
+    "Exits with code 1 if a record cannot be used. With --against it only finds pictures shared with other corpora.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   parts = "a split, or a part such as train[:1000] (repeatable); default: all"
   base.text(command, "--split", "NAME", parts, [], action="append")
-  base.text(command, "--out", "DIR", "for check.json and check.jsonl, the list; default: the corpus's folder")
-  base.number(command, "--max_characters", "longer captions are counted", 500)
-  against = (
-    "another corpus: list the pictures that it shares, by id and by bytes, in shared.jsonl (repeatable)"
+  base.text(
+    command, "--out", "DIR", "folder for check.json and the list check.jsonl; default: the corpus's folder"
   )
+  base.number(command, "--max_characters", "report longer captions", 500)
+  against = "another corpus: list the shared pictures, by id and by bytes, in shared.jsonl (repeatable)"
   base.text(command, "--against", "DIR", against, [], action="append")
   base.add_processes(command)
 
@@ -128,10 +124,10 @@ def _check(arguments) -> None:
     )
   listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
   pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
-  print(*found, f"{pictures:,} records checked; each find is in {listed}", sep="\n\n")
+  print(*found, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
   if bad:
     raise XmcapError(
-      f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used ({listed} names them): build it again"
+      f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
     )
 
 
@@ -156,19 +152,19 @@ def _check_against(arguments) -> None:
 
 def _add_show(actions) -> None:
   command = base.add_command(
-    actions, "show", _show, "write a contact sheet: examples as the model sees them",
-    "Of a built corpus, or of the stream that the gin files of a run configure.",
+    actions, "show", _show, "write a contact sheet of examples as the model sees them",
+    "Shows a built corpus, or the stream that the gin files of a run configure.",
   )  # fmt: skip
-  base.text(command, "dir", "DIR", "a built corpus; none with --gin_file", nargs="?")
+  base.text(command, "dir", "DIR", "a built corpus; leave out with --gin_file", nargs="?")
   base.text(command, "--out", "FILE", "the sheet, an HTML file", required=True)
-  base.number(command, "--count", "pictures on it", 24)
-  base.number(command, "--step", "which batch, where a batch is the pictures of a sheet", 0)
-  group = command.add_argument_group("the stream", "With --gin_file the configuration gives these.")
-  base.text(group, "--split", "NAME", "default: train, or the first that there is")
+  base.number(command, "--count", "number of pictures", 24)
+  base.number(command, "--step", "number of the batch; a batch has as many pictures as the sheet", 0)
+  group = command.add_argument_group("the stream", "With --gin_file these come from the configuration.")
+  base.text(group, "--split", "NAME", "default: train, or the first split")
   base.number(group, "--captions_per_image", "default: 4", least=1, metavar="K")
   base.number(group, "--image_size", "pixels; default: 224", least=1)
-  base.number(group, "--target_length", "pieces; default: 64", least=1, metavar="T")
-  base.text(group, "--languages", "CODES", "such as en,th,ar; default: all that it has")
+  base.number(group, "--target_length", "tokens; default: 64", least=1, metavar="T")
+  base.text(group, "--languages", "CODES", "such as en,th,ar; default: all languages of the corpus")
   base.text(group, "--vocabulary", "PATH", "default: vocabulary.model in DIR")
   base.number(group, "--seed", "default: 0")
   base.add_gin(command)
@@ -176,7 +172,7 @@ def _add_show(actions) -> None:
 
 def _show(arguments) -> None:
   if arguments.dir and arguments.dir.startswith("--gin."):
-    # argparse takes a word that holds a space for the folder.
+    # argparse mistakes an override that contains a space for the folder.
     arguments.overrides.append(arguments.dir.removeprefix("--gin."))
     arguments.dir = None
   given = {name: getattr(arguments, name) for name in _STREAM_OPTIONS if getattr(arguments, name) is not None}
@@ -184,9 +180,9 @@ def _show(arguments) -> None:
     raise UsageError("xmcap data show needs either a corpus, DIR, or the gin files of a run, --gin_file=FILE")
   if arguments.gin_file and given:
     name = next(iter(given))
-    raise UsageError(f"--{name} goes with DIR; with --gin_file write --gin.CaptionStream.{name}=VALUE")
+    raise UsageError(f"--{name} is for DIR: with --gin_file write --gin.CaptionStream.{name}=VALUE")
   if arguments.overrides and not arguments.gin_file:
-    raise UsageError(f"--gin.{arguments.overrides[0]} goes with --gin_file")
+    raise UsageError(f"--gin.{arguments.overrides[0]} needs --gin_file")
   if arguments.gin_file and not base.configure(arguments):
     return
   from xmcap.data.checking import show, show_page
@@ -211,13 +207,13 @@ def _show(arguments) -> None:
 
 def _add_index(actions) -> None:
   command = base.add_command(
-    actions, "index", _index, "write the index of caption lengths, which CaptionStream.target_lengths needs",
-    "Reads every record once. `xmcap data build` with a vocabulary writes it too.",
+    actions, "index", _index, "write the index of caption lengths for CaptionStream.target_lengths",
+    "Reads every record once. `xmcap data build` with a vocabulary also writes it.",
   )  # fmt: skip
   model = "the SentencePiece model of the runs; default: vocabulary.model in DIR"
   base.text(command, "dir", "DIR", "a built corpus")
   base.text(command, "--vocabulary", "PATH", model)
-  base.text(command, "--splits", "NAME,...", "splits of DIR, with commas between; default: all")
+  base.text(command, "--splits", "NAME,...", "splits of DIR, separated by commas; default: all")
   base.add_processes(command)
 
 
@@ -228,10 +224,10 @@ def _index(arguments) -> None:
 
   path = arguments.vocabulary or addresses.join(arguments.dir, "vocabulary.model")
   if not arguments.vocabulary and not addresses.is_file(path):
-    raise UsageError(f"{arguments.dir} holds no vocabulary.model: name one with --vocabulary=PATH")
+    raise UsageError(f"{arguments.dir} has no vocabulary.model: give one with --vocabulary=PATH")
   splits = arguments.splits.split(",") if arguments.splits else records.splits(arguments.dir)
   if not splits:
-    raise UsageError(f"{arguments.dir} is no corpus (dataset_info.json is absent): build one")
+    raise UsageError(f"{arguments.dir}: not a corpus (dataset_info.json is missing): build one")
   began = time.monotonic()
   with contextlib.ExitStack() as stack:
     if os.path.isdir(arguments.dir):
@@ -241,18 +237,18 @@ def _index(arguments) -> None:
     )
   rate = sum(captions.values()) / (time.monotonic() - began)
   counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
-  print(f"{arguments.dir}/lengths: pieces of the captions, {counts} ({rate:,.0f} a second), for {path}")
+  print(f"{arguments.dir}/lengths: lengths of captions, {counts} ({rate:,.0f} per second), for {path}")
 
 
 def _add_stats(actions) -> None:
   command = base.add_command(
     actions, "stats", _stats, "print captions, images, words, characters and replication for each language",
-    "What was built from XM3600, COCO-35L or CC3M-35L is compared with the published figures of that release.",
+    "A corpus built from XM3600, COCO-35L or CC3M-35L is compared with the published figures.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or a folder with captions.jsonl")
-  base.text(command, "--vocabulary", "PATH", "a SentencePiece model: print lengths in its pieces, too", "")
+  base.text(command, "--vocabulary", "PATH", "a SentencePiece model: also print lengths in tokens", "")
   base.number(
-    command, "--target_length", "pieces at which a target is cut, with --vocabulary", 64, metavar="T"
+    command, "--target_length", "tokens to which targets are truncated, with --vocabulary", 64, metavar="T"
   )
   base.add_processes(command)
 

@@ -1,4 +1,4 @@
-"""The commands that build corpora: emoji36, made on this machine, and those that their authors published."""
+"""The commands that build corpora: emoji36 and emoji100, which are generated, and published releases."""
 
 import argparse
 import functools
@@ -18,21 +18,21 @@ _SIZES = {
   "num_validation": (600, "validation pictures"),
   "num_test": (3_600, "test pictures"),
   "image_size": (64, "side of the pictures in pixels"),
-  "seed": (0, "of everything that is drawn by chance"),
+  "seed": (0, "random seed"),
 }
 _WIDE_SIZES = {
   **_SIZES,
-  "num_held_out": (20, "further classes that no training picture shows"),
+  "num_held_out": (20, "additional classes that are in no training picture"),
   "num_train": (40_000, "training pictures"),
-  "num_test": (1_000, "pictures of the test of retrieval"),
-  "num_each": (10, "pictures of a class in each test of zero-shot classification"),
+  "num_test": (1_000, "pictures in the retrieval test"),
+  "num_each": (10, "pictures per class in each zero-shot classification test"),
 }
 _DIFFICULTY = {
   "min_size": "smallest emoji, as a share of the picture's side",
   "max_size": "largest emoji",
-  "jitter": "0: in their places; 1: anywhere",
-  "overlap": "how far emoji may cover one another",
-  "contrast": "of the background's colours",
+  "jitter": "0: fixed positions; 1: anywhere",
+  "overlap": "how much emoji may overlap",
+  "contrast": "contrast of the background's colours",
 }
 
 
@@ -43,7 +43,7 @@ def add(actions) -> None:
   _add_emoji100(corpora)
   data_build_folder.add(corpora)
   data_build_coco_cn.add(corpora)
-  index = "the SentencePiece model of the runs: write the index of caption lengths too (see `data index`)"
+  index = "the SentencePiece model of the runs: also write the index of caption lengths (see `data index`)"
   for name, parts, summary in (
     ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
     ("cc3m35l", CC3M35L, "Conceptual Captions with captions in 35 languages"),
@@ -51,7 +51,7 @@ def add(actions) -> None:
     (
       "babel_imagenet",
       BABEL_IMAGENET,
-      "ImageNet's validation pictures and names of their classes, for zero-shot",
+      "ImageNet's validation pictures and class names, for zero-shot classification",
     ),
   ):
     command = _add_release(corpora, name, parts, summary)
@@ -65,18 +65,20 @@ def add(actions) -> None:
 
 def _add_emoji36(corpora) -> None:
   command = base.add_command(
-    corpora, "emoji36", _build_emoji36, "pictures of emoji with captions in 36 languages, made on this machine",
+    corpora, "emoji36", _build_emoji36, "generated pictures of emoji with captions in 36 languages",
     "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
   )  # fmt: skip
   _add_drawn(command, _SIZES, 4_500)
-  base.text(command, "--source", "WAY", "of names and pictures: installed, debian, npm, or auto", "auto")
+  base.text(
+    command, "--source", "WAY", "source of names and pictures: installed, debian, npm or auto", "auto"
+  )
 
 
 def _add_emoji100(corpora) -> None:
   command = base.add_command(
     corpora, "emoji100", _build_emoji100, "pictures of emoji by three artists with captions in 101 languages",
-    "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji; npm fetches them. "
-    "OpenMoji's are drawn by resvg-py (pip install 'xmcap[emoji]').",
+    "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
+    "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
   )  # fmt: skip
   _add_drawn(command, _WIDE_SIZES, 16_000)
 
@@ -87,14 +89,14 @@ def _add_drawn(command, sizes: Mapping[str, tuple[int, str]], pieces: int) -> No
     base.number(command, f"--{name}", text, default)
   base.add_processes(command)
   base.number(
-    command, "--vocabulary_size", "pieces of the SentencePiece model trained on the captions", pieces
+    command, "--vocabulary_size", "tokens of the SentencePiece model trained on the captions", pieces
   )
   preset = "easy, medium or hard: a preset of the options below"
   base.text(command, "--difficulty", "NAME", preset, "medium")
   for name, text in _DIFFICULTY.items():
     base.text(command, f"--{name}", "X", text, type=float)
   base.text(command, "--background", "NAME", "plain, gradient, noise or mixed")
-  base.text(command, "--cache", "DIR", "folder for fetched packages")
+  base.text(command, "--cache", "DIR", "folder for downloaded packages")
 
 
 def _build_emoji36(arguments) -> None:
@@ -122,10 +124,10 @@ def _build_drawn(
     out = build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
     model = str(out / "vocabulary.model")
     if not os.path.exists(model):
-      # Pieces may span words: the names of emoji recur whole, and targets become half as long.
+      # Tokens may span words: the names of emoji recur as a whole, and targets become half as long.
       text = str(out / "vocabulary_text.txt")
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
-      print(f"vocabulary: {trained.size:,} pieces", file=sys.stderr)
+      print(f"vocabulary: {trained.size:,} tokens", file=sys.stderr)
     lengths.write_absent(
       out, Vocabulary(model), ("train", "validation"), processes=arguments.processes, say=base.say
     )
@@ -135,29 +137,31 @@ def _build_drawn(
 def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) -> argparse.ArgumentParser:
   command = base.add_command(
     corpora, name, functools.partial(_build_release, name, parts), summary,
-    "Reads the files as published, in place; a build that was killed goes on when it is started again. "
-    "docs/corpora.md says what is needed.",
+    "Reads the published files in place; a build that was killed resumes when it is started again. "
+    "docs/corpora.md lists the files.",
   )  # fmt: skip
-  base.text(command, "--out", "DIR", "where the corpus goes", required=True)
-  base.text(command, "--release", "DIR", "folder of the published files under their own names; or name each:")
+  base.text(command, "--out", "DIR", "folder for the corpus", required=True)
+  base.text(
+    command, "--release", "DIR", "folder of the published files under their original names; or name each:"
+  )
   for option, part in parts.items():
     base.text(command, f"--{option}", "PATH", part.text)
-  base.flag(command, "--download", "first fetch into --release what is not there and has a public address")
+  base.flag(command, "--download", "first download missing files that have a public address into --release")
   build_options.add(command)
   return command
 
 
 def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
-  """Builds a corpus, while no other process writes where this one does."""
+  """Builds a corpus while holding the locks of its outputs."""
   for option in ("release", "out", *parts):
     given = getattr(arguments, option) or ""
     if "://" in given:
       raise UsageError(
-        f"--{option}={given}: a build reads and writes folders of this machine: copy the release here "
-        "(gcloud storage cp, aws s3 cp), and the records to the bucket when they are built"
+        f"--{option}={given}: a build reads and writes local folders: copy the release here "
+        "(gcloud storage cp, aws s3 cp), and the records to the bucket afterwards"
       )
   if arguments.download and not arguments.release:
-    raise UsageError("--download needs --release=DIR, where the files go")
+    raise UsageError("--download needs --release=DIR, the folder for the files")
   read = {f"--{option}": getattr(arguments, option, None) for option in ("release", "exclude", *parts)}
   outputs.keep_apart({"--out": arguments.out}, read)
   places = [("--out", arguments.out, True)]
@@ -168,7 +172,7 @@ def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Nam
 
 
 def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib.Path | None]:
-  """Option -> path of every part, as given or in the folder of the release; None for an optional one that is absent."""
+  """Option -> path of every part, as given or in the release's folder; None if it is optional and missing."""
   release = pathlib.Path(arguments.release) if arguments.release else None
 
   def find(option: str) -> pathlib.Path | None:

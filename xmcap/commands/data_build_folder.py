@@ -1,4 +1,4 @@
-"""The command `data build folder`: a corpus of own pictures."""
+"""`xmcap data build folder`: builds a corpus of the user's own pictures."""
 
 import pathlib
 import re
@@ -16,24 +16,24 @@ def add(corpora) -> None:
   command = base.add_command(
     corpora, "folder", _build, "your own pictures and captions",
     "Reads JSONL, CSV, TSV, COCO's JSON, WebDataset tars, Parquet and Hugging Face datasets (docs/own_data.md). "
-    "A build that was killed goes on when it is started again.",
+    "A build that was killed resumes when it is started again.",
   )  # fmt: skip
   base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True)
   base.text(command, "--images", "PATH", FOLDER["images"].text)
-  base.text(command, "--out", "DIR", "where the corpus goes", required=True)
+  base.text(command, "--out", "DIR", "folder for the corpus", required=True)
   base.text(
     command,
     "--vocabulary",
     "HOW",
-    "train:N, a new one of N pieces on the captions, or a SentencePiece model",
+    "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model",
     "",
   )
-  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder: as folders and files are called"
+  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
   base.text(command, "--splits", "RULE", shares, "")
-  base.text(command, "--language", "CODE", "of captions that name none, such as en or pt-BR", "")
-  group = command.add_argument_group("columns", "Found by their usual names unless given.")
+  base.text(command, "--language", "CODE", "language of captions without one, such as en or pt-BR", "")
+  group = command.add_argument_group("columns", "Detected by their usual names unless given.")
   base.text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
-  captions = "captions, or LANGUAGE=NAME for one language; with commas between"
+  captions = "captions, or LANGUAGE=NAME for one language; separated by commas"
   base.text(group, "--caption_columns", "NAME,...", captions, "")
   base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
   build_options.add(command)
@@ -43,12 +43,12 @@ def _build(arguments) -> None:
   for option in ("captions", "images", "out"):
     if "://" in (getattr(arguments, option) or ""):
       raise UsageError(
-        f"--{option}={getattr(arguments, option)}: a build reads and writes folders of this machine"
+        f"--{option}={getattr(arguments, option)}: a build reads and writes local folders: copy the files here"
       )
   trained = _TRAINED.fullmatch(arguments.vocabulary)
   if arguments.vocabulary.startswith("train:") and not trained:
     raise UsageError(
-      f"--vocabulary={arguments.vocabulary}: give train:N with N from 100 to 9999999, or a model's file"
+      f"--vocabulary={arguments.vocabulary}: give train:N with N from 100 to 9999999, or the file of a model"
     )
   read = {"--captions": arguments.captions, "--images": arguments.images}
   outputs.keep_apart({"--out": arguments.out}, read)
@@ -85,7 +85,7 @@ def _build_held(arguments, trained: int) -> None:
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"
   if given is not None and path.exists() and vocabulary_lib.Vocabulary(str(path)).sha256 != given.sha256:
-    raise UsageError(f"{path} is another vocabulary than {given.path}: remove it, or leave --vocabulary out")
+    raise UsageError(f"{path} differs from {given.path}: remove it, or leave --vocabulary out")
   if given is not None and not path.exists():
     files.write_bytes(path, given.model)
   elif trained and not path.exists():
@@ -97,13 +97,13 @@ def _build_held(arguments, trained: int) -> None:
     if code not in languages.LANGUAGES:
       name = languages.get(code).english_name
       print(
-        f"note: {code} ({name}) is none of the 36: its words are found by the default rule, its language is not checked"
+        f"note: {code} ({name}) is not one of the 36 languages: it uses default rules for words, and is not identified"
       )
   if not path.exists():
     print(
-      f"no vocabulary: train one with xmcap data vocabulary {report.out}, or name mT5's with --gin.VOCABULARY=PATH"
+      f"no vocabulary: train one with xmcap data vocabulary {report.out}, or give mT5's with --gin.VOCABULARY=PATH"
     )
     return
   model = vocabulary_lib.Vocabulary(str(path))
   lengths.write_absent(report.out, model, list(report.splits), processes=arguments.processes, say=base.say)
-  print(f"vocabulary: {model.size:,} pieces, {path}")
+  print(f"vocabulary: {model.size:,} tokens, {path}")

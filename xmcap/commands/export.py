@@ -1,4 +1,4 @@
-"""The command that writes a trained captioner as files which others run without xmcap."""
+"""`xmcap export`: writes a trained captioner in formats that run without xmcap."""
 
 import functools
 import os
@@ -14,11 +14,11 @@ _FORMATS = ("stablehlo", "savedmodel", "hf")
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands, "export", _export, "write a trained captioner as files that run without xmcap",
-    "Captions are those of `xmcap caption`. docs/export.md has a short loader of each format.",
+    commands, "export", _export, "write a trained captioner in a format that runs without xmcap",
+    "Captions are the same as those of `xmcap caption`. docs/export.md has a short loader for each format.",
   )  # fmt: skip
   base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
-  formats = "stablehlo: for jax; savedmodel: for TensorFlow; hf: the parts that transformers has classes for"
+  formats = "stablehlo (jax), savedmodel (TensorFlow) or hf (the parts for which transformers has classes)"
   base.text(command, "--to", "FORMAT", formats, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   base.number(command, "--step", "the checkpoint to use; default: the best or newest")
@@ -28,7 +28,7 @@ def add(commands) -> None:
 def _export(arguments) -> None:
   if arguments.to not in _FORMATS:
     raise UsageError(f"--to={arguments.to}: unknown; use one of {', '.join(_FORMATS)}")
-  # Nothing is computed: no accelerator is to be taken, and `auto` is float32.
+  # Nothing is computed, so no accelerator should be occupied. On a CPU, `auto` is float32.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   outputs.keep_apart({"--out": arguments.out}, {"--model_dir": arguments.model_dir})
   from xmcap.evaluation import model_dir

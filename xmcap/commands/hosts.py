@@ -1,4 +1,4 @@
-"""The options by which a command runs as one of several processes."""
+"""Options for commands that run in several processes."""
 
 import contextlib
 
@@ -6,11 +6,11 @@ from xmcap.commands import base
 
 
 def add(command) -> None:
-  """Adds the options that say which process of how many this is."""
-  group = command.add_argument_group("several processes", "TPU VMs, GKE and SLURM need none of these.")
-  base.text(group, "--coordinator_address", "HOST:PORT", "of process 0, reached by all")
-  base.text(group, "--num_processes", "N", "processes of the run", type=int)
-  base.text(group, "--process_id", "I", "which of them this is, from 0", type=int)
+  """Adds the options that identify this process."""
+  group = command.add_argument_group("several processes", "Detected on TPU VMs, GKE and SLURM.")
+  base.text(group, "--coordinator_address", "HOST:PORT", "address of process 0 that all can reach")
+  base.text(group, "--num_processes", "N", "number of processes", type=int)
+  base.text(group, "--process_id", "I", "number of this process, from 0", type=int)
 
 
 def joined(arguments, training: bool) -> contextlib.AbstractContextManager[None]:

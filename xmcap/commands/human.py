@@ -1,4 +1,4 @@
-"""The commands about people: human sxs, thumb, rate, annotate, annotations."""
+"""Commands for human ratings and annotations: human sxs, thumb, rate, annotate, annotations."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,15 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _COMPARISONS = (
-  "CSV of m1, m2, lang, delta_sxs, delta_NAME...: correlates them for each group and for all; 'paper' for Tables 5 "
-  "and 7 of the XM3600 paper, which give its Table 6"
+  "CSV of m1, m2, lang, delta_sxs, delta_NAME..., to correlate for each group and overall; 'paper' for Tables 5 and 7 "
+  "of the XM3600 paper, which give its Table 6"
 )
 
 
 def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(
-    commands, "human", "ACTION", "hold scores against people, and collect captions from them"
+    commands, "human", "ACTION", "collect human ratings and captions, and correlate ratings with scores"
   )
   _add_sxs(actions)
   _add_thumb(actions)
@@ -32,14 +32,12 @@ def _add_sxs(actions) -> None:
   )  # fmt: skip
   several: dict = {"action": "extend", "nargs": "+", "default": []}
   ratings = "JSONL or .csv of image/key, language, rater, left, right (systems), rating"
-  scores = (
-    "a rated system's folder from xmcap score, one for each system: correlates delta SxS with the metric"
-  )
+  scores = "folder from xmcap score for each rated system, to correlate delta SxS with the metric"
   base.text(command, "--ratings", "FILE", ratings)
   base.text(command, "--scores", "NAME=DIR", scores, **several)
-  base.text(command, "--metric", "NAME", "of --scores", "cider")
-  base.text(command, "--baseline", "NAME", "the system that others are held against")
-  base.number(command, "--raters", "expected for each image", 3, least=1, most=1_000)
+  base.text(command, "--metric", "NAME", "metric of --scores", "cider")
+  base.text(command, "--baseline", "NAME", "system with which the others are compared")
+  base.number(command, "--raters", "expected raters per image", 3, least=1, most=1_000)
   base.text(command, "--comparisons", "GROUP=FILE", _COMPARISONS, **several)
   _add_common(command)
 
@@ -51,26 +49,26 @@ def _add_thumb(actions) -> None:
     _thumb,
     "THumB 1.0 ratings: system means, best counts, agreement, correlations with metrics",
   )
-  ratings = "JSONL of SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator"
-  references = "JSONL of seg_id and refs, or what xmcap score reads; needed for the correlations with metrics"
+  ratings = "JSONL of SYS, seg_id, hyp, P, R, Fl, Con, Inc, and optionally human_score and annotator"
+  references = "JSONL of seg_id and refs, or references for xmcap score; needed for correlations with metrics"
   human = (
-    "the system that people wrote: correlations are given without it too; default: 'Human', if there is one"
+    "the system of human captions: correlations are also given without it; default: 'Human', if there is one"
   )
-  drop = "score the human captions without references that are the same words"
+  drop = "score human captions without references that are identical to them"
   base.text(command, "--ratings", "FILE", ratings, required=True)
   base.text(command, "--references", "FILE", references)
   base.text(command, "--metrics", "NAMES", "such as cider_d,rouge_l", "cider_d")
-  base.text(command, "--tokenizer", "NAME", "what words are", "default")
-  base.text(command, "--language", "CODE", "of the captions; default: what the ratings say, else en")
+  base.text(command, "--tokenizer", "NAME", "tokenizer", "default")
+  base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")
   base.text(command, "--human", "NAME", human)
   base.flag(command, "--drop_identical_references", drop)
   _add_common(command)
 
 
 def _add_common(command) -> None:
-  base.text(command, "--out", "DIR", "where the same is written as JSON, CSV, Markdown and LaTeX")
-  base.number(command, "--resamples", "of the bootstrap intervals; 0 for none", 1000, most=100_000)
-  base.number(command, "--seed", "of the resamples", 0)
+  base.text(command, "--out", "DIR", "folder for the results as JSON, CSV, Markdown and LaTeX")
+  base.number(command, "--resamples", "resamples for bootstrap intervals; 0: none", 1000, most=100_000)
+  base.number(command, "--seed", "seed of the resamples", 0)
 
 
 def _sxs(arguments) -> None:
@@ -78,7 +76,7 @@ def _sxs(arguments) -> None:
     raise UsageError("xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper)")
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
-      raise UsageError(f"--{name} goes with --ratings; --comparisons hold their own pairs and differences")
+      raise UsageError(f"--{name} needs --ratings: files of --comparisons already hold pairs and differences")
   from xmcap.scoring import inputs
   from xmcap.scoring.human import rated_pairs, sxs
 
@@ -110,7 +108,7 @@ def _thumb(arguments) -> None:
     languages.get(arguments.language)
   for name in ("human", "drop_identical_references"):
     if getattr(arguments, name) and not arguments.references:
-      raise UsageError(f"--{name} is about correlations with metrics; it needs --references=FILE")
+      raise UsageError(f"--{name} is for correlations with metrics, which need --references=FILE")
   from xmcap.scoring import inputs
   from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
 
@@ -118,7 +116,7 @@ def _thumb(arguments) -> None:
   inputs.check_pipes(read)
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   ratings = thumb_ratings.read(arguments.ratings, arguments.language)
-  # What THumB's own ratings call the people; where it is alone there is nothing to correlate without it.
+  # The name in THumB's own ratings. If it is the only system, nothing could be correlated without it.
   people = "Human" if "Human" in ratings.systems and len(ratings.systems) > 1 else None
   metrics = []
   if arguments.references:
@@ -135,7 +133,7 @@ def _thumb(arguments) -> None:
 
 
 def _show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:
-  """Prints findings, and writes them to --out; UsageError if that would be over what was read."""
+  """Prints findings, and writes them to --out; UsageError if that would overwrite an input."""
   out = arguments.out
   if out:
     outputs.keep_apart({"--out": [file for each in findings for file in each.files(out)]}, read)

@@ -1,4 +1,4 @@
-"""The command that starts a run on many machines, or rehearses it on this one."""
+"""`xmcap launch`: starts a run on many machines, or rehearses it on this one."""
 
 import sys
 
@@ -7,12 +7,12 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, options, slurm, tpu_vm, xpk
 from xmcap.launch.gcloud import TpuVm
 
-_RUN = "What every host runs stands after --, such as: -- train --gin_file=models/bb.gin"
+_RUN = "Give the command for every host after --, such as: -- train --gin_file=models/bb.gin"
 _COMMANDS = ("train", "eval", "embed")
 
 
 class _EndedError(XmcapError):
-  """A run that ended with another exit code than 0, which is the launcher's too."""
+  """A run ended with a nonzero exit code, which the launcher returns too."""
 
   def __init__(self, message: str, exit_code: int):
     super().__init__(message)
@@ -20,63 +20,63 @@ class _EndedError(XmcapError):
 
 
 def add(commands) -> None:
-  """Declares the command, with a subcommand for each kind of place."""
+  """Declares the command, with a subcommand for each platform."""
   where = base.add_group(
-    commands, "launch", "WHERE", "start a run on a TPU VM, by XPK, by SLURM, or in several processes here",
+    commands, "launch", "WHERE", "start a run on a TPU VM, with XPK, with SLURM, or as several local processes",
     description=f"Starts a run on many hosts. {_RUN}",
-    epilog="Each WHERE has its own --help. --dry_run prints every command and sends nothing. docs/pods.md",
+    epilog="Each WHERE has its own --help. --dry_run only prints the commands. See docs/pods.md.",
   )  # fmt: skip
   command = _add(where, "tpu-vm", _tpu_vm, "a TPU VM by gcloud, followed until the run ends")
   command.add_argument("--action", default="run", choices=("run", "logs", "status", "stop", "delete"))
   for kind in (TpuVm, tpu_vm.Package, tpu_vm.Following):
     options.add_to(command, kind)
-  base.text(command, "--worker", "N", "whose log --action=logs follows", "0")
+  base.text(command, "--worker", "N", "worker whose log --action=logs follows", "0")
 
-  command = _add(where, "xpk", _xpk, "a workload on a GKE cluster, by XPK")
+  command = _add(where, "xpk", _xpk, "a workload on a GKE cluster, with XPK")
   command.add_argument("--action", default="run", choices=("run", "status", "delete"))
   options.add_to(command, xpk.Workload)
 
   command = _add(where, "slurm", _slurm, "a batch job on GPU or CPU nodes")
   command.add_argument("--action", default="run", choices=("run", "status", "stop"))
   options.add_to(command, slurm.BatchJob)
-  base.text(command, "--program", "PATH", "xmcap as the nodes find it", "xmcap")
+  base.text(command, "--program", "PATH", "path of xmcap on the nodes", "xmcap")
 
   command = _add(where, "local", _local, "several processes on this machine")
-  base.number(command, "--processes", "how many", required=True)
-  base.number(command, "--devices", "simulated CPU devices of each; 0: those that it finds", 0, metavar="M")
-  grace = "between the warning and the end, to save in"
+  base.number(command, "--processes", "number of processes", required=True)
+  base.number(command, "--devices", "simulated CPU devices per process; 0: the real devices", 0, metavar="M")
+  grace = "time for saving between the warning and the end"
   base.text(command, "--grace", "SECONDS", grace, 60.0, type=float)
-  base.number(command, "--restart", "start again at most so often after exit code 75", 0, metavar="K")
-  base.text(command, "--program", "PATH", "what is run; default: this xmcap", "")
+  base.number(command, "--restart", "largest number of restarts after exit code 75", 0, metavar="K")
+  base.text(command, "--program", "PATH", "the program to run; default: this xmcap", "")
 
   for command in where.choices.values():
-    # A remainder takes all that follows: it comes after every option.
+    # A remainder takes all following words, so it is added after every option.
     base.text(command, "command", "-- COMMAND", "xmcap's train, eval or embed with its options", nargs="...")
 
 
 def _add(where, name: str, run, summary: str):
   command = base.add_command(where, name, run, summary, _RUN + ".", hands_words_on=True)
-  base.flag(command, "--dry_run", "print every command and send nothing")
+  base.flag(command, "--dry_run", "only print the commands")
   base.text(command, "--env", "NAME=VALUE", "a variable of the command (repeatable)", [], action="append")
   return command
 
 
 def _command(arguments) -> list[str]:
-  """Returns xmcap's arguments after `--`; UsageError for none, and for a command that many hosts cannot share."""
+  """Returns xmcap's arguments after `--`; UsageError if there are none, or the command is not for many hosts."""
   words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
   if not words or words[0] not in _COMMANDS:
-    what = f"{ascii(words[0])} is not" if words else "nothing stands after --, which must be"
+    what = f"{ascii(words[0])} is not a command for many hosts" if words else "there is no command after --"
     raise UsageError(
-      f"xmcap launch: {what} a command for many hosts: {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
+      f"xmcap launch: {what}: give one of {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
     )
   return words
 
 
 def _hosted_command(arguments, program: str = "xmcap") -> list[str]:
-  """Returns the whole command of a host: the variables, the program and its arguments; nothing for other actions."""
+  """Returns the whole command of a host: variables, program and arguments; [] for actions other than `run`."""
   if arguments.action != "run":
     if arguments.command:
-      raise UsageError(f"--action={arguments.action}: takes no command after --")
+      raise UsageError(f"--action={arguments.action}: give no command after --")
     return []
   variables = [options.check_text("env", text, "env") for text in arguments.env]
   return [*(["env", *variables] if variables else []), program, *_command(arguments)]
@@ -119,5 +119,5 @@ def _local(arguments) -> None:
   code = local.run(command, arguments.processes, arguments.devices, arguments.restart, arguments.grace, given)
   if code:
     raise _EndedError(
-      f"the run ended with {local.exit_code_words(code)}: see the lines of its processes above", code
+      f"the run ended with {local.exit_code_words(code)}: see the output of its processes above", code
     )

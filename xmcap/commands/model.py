@@ -12,17 +12,17 @@ from xmcap.storage import outputs
 Captions = Iterable[tuple[str, dict[str, str]]]
 """(key of a picture, {language: caption})."""
 
-_LOCK_SECONDS = 120  # for which NFS may keep the lock of a host that has died, with a margin
+_LOCK_SECONDS = 120  # NFS may keep the lock of a dead host for somewhat less
 
 
 def add(commands) -> None:
   """Declares the commands."""
   train = base.add_command(
-    commands, "train", _train, "train a model as gin files say", "Started again, a run goes on where it was."
+    commands, "train", _train, "train a model as configured in gin files", "The same command resumes a run."
   )
-  check = "check data, vocabulary, weights, folder, one step and the evaluators; train nothing"
-  scratch = "begin anew where none of the run's checkpoints can be read (MODEL_DIR/damaged holds them)"
-  data = "go on from a checkpoint that was trained on other data: another batch size, seed, mixture, ..."
+  check = "check data, vocabulary, weights, folder, one step and the evaluators, without training"
+  scratch = "start over if none of the run's checkpoints can be read (they are in MODEL_DIR/damaged)"
+  data = "resume from a checkpoint that was trained on other data: another batch size, seed, mixture, ..."
   base.flag(train, "--dry_run", check)
   base.flag(train, "--from_scratch", scratch)
   base.flag(train, "--other_data", data)
@@ -30,7 +30,7 @@ def add(commands) -> None:
   base.add_gin(train)
 
   evaluate = base.add_command(
-    commands, "eval", _eval, "decode a split with a trained model and score it in each language"
+    commands, "eval", _eval, "caption a split with a trained model and score the captions in each language"
   )
   folder = "the folder that a training run wrote"
   base.text(evaluate, "--model_dir", "DIR", folder, required=True)
@@ -38,16 +38,14 @@ def add(commands) -> None:
   hosts.add(evaluate)
   base.add_gin(evaluate)
 
-  caption = base.add_command(commands, "caption", _caption, "caption pictures in the languages asked for")
+  caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
   base.text(caption, "--model_dir", "DIR", folder, required=True)
-  base.text(caption, "--languages", "CODES", "codes such as en,th,ar; all; trained", "en", short="-l")
+  base.text(caption, "--languages", "CODES", "codes such as en,th,ar, or all, or trained", "en", short="-l")
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
-  kinds = (
-    "of JSONL: those of data build folder (key), the file's name without ending (stem), or the file (path)"
-  )
+  kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
   base.text(caption, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
-  search = "greedy, beam or sample; default: that of the model; --gin.Beam.beams=8 and so on set more"
+  search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
   base.text(
@@ -79,7 +77,7 @@ def _train(arguments) -> None:
   from xmcap.training import loop
 
   with hosts.joined(arguments, training=True), contextlib.ExitStack() as stack:
-    # The first process locks the run's folder for all.
+    # Process 0 locks the run's folder for all.
     if jax.process_index() == 0:
       folder = configuration.macro("MODEL_DIR")
       stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS))
@@ -92,7 +90,7 @@ def _train(arguments) -> None:
 
 
 def _parse_folder(*arguments) -> None:
-  from xmcap.evaluation import model_dir  # takes seconds, which an error in the options should not wait for
+  from xmcap.evaluation import model_dir  # a slow import, not needed to report an error in the options
 
   model_dir.parse(*arguments)
 
@@ -105,7 +103,7 @@ def _eval(arguments) -> None:
 
   with hosts.joined(arguments, training=False):
     quiet.die_plainly()
-    # A step that is bound in gin holds unless one is given here.
+    # A step bound in gin is used unless one is given here.
     model_dir.evaluate(**({} if arguments.step is None else {"step": arguments.step}))
 
 
@@ -122,7 +120,7 @@ def _caption(arguments) -> None:
   keys = picture_files.keys(files, arguments.keys if as_predictions else "path")
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files)})
   if len(files) == 1:
-    picture_files.check(*files)  # an error in the only picture should not wait for the model
+    picture_files.check(*files)  # report an error in the only picture before loading the model
   if arguments.search:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
   if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
@@ -145,7 +143,7 @@ def _caption(arguments) -> None:
     else:
       (_print_predictions if as_predictions else _print_captions)(captions())
   if broken := len(files) - len(whole):
-    raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, as said above: replace or remove them")
+    raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, see above: replace or remove them")
 
 
 def _write_captions(out: str, captions: Captions, count: int) -> None:

@@ -1,4 +1,4 @@
-"""The command that plans a run before it is paid for."""
+"""`xmcap plan`: plans a run before it is paid for."""
 
 import contextlib
 import json
@@ -13,23 +13,21 @@ _EXAMPLE = "--gin_file=models/bb.gin --gin_file=runs/train_coco35l.gin --topolog
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands, "plan", _plan, "count parameters, or compile a step for chips that are not here: memory, time, cost",
-    "Needs neither the chips nor the data; libtpu compiles for TPUs (pip install 'xmcap[plan]').",
+    commands, "plan", _plan, "count parameters, or plan memory, time and cost of a step by compiling it",
+    "Needs neither the chips nor the data; for TPUs it needs libtpu (pip install 'xmcap[plan]').",
   )  # fmt: skip
   base.add_gin(command)
   slices = (
-    "slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128: plan a training step; h100-8: its memory on a GPU"
+    "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory on GPUs such as h100-8"
   )
-  captions = "with --search: captions a picture to try besides the recipe's, on the fastest mesh"
-  mix = (
-    "share of steps with targets of T pieces, with several CaptionStream.target_lengths; default: of the data"
-  )
-  base.flag(command, "--params", "print the parameters of each part")
+  captions = "with --search: captions per picture to try on the fastest mesh, besides the recipe's"
+  mix = "share of steps with targets of T tokens, with several CaptionStream.target_lengths; default: as in the data"
+  base.flag(command, "--params", "print the number of parameters in each part")
   base.text(command, "--topology", "NAME", slices)
-  base.flag(command, "--search", "plan every mesh that makes sense, and rank those that fit")
+  base.flag(command, "--search", "plan every sensible mesh, and rank those that fit")
   base.text(command, "--captions_per_image", "K,K", captions)
   base.flag(command, "--decode", "plan the decoding of an evaluation instead of a step")
-  base.text(command, "--price", "X", "price of a chip and hour: print the run's cost too", type=float)
+  base.text(command, "--price", "X", "price per chip-hour, to print the cost of the run", type=float)
   base.text(command, "--length_mix", "T:SHARE,...", mix)
   base.text(command, "--json", "FILE", "write the plan, or the plans of a search, as JSON")
 
@@ -40,7 +38,7 @@ def _plan(arguments) -> None:
 
   topology = topologies.parse(arguments.topology) if arguments.topology else None
   if isinstance(topology, topologies.GpuNode):
-    only = "is for TPUs: for GPUs only the memory of a training step is planned"
+    only = "is only for TPUs; for GPUs, only the memory of a training step is planned"
     _refuse(arguments, ("search", "decode", "price", "length_mix"), only)
   topologies.prepare_host()
   if not base.configure(arguments):
@@ -77,7 +75,7 @@ def _check_options(arguments) -> None:
     options = ("search", "decode", "price", "length_mix", "json")
     _refuse(arguments, options, "plans a run on chips: give --topology too, such as v4-128")
     if not (arguments.params or arguments.explain):
-      raise UsageError(f"xmcap plan: say what to plan: --params, or --topology, such as {_EXAMPLE}")
+      raise UsageError(f"xmcap plan: give --params, or --topology, such as {_EXAMPLE}")
   if arguments.search:
     _refuse(arguments, ("decode", "length_mix"), "plans the run's own mesh: give it without --search")
   if arguments.decode:
@@ -100,13 +98,13 @@ def _step(arguments, topology) -> dict:
   try:
     plan = step.plan_step(planned, topology)
   except step.DoesNotFit as error:
-    # The settings that fit are worth the time that they take to compile: the refusal alone helps nobody.
+    # Finding settings that fit is worth the compilation time: the error alone would not help.
     raise search.with_way_out(error, topology, print) from None
   print(report.text(plan, topology, arguments.price), end="")
   mixed = mix.plan_mix(planned, topology, plan, shares, base.say) if "estimate" in plan else None
   if mixed is None:
     return plan
-  print("\nThis is a step with the longest targets. With all lengths of CaptionStream.target_lengths:\n")
+  print("\nThe above is for the longest targets. With all lengths of CaptionStream.target_lengths:\n")
   print(report.mix_text(mixed, plan, arguments.price), end="")
   return {**plan, "lengths": mixed}
 
@@ -132,8 +130,8 @@ def _search(arguments, topology) -> list[dict]:
   plans, refused = search.search(topology, captions, print)
   print("\n" + report.ranking(plans, refused, recipe), end="")
   if not plans:
-    raise UsageError(f"nothing fits on {topology.name}: take more chips, a larger kind, or a smaller batch")
+    raise UsageError(f"nothing fits on {topology.name}: use more or larger chips, or a smaller batch")
   best = next(plan for plan in plans if plan["variant"]["captions_per_image"] == recipe)
-  print("\nThe fastest that fits, at the recipe's captions a picture:\n")
+  print("\nThe fastest that fits, with the recipe's captions per picture:\n")
   print(report.text(best, topology, arguments.price), end="")
   return plans

@@ -1,4 +1,4 @@
-"""The commands that recompute published tables from the result files that their authors released."""
+"""`xmcap published`: recomputes published tables from the result files that their authors released."""
 
 from xmcap.commands import base
 from xmcap.storage import outputs
@@ -6,12 +6,10 @@ from xmcap.storage import outputs
 
 def add(commands) -> None:
   """Declares the commands."""
-  tables = base.add_group(
-    commands, "published", "TABLES", "recompute published tables, and list what deviates"
-  )
+  tables = base.add_group(commands, "published", "TABLES", "recompute published tables, and list deviations")
   command = base.add_command(
     tables, "babel-imagenet", _babel_imagenet, "Tables 2 and 8 to 12 of Babel-ImageNet, and its correlations",
-    "Each cell that has a result file is computed again and held against what the paper prints.",
+    "Each cell that has a result file is recomputed and compared with the paper.",
   )  # fmt: skip
   _add_options(command, "the folder 'results' of the paper's repository, with babel-imagenet/ and retrieval/")
   command = base.add_command(
@@ -26,7 +24,9 @@ def add(commands) -> None:
 
 def _add_options(command, results: str) -> None:
   base.text(command, "--results", "DIR", results, required=True)
-  base.text(command, "--out", "DIR", "where published.csv, a row a cell, and published.md go", short="-o")
+  base.text(
+    command, "--out", "DIR", "folder for published.csv, with a row per cell, and published.md", short="-o"
+  )
 
 
 def _babel_imagenet(arguments) -> None:

@@ -1,4 +1,4 @@
-"""The command by which people rate captions: makes the page, and joins what they saved with its key."""
+"""`xmcap human rate`: makes a page for rating captions, and joins the saved ratings with its key."""
 
 from xmcap import terminal
 from xmcap.commands import base
@@ -9,33 +9,33 @@ from xmcap.storage import outputs
 def add(actions) -> None:
   """Declares the command among the actions of `xmcap human`."""
   command = base.add_command(
-    actions, "rate", _rate, "make a page on which people rate captions, blind, with the keyboard",
-    "Writes PAGE.html, which is sent to raters, and PAGE.key.jsonl, which is not: it says what system wrote what. "
-    "Raters save a file; --join puts systems into it, for xmcap human sxs or thumb. For another order and other "
-    "sides for each rater, make a page each with its own --rater. Side by side, equal captions are compared too, as "
-    "ties count; in thumb a caption that several systems give is rated once for all of them.",
+    actions, "rate", _rate, "make a page for blind rating of captions with the keyboard",
+    "Writes PAGE.html for the raters, and PAGE.key.jsonl, which says which system wrote which caption and is not for "
+    "them. Raters save a file; --join adds the systems to it, for xmcap human sxs or thumb. To give each rater another "
+    "order and other sides, make a page with another --rater for each. Side by side, equal captions are compared too, "
+    "because ties count; in thumb, a caption of several systems is rated once for all of them.",
   )  # fmt: skip
   protocol = "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)"
   system = 'a system and its JSONL of {"image/key", "language", "caption"} (repeatable)'
-  how = "hold the pictures, or point to them"
-  rater = "the name that the page proposes; order and sides depend on it"
+  how = "embed pictures in the page, or link to them"
+  rater = "default name of the rater; order and sides depend on it"
   base.text(command, "--protocol", None, protocol, choices=("sxs", "thumb"))
   base.text(command, "--predictions", "NAME=FILE", system, action="extend", nargs="+")
   base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
-  base.text(command, "--images", "DIR", "KEY.jpg or KEY.png of the pictures")
+  base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png")
   base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
-  base.text(command, "--references", "FILE", "captions by people, which raters can unfold")
+  base.text(command, "--references", "FILE", "human captions, which raters can unfold")
   base.text(command, "--languages", "CODES", "only these; default: all in the files")
-  base.number(command, "--limit", "draw N pictures, each with all its captions", least=1)
-  base.number(command, "--seed", "of drawn pictures, order and sides", 0)
+  base.number(command, "--limit", "sample N pictures, each with all its captions", least=1)
+  base.number(command, "--seed", "seed of sampled pictures, order and sides", 0)
   base.text(command, "--rater", "NAME", rater, "")
-  base.text(command, "--join", "KEY", "the key of a page: join it with the RATINGS")
+  base.text(command, "--join", "KEY", "join the key of a page with RATINGS")
   base.text(command, "ratings", "RATINGS", "with --join: files that raters saved", nargs="*")
 
 
 def _join(arguments) -> None:
   if arguments.predictions or arguments.protocol:
-    raise UsageError("--join takes a key and ratings; leave --predictions and --protocol out")
+    raise UsageError("--join takes a key and ratings: leave out --predictions and --protocol")
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
@@ -60,14 +60,16 @@ def _rate(arguments) -> None:
     _join(arguments)
     return
   if arguments.ratings:
-    raise UsageError(f"'{arguments.ratings[0]}': ratings go with --join; a system is --predictions=NAME=FILE")
+    raise UsageError(
+      f"'{arguments.ratings[0]}': ratings need --join; give a system as --predictions=NAME=FILE"
+    )
   if arguments.protocol is None or not arguments.predictions:
     raise UsageError(
       "xmcap human rate needs --protocol=sxs or --protocol=thumb, and --predictions=NAME=FILE for each system; or "
       "--join=KEY and ratings"
     )
   if arguments.pictures == "link" and not arguments.images:
-    raise UsageError("--pictures=link: say where the pictures are with --images=DIR")
+    raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
   from xmcap import languages
   from xmcap.scoring import files, inputs
   from xmcap.scoring.human import rating_items, rating_page
@@ -102,15 +104,13 @@ def _rate(arguments) -> None:
   )
   same = sum(len(set(item.captions)) == 1 for item in items)
   if arguments.protocol == "sxs" and same:
-    print(f"the same caption twice: {files.count(same, 'comparison')}; kept, as ties count")
+    print(f"comparisons of equal captions: {same:,}; kept, because ties count")
   shared = sum(len(item.systems) - 1 for item in items)
   if arguments.protocol == "thumb" and shared:
-    print(
-      f"equal to another system's caption of the picture, and rated with it: {files.count(shared, 'caption')}"
-    )
+    print(f"captions equal to another system's, and rated together with it: {shared:,}")
   if references is not None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
       print(f"{lacking:,} of {len(items):,} items have no reference in {arguments.references}")
-  print(f"{key}: what system wrote what; keep it from the raters")
-  print(f"when they have rated: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")
+  print(f"{key}: which system wrote which caption; do not show it to the raters")
+  print(f"after the rating: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")

@@ -1,4 +1,4 @@
-"""The command that shows what runs have written about themselves."""
+"""`xmcap runs`: shows the metrics of runs."""
 
 import os
 
@@ -6,17 +6,17 @@ from xmcap import terminal
 from xmcap.commands import base
 from xmcap.storage import outputs
 
-_MOST_METRICS = 3  # that a terminal has room for
+_MOST_METRICS = 3  # that fit into a terminal
 
 
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands, "runs", _runs, "show how runs go: a table, or a page of their curves",
-    "Reads MODEL_DIR/metrics.jsonl, also while a run is going on.",
+    commands, "runs", _runs, "compare runs in a table, or on a page of their curves",
+    "Reads MODEL_DIR/metrics.jsonl, also while a run is in progress.",
   )  # fmt: skip
   base.text(command, "dirs", "DIR", "a MODEL_DIR, or a folder of them", nargs="+")
-  page = "write an HTML page of the curves, which needs neither server nor network"
+  page = "write the curves to an HTML page, which needs neither server nor network"
   base.text(command, "--out", "FILE", page, "")
 
 
@@ -38,7 +38,7 @@ def _runs(arguments) -> None:
       print(terminal.shown(f"{run.name} failed: {run.reason}", limit=None))
   if metrics[_MOST_METRICS:]:
     others = ", ".join(metrics[_MOST_METRICS:])
-    print(terminal.shown(f"also measured: {others} (see them by --out=FILE.html)", limit=None))
+    print(terminal.shown(f"also measured: {others} (see --out=FILE.html)", limit=None))
   if arguments.out:
     from xmcap.runs import page
 

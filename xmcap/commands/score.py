@@ -27,57 +27,57 @@ def _add_score(commands) -> None:
     "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, language, caption"
   )
   captions = (
-    'JSONL of {"image/key", "language", "caption"}, COCO results, CSV, text (one a line, in the order of the '
+    'JSONL of {"image/key", "language", "caption"}, COCO results, CSV, text (one per line, in the order of the '
     "references), or a folder of CODE.jsonl, .json, .csv, .tsv or .txt"
   )
-  # They are required, but for the commands below this one.
+  # Required, except by the subcommands.
   base.text(command, "--references", "FILE", references, short="-r")
   base.text(command, "--predictions", "FILE", captions, short="-p")
-  base.text(command, "--out", "DIR", "where the tables and the report go", short="-o")
-  base.text(command, "--language", "CODE", "of captions that name none: COCO's, plain text", short="-l")
+  base.text(command, "--out", "DIR", "folder for the tables and the report", short="-o")
+  base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
   base.text(command, "--languages", "CODES", "only these; default: all in the references", "")
-  shared = "that share the work; 0: one a core; no more than one a language is started"
+  shared = "number of processes, at most one per language; 0: one per core"
   base.number(command, "--processes", shared, 0)
 
-  words = command.add_argument_group("what is measured")
+  words = command.add_argument_group("scoring")
   metrics = (
-    "of cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact; all of these; meteor, spice (English, by Java); "
+    "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
     "meteor_char (Chinese)"
   )
   tokenizer = (
-    "default, char, given (the release's caption/tokenized), ptb (English, needs Java), split (words as they stand "
-    "between spaces), whitespace"
+    "default, char, given (the release's caption/tokenized), ptb (English, needs Java), split (already segmented), "
+    "whitespace"
   )
-  missing = "with predictions that are missing: refuse, or score them as empty captions (empty)"
+  missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
   base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")
   base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")
-  base.text(words, "--save_df", "FILE", "write those of the references", "")
-  base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 drawn by a seed", "")
+  base.text(words, "--save_df", "FILE", "write the document frequencies of the references", "")
+  base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 random ones", "")
   base.text(words, "--missing", "WAY", missing, "refuse")
   base.number(words, "--bootstrap", "resamples for 95%% intervals, such as 1000", 0)
-  base.number(words, "--seed", "of the resamples", 0)
-  base.flag(words, "--no_health", "do not look for wrong languages and the like")
+  base.number(words, "--seed", "seed of the resamples", 0)
+  base.flag(words, "--no_health", "skip the check for wrong languages and similar problems")
 
-  shown = command.add_argument_group("what is shown")
+  shown = command.add_argument_group("output")
   baseline = (
-    "scores to show beside: a folder of xmcap score, or 'paper' for the four models of the XM3600 paper"
+    "scores to compare with: a folder of xmcap score, or 'paper' for the four models of the XM3600 paper"
   )
-  base.text(shown, "--title", "TEXT", "heads the tables and the report", "")
+  base.text(shown, "--title", "TEXT", "title of the tables and the report", "")
   base.text(shown, "--baseline", "DIR", baseline, "")
   _add_pictures(shown)
-  base.flag(shown, "--only_tables", "write the tables and nothing else")
+  base.flag(shown, "--only_tables", "write only the tables")
   kinds = command.add_subparsers(
     metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
-    description="instead of captions, score embeddings or tags; each has its own --help",
+    description="score embeddings or tags instead of captions; each has its own --help",
   )  # fmt: skip
   score_embeddings.add(kinds)
   score_tags.add(kinds)
 
 
 def _add_pictures(command) -> None:
-  how = "how the report holds pictures: embed thumbnails, link to the files, or none"
-  base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
+  how = "pictures in the report: embed thumbnails, link to the files, or none"
+  base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png for the report")
   base.text(command, "--pictures", "WAY", how, "embed", choices=("embed", "link", "none"))
 
 
@@ -125,7 +125,7 @@ def _score(arguments) -> None:
 
 
 def _say_pictures(arguments, statistics) -> None:
-  """Says how many pictures were found, if not all: the report has none of the others."""
+  """Prints how many pictures were found, if some are missing from the report."""
   if not arguments.images or arguments.pictures == "none":
     return
   from xmcap.scoring.report import pictures
@@ -134,27 +134,31 @@ def _say_pictures(arguments, statistics) -> None:
   found = pictures.count(keys, arguments.images)
   if found < len(keys):
     base.say(
-      f"xmcap: {found:,} of {len(keys):,} pictures found in {arguments.images}: name the folder that holds KEY.jpg or "
-      "KEY.png"
+      f"xmcap: {found:,} of {len(keys):,} pictures found in {arguments.images}: give the folder with KEY.jpg or KEY.png"
     )
 
 
 def _add_compare(commands) -> None:
   command = base.add_command(
     commands, "compare", _compare,
-    "say which systems are better than the first, language by language, and how sure that is",
+    "test which systems are better than the first in each language",
     "Paired bootstrap and approximate randomisation, with Holm's correction over the languages.",
   )  # fmt: skip
   folders = "folders of xmcap score, or NAME=DIR; the first is the baseline"
   base.text(command, "systems", "DIR", folders, nargs="+")
-  base.text(command, "--out", "DIR", "where comparison.* and the report go", "", short="-o")
+  base.text(command, "--out", "DIR", "folder for comparison.* and the report", "", short="-o")
   base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "", short="-m")
   base.text(
-    command, "--references", "FILE", "what was scored against: adds a report side by side", "", short="-r"
+    command,
+    "--references",
+    "FILE",
+    "the references, to add a report of captions side by side",
+    "",
+    short="-r",
   )
-  base.text(command, "--language", "CODE", "of references that name none", short="-l")
-  base.number(command, "--resamples", "of each test", 1000)
-  base.number(command, "--seed", "of the resamples", 0)
+  base.text(command, "--language", "CODE", "language of references without one", short="-l")
+  base.number(command, "--resamples", "resamples per test", 1000)
+  base.number(command, "--seed", "seed of the resamples", 0)
   _add_pictures(command)
 
 
@@ -163,9 +167,9 @@ def _compare(arguments) -> None:
 
   folders = base.named_paths("DIR", arguments.systems, unnamed=True)
   if arguments.references and not arguments.out:
-    raise UsageError("--references adds a report, which needs a place: give --out=DIR")
+    raise UsageError("--references adds a report: give its folder with --out=DIR")
   if arguments.images and not arguments.references:
-    raise UsageError("--images is for the report, which needs captions too: give --references=FILE")
+    raise UsageError("--images is for the report, which also needs captions: give --references=FILE")
   with contextlib.ExitStack() as stack:
     if arguments.out:
       names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]

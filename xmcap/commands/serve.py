@@ -1,4 +1,4 @@
-"""The command that serves a model on a page and as an endpoint."""
+"""`xmcap serve`: serves a captioner on a web page and an HTTP endpoint."""
 
 from xmcap import platforms
 from xmcap.commands import base
@@ -10,29 +10,31 @@ _SEARCHES = "greedy,beam:4,sample"
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands, "serve", _serve, "caption pictures on a web page, and for programs by HTTP",
-    "Needs `pip install 'xmcap[serve]'`. SIGTERM ends it when every request is answered. POST /v1/captions takes a "
-    "picture's file as its body; /openapi.json describes it. Whoever reaches the address may ask.",
+    commands, "serve", _serve, "caption pictures on a web page and over HTTP",
+    "Needs `pip install 'xmcap[serve]'`. SIGTERM stops it once every request is answered. POST /v1/captions takes a "
+    "picture's file as its body; /openapi.json describes it. There is no access control.",
   )  # fmt: skip
   searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"
   base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
   base.number(command, "--step", "the checkpoint to use; default: the best or newest")
-  base.text(command, "--host", "ADDRESS", "0.0.0.0 lets other machines in", "127.0.0.1")
-  base.number(command, "--port", "0: any that is free", 8080, most=65_535)
+  base.text(command, "--host", "ADDRESS", "0.0.0.0 accepts other machines", "127.0.0.1")
+  base.number(command, "--port", "0: any free port", 8080, most=65_535)
   base.text(command, "--searches", "NAMES", searches, _SEARCHES)
-  base.number(command, "--batch_size", "the most pictures of a call", 16, least=1, most=1024)
-  base.number(command, "--batch_languages", "the most languages of a picture in a call", 4, least=1, most=36)
+  base.number(command, "--batch_size", "largest number of pictures per call", 16, least=1, most=1024)
+  base.number(command, "--batch_languages", "languages per picture and call", 4, least=1, most=36)
   base.number(
     command,
     "--batch_milliseconds",
-    "for which a request waits for others that are on their way",
+    "how long a request waits for others to share a call",
     20,
     most=10_000,
   )
-  base.number(command, "--max_megabytes", "of a picture's file", 16, least=1, most=128)
-  base.number(command, "--max_megapixels", "of a picture", 40, least=1, most=89)
-  base.number(command, "--queue", "requests at once; more are answered by 429", 128, least=1, most=10_000)
-  base.number(command, "--timeout", "seconds for the captions of a request", 60, least=1, most=3600)
+  base.number(command, "--max_megabytes", "largest picture file", 16, least=1, most=128)
+  base.number(command, "--max_megapixels", "largest picture", 40, least=1, most=89)
+  base.number(
+    command, "--queue", "requests in progress; more are answered with 429", 128, least=1, most=10_000
+  )
+  base.number(command, "--timeout", "seconds for captioning a request", 60, least=1, most=3600)
 
 
 def _serve(arguments) -> None:
@@ -57,7 +59,7 @@ def _serve(arguments) -> None:
   batching = batching_lib.Batching(
     arguments.batch_milliseconds / 1000, arguments.batch_size, arguments.batch_languages
   )
-  # Before the model, which takes its time.
+  # Checked before the model is loaded, which is slow.
   searches = parse(arguments.searches)
   bound = server.bind(arguments.host, arguments.port)
   from xmcap.evaluation.captioning import load_captioner
@@ -71,6 +73,6 @@ def _serve(arguments) -> None:
   app, service = app_lib.make(
     app_lib.Model(name, captioner, searches), limits, batching, server.hosts(arguments.host)
   )
-  ready = f"{server.address(bound)} is ready; ^C or SIGTERM ends it"
+  ready = f"{server.address(bound)} is ready; stop it with ^C or SIGTERM"
   server.run(app, service, bound, lambda: base.say(ready))
-  base.say("stopped: every request is answered")
+  base.say("stopped: all requests are answered")

@@ -1,4 +1,4 @@
-"""`xmcap convert --part=adapter`: a language's adapter out of the run that taught it."""
+"""`xmcap convert --part=adapter`: extracts a language adapter from the run that trained it."""
 
 import math
 import pathlib
@@ -14,12 +14,12 @@ from xmcap.training.checkpoints import weights
 
 
 def export(path: str, out: str, say: Callable[[str], None] = print) -> None:
-  """Writes the parameters of the adapter alone, and what the text tower is, into the new folder `out`.
+  """Writes the parameters of the adapter and a `model.json` of its text tower into the new folder `out`.
 
   `path` is the folder of a run of runs/adapter.gin, or one of its checkpoints.
 
   Raises:
-    UsageError: there is no adapter there, or `out` is taken.
+    UsageError: there is no adapter, or `out` is not free.
   """
   place, folder = pathlib.Path(path), pathlib.Path(out)
   check_free(folder, weights.PARAMS)
@@ -30,7 +30,7 @@ def export(path: str, out: str, say: Callable[[str], None] = print) -> None:
   given = weights.open_weights(place)
   held = {name: tensor for name, tensor in weights.one_by_one(given.tensors).items() if "adapter" in name}
   if not held or not isinstance(config, T5Config):
-    raise UsageError(f"{path}: no adapter there: give a run of runs/adapter.gin")
+    raise UsageError(f"{path}: no adapter found: give a run of runs/adapter.gin")
   shapes = {name: tensor.shape for name, tensor in held.items()}
   pairs = [Pair((name,), (name,), SAME) for name in held]
   outputs, _ = make_outputs(pairs, held, shapes, given.where, "its configuration asks")

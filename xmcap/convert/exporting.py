@@ -1,4 +1,4 @@
-"""`xmcap convert --to=hf`: our captioner, or its T5 or ViT, to folders that transformers loads."""
+"""`xmcap convert --to=hf`: converts our captioner, or its T5 or ViT, to folders for transformers."""
 
 import json
 import pathlib
@@ -26,7 +26,7 @@ _PROJECTION = [
 
 
 class _Folder(NamedTuple):
-  """A folder of transformers to be written: the class that loads it, its JSON files, its tensors, a note."""
+  """A folder to write for transformers: the class that loads it, its JSON files, its tensors, a note."""
 
   loader: str
   files: Mapping[str, Any]
@@ -40,15 +40,15 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
   `path` is a run's folder, one of its checkpoints, or converted weights.
 
   Raises:
-    UsageError: no weights of ours there, a part that is not there, a ViT that transformers has no class for, or
-      `out` is taken.
+    UsageError: there are no weights of xmcap, a part is missing, transformers has no class for the ViT, or `out` is not
+      free.
   """
   if part not in (None, *PARTS):
     raise UsageError(f"--part={part}: unknown; use one of {', '.join(PARTS)}")
   place, folder = pathlib.Path(path), pathlib.Path(out)
   if not is_xmcap(place):
     raise UsageError(
-      f"{place}: --to=hf takes a run's folder, a checkpoint of one, or weights that xmcap converted"
+      f"{place}: --to=hf takes a run's folder, one of its checkpoints, or weights that xmcap converted"
     )
   given = weights.open_weights(place)
   model = _read_model(place, given.where)
@@ -56,7 +56,7 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
   if part not in (None, "all"):
     taken = T5_PARTS if part == "t5" else ("vit",)
     if left := [name for name in given.parts() if name not in taken]:
-      say(f"not taken: {', '.join(left)}: --part={part} was asked for")
+      say(f"left out because of --part={part}: {', '.join(left)}")
 
 
 def write(
@@ -67,12 +67,12 @@ def write(
   part: str | None = None,
   say: Callable[[str], None] = print,
 ) -> None:
-  """As `export`, for parameters by their paths, layers stacked; `where` they come from, and `configs` of both parts."""
+  """Like `export`, for stacked parameters {path: tensor} from `where`, and the `configs` of both parts."""
   parts = _split(weights.one_by_one(tensors), where)
   projection = parts.pop("projection")
   wanted = [name for name, held in parts.items() if held] if part in (None, "all") else [part]
   whole = len(wanted) == 2
-  # All is checked before anything is written.
+  # Everything is checked before anything is written.
   folders = {}
   for name in wanted:
     config = configs[name]
@@ -80,7 +80,7 @@ def write(
       held = sorted({path.split("/")[0] for path in tensors})
       raise UsageError(f"--part={name}: {where} has no {name}; it has {', '.join(held)}")
     if config is None:
-      raise UsageError(f"{where}: its {model_json.NAME} says nothing of a {name}")
+      raise UsageError(f"{where}: its {model_json.NAME} does not describe a {name}")
     target = folder / name if whole else folder
     made = (
       _t5(config, parts[name], where) if isinstance(config, T5Config) else _vit(config, parts[name], where)
@@ -95,7 +95,7 @@ def write(
     for name, content in made.files.items():
       (target / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     say(f"{target}: {size / 1e6:,.1f} MB, {made.note}")
-    # The pooler of a ViTModel is no part of the captioner.
+    # The pooler of a ViTModel is not part of the captioner.
     option = ", add_pooling_layer=False" if made.loader == "ViTModel" else ""
     say(f"  transformers.{made.loader}.from_pretrained({str(target)!r}{option})")
   if whole and projection:
@@ -113,21 +113,21 @@ def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Ten
     part = "t5" if first in T5_PARTS else first
     if part not in parts or part == name:
       raise UsageError(
-        f"{where}: parameter {name} is no part of a captioner: nothing in transformers takes it"
+        f"{where}: parameter {name} is not part of a captioner, so transformers has no class for it"
       )
     parts[part][name] = tensor
   return parts
 
 
 def _read_model(place: pathlib.Path, where: str) -> model_json.Model:
-  """The `model.json` that belongs to the weights: beside them, or in the folder of their run."""
+  """The `model.json` of the weights: beside them, or in the folder of their run."""
   converted = (place / weights.PARAMS).is_file()
   for folder in (place,) if converted else (place, *place.resolve().parents[:2]):
     if (folder / model_json.NAME).is_file():
       return model_json.read(folder / model_json.NAME)
   raise UsageError(
-    f"{where}: no {model_json.NAME} with it, which says what the weights are: copy it too, or have it written anew by"
-    " the command that made the weights"
+    f"{where}: {model_json.NAME}, which describes the weights, is missing: copy it too, or write it again with the"
+    " command that made the weights"
   )
 
 

@@ -1,4 +1,4 @@
-"""mT5 as transformers keeps it: names, configuration, both ways."""
+"""mT5 in transformers: names of parameters, and configuration in both directions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ DEFAULTS = {
   | dict(vocab_size=250112, d_ff=1024, num_layers=8, num_heads=6, feed_forward_proj="gated-gelu"),
   "t5": _BOTH | dict(vocab_size=32128, d_ff=2048, num_layers=6, num_heads=8, feed_forward_proj="relu"),
 }
-"""Of transformers, where config.json is silent: older releases write only the fields that differ."""
+"""Defaults of transformers for fields that config.json lacks: older releases wrote only those that differ."""
 
 FIELDS = {
   "vocab_size": "vocab_size",
@@ -33,7 +33,7 @@ FIELDS = {
   "relpos_buckets": "relative_attention_num_buckets",
   "relpos_max_distance": "relative_attention_max_distance",
 }
-"""Fields of T5Config -> of config.json."""
+"""Field of T5Config -> field of config.json."""
 
 GENERATION_CONFIG = {"decoder_start_token_id": PAD_ID, "eos_token_id": EOS_ID, "pad_token_id": PAD_ID}
 MAY_DROP = {
@@ -71,28 +71,28 @@ MODULES = {
   "decoder/decoder_norm": "decoder.final_layer_norm",
   "decoder/logits_dense": "lm_head",
 }
-"""Our modules -> theirs."""
+"""Our module -> theirs."""
 
 
 def t5_pairs(paths: Iterable[str], tied: bool = False) -> list[Pair]:
-  """Every parameter of our T5 and its name in transformers; `tied`: the logits come from their embedding."""
+  """Each parameter of our T5 and its name in transformers; `tied`: their embedding is also our logits kernel."""
   both = Pair(("token_embedder/embedding", "decoder/logits_dense/kernel"), ("shared.weight",), TIED)
   return module_pairs(paths, MODULES, torch_leaf, others=[both] if tied else [])
 
 
 def read_config(given: Mapping[str, Any], where: str) -> T5Config:
-  """Our configuration of the T5 that a config.json describes.
+  """Our configuration for a T5 described by a config.json.
 
   Raises:
-    UsageError: it is a variant that ours is not.
+    UsageError: our T5 does not support the variant.
   """
   values = {**DEFAULTS[given["model_type"]], **given}
   if values["feed_forward_proj"] != "gated-gelu":
     raise UsageError(
-      f"{where}: feed_forward_proj is {values['feed_forward_proj']!r}; xmcap's T5 is T5.1.1 and mT5 ('gated-gelu')"
+      f"{where}: feed_forward_proj is {values['feed_forward_proj']!r}; xmcap supports T5.1.1 and mT5 ('gated-gelu')"
     )
   epsilon = values["layer_norm_epsilon"]
-  # `not <=`, as every comparison with a NaN is false.
+  # `not <=`, because every comparison with NaN is false.
   if not isinstance(epsilon, int | float) or not abs(epsilon - 1e-6) <= 1e-12:
     raise UsageError(f"{where}: layer_norm_epsilon is {shown(repr(epsilon), 60)}; xmcap's T5 has 1e-6")
   if values["num_decoder_layers"] is None:
@@ -101,7 +101,7 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
 
 
 def write_config(config: T5Config, dtype: str) -> dict[str, Any]:
-  """The config.json of transformers for a T5 of ours."""
+  """The config.json for a T5 of ours."""
   return {
     "architectures": ["MT5ForConditionalGeneration"],
     "model_type": "mt5",

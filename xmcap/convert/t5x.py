@@ -1,6 +1,6 @@
-"""Checkpoints of t5x: the layout of the public ones (msgpack beside zarr folders), and today's (Orbax).
+"""Reads t5x checkpoints: the legacy layout of the public ones (msgpack and zarr folders), and the current one (Orbax).
 
-Our parameters have t5x's names, so there is no table; the sizes are read off the shapes.
+Our parameters have t5x's names, so no table is needed; the sizes follow from the shapes.
 """
 
 import math
@@ -22,9 +22,9 @@ from xmcap.terminal import shown
 _LEGACY, _ORBAX = "checkpoint", "state"
 _TARGET = "target/"
 _LARGEST_MSGPACK = 2**28
-"""Bytes. It holds small specs, and of a public checkpoint the norms; weights themselves are zarr."""
+"""Largest msgpack file in bytes. It holds small specs and, in public checkpoints, the norms; weights are in zarr."""
 _LONGEST_LIST = 4096
-"""Items of a list in it: shapes and chunks. msgpack makes room for as many as a list claims, also in lists of lists."""
+"""Longest list in it: shapes and chunks. msgpack allocates as many items as a list claims, also in nested lists."""
 _MAY_DROP = {
   r"state/.*": "the optimizer's state",
   r"flax_mutables/.*": "not parameters",
@@ -33,12 +33,12 @@ _MAY_DROP = {
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
-  """Whether it looks like one checkpoint of t5x."""
+  """Whether a folder looks like a t5x checkpoint."""
   return (path / _LEGACY).is_file() or is_orbax(path / _ORBAX)
 
 
 def find(path: pathlib.Path) -> pathlib.Path | None:
-  """One checkpoint of t5x, or the newest `checkpoint_N` in a run's folder; None if there is none."""
+  """Finds a t5x checkpoint: `path` itself, or the newest `checkpoint_N` in a run's folder; None if there is none."""
   if is_checkpoint(path):
     return path
   found = [folder for folder in path.glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d+", folder.name)]
@@ -48,41 +48,41 @@ def find(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def read(path: pathlib.Path) -> dict[str, Tensor]:
-  """{path in the tree: tensor} of one checkpoint, of either layout; parameters are below `target/`.
+  """Reads one checkpoint of either layout as {path in the tree: tensor}; parameters are below `target/`.
 
   Raises:
-    UsageError: it cannot be read, or is not whole.
+    UsageError: it cannot be read, or is incomplete.
   """
   return _read_legacy(path) if (path / _LEGACY).is_file() else read_orbax(path / _ORBAX)
 
 
 def parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """The parameters among what `read` gives, by their own paths."""
+  """The parameters in the result of `read`, without the prefix `target/`."""
   return {name.removeprefix(_TARGET): tensors[name] for name in tensors if name.startswith(_TARGET)}
 
 
 def open_checkpoint(path: pathlib.Path) -> Source:
-  """The T5 in a checkpoint.
+  """Opens the T5 in a checkpoint.
 
   Raises:
-    UsageError: it cannot be read, has its layers stacked, is a whole captioner, or is not a T5.1.1.
+    UsageError: it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
   """
   tensors = read(path)
   params = parameters(tensors)
   if any(name.startswith("vit/") for name in params):
     raise UsageError(
-      f"{path}: a whole captioner, not a T5 alone: python -m xmcap.t5x.checkpoints from_t5x --input={path} --out=DIR"
+      f"{path}: a captioner, not a T5: use python -m xmcap.t5x.checkpoints from_t5x --input={path} --out=DIR"
     )
   if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in params):
     raise UsageError(
-      f"{path}: its layers are stacked (scan_layers): xmcap reads t5x checkpoints with layers one by one"
+      f"{path}: its layers are stacked (scan_layers): xmcap only reads t5x checkpoints with separate layers"
     )
   config = _config(params, path)
 
   def pairs(paths):
     return [Pair((path,), (_TARGET + path,), SAME) for path in paths]
 
-  notes = ["relpos_max_distance is not in a checkpoint: t5x's 128"]
+  notes = ["relpos_max_distance is not in the checkpoint: using t5x's 128"]
   return Source(
     "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=notes
   )
@@ -117,25 +117,25 @@ def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   if file.stat().st_size > _LARGEST_MSGPACK:
     raise UsageError(f"{file}: {file.stat().st_size / 1e9:.1f} GB in one msgpack: not a checkpoint of t5x")
   try:
-    # Arrays are bytes with a shape and a dtype's name; nothing in it can be code.
+    # Arrays are bytes with a shape and the name of a dtype; it cannot contain code.
     raw = file.read_bytes()
     msgpack.unpackb(raw, raw=False, strict_map_key=False, max_array_len=_LONGEST_LIST)
     tree = serialization.msgpack_restore(raw)
-  # msgpack and flax each raise errors of their own for bytes that are short or wrong.
+  # msgpack and flax each raise their own errors for truncated or malformed bytes.
   except Exception as error:
     raise UsageError(
-      f"{file}: not a whole msgpack checkpoint of t5x ({one_line(error)[:120]}): fetch it again"
+      f"{file}: damaged, or not a msgpack checkpoint of t5x ({one_line(error)[:120]}): download it again"
     ) from None
   tree = tree.get("optimizer") if isinstance(tree, dict) else None
   if not isinstance(tree, dict) or not isinstance(tree.get("target"), dict):
-    raise UsageError(f"{file}: no optimizer/target in it: not a checkpoint of t5x")
+    raise UsageError(f"{file}: has no optimizer/target: not a checkpoint of t5x")
   tensors = {}
   for name, leaf in _leaves(tree):
     check_name(name, str(file))
     if name.startswith(_TARGET):
       tensors[name] = _leaf(name, leaf, path)
     else:
-      # The optimizer's state is never read.
+      # The optimizer state is never read.
       tensors[name] = Tensor((), np.dtype(np.float32), lambda: np.zeros((), np.float32), str(path))
   return tensors
 
@@ -160,7 +160,7 @@ def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
   folder = str(folder or spec.get("path", "")).rstrip("/")
   if spec.get("driver") != "zarr" or not is_file_name(folder):
     raise UsageError(
-      f"{path / _LEGACY}: {name} is neither an array nor a zarr folder beside it: {shown(repr(leaf), 160)}"
+      f"{path / _LEGACY}: {name} is neither an array nor a zarr folder: {shown(repr(leaf), 160)}"
     )
   return _zarr(path / folder, name)
 
@@ -168,10 +168,10 @@ def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:
 def _zarr(folder: pathlib.Path, name: str) -> Tensor:
   import tensorstore
 
-  # Whichever driver wrote it (gfile, gcs), it is a folder here.
+  # It may have been written by another driver (gfile, gcs), but here it is a local folder.
   spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"{folder.resolve()}/"}}
   if not folder.is_dir():
-    raise UsageError(f"{folder}: absent, and {name} lies there: copy the whole checkpoint")
+    raise UsageError(f"{folder}, which holds {name}, is missing: copy the whole checkpoint")
 
   def damaged(error: Exception) -> UsageError:
     return UsageError(f"{folder}: cannot be read ({one_line(error)[:160]}): copy it again")
@@ -182,7 +182,7 @@ def _zarr(folder: pathlib.Path, name: str) -> Tensor:
   except (ValueError, OSError, TypeError) as error:
     raise damaged(error) from None
   if missing > 0:
-    raise UsageError(f"{folder}: {missing} of the chunks of {name} are absent: copy the whole checkpoint")
+    raise UsageError(f"{folder}: {missing} of the chunks of {name} are missing: copy the whole checkpoint")
 
   def read_all() -> np.ndarray:
     try:
@@ -194,11 +194,11 @@ def _zarr(folder: pathlib.Path, name: str) -> Tensor:
 
 
 def _missing_chunks(folder: pathlib.Path, array: Any) -> int:
-  """How many chunks are absent, which would be read as zeros in silence; UsageError if the others claim too much."""
+  """Counts missing chunks, which zarr would silently read as zeros; UsageError if the others claim too much memory."""
   chunk = array.chunk_layout.read_chunk.shape
   counts = [-(-size // part) for size, part in zip(array.shape, chunk, strict=True)]
   files = [file for file in folder.rglob("*") if file.is_file()]
-  # Whole chunks are made in memory, however little of one belongs to the array.
+  # Whole chunks are allocated, even if only a small part belongs to the array.
   claimed = max(math.prod(counts), 1) * math.prod(chunk) * array.dtype.numpy_dtype.itemsize
   check_claim(claimed, sum(file.stat().st_size for file in files), str(folder))
   return math.prod(counts) - sum(not file.name.startswith(".") for file in files)

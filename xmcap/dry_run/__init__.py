@@ -1,1 +1,1 @@
-"""A run checked before it is paid for."""
+"""Dry runs: checks of a training run before it starts."""

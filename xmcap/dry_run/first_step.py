@@ -1,4 +1,4 @@
-"""The questions of a dry run that compute: one training step, and the evaluators on a few pictures."""
+"""The checks of a dry run that compute: one training step, and the evaluators on a few pictures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,19 +19,19 @@ _GRADIENT = "grad_norm/"
 
 
 def shapes(objective: Any, stream: Any) -> Batch:
-  """A batch with the right shapes to make parameters for; the stream is read only if none can be made up."""
+  """A batch with the right shapes to initialize parameters; the stream is read only if no batch can be made up."""
   return batch(objective, None if _has_pictures(objective) else stream, 1)
 
 
 def batch(objective: Any, stream: Any, pictures: int) -> Batch:
-  """Numeric arrays of a batch of so many pictures, of the stream, or made up if it is None.
+  """The numeric arrays of a small batch of the stream, or of a made-up batch if it is None.
 
   Raises:
     XmcapError: none of the first pictures has a caption, or no batch can be made up for this objective.
   """
   if stream is None:
     if not _has_pictures(objective):
-      raise XmcapError(f"{type(objective).__name__} needs a batch of its stream, which cannot be read")
+      raise XmcapError(f"{type(objective).__name__} needs a batch from its stream, which cannot be read")
     return _made_up(objective.module, pictures)
   small = stream.resized(pictures) if hasattr(stream, "resized") else stream
   for step in range(16):
@@ -51,12 +51,12 @@ def take_step(
   seed: int,
   rng_impl: str | None,
 ) -> tuple[str, TrainState]:
-  """Compiles the run's step for a small batch and takes it, from `state` (given away) or a fresh one.
+  """Compiles the run's step for a small batch and runs it once, from `state` (donated) or a fresh state.
 
   Raises:
-    XmcapError: loss or gradient is not finite, or a part that is trained gets no gradient.
+    XmcapError: the loss or gradient is not finite, or a trained part gets no gradient.
   """
-  origin = " (of fresh parameters)" if state is None else ""
+  origin = " (with random parameters)" if state is None else ""
   state = plan.create() if state is None else state
   step = make_train_step(
     objective, optimizer, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
@@ -78,10 +78,10 @@ def take_step(
 
 
 def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tuple[str, dict[str, float]]:
-  """Runs an evaluator on a few pictures: (a text, metric -> value).
+  """Runs an evaluator on a few pictures; returns a line of text, and metric -> value.
 
   Raises:
-    XmcapError: it measured nothing, or a value that is no number.
+    XmcapError: it measured nothing, or a value is not finite.
   """
   if not hasattr(evaluator, "small"):
     return "not run: it has no method small(pictures)", {}

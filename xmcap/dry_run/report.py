@@ -1,4 +1,4 @@
-"""The report of a dry run: a line for each question, and whether any failed."""
+"""The report of a dry run: a line for each check, and whether any failed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from xmcap.errors import UsageError, XmcapError
 
 
 class Report:
-  """Says a line for each question."""
+  """Prints a line for each check."""
 
   def __init__(self, say: Callable[[str], None]):
     self._say = say
@@ -19,9 +19,10 @@ class Report:
     self._usage = False
 
   def ask(self, name: str, answer: Callable[[], tuple[str, Any]], **needs: Any) -> Any:
-    """Calls `answer`, which returns a text and a value or raises; returns the value, None if it failed.
+    """Runs a check: `answer` returns a text and a value, or raises. Returns the value, or None if the check failed.
 
-    Where one of `needs` is None, the question is skipped; a failure for the same reason as an earlier one, too.
+    The check is skipped if one of `needs` is None, and counts as skipped if it fails for the same reason as an earlier
+    one.
     """
     absent = [need for need, value in needs.items() if value is None]
     if absent:
@@ -30,12 +31,12 @@ class Report:
     self._count += 1
     try:
       text, value = answer()
-    # jax, Orbax and plug-ins raise errors of their own, and no failure may stop the other questions.
+    # jax, Orbax and plug-ins raise errors of their own, and no failure may stop the other checks.
     except Exception as error:
       logging.debug("%s", name, exc_info=True)
       reason = _reason(error)
       if reason in self._reasons:
-        self._line("skipped", name, f"as {self._reasons[reason]}")
+        self._line("skipped", name, f"same error as {self._reasons[reason]}")
         return None
       self._reasons[reason] = name
       self._failed.append(name)
@@ -50,14 +51,14 @@ class Report:
     if self._failed:
       kind = UsageError if self._usage else XmcapError
       raise kind(f"dry run: {len(self._failed)} of {self._count} checks failed: {', '.join(self._failed)}")
-    self._say(f"dry run: all {self._count} checks are ok; without --dry_run the run begins")
+    self._say(f"dry run: all {self._count} checks are ok; start the run without --dry_run")
 
   def _line(self, status: str, name: str, text: str) -> None:
     self._say(f"{status:<8}{name}: {text}")
 
 
 def _reason(error: Exception) -> str:
-  # Gin appends the chain of configurables that were being called.
+  # Gin appends the chain of configurables that it was calling.
   text = " ".join(str(error).split("\n  In call to configurable")[0].split())
   if not isinstance(error, XmcapError):
     text = f"{type(error).__name__}: {text}"

@@ -1,8 +1,8 @@
-"""`xmcap train --dry_run`: everything about a run that can be asked before a pod is paid for.
+"""`xmcap train --dry_run`: checks everything about a run that can be checked before a pod is paid for.
 
-It takes what gin binds for `loop.train`, as the run would, and says a line for each question: `ok`, `FAILED` with the
-reason, or `skipped` with what it would have needed. A failure stops no other question, and nothing stays in the model
-folder.
+It uses the gin configuration of `loop.train`, as the run would, and prints a line for each check: `ok`, `FAILED` with
+the reason, or `skipped` with what is missing. A failure does not stop the other checks, and nothing is left in the
+model folder.
 """
 
 import dataclasses
@@ -28,21 +28,21 @@ from xmcap.training.checkpoints import settings as settings_lib
 from xmcap.training.run_arguments import Arguments, Once, check_batch
 from xmcap.training.state import StatePlan, plan_state
 
-_PICTURES = 2  # for an evaluator
-_STEPS = 128  # whose lengths of targets are looked up
+_PICTURES = 2  # per evaluator
+_STEPS = 128  # from which the mix of target lengths is estimated
 
 
 def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, other_data: bool = False) -> None:
-  """Tries the run that gin is configured for; see `start.starting_state` for `from_scratch` and `other_data`.
+  """Checks the run that is configured in gin; see `start.starting_state` for `from_scratch` and `other_data`.
 
   Raises:
-    UsageError: something failed because of the command, its gin files or its data.
-    XmcapError: something failed, and nothing for such a reason.
+    UsageError: a check failed because of the command, its gin files or its data.
+    XmcapError: checks failed only for other reasons.
   """
   run = Arguments()
   report = Report(say)
   vocabulary = Once(lambda: tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary())
-  # One small program, whatever the run decodes at once.
+  # A small batch, whatever the run's own batch size for decoding is.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
   splits: dict[tuple[str, str], preflight.SplitSample] = {}
@@ -71,7 +71,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   state = report.ask("weights", weights, model=model)
 
   def step() -> tuple[str, Any]:
-    # A picture for each device.
+    # One picture per device.
     batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
     made = run["objective"](), run["optimizer"](), model, state, batch
     return first_step.take_step(*made, total_steps or 1, run["seed"](), run["rng_impl"]())
@@ -93,12 +93,12 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
 
 
 def make_mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: int) -> tuple[str, Mesh]:
-  """The run's mesh; where it has more devices than are here, that is said, and the mesh of those here is taken.
+  """Returns a text and the run's mesh; if it needs more devices than there are, a mesh of the available ones.
 
-  The rows that a process of a pod will feed depend on the slice; `xmcap plan --topology` lists them.
+  The rows that each process of a pod will feed depend on the slice; `xmcap plan --topology` lists them.
 
   Raises:
-    UsageError: there is no such mesh, or it or the microbatches do not divide a batch.
+    UsageError: there is no such mesh, or the batch cannot be split evenly over it and into microbatches.
   """
   partitioning.logical_rules()
   sizes = {axis: getattr(partitioning, axis) for axis in sharding.MESH_AXES}
@@ -113,9 +113,9 @@ def make_mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: in
       raise
     mesh = dataclasses.replace(partitioning, data=-1, fsdp=1, model=1).mesh()
     amount = f"a multiple of {needed}" if -1 in sizes.values() else str(needed)
-    text = f"{_shape(sizes)} needs {amount} devices, which the pod must have; {here}, and one step is tried on that"
+    text = f"{_shape(sizes)} needs {amount} devices, which the pod must have; one step is tried on {here}"
   if hasattr(stream, "pictures"):
-    # An axis that takes all that are left counts as 1.
+    # An axis that takes all remaining devices counts as 1.
     groups = math.prod(max(1, sizes[axis]) for axis in sharding.BATCH_AXES)
     check_batch(stream.pictures, groups, microbatches)
   return text, mesh
@@ -126,29 +126,29 @@ def _shape(sizes: Mapping[str, int]) -> str:
 
 
 def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[str, Any]:
-  """Adds the split to `splits`; the value is the stream."""
+  """Samples a split and adds it to `splits`; the value is the stream."""
   if not hasattr(stream, "source"):
-    return "a stream of its own: nothing is known of its files", stream
+    return "a custom stream: its files are not checked", stream
   source = stream.source
   split = splits[source.directory, source.split] = preflight.read_split(stream)
   looked = f"{split.looked_at:,} of {split.pictures:,} pictures of {source.split}"
   if split.missing and all_languages:
     raise UsageError(
-      f"{source.directory}, split '{source.split}': no caption in {' '.join(split.missing)} in {looked}; "
+      f"{source.directory}, split '{source.split}': no caption in {' '.join(split.missing)} in {looked}: "
       "build it with these languages, or use a mixture without them"
     )
-  text = f"{source.directory}: {looked} read, the first and the last too"
+  text = f"{source.directory}: {looked} read, including the first and the last"
   if hasattr(stream, "languages"):
     longest = stream.target_lengths[-1]
     cut = preflight.cut_share(stream.vocabulary, split.captions, longest)
     none = f", none in {' '.join(split.missing)}" if split.missing else ""
     text += f"; captions in {len(stream.languages) - len(split.missing)} languages{none}"
-    text += f"; {cut:.1%} are cut at {longest} pieces"
+    text += f"; {cut:.1%} are truncated to {longest} tokens"
   return text, stream
 
 
 def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: Any) -> dict[str, Any]:
-  """Name of the question -> evaluator; None if it cannot be made or has no data."""
+  """Name of the check -> evaluator; None if it cannot be made or has no data."""
   evaluators = {}
   for number, bound in enumerate(run.unresolved("evaluators"), 1):
     kind = getattr(bound, "selector", type(bound).__name__).rsplit(".", 1)[-1]
@@ -165,7 +165,7 @@ def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: A
     if source is None or (source.directory, source.split) in splits:
       evaluators[name] = made()
       continue
-    # A few pictures may well lack a rare language, which is said.
+    # A few pictures may lack a rare language, so that is reported but not an error.
     found = report.ask(
       f"data of {name}", lambda stream=stream: _read_split(stream, splits, all_languages=False)
     )
@@ -176,14 +176,14 @@ def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: A
 def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.SplitSample]) -> tuple[str, bool]:
   rows = model_dir.text_rows(run["objective"].peek())
   if rows is None:
-    return f"{vocabulary.path}: {vocabulary.size:,} pieces; the model has no text", True
+    return f"{vocabulary.path}: {vocabulary.size:,} tokens; the model has no text part", True
   check_rows(vocabulary, rows)
   mixture = tasks.registration(configuration.macro("MIXTURE"))
   languages = getattr(run["stream"].peek(), "languages", tuple(mixture.rates))
   captions = {language: texts for split in splits for language, texts in split.captions.items()}
   preflight.check_vocabulary(vocabulary, languages, captions)
   return (
-    f"{vocabulary.path}: {vocabulary.size:,} pieces for {rows:,} rows; text in {len(languages)} languages comes back"
+    f"{vocabulary.path}: {vocabulary.size:,} tokens for {rows:,} rows; text in {len(languages)} languages round-trips"
   ), True
 
 
@@ -217,20 +217,20 @@ def _steps(run: Arguments, stream: Any) -> tuple[str, int]:
 
 
 def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
-  """What so many steps see of the data."""
+  """Describes the batches, and how much of the data `total` steps see."""
   captions, examples = epochs.batch_size(stream), epochs.examples(stream)
   each = getattr(stream, "captions_per_image", 0)
   kind = "captions" if each else "pictures"
   batch = f"batches of {captions:,} {kind}" + (
     f", {each} for each of {stream.pictures:,} pictures" if each else ""
   )
-  said = [batch + (f", in {parts} parts" if parts > 1 else "")]
+  said = [batch + (f", in {parts} microbatches" if parts > 1 else "")]
   if len(getattr(stream, "target_lengths", ())) > 1:
-    shares = [f"{length} pieces in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
+    shares = [f"{length} tokens in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
     said.append(f"targets of {', '.join(shares)} of the steps")
   often = total * stream.pictures / len(stream.source)
   said.append(
-    f"{total * captions / examples:.2f} epochs of {examples:,} {kind}; a picture comes up {often:.1f} times"
+    f"{total * captions / examples:.2f} epochs of {examples:,} {kind}; each picture is seen {often:.1f} times"
   )
   return said
 

@@ -1,4 +1,4 @@
-"""The state that a run would begin with, made as the run makes it; nothing of the run's folder is changed."""
+"""Makes the state that a run would begin with, without changing the run's folder."""
 
 import os
 import pathlib
@@ -22,9 +22,9 @@ _TEXT_PARTS = ("token_embedder", "encoder", "decoder")
 
 
 class ReadOnlyCheckpoints:
-  """The checkpoints of a run as `start.starting_state` asks for them; a damaged one is not moved aside.
+  """The checkpoints of a run for `start.starting_state`; damaged ones are not moved aside.
 
-  `settings` are None if the run's data are not there; `from_scratch` says that damaged ones may be given up.
+  `settings` is None if the run's data cannot be read. With `from_scratch`, damaged checkpoints are ignored.
   """
 
   def __init__(self, run_dir: str, settings: Settings | None, from_scratch: bool):
@@ -47,13 +47,13 @@ class ReadOnlyCheckpoints:
 
 
 def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: Any) -> tuple[str, TrainState]:
-  """(Where the state comes from, the state); every parameter of it is finite.
+  """Returns a line that says where the state comes from, and the state.
 
-  `vocabulary` is the run's, None if it is not known; `begins` are further arguments of `start.starting_state`.
+  `vocabulary` is the run's, or None if unknown; `begins` are further arguments of `start.starting_state`.
 
   Raises:
-    UsageError: a checkpoint is not there, or is of a model with another vocabulary.
-    XmcapError: a name or a shape does not fit, or a parameter holds NaN or infinity.
+    UsageError: a checkpoint is missing, or belongs to a model with another vocabulary.
+    XmcapError: a name or shape does not match, or a parameter holds NaN or infinity.
   """
   if vocabulary is not None and not read.steps_in(own.directory):
     pretrained = begins["pretrained"] or begins["initial_checkpoint"] or ()
@@ -63,25 +63,25 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
   bad = [path for path, good in read.flat(finite).items() if not good]
   if bad:
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-    raise XmcapError(f"{origin}: {bad[0]}{more} holds NaN or infinity: take weights from before that")
+    raise XmcapError(f"{origin}: {bad[0]}{more} holds NaN or infinity: use earlier weights")
   return origin, state
 
 
 def _check_same_vocabulary(pretrained: Sequence[Any], vocabulary: Any) -> None:
-  """Text weights must belong to this vocabulary: a run's folder holds its own, else the rows must be as many."""
+  """Checks that text weights belong to this vocabulary: by the file in a run's folder, else by the number of rows."""
   for item in pretrained:
     given, prefix = (item, "") if isinstance(item, str | os.PathLike) else item
     if prefix and prefix.split("/")[0] not in _TEXT_PARTS:
       continue
     folder = pathlib.Path(given)
-    # A run's folder, its `checkpoints`, or one of these.
+    # `folder` may be a run's folder, its `checkpoints`, or one checkpoint.
     files = [above / model_dir.VOCABULARY for above in (folder, *folder.absolute().parents[:2])]
     other = next((file for file in files if file.is_file()), None)
     if other is None:
       _check_rows(given, vocabulary)
     elif other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
       raise UsageError(
-        f"{given}: was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={other}"
+        f"{given}: trained with a different vocabulary from {vocabulary.path}: give --gin.VOCABULARY={other}"
       )
 
 
@@ -89,6 +89,6 @@ def _check_rows(given: Any, vocabulary: Any) -> None:
   embedding = open_weights(given).tensors.get("token_embedder/embedding")
   if embedding is not None and embedding.shape[0] - vocabulary.size >= ROW_MULTIPLE:
     raise UsageError(
-      f"{given}: its embedding has {embedding.shape[0]:,} rows, and {vocabulary.path} {vocabulary.size:,} pieces: "
+      f"{given}: its embedding has {embedding.shape[0]:,} rows, but {vocabulary.path} has {vocabulary.size:,} tokens: "
       "give the vocabulary of these weights, --gin.VOCABULARY=PATH"
     )

@@ -1,4 +1,4 @@
-"""A small checkpoint, written below the model folder, read and removed: whether a run can keep its own there."""
+"""Writes, reads and removes a small checkpoint in the model folder, to check that a run can store its own there."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ from xmcap.training.step import TrainState
 
 
 def write_and_read(run_dir: str, num_bytes: int) -> str:
-  """Says what was found about a model folder, which need not exist, and leaves it as it was.
+  """Checks a model folder, which need not exist, and leaves it unchanged; returns a line with the result.
 
-  `num_bytes` is the most that the run will keep there.
+  `num_bytes` is the most that the run's checkpoints will take.
 
   Raises:
-    UsageError: its path is empty.
-    XmcapError: it cannot be written, is too small, or gives back other numbers than were written.
+    UsageError: the path is empty.
+    XmcapError: the folder cannot be written, is too small, or returns other numbers than were written.
   """
   outputs.check_path(run_dir, "MODEL_DIR")
   root = checkpoints_dir(run_dir).parent
@@ -35,17 +35,18 @@ def write_and_read(run_dir: str, num_bytes: int) -> str:
       scratch.mkdir(parents=True, exist_ok=True)
     except OSError as error:
       reason = error.strerror or error
-      raise XmcapError(f"{run_dir}: cannot be written ({reason}): give a folder that can") from None
+      raise XmcapError(f"{run_dir}: cannot be written ({reason}): give a writable folder") from None
     if "://" not in str(root):
       free = shutil.disk_usage(root).free
       if free < num_bytes:
         raise XmcapError(
-          f"{run_dir}: {_size(free)} are free, and {taken}: free or change the place, or lower CheckpointPolicy.keep"
+          f"{run_dir}: {_size(free)} are free, but {taken}: free some space, use another disk, or lower"
+          " CheckpointPolicy.keep"
         )
       taken += f"; {_size(free)} are free"
     _there_and_back(scratch)
   finally:
-    # An error here would hide what is wrong with the folder, which is being raised.
+    # An error here would hide the one that is being raised.
     with contextlib.suppress(OSError):
       if scratch.exists():
         scratch.rmtree()
@@ -63,7 +64,7 @@ def _there_and_back(scratch: epath.Path) -> None:
     checkpoints.wait()
     restored = restore(checkpoints.directory / "0", state)
   if not np.array_equal(restored.params["kernel"], numbers["kernel"]):
-    raise XmcapError(f"{scratch}: what was read is not what was written: check the disk")
+    raise XmcapError(f"{scratch}: the numbers read differ from those written: check the disk")
 
 
 def _size(count: int) -> str:

@@ -1,1 +1,1 @@
-"""A trained model at work: predictor, evaluators, baselines."""
+"""Using and evaluating trained models: predictor, evaluators, baselines."""

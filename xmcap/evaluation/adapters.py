@@ -1,4 +1,4 @@
-"""A language's adapter, put on a dual tower by its name and taken off again."""
+"""Combines a dual tower with the adapter of a language."""
 
 import pathlib
 from typing import Any
@@ -16,7 +16,7 @@ from xmcap.training.optimizer import merge
 
 
 def find(folder: str, code: str) -> str:
-  """The folder of a language's adapter within a folder of them, or "" if it has none."""
+  """The folder of a language's adapter in a folder of adapters, or "" if there is none."""
   path = pathlib.Path(folder, code)
   return str(path) if folder and path.is_dir() else ""
 
@@ -24,25 +24,26 @@ def find(folder: str, code: str) -> str:
 def adapted(
   module: Any, sharded: ShardedParams, text_input: TextInput, adapter: str, batch_size: int = 512
 ) -> embedder.TextEmbedder:
-  """Embeds texts by a dual tower with an adapter; the tower's own parameters are shared, not copied.
+  """A text embedder for a dual tower with an adapter; the tower's parameters are shared, not copied.
 
   Args:
-    module, sharded: the tower, and its parameters.
-    text_input: its tokenizer.
+    module: the tower.
+    sharded: the tower's parameters.
+    text_input: the tower's tokenizer.
     adapter: the folder that `xmcap convert --part=adapter` wrote.
-    batch_size: texts at once.
+    batch_size: texts per batch.
 
   Raises:
-    UsageError: the folder holds no adapter, or one of another tower.
+    UsageError: the folder holds no adapter, or that of another tower.
   """
   where = pathlib.Path(adapter, model_json.NAME)
   if not where.is_file():
     raise UsageError(
-      f"{adapter}: no adapter ({model_json.NAME} is absent): give what `convert --part=adapter` wrote"
+      f"{adapter}: not an adapter ({model_json.NAME} is missing): give the output of `convert --part=adapter`"
     )
   text = model_json.read(where).config("t5")
   if not isinstance(text, T5Config) or text.adapter == "none":
-    raise UsageError(f"{adapter}: holds no adapter: give what `convert --part=adapter` wrote")
+    raise UsageError(f"{adapter}: holds no adapter: give the output of `convert --part=adapter`")
   made = embedder.tower(module.vit, text, module.dual)
   held = stacking.flatten(weights.read_all(adapter))
   wanted = jax.eval_shape(
@@ -52,8 +53,8 @@ def adapted(
   for path, leaf in stacking.flatten(wanted).items():
     found = held.get(path, base.get(path))
     if found is None or found.shape != leaf.shape:
-      shape = "is absent" if found is None else f"has shape {found.shape}, and the tower {leaf.shape}"
-      raise UsageError(f"{adapter}: {path} {shape}: this adapter is of another tower")
+      shape = "is missing" if found is None else f"has shape {found.shape}, but {leaf.shape} in the tower"
+      raise UsageError(f"{adapter}: {path} {shape}: this adapter belongs to another tower")
   put = jax.device_put(stacking.nested(held), sharded.replicated)
   params = merge(sharded.params, put)
   return embedder.TextEmbedder(

@@ -1,4 +1,4 @@
-"""Two captioners that look at nothing or nearly nothing, which any trained model must beat."""
+"""Two trivial captioners that any trained model must beat."""
 
 import collections
 import concurrent.futures
@@ -13,25 +13,25 @@ from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.storage import files
 
-_THUMBNAIL = 16  # pixels a side: 10,000 pictures take 30 MB, and blur helps the nearest neighbour
+_THUMBNAIL = 16  # pixels per side: 10,000 pictures take 30 MB, and blurring helps the nearest neighbour
 
-_AT_ONCE = 4096  # training pictures
+_AT_ONCE = 4096  # training pictures read at once
 
 
 @gin.configurable
 class Baselines:
-  """Both captioners, from training records.
+  """Both baselines, computed from training records.
 
   Args:
-    data_dir: the folder of the records.
-    split: of them.
+    data_dir: folder of the records.
+    split: split of the records.
   """
 
   def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train"):
     self.source = records.RecordSource(data_dir, split)
 
   def predict(self, references: References, read_bytes: Callable[[str], bytes]) -> dict[str, Predictions]:
-    """Name -> predictions wherever there are references; `read_bytes(key)` gives the file of a picture."""
+    """Name -> predictions for all references; `read_bytes(key)` returns the bytes of a picture's file."""
     return {
       "most frequent caption": most_frequent_caption(self.source, references),
       "nearest picture": nearest_picture(self.source, references, read_bytes),
@@ -39,9 +39,9 @@ class Baselines:
 
 
 def most_frequent_caption(source: records.RecordSource, references: References) -> Predictions:
-  """Predicts each language's most frequent training caption, wherever there are references.
+  """Predicts each language's most frequent training caption for all references.
 
-  Ties go to the caption that comes first in the alphabet. A language without training captions gets "".
+  Ties go to the caption that sorts first. A language without training captions gets "".
   """
   counts = collections.defaultdict(collections.Counter)
   for record in source:
@@ -58,16 +58,16 @@ def most_frequent_caption(source: records.RecordSource, references: References) 
 def nearest_picture(
   source: records.RecordSource, references: References, read_bytes: Callable[[str], bytes]
 ) -> Predictions:
-  """Predicts the first caption, in each language, of the training picture that is nearest by pixels.
+  """Predicts the first caption in each language of the nearest training picture.
 
-  Pictures are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance. A language that the nearest
-  picture has no caption in gets "".
+  Pictures are compared as thumbnails of 16 x 16 RGB pixels by squared Euclidean distance. A language in which the
+  nearest picture has no caption gets "".
   """
   keys = list(references)
   queries = np.stack([_thumbnail(read_bytes(key), key) for key in keys])
   nearest = np.zeros(len(keys), np.int64)
   distance = np.full(len(keys), np.inf, np.float32)
-  # Threads suffice, as Pillow decodes without holding the interpreter.
+  # Threads are enough, because Pillow releases the GIL while decoding.
   with concurrent.futures.ThreadPoolExecutor(files.available_cores()) as threads:
     for start in range(0, len(source), _AT_ONCE):
       found = source.read(range(start, min(start + _AT_ONCE, len(source))))

@@ -1,4 +1,4 @@
-"""A trained captioner as a Python object: pictures in, captions out; no gin, no TensorFlow, and safe in threads."""
+"""The Python API of a trained captioner: thread-safe, without gin and TensorFlow."""
 
 import dataclasses
 import functools
@@ -30,60 +30,53 @@ from xmcap.storage import files
 from xmcap.training.checkpoints import read
 
 Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
-"""The path of a picture, the bytes of its file, or its pixels: Pillow's image, or uint8 [height, width, 3]."""
+"""The path of a picture, the bytes of its file, a Pillow image, or pixels, uint8 [height, width, 3]."""
 
 SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
-"""Searches that may be called by name, with their defaults."""
+"""Searches that can be chosen by name, with their default settings."""
 
-_ROWS = (
-  1,
-  2,
-  4,
-  8,
-  12,
-  24,
-  36,
-)  # languages (times samples) of a picture, rounded up so that few programs are compiled
+# Languages (times samples) per picture are rounded up to these, so that few programs are compiled.
+_ROWS = (1, 2, 4, 8, 12, 24, 36)
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-  """A caption and its score: the sum of its tokens' log-probabilities, which beam search divides by its penalty."""
+  """A caption and its score: the sum of its log-probabilities, with beam search divided by the length penalty."""
 
   text: str
   score: float
 
 
 class PictureCaptioner:
-  """Captions pictures; each is encoded once for all its languages. `load_captioner` makes one.
+  """Captions pictures; each is encoded once for all its languages. Made by `load_captioner`.
 
-  Pictures of a call are captioned in batches. Batches and languages are rounded up to a few sizes (powers of two up to
-  `batch_size`), each of which is compiled once for each search: the first call of a size takes seconds, or a minute for
-  a large model. All methods may be called from several threads; the devices compute for one at a time.
+  Pictures are captioned in batches. The numbers of pictures (to powers of two up to `batch_size`) and of languages are
+  rounded up to a few sizes, each of which is compiled once per search: the first call of a size takes seconds, or a
+  minute for a large model. All methods may be called from several threads; the devices serve one at a time.
 
   Args:
-    model: what `model.json` says.
-    params: of the captioner.
-    vocabulary: that the model was trained with.
-    batch_size: pictures decoded at once; rounded up to what the devices share evenly.
+    model: contents of `model.json`.
+    params: parameters of the captioner.
+    vocabulary: the vocabulary that the model was trained with.
+    batch_size: pictures per batch; rounded up to a multiple of the devices that share a batch.
 
   Attributes:
-    languages: codes of the languages that it can be asked for.
+    languages: codes of the languages that can be requested.
     image_size: side of the pictures that the model sees, in pixels.
-    search: what captions are found by unless a call says otherwise.
+    search: the default search.
 
   Raises:
-    UsageError: the model is no captioner, or the vocabulary is another model's.
-    XmcapError: the parameters are another model's.
+    UsageError: the model is not a captioner, or the vocabulary belongs to another model.
+    XmcapError: the parameters belong to another model.
   """
 
   def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 8):
     vit, t5 = model.config("vit"), model.config("t5")
     if model.dual is not None:
-      raise UsageError("the model is no captioner but a dual tower: see xmcap embed")
+      raise UsageError("the model is not a captioner but a dual tower: use xmcap embed")
     if not isinstance(vit, ViTConfig) or not isinstance(t5, T5Config):
       part = "t5" if vit else "vit"
-      raise UsageError(f"the model is no captioner: its {model_json.NAME} has no {part}")
+      raise UsageError(f"the model is not a captioner: its {model_json.NAME} has no {part}")
     if batch_size < 1:
       raise UsageError(f"batch_size is {batch_size}: it must be at least 1")
     self._captioner = Captioner(vit, t5)
@@ -99,12 +92,12 @@ class PictureCaptioner:
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
     groups = self._params.groups
     self.batch_size = -(-batch_size // groups) * groups
-    self._lock = threading.Lock()  # programs on several devices must start in one order
+    self._lock = threading.Lock()  # all devices must start programs in the same order
 
   def caption(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] = ("en",), **options: Any
   ) -> list[dict[str, str]]:  # fmt: skip
-    """Returns the best caption of each picture as {language: text}; the arguments and errors are `candidates`'."""
+    """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
     return [
       {code: found[0].text for code, found in of_picture.items()}
       for of_picture in self.candidates(pictures, languages, **options)
@@ -120,20 +113,19 @@ class PictureCaptioner:
     max_length: int | None = None,
     seed: int = 0,
   ) -> list[dict[str, list[Candidate]]]:
-    """Returns for each picture {language: its `n` captions with scores}, the best first.
+    """Returns for each picture {language: its `n` captions with scores}, best first.
 
     Args:
-      pictures: paths, bytes of files, Pillow's images or arrays, in any mixture.
+      pictures: any mixture of paths, bytes of files, Pillow images and arrays.
       languages: codes for all pictures, or a sequence of codes for each picture.
-      search: `greedy`, `beam` or `sample`, or such as `Beam(beams=8)` or `Sample(temperature=0.7)` of
-        `xmcap.models.decoding`; None: the model's own.
-      n: captions a picture and language: of beam search its best, of sampling independent draws. Beam search may find
-        fewer.
-      max_length: the most pieces of a caption, its end counted; None: the model's own.
-      seed: of sampling. A draw depends on the seed, the picture's place, the language and the number of the draw.
+      search: `greedy`, `beam` or `sample`, or an object from `xmcap.models.decoding` such as `Beam(beams=8)` or
+        `Sample(temperature=0.7)`; None: the model's own.
+      n: captions per picture and language: the best of beam search, or independent samples. Beam search may find fewer.
+      max_length: the largest number of tokens in a caption, counting EOS; None: the model's own.
+      seed: seed of sampling. A sample depends on the seed, the picture's position, the language and its number.
 
     Raises:
-      UsageError: an argument is out of its range, a language is not known, or a picture cannot be read.
+      UsageError: an argument is out of range, a language is unknown, or a picture cannot be read.
       XmcapError: a picture cannot be decoded.
     """
     pictures = _listed(pictures)
@@ -153,7 +145,7 @@ class PictureCaptioner:
     return found
 
   def load(self, picture: Picture, key: str = "") -> np.ndarray:
-    """The picture as the model sees it: uint8 [image_size, image_size, 3], which may be given in its place."""
+    """The picture as the model sees it, uint8 [image_size, image_size, 3]; it may be passed instead of the picture."""
     if isinstance(picture, bytes):
       return images.load(picture, key, self.image_size)
     if isinstance(picture, Image.Image | np.ndarray):
@@ -181,7 +173,7 @@ class PictureCaptioner:
     each = [tuple(codes) for codes in languages] if _are_lists(languages) else [tuple(languages)] * count
     if len(each) != count:
       raise UsageError(
-        f"languages of {len(each)} pictures, and {count} pictures: give one list of codes for each"
+        f"languages for {len(each)} pictures, but {count} pictures: give one list of codes for each"
       )
     for codes in dict.fromkeys(each):
       if not codes or len(set(codes)) < len(codes):
@@ -203,7 +195,7 @@ class PictureCaptioner:
     if n == 1 or isinstance(search, Sample):
       return search
     if not isinstance(search, Beam):
-      raise UsageError(f"n={n}: {type(search).__name__} finds one caption: use beam search or sampling")
+      raise UsageError(f"n={n}: {type(search).__name__} finds only one caption: use beam search or sampling")
     return n_best(search, n)
 
   def _generator(self, search: Any, max_length: int | None = None) -> Generator:
@@ -213,15 +205,15 @@ class PictureCaptioner:
   def _decoded(
     self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rng: Any, start: int
   ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
-    """The candidates of a batch: `pixels` [B, S, S, 3] and the codes of each picture."""
+    """The candidates of a batch: pixels [B, S, S, 3] and the codes of each picture."""
     size = _rounded(len(pixels), self._params.groups, self.batch_size)
     rows = max(map(len, codes)) * repeated
     rows = next((least for least in _ROWS if least >= rows), rows)
-    # What fills the batch up repeats what is there, and is dropped.
+    # The batch is padded with repeated prompts and pictures, whose captions are dropped.
     asked = [[code for code in of_picture for _ in range(repeated)] for of_picture in codes]
     filled = [[*of_picture, *[of_picture[-1]] * (rows - len(of_picture))] for of_picture in asked]
     prompts = predictor.prompts_of(self.vocabulary, [code for of_picture in filled for code in of_picture])
-    # As long as the longest of all, so that other languages need no other program.
+    # Padded to the longest prompt of all languages, so that other languages need no new program.
     prompts = np.pad(prompts, ((0, 0), (0, max(0, self._prompt_width - prompts.shape[1]))))
     prompts = prompts.reshape(len(pixels), rows, -1)
     places = np.minimum(np.arange(size), len(pixels) - 1)
@@ -241,7 +233,7 @@ class PictureCaptioner:
     return found
 
   def _candidates(self, tokens: np.ndarray, scores: np.ndarray) -> list[Candidate]:
-    """Those of one picture and language, from tokens [..., T] and scores [...]; the best first."""
+    """The candidates of one picture and language, from tokens [..., T] and scores [...]; best first."""
     rows = zip(tokens.reshape(-1, tokens.shape[-1]), scores.reshape(-1).tolist(), strict=True)
     held = [Candidate(self.vocabulary.decode(row), score) for row, score in rows if score > IMPOSSIBLE / 2]
     return sorted(held, key=lambda candidate: -candidate.score)
@@ -250,24 +242,24 @@ class PictureCaptioner:
 def load_captioner(
   model_dir: str | os.PathLike, step: int | None = None, *, batch_size: int = 8
 ) -> PictureCaptioner:
-  """Reads a model folder that `xmcap train` or `xmcap convert` wrote, onto the devices of this process.
+  """Loads a model folder that `xmcap train` or `xmcap convert` wrote onto the devices of this process.
 
-  Nothing in the folder is run: what is read is `model.json`, `vocabulary.model` and a checkpoint. jax chooses the
-  devices (JAX_PLATFORMS=cpu for the CPU); if there are several, they share each batch.
+  It reads `model.json`, `vocabulary.model` and a checkpoint, and runs no code from the folder. jax chooses the devices
+  (JAX_PLATFORMS=cpu for the CPU); if there are several, they share each batch.
 
   Args:
     model_dir: a path or an address (`gs://...`).
-    step: of the checkpoint; None: the best by the run's metric if it kept one, else the newest.
-    batch_size: pictures decoded at once.
+    step: step of the checkpoint; None: the best by the run's metric if there is one, else the newest.
+    batch_size: pictures per batch.
 
   Raises:
-    UsageError: there is no model, no such step, or the vocabulary does not fit.
+    UsageError: there is no model or no such step, or the vocabulary does not fit.
     XmcapError: a file is damaged.
   """
   folder = epath.Path(model_dir)
   if not (folder / model_json.NAME).exists():
     raise UsageError(
-      f"{os.fspath(model_dir)} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a training run"
+      f"{os.fspath(model_dir)}: not a model folder ({model_json.NAME} is missing): give the MODEL_DIR of a training run"
     )
   model = model_json.read(folder / model_json.NAME)
   vocabulary = Vocabulary(os.fspath(folder / predictor.VOCABULARY))
@@ -288,7 +280,7 @@ def _are_lists(languages: Sequence) -> bool:
 
 
 def _rounded(count: int, groups: int, most: int) -> int:
-  """The least size of a batch for `count` pictures: `groups` times a power of two, or `most`."""
+  """The smallest batch size for `count` pictures: `groups` times a power of two, or `most`."""
   size = groups
   while size < count:
     size *= 2

@@ -1,8 +1,8 @@
-"""Evaluators: small classes with a constructor and `run()`, used while training and after it.
+"""Evaluators: small classes with a constructor and `run()`, used during training and after it.
 
-`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all. One that decodes has
-`samples`: after a `run` at a step, pictures with captions, as `samples.of_predictions` gives them. One that has
-`small(pictures)`, which returns the same for a few pictures, is tried by `xmcap train --dry_run`.
+`run(params, step)` yields rows (language, name, value); the language `mean` is the mean over all languages. An
+evaluator that decodes may have `samples`, pictures with captions from the last `run` (see `samples.of_predictions`). If
+it has `small(pictures)`, which returns an evaluator of a few pictures, `xmcap train --dry_run` runs that.
 """
 
 import contextlib
@@ -43,22 +43,23 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 
 @gin.configurable
 class CaptionEvaluator:
-  """Decodes a split and scores the captions, as `xmcap score` would.
+  """Captions a split and scores the captions, as `xmcap score` would.
 
   Args:
-    predictor: decodes.
+    predictor: generates the captions.
     references: captions.jsonl in the XM3600 layout, or a folder of records that `xmcap data build` wrote.
-    images_dir: of KEY.jpg or KEY.png; by default `images` beside the references. Records hold their pictures.
-    languages: codes; () is all that the references hold.
-    limit: use only this many pictures, the first; 0 is all.
-    out_dir: for tables, report and predictions; "" writes nothing, as fits an evaluation while training.
-    title: heads the tables and the report.
-    baselines: predictions to compare with; see `Baselines`.
-    metrics: names, as `xmcap score --metrics` takes them.
-    bootstrap: resamples for the 95% intervals in what is written; 0 is none.
-    subset: `xm600:SEED` or a file of keys; "" is all.
-    beside: `paper` or a folder of xmcap score, whose scores are shown for comparison; "" is none.
-    split: of the records.
+    images_dir: folder of KEY.jpg or KEY.png; by default `images` beside the references. Not used for records, which
+      hold their pictures.
+    languages: codes; (): all languages of the references.
+    limit: use only this many pictures, from the first on; 0: all.
+    out_dir: folder for tables, report and predictions; "": nothing is written, as is usual during training.
+    title: title of the tables and the report.
+    baselines: baselines to compare with; None: none.
+    metrics: names, as for `xmcap score --metrics`.
+    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
+    subset: `xm600:SEED` or a file of keys; "": all pictures.
+    beside: `paper` or a folder of xmcap score, whose scores are shown for comparison; "": none.
+    split: split of the records.
     name: prefix of the names of the rows, such as `xm3600`.
   """
 
@@ -100,7 +101,7 @@ class CaptionEvaluator:
     # The signature of the scores names the subset.
     self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
-    # Of one metric, as the table has the differences.
+    # Only of the primary metric, of which the table shows differences.
     primary = tables.primary(options.metric_names(metrics))
     self.beside = baselines_lib.read_baseline(beside, primary) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
@@ -113,7 +114,7 @@ class CaptionEvaluator:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
 
   def small(self, pictures: int) -> "CaptionEvaluator":
-    """The same for a few pictures and two languages, which writes nothing; UsageError if any picture is absent."""
+    """An evaluator of a few pictures and two languages that writes nothing; UsageError if any picture is missing."""
     present = set(addresses.names(self.images_dir))
     for key in () if self.records else self.references:
       if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
@@ -140,7 +141,7 @@ class CaptionEvaluator:
     predictions = self._predict(params)
     if step is not None and jax.process_index() == 0:
       self.samples = samples.of_predictions(predictions, self.references, self.languages, self._pixels)
-    # All processes score, and the first writes.
+    # All processes score; process 0 writes.
     if self.out_dir and jax.process_index() == 0:
       table = self._write(predictions)
     else:
@@ -151,9 +152,9 @@ class CaptionEvaluator:
         yield language, f"{self.prefix}{name}", row[name]
 
   def _predict(self, params: Any) -> predictions_lib.Predictions:
-    """Captions in the languages that a picture has references in."""
+    """The captions of each picture in the languages of its references."""
     keys = list(self.references)
-    # If each process has all parameters, each decodes a share of the pictures; otherwise all share each batch.
+    # If each process has all parameters, it decodes a share of the pictures; otherwise all processes share each batch.
     is_whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
     is_shared = is_whole and jax.process_count() > 1
     numbers = range(len(keys))
@@ -164,7 +165,7 @@ class CaptionEvaluator:
     predictions = {}
     for done, (key, captions) in enumerate(found, 1):
       predictions[key] = {code: captions[code] for code in self.languages if code in self.references[key]}
-      if done < len(share):  # the scores say that it is done
+      if done < len(share):  # the scores follow the last picture
         progress(done)
     if is_shared:
       predictions = _gathered(predictions)
@@ -172,7 +173,7 @@ class CaptionEvaluator:
 
   def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
     out = pathlib.Path(self.out_dir)
-    # Written at once, so that an error in the scores loses no captions.
+    # Written before scoring, so that an error there loses no captions.
     predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):
       table = self._write_results(predictions, out)
@@ -211,7 +212,7 @@ class CaptionEvaluator:
     raise self._no_picture(key)
 
   def _no_picture(self, key: str) -> UsageError:
-    return UsageError(f"{self.images_dir}: no picture {key}.jpg or .png, which {self.path} has captions of")
+    return UsageError(f"{self.images_dir}: no picture {key}.jpg or .png, for which {self.path} has captions")
 
   def _pixels(self, key: str) -> np.ndarray:
     return images.load(self._bytes(key), key, self.predictor.image_size)
@@ -222,11 +223,11 @@ def _read_references(address: str, languages: Sequence[str]) -> references_lib.R
     with addresses.local_copy(address) as path:
       return references_lib.read_references(path, languages or None)
   except FileNotFoundError:
-    raise UsageError(f"{address} is absent: give references that are there") from None
+    raise UsageError(f"{address}: no such file: give existing references") from None
 
 
 def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predictions:
-  """The predictions of all processes; every one gets them."""
+  """Gathers the predictions of all processes on every process."""
   mine = np.frombuffer(json.dumps(predictions).encode(), np.uint8)
   lengths = np.asarray(multihost_utils.process_allgather(np.array(len(mine))))
   padded = np.zeros(int(lengths.max()), np.uint8)

@@ -1,8 +1,8 @@
-"""Whether a picture is like those that a model was evaluated on, by how sure it is of its captions.
+"""Tells whether a picture is like those that a model was evaluated on, by the probabilities of its captions.
 
-`xmcap eval` writes `familiar.json` into the model folder: the mean probability of a caption's tokens, for pictures of
-the evaluation and all its languages. `xmcap caption` warns of a picture whose mean over the languages asked for is
-below that of all but 2% of them. One language says little, as a model may be sure and wrong; many say more.
+`xmcap eval` writes `familiar.json` into the model folder: the mean token probability of each caption, for pictures of
+the evaluation and all languages. `xmcap caption` warns about a picture whose mean over the requested languages is below
+that of 98% of them. A single language says little, because a model can be confident and wrong; many say more.
 """
 
 import json
@@ -19,21 +19,21 @@ from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"
 FEWEST = 100
-"""Pictures of an evaluation below which nothing is written: 2% of fewer is none."""
-_MOST = 500  # pictures that are kept, evenly from the evaluation
-_SHARE = 0.02  # of familiar pictures that are warned of
+"""Smallest number of pictures in an evaluation for which the file is written: the 2% quantile needs as many."""
+_MOST = 500  # pictures in the file, spread evenly over the evaluation
+_SHARE = 0.02  # share of familiar pictures that would get a warning
 _FORMAT = "xmcap.familiar"
 
 Probabilities = Mapping[tuple[str, str], float]
-"""(picture, language) -> mean probability of the tokens of its caption."""
+"""(picture, language) -> mean token probability of its caption."""
 Known = Mapping[str, Sequence[float]]
-"""Language -> those of the pictures of an evaluation, in the same order for each."""
+"""Language -> mean token probabilities of the pictures of an evaluation, in the same order for each."""
 
 
 def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
-  """Writes the file if there are enough pictures; returns a line that says why not, or ""."""
+  """Writes the file if there are enough pictures; returns a warning if it cannot be written, else ""."""
   codes = sorted({code for _, code in probabilities})
-  # Each picture has all languages, or what is compared would not be the same pictures.
+  # Only pictures with all languages, so that all languages have the same pictures.
   keys = [
     key
     for key in dict.fromkeys(key for key, _ in probabilities)
@@ -47,12 +47,12 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
     text = json.dumps({"format": _FORMAT, "version": 2, "probabilities": known}) + "\n"
     files.write_anywhere(epath.Path(model_dir) / NAME, text.encode())
   except OSError as error:
-    return f"{model_dir}: {NAME} cannot be written ({error.strerror}): xmcap caption will not warn"
+    return f"{model_dir}: {NAME} cannot be written ({error.strerror}): xmcap caption will not warn of unlike pictures"
   return ""
 
 
 def read(model_dir: str | os.PathLike) -> Known:
-  """What `write` wrote; {} for a folder without the file. UsageError if it is not what `write` wrote."""
+  """Reads the file; {} if there is none. UsageError if it is malformed."""
   file = epath.Path(model_dir) / NAME
   if not file.exists():
     return {}
@@ -62,12 +62,12 @@ def read(model_dir: str | os.PathLike) -> Known:
     raise UsageError(f"{file}: cannot be read ({error}): remove it, or run xmcap eval again") from None
   known = values.get("probabilities")
   if values.get("format") != _FORMAT or not isinstance(known, dict) or not _is_table(known.values()):
-    raise UsageError(f"{file}: no {NAME} of this xmcap: remove it, or run xmcap eval again")
+    raise UsageError(f"{file}: not a {NAME} of this xmcap: remove it, or run xmcap eval again")
   return known
 
 
 def unlike(known: Known, probabilities: Probabilities, key: str, codes: Sequence[str]) -> str:
-  """A warning for a picture whose captions in these languages are less sure than 98% of those known; or ""."""
+  """A warning if a picture's captions in these languages are less probable than 98% of the known ones; else ""."""
   codes = [code for code in codes if code in known and (key, code) in probabilities]
   if not codes:
     return ""
@@ -76,13 +76,13 @@ def unlike(known: Known, probabilities: Probabilities, key: str, codes: Sequence
   if found >= limit:
     return ""
   return (
-    f"{key}: may be unlike what the model knows: mean token probability {found:.2f}, and 98% of the pictures of its"
-    f" evaluation have {limit:.2f} or more"
+    f"{key}: may be unlike the pictures that the model knows: mean token probability {found:.2f}, while 98% of the"
+    f" pictures of its evaluation have {limit:.2f} or more"
   )
 
 
 def _is_table(columns: Collection[object]) -> bool:
-  """Whether these are lists of shares, all as long as the first, which is not empty."""
+  """Whether these are non-empty lists of probabilities, all of the same length."""
   lists = [column for column in columns if isinstance(column, list)]
   lengths = {len(column) for column in lists}
   return (

@@ -17,12 +17,12 @@ from xmcap.training.hosts import stopping
 class LossEvaluator:
   """An objective's loss and metrics on a split, without dropout.
 
-  They are means by weight, so neither the batch size nor the number of devices changes them.
+  They are weighted means, so they do not depend on the batch size or the number of devices.
 
   Args:
-    objective: `loss(params, batch, rng, deterministic)`, whose metrics are means over `metrics["weight"]`.
-    stream: of the split.
-    num_batches: evaluate as many pictures as this many batches hold; 0: every picture of the split once.
+    objective: has `loss(params, batch, rng, deterministic)`, whose metrics are means over `metrics["weight"]`.
+    stream: the stream of the split.
+    num_batches: evaluate as many pictures as are in this many batches; 0: every picture of the split once.
     name: prefix of the names of the rows, such as `validation`.
   """
 
@@ -35,7 +35,7 @@ class LossEvaluator:
     self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
 
   def small(self, pictures: int) -> "LossEvaluator":
-    """The same for one batch of a few pictures."""
+    """An evaluator of one batch of a few pictures."""
     evaluator = copy.copy(self)
     evaluator.stream, evaluator.num_batches = self.stream.resized(pictures), 1
     return evaluator
@@ -54,7 +54,7 @@ class LossEvaluator:
         arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
         with sharded.computing():
           found.append(self._loss(sharded.params, arrays))
-        # The next batch is read while one is computed; no more wait in the devices' memory.
+        # Reads the next batch while this one is computed, but keeps no more in the devices' memory.
         jax.block_until_ready(found[-2:-1])
     measured = [{**metrics, "loss": loss} for loss, metrics in jax.device_get(found)]
     weights = [float(metrics.pop("weight")) for metrics in measured]

@@ -1,8 +1,8 @@
-"""The folder of a trained model, and what can be done with it: evaluate, and caption pictures.
+"""The folder of a trained model: writing it, evaluating it, and captioning pictures with it.
 
 It holds `model.json` (the model's sizes), `vocabulary.model` and `checkpoints/`, which is all that captioning needs,
-and the folder can be moved. `config.gin` beside them is the resolved configuration of the run. gin can run code, so it
-parses nothing of a folder unless the user names the file.
+and it can be moved. `config.gin` beside them is the resolved configuration of the run. Gin can run code, so xmcap does
+not parse this file unless the user names it.
 """
 
 import functools
@@ -32,7 +32,7 @@ CONFIG = kept_config.NEWEST
 
 
 def check_model_dir() -> None:
-  """Checks what `write_model_dir` will write, before the run begins.
+  """Checks, before the run begins, that `write_model_dir` will succeed.
 
   Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
   """
@@ -44,7 +44,7 @@ def check_model_dir() -> None:
 
 
 def write_model_dir(step: int) -> None:
-  """Writes `config.gin`, `model.json` and the vocabulary into MODEL_DIR, when the run begins at `step`."""
+  """Writes `config.gin`, `model.json` and the vocabulary into MODEL_DIR for a run that begins at `step`."""
   if jax.process_index():
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
@@ -59,7 +59,7 @@ def write_model_dir(step: int) -> None:
     if not own.exists() or own.read_bytes() != contents:
       files.write_anywhere(own, contents)
   except OSError as error:
-    raise XmcapError(f"{model_dir}: cannot be written ({error.strerror}): give a folder that can") from None
+    raise XmcapError(f"{model_dir}: cannot be written ({error.strerror}): give a writable folder") from None
 
 
 def _objective() -> Any:
@@ -67,24 +67,24 @@ def _objective() -> Any:
 
 
 def text_rows(objective: Any) -> int | None:
-  """Rows of the token embedding that an objective trains; None if it trains no text model."""
+  """Rows of the token embedding in an objective's model; None if it has no text model."""
   module = getattr(objective, "module", None)
   text = getattr(module, "t5", None) or getattr(module, "text", None)
   return None if text is None else text.vocab_size
 
 
 def _model(objective: Any) -> model_json.Model:
-  """The model that a run trains, and how gin says that it decodes."""
+  """The model that a run trains, with its decoding as configured in gin."""
   module = getattr(objective, "module", None)
   configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual")}
   if isinstance(configs["text"], T5Config):
     configs["t5"] = configs.pop("text")
   parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
-  # By its full name, as a run that decodes nothing may not have imported Predictor.
+  # By its full name, because a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
   search = model_json.of_search(bound["search"]) if "search" in bound else None
   if "search" in bound and search is None:
-    logging.warning("Predictor.search is no search of xmcap, so %s leaves it out", model_json.NAME)
+    logging.warning("Predictor.search is not a search of xmcap, so %s omits it", model_json.NAME)
   decoding = {name: bound[name] for name in ("max_length", "cache_dtype") if name in bound}
   mixture = configuration.macro("MIXTURE")
   chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
@@ -95,10 +95,10 @@ def _model(objective: Any) -> model_json.Model:
 def parse(
   model_dir: str, files: Sequence[str] = (), overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
 ) -> None:
-  """Binds a model folder's `model.json` and vocabulary in gin, with gin files and overrides on top.
+  """Binds a model folder's `model.json` and vocabulary in gin, then gin files and overrides.
 
-  The folder needs no `model.json` if its own `config.gin` is among the files. The other arguments, and the UsageError
-  for each problem, are those of `configuration.parse`.
+  The folder needs no `model.json` if its own `config.gin` is among the files. The other arguments and the errors are
+  those of `configuration.parse`.
   """
   folder = epath.Path(model_dir)
   model = None
@@ -106,8 +106,8 @@ def parse(
     model = model_json.read(folder / model_json.NAME)
   elif not any(_is_same_file(file, folder / CONFIG) for file in files if not callable(file)):
     raise UsageError(
-      f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a training run. If an"
-      f" earlier xmcap wrote it, and you trust who wrote its {CONFIG}, which can run code, add"
+      f"{model_dir}: not a model folder ({model_json.NAME} is missing): give the MODEL_DIR of a training run. If an"
+      f" earlier xmcap wrote it, and you trust the author of its {CONFIG}, which can run code, add"
       f" --gin_file={folder / CONFIG}"
     )
 
@@ -119,7 +119,7 @@ def parse(
 
 
 def bind(model: model_json.Model) -> None:
-  """Binds a model in gin as a gin file would, so that later files and overrides win."""
+  """Binds a model's configuration in gin as a gin file would, so that later files and overrides win."""
   for config, given in (
     ("ViTConfig", model.vit),
     ("T5Config", model.t5),
@@ -129,7 +129,7 @@ def bind(model: model_json.Model) -> None:
   ):
     for name, value in (given or {}).items():
       if name == "image_size":
-        # The model files bind it through this macro, from which the streams take it too.
+        # As in the gin files of models: the streams use this macro too.
         gin.bind_parameter(("IMAGE_SIZE", "gin.macro", "value"), value)
         gin.parse_config("ViTConfig.image_size = %IMAGE_SIZE")
       else:
@@ -157,7 +157,7 @@ def _is_same_file(file: str, other: epath.Path) -> bool:
 
 
 def load_params(model_dir: str, step: int | None = None) -> Any:
-  """The captioner's parameters of a step; by default the best by the run's metric if it kept one, else the newest."""
+  """The parameters of a step; by default the best by the run's metric if there is one, else the newest."""
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
 
 
@@ -165,12 +165,12 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
 def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
-  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run; prints the means.
+  """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run, and prints the means.
 
   Args:
     model_dir: the folder of the run.
     evaluators: each has `run(params, step)`.
-    step: of the checkpoint; None: the best or newest.
+    step: step of the checkpoint; None: the best or newest.
   """
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
@@ -191,9 +191,9 @@ def evaluate(
 def caption_files(
   model_dir: str, files: Sequence[str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-  """Yields (file, {language: caption}) of each picture in the languages `codes`; for `step` see `load_params`.
+  """Yields (file, {language: caption}) for each picture in the languages `codes`; for `step` see `load_params`.
 
-  Says of a file that cannot be read as a picture what is wrong, and leaves it out.
+  A file that is not a readable picture is reported and left out.
   """
   predictor = Predictor()
   broken = set()

@@ -1,4 +1,4 @@
-"""The pictures that a command names: files, folders and patterns, and the keys that their captions get."""
+"""Finds the pictures that a command names by files, folders and patterns, and the keys of their captions."""
 
 import collections
 import glob
@@ -16,20 +16,20 @@ from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
 
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
-"""Of the files in a folder that are pictures; others are passed over."""
+"""Suffixes of pictures; other files in a folder are ignored."""
 
 KEYS = ("key", "stem", "path")
-"""The kinds of keys: as in a corpus of own pictures, a file's name without folder and ending, or the file as found."""
+"""Kinds of keys: as in a corpus of own pictures, the file's name without folder and suffix, or the path as found."""
 
 
 def find(names: Sequence[str]) -> dict[str, str]:
-  """Returns the pictures of files, folders and patterns such as `photos/**/*.jpg`, a folder's by name.
+  """Finds the pictures named by files, folders and patterns such as `photos/**/*.jpg`; those of a folder are sorted.
 
   Returns:
-    File -> its path in the folder that was named.
+    File -> its path relative to the named folder.
 
   Raises:
-    UsageError: a name is of nothing, or a folder has no pictures.
+    UsageError: a name matches nothing, or a folder has no pictures.
   """
   found: dict[str, str] = {}
   for name in names:
@@ -39,7 +39,7 @@ def find(names: Sequence[str]) -> dict[str, str]:
 
 
 def check(file: str) -> None:
-  """Reads a picture; XmcapError if it is none, or breaks off."""
+  """Reads a picture; XmcapError if it is not a picture, or truncated."""
   images.load(read(file), file, size=1)
 
 
@@ -54,7 +54,7 @@ def read(file: str) -> bytes:
 
 
 def keys(found: Mapping[str, str], kind: str) -> list[str]:
-  """Returns the key of each file that was found, of one of `KEYS`; UsageError if two files would have the same."""
+  """Returns the key of each file, of one of the kinds `KEYS`; UsageError if two files would have the same key."""
   if kind == "path":
     return list(found)
   stems = [archives.split_suffix(os.path.basename(path))[0] for path in found.values()]
@@ -64,7 +64,7 @@ def keys(found: Mapping[str, str], kind: str) -> list[str]:
       stem if count[stem] == 1 and keys_lib.is_safe(stem) else keys_lib.hashed(stem, path)
       for stem, path in zip(stems, found.values(), strict=True)
     ]
-    count = collections.Counter(own)  # files of several folders may lie at the same place in them
+    count = collections.Counter(own)  # files in several folders may have the same relative path
     return [
       key if count[key] == 1 else keys_lib.hashed(stem, file)
       for key, stem, file in zip(own, stems, found, strict=True)
@@ -72,26 +72,26 @@ def keys(found: Mapping[str, str], kind: str) -> list[str]:
   repeated = [file for file, stem in zip(found, stems, strict=True) if count[stem] > 1]
   if repeated:
     raise UsageError(
-      f"{files_lib.count(len(repeated), 'picture')} with the name of another ({files_lib.first_few(repeated)}): rename "
-      "them, or give --keys=path"
+      f"{files_lib.count(len(repeated), 'picture')} with the same name as another ({files_lib.first_few(repeated)}): "
+      "rename them, or give --keys=path"
     )
   return stems
 
 
 def _files(name: str) -> Iterator[tuple[str, str]]:
-  """Yields the files that a name means, and their paths in its folder, with `/`."""
+  """Yields the files that a name matches, and their paths relative to its folder, with `/`."""
   path = epath.Path(name)
   if path.is_dir():
     inside = sorted(os.fspath(file) for file in path.iterdir())
     found = [file for file in inside if file.lower().endswith(ENDINGS) and not epath.Path(file).is_dir()]
     if not found:
-      raise UsageError(f"{name}: no picture in this folder: name one with {', '.join(ENDINGS)} files")
+      raise UsageError(f"{name}: no pictures in this folder: name one with {', '.join(ENDINGS)} files")
     yield from ((file, os.path.basename(file)) for file in found)
   elif glob.has_magic(name) and not path.exists():
-    # A folder that matches is passed over, as the pattern may name what is in it too.
+    # Folders that match are skipped, because the pattern may match their contents too.
     found = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
     if not found:
-      raise UsageError(f"{name}: no file is called so: name a JPEG or PNG file, a folder, or another pattern")
+      raise UsageError(f"{name}: no file matches: name a JPEG or PNG file, a folder, or another pattern")
     parts = pathlib.Path(name).parts
     top = os.path.join("", *itertools.takewhile(lambda part: not glob.has_magic(part), parts))
     yield from ((file, pathlib.Path(os.path.relpath(file, top or ".")).as_posix()) for file in found)

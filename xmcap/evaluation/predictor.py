@@ -1,4 +1,4 @@
-"""Pictures in, captions in the languages asked for out."""
+"""Captions pictures in the requested languages."""
 
 import contextlib
 import functools
@@ -29,7 +29,7 @@ from xmcap.training.hosts import stopping
 _GREEDY = Greedy()
 
 VOCABULARY = "vocabulary.model"
-"""The file of the vocabulary in a model folder."""
+"""Name of the vocabulary file in a model folder."""
 
 
 @gin.configurable
@@ -38,15 +38,15 @@ class Predictor:
 
   Args:
     mixture: name of the seqio mixture whose vocabulary the model was trained with.
-    vocabulary: the file of that vocabulary, used instead of the mixture's where it is given.
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
-    max_length: the most pieces of a caption, its end counted.
-    batch_size: pictures decoded at once, times the number of languages; rounded up to what the devices share evenly.
-    cache_dtype: of the decoder's keys and values; see `Generator`.
+    max_length: the largest number of tokens in a caption, counting EOS.
+    batch_size: pictures per batch, each in all languages; rounded up to a multiple of the devices that share a batch.
+    cache_dtype: dtype of the cached keys and values; see `Generator`.
+    vocabulary: the file of the vocabulary; "": the mixture's.
 
   Raises:
-    UsageError: a value is out of its range, there is neither mixture nor vocabulary, the vocabulary does not fit the
-      model, or no captioner is configured.
+    UsageError: a value is out of range, there is neither mixture nor vocabulary, the vocabulary does not fit the model,
+      or no captioner is configured.
   """
 
   def __init__(
@@ -64,7 +64,7 @@ class Predictor:
     else:
       self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
     self.batch_size = batch_size
-    # (key, language) -> mean probability of the tokens of its caption, by greedy search.
+    # (key, language) -> mean token probability of its caption; only with greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}
     self._is_greedy = isinstance(search, Greedy)
     self.generator = Generator(self.captioner, search, max_length, cache_dtype)
@@ -84,18 +84,18 @@ class Predictor:
   ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields (key, {language: caption}) for each picture, in order.
 
-    If the parameters are sharded over several processes, as those of a training run, all call this with the same
-    arguments and decode each batch together; each loads the pictures of its own devices, and all get all captions.
+    If the parameters are sharded over several processes, as in a training run, all must call this with the same
+    arguments, and decode each batch together; each loads the pictures of its own devices, and all get all captions.
 
     Args:
-      params: of the captioner.
-      keys: of the pictures.
-      load: key -> uint8 [image_size, image_size, 3]; called on threads while the batch before is decoded.
-      codes: of the languages.
-      numbers: of the pictures in their split, by default 0, 1, ...: `Sample` draws by them.
+      params: parameters of the captioner.
+      keys: keys of the pictures.
+      load: key -> uint8 [image_size, image_size, 3]; called in threads while the previous batch is decoded.
+      codes: codes of the languages.
+      numbers: numbers of the pictures in their split, by default 0, 1, ...; random samples depend on them.
 
     Raises:
-      XmcapError: the parameters are of another model; names the first that differs.
+      XmcapError: the parameters belong to another model; the message names the first difference.
     """
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
@@ -112,12 +112,12 @@ class Predictor:
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, row_ids: np.ndarray
   ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last may have rows too many."""
+    """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last batch may have extra rows."""
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self.generator.cast)
     size = -(-self.batch_size // sharded.groups) * sharded.groups
     fed = sharding.process_rows(sharded.mesh, size)
     rng = key_on(sharded)
-    # Rows beyond the last key repeat it, so that all batches have the same shape.
+    # The last batch is padded with the last key, so that all batches have the same shape.
     batches = [
       (start, np.minimum(np.arange(start, start + size), len(keys) - 1))
       for start in range(0, len(keys), size)
@@ -147,18 +147,18 @@ def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:
 
 
 def check_params(captioner: Captioner, params: Any) -> None:
-  """Raises XmcapError for parameters of another model; names the first that differs."""
+  """Raises XmcapError if the parameters belong to another model; the message names the first difference."""
   found = flat(params)
   for path, leaf in found.items():
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
-      raise XmcapError(f"the parameters: {path} is no array of floats: fetch or copy the model again")
+      raise XmcapError(f"the parameters: {path} is not an array of floats: fetch or copy the model again")
   wanted = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
   check_same(wanted, found, "the parameters", allow_extra=True)
 
 
 def key_on(sharded: sharded_params.ShardedParams, seed: int = 0) -> jax.Array:
-  """The random key of a seed, whole on every device of the parameters."""
+  """The random key of a seed, replicated on all devices of the parameters."""
   return jax.jit(jax.random.key, out_shardings=sharded.replicated)(np.uint32(seed))
 
 
@@ -169,16 +169,16 @@ def decode_batch(
   """Captions a batch on the devices of the parameters, which share it evenly.
 
   Args:
-    generate: the program.
+    generate: the generator.
     sharded: the parameters.
     images: uint8 [len(fed), S, S, 3], the pictures that this process feeds.
     prompts: int32 [L, P] or [B, L, P].
-    rng: of `key_on`.
-    row_ids: int32 [B], as `Generator` takes them.
-    fed: which of the B pictures this process feeds; None: all.
+    rng: from `key_on`.
+    row_ids: int32 [B], see `Generator`.
+    fed: positions of the fed pictures in the batch; None: all B.
 
   Returns:
-    Tokens and scores of all B pictures, as `Generator` returns them.
+    Tokens and scores of all B pictures, as returned by `Generator`.
   """
   image = sharding.put_batch({"image": images}, sharded.mesh, len(row_ids), fed)["image"]
   with sharded.computing():
@@ -190,7 +190,7 @@ def decode_batch(
 def _captioner() -> Captioner:
   try:
     return Captioner(configuration.bound(ViTConfig), configuration.bound(T5Config))
-  except (TypeError, RuntimeError) as error:  # gin, for parameters that nothing binds
+  except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
     raise UsageError(
       f"no captioner is configured ({one_line(error)}): give the folder of a captioner, or a gin file of its model"
     ) from None

@@ -8,10 +8,10 @@ from xmcap.scoring.references import References
 
 
 class RecordReferences:
-  """The captions of a split as references, and its pictures by their keys.
+  """The captions of a split as references, and its pictures by key.
 
-  All records are read once; pictures are not kept, but read again when asked for. `references` are of the pictures that
-  have captions in these languages (() is all), in the order of the records.
+  All records are read once. Pictures are not kept in memory, but read again on request. `references` holds the pictures
+  that have captions in these languages ((): all), in the order of the records.
 
   Raises:
     UsageError: there is no such split.
@@ -26,7 +26,7 @@ class RecordReferences:
     for position, record in enumerate(self._source):
       if record.key in self._positions:
         raise XmcapError(
-          f"{directory}, split '{split}': two records have the key {record.key}: build it again"
+          f"{directory}, split '{split}': two records have the key {record.key}: build the corpus again"
         )
       self._positions[record.key] = position
       by_language: dict[str, list[str]] = {}

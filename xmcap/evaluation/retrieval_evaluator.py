@@ -1,4 +1,4 @@
-"""Evaluates a dual tower by retrieval: R@k of captions and pictures of a split, in each language."""
+"""Evaluates a dual tower by retrieval: R@k between the captions and pictures of a split, in each language."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from xmcap.storage import addresses, outputs
 
 @gin.configurable
 class RetrievalEvaluator:
-  """Recall at 1, 5 and 10 both ways, as `xmcap score retrieval` has it, over a split, by gin's dual tower.
+  """Recall at 1, 5 and 10 in both directions, as in `xmcap score retrieval`, for the dual tower configured in gin.
 
   Args:
-    stream: a `CaptionStream` of the split; a caption is taken in each of its languages.
-    pictures: of a batch.
-    num_pictures: so many of the split; 0: all.
-    bootstrap: resamples for 95% intervals in what is written.
-    out_dir: for tables and report, in a folder of the name; "" writes nothing.
-    title: heads them.
+    stream: a `CaptionStream` of the split; one caption in each of its languages is used.
+    pictures: pictures per batch.
+    num_pictures: number of pictures from the split; 0: all.
+    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
+    out_dir: tables and report are written to `out_dir/name`; "": nothing is written.
+    title: title of the tables and the report.
     name: prefix of the names of the rows, such as `validation`.
   """
 
@@ -41,9 +41,9 @@ class RetrievalEvaluator:
     name: str = "",
   ):
     if pictures < 1:
-      raise UsageError(f"RetrievalEvaluator.pictures is {pictures}: a batch has 1 or more")
+      raise UsageError(f"RetrievalEvaluator.pictures is {pictures}: give at least 1")
     each = len(stream.languages)
-    # A caption in every language, and all of them of one length: these are no steps of training.
+    # Unlike in training, every picture has a caption in every language, all padded to one length.
     self.stream = dataclasses.replace(
       stream, captions_per_image=each, batch_size=pictures * each, target_lengths=(), bucket_window=1
     )
@@ -79,7 +79,7 @@ class RetrievalEvaluator:
 
   @staticmethod
   def _as_files(image: np.ndarray, text: np.ndarray, language: np.ndarray, present: np.ndarray):
-    """What `score_retrieval` takes, with one caption a picture and language."""
+    """The arguments of `score_retrieval`, with one caption per picture and language."""
     kept = present.any(axis=1)
     image, text, language, present = image[kept], text[kept], language[kept], present[kept]
     captions, texts = {}, {}

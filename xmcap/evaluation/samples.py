@@ -1,4 +1,4 @@
-"""A few pictures with their captions beside the references, for those who watch a run."""
+"""A few pictures with their captions and references, to watch a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from xmcap.scoring.references import ReferenceMapping
 
 PICTURES = LANGUAGES = 8
 
-# Of several families and scripts; other languages follow in the order of their codes.
+# Languages of several families and scripts; others follow in the order of their codes.
 _FIRST = ("en", "es", "zh", "hi", "ar", "sw", "th", "ru")
 
 
 def choose_languages(codes: Sequence[str]) -> list[str]:
-  """Returns the languages that are shown, at most `LANGUAGES`."""
+  """Returns the languages to show, at most `LANGUAGES`."""
   preferred = [code for code in _FIRST if code in codes]
   return [*preferred, *(code for code in sorted(codes) if code not in _FIRST)][:LANGUAGES]
 
@@ -28,9 +28,9 @@ def of_predictions(
   codes: Sequence[str],
   pixels: Callable[[str], np.ndarray],
 ) -> dict[str, Any]:
-  """Returns `images`, uint8 [N, H, W, 3], and `texts`: name -> Markdown, a table of captions for each of N pictures.
+  """Returns `images`, uint8 [N, H, W, 3], and `texts`, name -> Markdown, with a table of captions for each picture.
 
-  The pictures are spread evenly over the split, and the same at each evaluation.
+  The pictures are spread evenly over the split, and are the same at every evaluation.
   """
   keys = list(predictions)
   keys = [keys[i * len(keys) // PICTURES] for i in range(PICTURES)] if len(keys) > PICTURES else keys

@@ -1,4 +1,4 @@
-"""Puts parameters where an evaluation computes: on the mesh of its training run, or on the available devices."""
+"""Places parameters for an evaluation: on the mesh of the training run, or on the available devices."""
 
 import contextlib
 import dataclasses
@@ -14,12 +14,12 @@ from xmcap.training import sharding
 
 @dataclasses.dataclass(frozen=True)
 class ShardedParams:
-  """Parameters on the mesh that an evaluation computes on.
+  """Parameters on the mesh of an evaluation.
 
   Attributes:
     params: arrays on `mesh`.
-    mesh: its devices share the pictures.
-    rules: axis rules for the computation; None: the training run has set its own.
+    mesh: the devices that share the pictures.
+    rules: axis rules for the computation; None: those that the training run has set.
   """
 
   params: Any
@@ -27,27 +27,27 @@ class ShardedParams:
   rules: sharding.Rules | None
 
   def computing(self) -> contextlib.AbstractContextManager:
-    """The context to call programs in."""
+    """The context in which to call programs."""
     return contextlib.nullcontext() if self.rules is None else sharding.use(self.mesh, self.rules)
 
   @property
   def groups(self) -> int:
-    """How many devices, or groups of them along `model`, share a batch, which this number must divide."""
+    """The number of devices (or groups of them along `model`) that share a batch; it must divide the batch size."""
     return sharding.axis_size(self.mesh, sharding.BATCH_AXES)
 
   @property
   def replicated(self) -> NamedSharding:
-    """The sharding of an array that is whole on every device."""
+    """The sharding of an array that is replicated on every device."""
     return NamedSharding(self.mesh, PartitionSpec())
 
 
 def for_evaluation(params: Any, devices: Sequence[Any]) -> ShardedParams:
-  """Leaves the parameters of a training run on their mesh, and puts others whole on every one of `devices`."""
+  """Leaves the parameters of a training run on their mesh, and replicates others on all `devices`."""
   for leaf in jax.tree.leaves(params):
     is_named = isinstance(getattr(leaf, "sharding", None), NamedSharding)
     if is_named and leaf.sharding.mesh.axis_names == sharding.MESH_AXES:
       return ShardedParams(params, leaf.sharding.mesh, None)
-  # The mesh of the run may need more devices than there are now.
+  # Not the configured mesh, which may need more devices than there are now.
   partitioning = sharding.Partitioning(data=-1, fsdp=1, model=1, fsdp_limit=None)
   mesh = partitioning.mesh(devices)
   params = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
@@ -57,10 +57,11 @@ def for_evaluation(params: Any, devices: Sequence[Any]) -> ShardedParams:
 def for_decoding(
   params: Any, devices: Sequence[Any], cast: Callable[[Any], Any] = lambda params: params
 ) -> ShardedParams:
-  """Gathers parameters once, so that the loop over tokens need not gather them again for each token.
+  """Gathers parameters once for decoding, instead of once per token.
 
-  They are gathered over `data` and `fsdp`, and stay sharded over `model`. The devices hold this copy beside the run's
-  parameters until it is freed. `cast` to the dtypes of decoding comes first, as bfloat16 halves what is sent and kept.
+  They are gathered over `data` and `fsdp`, and stay sharded over `model`. The devices hold this copy in addition to the
+  run's parameters until it is freed. `cast`, to the dtypes of decoding, comes first: bfloat16 halves traffic and
+  memory.
   """
   sharded = for_evaluation(params, devices)
   params = sharded.params
@@ -76,7 +77,7 @@ def for_decoding(
 
 
 def _without_batch_axes(axes: str | Sequence[str] | None) -> Any:
-  """The mesh axes of one dimension, without those that the pictures are sharded over."""
+  """The mesh axes of one dimension, without those over which the pictures are sharded."""
   axes = (axes,) if isinstance(axes, str) else axes or ()
   left = tuple(axis for axis in axes if axis not in sharding.BATCH_AXES)
   return left[0] if len(left) == 1 else left or None

@@ -1,4 +1,4 @@
-"""Evaluates a dual tower by zero-shot classification, in every language that the classes have names in."""
+"""Evaluates a dual tower by zero-shot classification, in every language that has class names."""
 
 import functools
 import pathlib
@@ -24,20 +24,20 @@ from xmcap.storage import addresses, outputs
 
 @gin.configurable
 class ZeroShotEvaluator:
-  """Top-1 of pictures of one class each, as `xmcap score zero-shot` has it, by gin's dual tower.
+  """Top-1 accuracy on pictures of one class each, as in `xmcap score zero-shot`, for the dual tower configured in gin.
 
   Args:
-    stream: a `TagStream` of pictures with one tag each; a class is known by its tag's place in `tags.txt`.
-    labels: a file of the classes' names in Babel-ImageNet's layout.
-    prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or a language that is not in it: the name alone.
-    languages: codes; () is all that have labels.
+    stream: a `TagStream` of pictures with one tag each; the number of a class is that of its tag in `tags.txt`.
+    labels: a file of class names in Babel-ImageNet's layout.
+    prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or for languages that it lacks: the class name alone.
+    languages: codes; (): all that have labels.
     vocabulary: the file of the model's vocabulary; "": that of the stream's corpus.
-    max_length: pieces of a text at most.
-    fixed_classes: of the fixed-size variant; 0: without it.
-    bootstrap: resamples for 95% intervals in what is written.
-    out_dir: for tables and report, in a folder of the name; "" writes nothing.
-    title: heads them.
-    adapters: a folder with a folder for each language that has an adapter of its own (`convert --part=adapter`).
+    max_length: the largest number of tokens in a text.
+    fixed_classes: number of classes in the fixed-size variant; 0: without it.
+    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
+    out_dir: tables and report are written to `out_dir/name`; "": nothing is written.
+    title: title of the tables and the report.
+    adapters: a folder with a subfolder for each language that has an adapter (`convert --part=adapter`).
     name: prefix of the names of the rows, such as `noto`.
   """
 
@@ -61,7 +61,7 @@ class ZeroShotEvaluator:
     self.labels = zero_shot.read_labels(labels, tuple(languages) or None)
     if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
       raise UsageError(
-        f"{labels}: class {highest}, and the corpus has {len(stream.tags)} tags; give its own labels"
+        f"{labels}: class {highest}, but the corpus has {len(stream.tags)} tags: give the labels of this corpus"
       )
     self.prompts = prompts_lib.read_prompts(prompts) if prompts else {}
     self.prompts_name = pathlib.PurePath(prompts).stem if prompts else "label"
@@ -86,7 +86,7 @@ class ZeroShotEvaluator:
       adapter = adapters_lib.find(self.adapters, code)
       return adapters_lib.adapted(self.module, sharded, text_input, adapter) if adapter else whole
 
-    # Whatever a process holds, all have embedded the same texts before any is scored.
+    # All texts are embedded first, because all processes have to embed the same texts in the same order.
     embedded = {
       code: embedder(code).ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
       for code, held in self.labels.items()

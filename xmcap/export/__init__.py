@@ -1,1 +1,1 @@
-"""`xmcap export`: a trained captioner as files that others run without xmcap."""
+"""`xmcap export`: writes a trained captioner in formats that run without xmcap."""

@@ -1,8 +1,8 @@
-"""`xmcap export --to=hf`: the parts of a captioner that transformers has classes for, and how they fit together.
+"""`xmcap export --to=hf`: writes the parts of a captioner for transformers.
 
-transformers has no class for the whole: its VisionEncoderDecoderModel gives the decoder the ViT's vectors, where ours
-goes through the T5's encoder together with the prompt. So there are a ViT, an MT5ForConditionalGeneration with its
-tokenizer, the projection between them, and no code of ours that anybody would have to trust.
+transformers has no class for the whole model: in its VisionEncoderDecoderModel the ViT's vectors go to the decoder,
+while here they go through the T5's encoder together with the prompt. So the export is a ViT, an
+MT5ForConditionalGeneration with its tokenizer, and the projection between them, without custom code to trust.
 """
 
 import json
@@ -26,7 +26,7 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
   """Writes `vit/`, `t5/` with the tokenizer, `projection.safetensors`, the vocabulary and the manifest.
 
   Raises:
-    UsageError: transformers has no such search or ViT, or files are there already.
+    UsageError: transformers has no such search or ViT, or the files already exist.
   """
   generate = _generate_arguments(program)
   check_free(folder, MANIFEST)
@@ -42,13 +42,13 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
   program.write_beside(folder, image_features=features, generate=generate)
   if isinstance(program.generator.search, Sample):
     say(
-      f"{folder}: transformers draws other numbers than jax: samples have the same chances, but are not the same"
+      f"{folder}: transformers has other random numbers than jax: samples differ, but have the same distribution"
     )
-  say(f"{folder}: docs/export.md has the lines that put the parts together")
+  say(f"{folder}: docs/export.md shows how to combine the parts")
 
 
 def _generate_arguments(program: Program) -> dict[str, Any]:
-  """What `generate` of transformers is called with to search as we do."""
+  """Arguments of transformers' `generate` for the same search."""
   search, most = program.generator.search, {"max_new_tokens": program.generator.max_length}
   if isinstance(search, Sample):
     own = {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
@@ -57,7 +57,7 @@ def _generate_arguments(program: Program) -> dict[str, Any]:
     return most | {"do_sample": False, "num_beams": 1}
   if search.convention != "transformers":
     raise UsageError(
-      f"transformers has no beam search of convention '{search.convention}': add"
+      f"transformers has no beam search with the convention '{search.convention}': add"
       " --gin.Beam.convention=\"'transformers'\", or --gin.Predictor.search=@Greedy()"
     )
   own = {"length_penalty": search.length_penalty, "early_stopping": search.early_stopping}
@@ -65,8 +65,8 @@ def _generate_arguments(program: Program) -> dict[str, Any]:
 
 
 def _features(config: ViTConfig) -> str:
-  """Which of a vision tower's outputs the projection takes; the words are explained in docs/export.md."""
+  """The output of the vision tower that goes into the projection; docs/export.md explains the values."""
   if config.pool == "tok":
-    # CLIP's last norm is in its pooler alone, and a ViTModel's pooler is no part of ours.
+    # CLIP applies its last norm only in the pooler; a ViTModel's pooler is not part of our model.
     return "pooled" if config.pre_norm else "first"
   return {"map": "pooled", "gap": "mean", "none": "all"}[config.pool]

@@ -1,4 +1,4 @@
-"""A trained captioner as one pure function, and what those who run it elsewhere have to know."""
+"""A trained captioner as one pure function, with the manifest that a loader needs."""
 
 import dataclasses
 import json
@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import traverse_util
 from sentencepiece import sentencepiece_model_pb2 as protos
 
 from xmcap import __version__, languages
@@ -19,7 +18,7 @@ from xmcap.data.vocabulary import UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor, prompts_of
-from xmcap.models import model_json
+from xmcap.models import model_json, stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as generator_lib
 from xmcap.models.decoding.generator import Generator
@@ -28,10 +27,10 @@ from xmcap.storage import files
 from xmcap.training.checkpoints.read import best_step, check_same, flat
 
 MANIFEST = "captioner.json"
-"""What a loader has to know, in every export."""
+"""Name of the manifest in every export."""
 
 PLATFORMS = ("cpu", "cuda", "tpu")
-"""Those that a program is lowered for, wherever it is exported."""
+"""Platforms that a program is lowered for, on whatever machine it is exported."""
 
 _LANGUAGE_PIECE = re.compile("<([a-z]{2,3}(?:-[A-Za-z0-9]+)*)>")
 
@@ -42,8 +41,8 @@ class Program:
 
   Attributes:
     params: path -> float32 array.
-    prompts: language -> the ids of its prompt, all of one length P, padded with 0.
-    step: the checkpoint that was asked for, or the best; None: the newest.
+    prompts: language -> token ids of its prompt, all of one length P, padded with 0.
+    step: step of the requested checkpoint, or of the best; None: the newest.
   """
 
   generator: Generator
@@ -59,32 +58,33 @@ class Program:
 
   @property
   def seeded(self) -> bool:
-    """Whether captions are drawn, so that the function takes a seed too."""
+    """Whether captions are sampled, so that the function also takes a seed."""
     return isinstance(self.generator.search, Sample)
 
   def __call__(
     self, params: Mapping[str, Any], image: Any, prompt_tokens: Any, seed: Any = 0
   ) -> tuple[jax.Array, jax.Array]:
-    """Captions each picture in each language; pure, and b and l may be symbolic.
+    """Captions each picture in each language. Pure; b and l may be symbolic.
 
     Args:
-      params: as the attribute.
+      params: like the attribute.
       image: uint8 [b, image_size, image_size, 3].
       prompt_tokens: int32 [l, P].
-      seed: int32 []; the picture at place i is drawn from (seed, i).
+      seed: int32 []; samples for picture i are a function of (seed, i).
 
     Returns:
-      Tokens int32 [b, l, max_length], ended by 1 where the caption ended, then 0; and scores float32 [b, l].
+      Tokens int32 [b, l, max_length], ending with EOS (1) unless max_length was reached, padded with 0; and scores
+      float32 [b, l].
     """
     batch = image.shape[0]
     prompts = jnp.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
-    nested = traverse_util.unflatten_dict(dict(params), sep="/")
+    nested = stacking.nested(params)
     row_ids = jnp.arange(batch, dtype=jnp.int32)
     static, key = self.generator.static, jax.random.key(seed)
     return generator_lib.generate(*static, nested, image, prompts, key, row_ids)
 
   def manifest(self, **more: Any) -> dict[str, Any]:
-    """The contents of `MANIFEST`: `more`, and what all exports have in common."""
+    """The contents of `MANIFEST`: `more`, and the fields that all exports have."""
     name, fields = model_json.of_search(self.generator.search) or (type(self.generator.search).__name__, {})
     versions = {"xmcap": __version__, **{package: metadata.version(package) for package in ("jax", "jaxlib")}}
     dtypes = {part: getattr(self.generator.captioner, part).dtype for part in ("vit", "t5")}
@@ -96,7 +96,7 @@ class Program:
       "image_size": self.image_size,
       "max_length": self.generator.max_length,
       "search": {"name": name, **fields},
-      # An export is made on a CPU, where `auto` is float32.
+      # Exports are made on a CPU, where `auto` is float32.
       "dtype": {part: "float32" if dtype == "auto" else dtype for part, dtype in dtypes.items()},
       **more,
       "prompts": dict(self.prompts),
@@ -111,10 +111,10 @@ class Program:
 
 
 def load(folder: str, step: int | None = None) -> Program:
-  """The program of a model folder that `model_dir.parse` has bound; for `step` see `model_dir.load_params`.
+  """Loads the program of a model folder after `model_dir.parse`; for `step` see `model_dir.load_params`.
 
   Raises:
-    XmcapError: the parameters are of another model, or cannot be read.
+    XmcapError: the parameters belong to another model, or cannot be read.
   """
   predictor = Predictor()
   step = best_step(folder) if step is None else step
@@ -127,26 +127,26 @@ def load(folder: str, step: int | None = None) -> Program:
 
 
 def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:
-  """The prompts of all languages that the vocabulary can be asked for."""
+  """The prompts of all languages that the vocabulary supports."""
   pieces = sentencepiece_model(predictor.vocabulary).pieces
   given = [piece.piece for piece in pieces if piece.type == piece.Type.USER_DEFINED]
   codes = [name[1] for name in map(_LANGUAGE_PIECE.fullmatch, given) if name]
-  # A vocabulary without any LangId piece is mT5's, whose prompt is the code as text.
+  # A vocabulary without LangId tokens is mT5's, where the prompt is the code as text.
   codes = codes or [code for code in languages.LANGUAGES if UNK_ID not in predictor.vocabulary.prompt(code)]
   if not codes:
-    raise UsageError(f"{folder}: its vocabulary has no prompt of any language: give another model folder")
+    raise UsageError(f"{folder}: its vocabulary has no prompt for any language: give another model folder")
   return {
     code: row.tolist() for code, row in zip(codes, prompts_of(predictor.vocabulary, codes), strict=True)
   }
 
 
 def sentencepiece_model(vocabulary: Vocabulary) -> Any:
-  """A vocabulary as the message that SentencePiece keeps it as: pieces, `normalizer_spec`, `trainer_spec`."""
+  """A vocabulary as SentencePiece's protocol buffer: pieces, `normalizer_spec`, `trainer_spec`."""
   return protos.ModelProto.FromString(vocabulary.model)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def text_of_pieces(vocabulary: Vocabulary, rows: int) -> tuple[bytes, ...]:
-  """What each of the `rows` ids adds to a caption, with U+2581 for a space; bytes, as a piece may be one byte."""
+  """The text of each of the `rows` ids, with U+2581 for a space; as bytes, because a token may be a single byte."""
   processor = vocabulary.processor
   unknown = processor.decode([UNK_ID]).encode()
 

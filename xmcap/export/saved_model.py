@@ -1,4 +1,4 @@
-"""`xmcap export --to=savedmodel`: a SavedModel that TensorFlow alone runs, from pictures to captions as text."""
+"""`xmcap export --to=savedmodel`: a SavedModel from pictures to captions as text, which needs only TensorFlow."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ _VARIABLES = "variables"
 
 
 class CaptionModule(tf.Module):
-  """The program as TensorFlow's module: `caption(image, languages[, seed])` -> captions, tokens and scores.
+  """The program as a TensorFlow module: `caption(image, languages[, seed])` -> captions, tokens and scores.
 
   Attributes:
     image_size: int32 [], side of the pictures in pixels.
@@ -32,7 +32,7 @@ class CaptionModule(tf.Module):
       program.__call__, polymorphic_shapes=shapes, with_gradient=False,
       native_serialization_platforms=PLATFORMS,
     )  # fmt: skip
-    # Names of attributes have no slashes.
+    # Attribute names cannot contain slashes.
     self.params = {
       path.replace("/", "."): tf.Variable(tf.convert_to_tensor(array), trainable=False)
       for path, array in program.params.items()
@@ -42,12 +42,12 @@ class CaptionModule(tf.Module):
     table = tf.lookup.KeyValueTensorInitializer(codes, np.arange(len(codes), dtype=np.int64))
     self.languages = tf.lookup.StaticHashTable(table, -1)
     self.prompts = tf.constant(list(program.prompts.values()), tf.int32)
-    # The rows of the logits, of which a vocabulary may not fill the last.
+    # One entry per row of the logits, which may be more than the vocabulary has.
     self.pieces = tf.constant(text_of_pieces(program.vocabulary, program.generator.captioner.t5.vocab_size))
 
     def caption(image, languages, *seed):
       rows = self.languages.lookup(languages)
-      known = tf.debugging.assert_non_negative(rows, f"unknown language; there are {', '.join(codes)}")
+      known = tf.debugging.assert_non_negative(rows, f"unknown language; give one of {', '.join(codes)}")
       with tf.control_dependencies([known]):
         prompts = tf.gather(self.prompts, rows)
       params = {path.replace(".", "/"): variable for path, variable in self.params.items()}
@@ -63,7 +63,7 @@ class CaptionModule(tf.Module):
     self.caption = tf.function(caption, input_signature=signature, autograph=False)
 
   def _text(self, tokens: Any) -> Any:
-    """Tokens [b, l, T] to captions [b, l], as SentencePiece decodes."""
+    """Decodes tokens [b, l, T] to captions [b, l], as SentencePiece does."""
     text = tf.strings.reduce_join(tf.gather(self.pieces, tokens), axis=-1)
     text = tf.strings.regex_replace(text, "^▁+", "")
     text = tf.strings.regex_replace(text, "▁", " ")
@@ -71,20 +71,20 @@ class CaptionModule(tf.Module):
 
 
 def write(program: Program, folder: pathlib.Path, say: Callable[[str], None]) -> None:
-  """Writes the SavedModel, the vocabulary and the manifest; UsageError if one is there already."""
+  """Writes the SavedModel, the vocabulary and the manifest; UsageError if one already exists."""
   check_free(folder, _MODEL, _VARIABLES, MANIFEST)
   module = CaptionModule(program)
-  temporary = folder / f".saved_model.{os.getpid()}.incomplete"  # removed by whoever comes after a kill
+  temporary = folder / f".saved_model.{os.getpid()}.incomplete"  # the next run removes it after a kill
   try:
     tf.saved_model.save(module, str(temporary), signatures={"serving_default": module.caption})
     program.write_beside(
       folder, tensorflow=tf.__version__, platforms=list(PLATFORMS),
       inputs=["image", "languages", *(["seed"] if program.seeded else [])], outputs=["captions", "tokens", "scores"],
     )  # fmt: skip
-    # The file by which TensorFlow knows a SavedModel comes last.
+    # The file by which TensorFlow recognises a SavedModel is moved last.
     for path in sorted(temporary.iterdir(), key=lambda path: path.name == _MODEL):
       if path.name == "assets":
-        continue  # empty: there are none
+        continue  # empty
       os.replace(path, folder / path.name)
   except tf.errors.OpError as error:
     raise files.cannot_write(folder, OSError(error.message)) from None

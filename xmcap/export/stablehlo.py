@@ -1,4 +1,4 @@
-"""`xmcap export --to=stablehlo`: a program that jax alone runs, `jax.export`'s, and its parameters as .npz."""
+"""`xmcap export --to=stablehlo`: a `jax.export` program, which needs only jax, and its parameters as .npz."""
 
 import pathlib
 from collections.abc import Callable
@@ -15,7 +15,7 @@ PROGRAM, PARAMS = "captioner.stablehlo", "params.npz"
 
 
 def exported(program: Program) -> export.Exported:
-  """The program for any number of pictures b and of languages l: (params, image, prompt_tokens[, seed])."""
+  """The program (params, image, prompt_tokens[, seed]) for any number of pictures b and languages l."""
   b, l = export.symbolic_shape("b, l")  # noqa: E741
   side, length = program.image_size, len(next(iter(program.prompts.values())))
   shapes = [
@@ -29,7 +29,7 @@ def exported(program: Program) -> export.Exported:
 
 
 def write(program: Program, folder: pathlib.Path, say: Callable[[str], None]) -> None:
-  """Writes the program, its parameters, the vocabulary and the manifest, all at once; UsageError if one is there."""
+  """Writes the program, its parameters, the vocabulary and the manifest; UsageError if one already exists."""
   check_free(folder, PROGRAM, PARAMS, MANIFEST)
   made = exported(program)
   with outputs.together(folder):

@@ -1,4 +1,4 @@
-"""A SentencePiece vocabulary as the `tokenizer.json` that transformers loads."""
+"""Converts a SentencePiece vocabulary to a `tokenizer.json` for transformers."""
 
 import base64
 from typing import Any
@@ -10,9 +10,10 @@ _SPACE = "▁"
 
 
 def as_json(vocabulary: Vocabulary) -> dict[str, dict[str, Any]]:
-  """File name -> contents: `tokenizer.json` and `tokenizer_config.json`, of a unigram model as ours and mT5's are.
+  """File name -> contents: `tokenizer.json` and `tokenizer_config.json`, for a unigram model such as ours and mT5's.
 
-  Ids are SentencePiece's, but for a text with a LangId piece in it, before which it would put a space.
+  The ids equal SentencePiece's, except for a text that contains a LangId token, before which SentencePiece would insert
+  a space.
   """
   model = sentencepiece_model(vocabulary)
   normalizer, trainer = model.normalizer_spec, model.trainer_spec
@@ -60,7 +61,7 @@ def as_json(vocabulary: Vocabulary) -> dict[str, dict[str, Any]]:
 
 
 def _added(token: int, piece: str, special: bool) -> dict[str, Any]:
-  """A piece that is never cut."""
+  """A token that is never split."""
   return {
     "id": token, "content": piece, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
     "special": special,

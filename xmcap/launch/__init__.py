@@ -1,4 +1,4 @@
-"""Starting runs elsewhere: TPU VMs, GKE by XPK, SLURM, and several processes on this machine.
+"""Launches runs: on TPU VMs, on GKE with XPK, on SLURM, and as several processes on this machine.
 
-Every command is an argument list. Where text has to pass a shell (ssh, XPK, a script), `quoting` writes the words.
+Every command is an argument list. Text that passes through a shell (ssh, XPK, a script) is quoted by `quoting`.
 """

@@ -20,36 +20,34 @@ _RUNTIME_VERSIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class TpuVm:
-  """A TPU VM, or the queued resource that brings it; several slices always come as a queued resource."""
+  """A TPU VM, or the queued resource that provides it; several slices always need a queued resource."""
 
-  name: str = option("the name of the TPU VM; a run on one that is there goes on with it", rule="name")
-  project: str = option("the Google Cloud project, never taken from gcloud's")
-  zone: str = option("such as us-central2-b")
+  name: str = option("name of the TPU VM; an existing one is used", rule="name")
+  project: str = option("the Google Cloud project; gcloud's default is not used")
+  zone: str = option("zone, such as us-central2-b")
   accelerator_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
-  runtime_version: str = option("the TPU's software; default: JAX's for its kind", "")
-  queued: bool = option("wait in the queue of the zone (queued resource)", False)
-  spot: bool = option("cheaper, and taken away at any time", False)
-  reserved: bool = option("from the project's reservation", False)
-  num_slices: int = option("slices that train together", 1, least=1, metavar="N")
-  service_account: str = option("whom the workers act as", "")
-  network: str = option("the workers' network", "")
-  subnetwork: str = option("the workers' subnetwork", "")
-  internal_ips: bool = option("no external addresses; ssh from inside", False)
+  runtime_version: str = option("the TPU's software; default: JAX's for this type", "")
+  queued: bool = option("wait for capacity as a queued resource", False)
+  spot: bool = option("a spot VM: cheaper, but can be preempted at any time", False)
+  reserved: bool = option("use the project's reservation", False)
+  num_slices: int = option("number of slices that train together", 1, least=1, metavar="N")
+  service_account: str = option("service account of the workers", "")
+  network: str = option("network of the workers", "")
+  subnetwork: str = option("subnetwork of the workers", "")
+  internal_ips: bool = option("no external addresses; ssh from inside the network", False)
   data_disk: str = option(
-    "attached to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
+    "a disk to attach to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
   )
 
   def __post_init__(self):
     check_fields(self)
     if self.spot and self.reserved:
-      raise UsageError("--spot and --reserved: a slice is one or the other")
+      raise UsageError("--spot and --reserved: give only one of them")
     if self.num_slices > 1 and not self.queued:
-      raise UsageError(
-        f"--num_slices={self.num_slices}: several slices come as a queued resource: add --queued"
-      )
+      raise UsageError(f"--num_slices={self.num_slices}: several slices need a queued resource: add --queued")
 
   def create(self) -> list[str]:
-    """Returns the command that creates the slice, or asks for it."""
+    """Returns the command that creates or requests the slice."""
     if not self.accelerator_type:
       raise UsageError("xmcap launch tpu-vm needs --accelerator_type, such as v4-128")
     kind = accelerator_type(self.accelerator_type)
@@ -68,12 +66,12 @@ class TpuVm:
       source = self.data_disk
       if "/" not in source:
         source = f"projects/{self.project}/zones/{self.zone}/disks/{source}"
-      # Read-only, a disk may be attached to any number of workers.
+      # A disk may be attached to many workers only if it is read-only.
       options.append(f"--data-disk=source={source},mode=read-only")
     return self._gcloud(self._resource(), "create", [self.name], *options, "--quiet")
 
   def describe(self) -> list[str]:
-    """Returns the command that prints the state of the queued resource, or of the TPU VM, as it was created."""
+    """Returns the command that prints the state of the queued resource, or of the TPU VM if it was created directly."""
     if not self.queued:
       return self.describe_node()
     return self._gcloud("queued-resources", "describe", [self.name], "--format=value(state.state)")
@@ -83,7 +81,7 @@ class TpuVm:
     return self._gcloud("tpu-vm", "describe", [self.name], "--format=value(state)")
 
   def delete(self) -> list[str]:
-    """Returns the command that gives the slice back, with all that runs on it."""
+    """Returns the command that deletes the slice and everything that runs on it."""
     force = ["--force"] if self.queued else []
     return self._gcloud(self._resource(), "delete", [self.name], *force, "--quiet")
 
@@ -98,7 +96,7 @@ class TpuVm:
   def ssh(self, script: str, arguments: Sequence[str], worker: str = "all") -> list[str]:
     """Returns the command that runs a script of `launch/` on workers.
 
-    The script is constant text; `arguments` are its own, each one word of the remote shell.
+    The script is constant text; each of the `arguments` is one word of the remote shell.
     """
     remote = quoting.shown(["bash", "-c", scripts.text(script), "xmcap", *arguments])
     return self._on_workers("ssh", [self.name], worker, f"--command={remote}")
@@ -118,13 +116,13 @@ class TpuVm:
 
 
 def accelerator_type(slice_type: str) -> str:
-  """Returns the API's name of a slice, which calls v5e slices v5litepod."""
+  """Returns the API's name of a slice type; v5e slices are called v5litepod there."""
   return re.sub(r"^v5e-", "v5litepod-", slice_type)
 
 
 def runtime_version(slice_type: str) -> str:
-  """Returns the software version for JAX on such a slice."""
+  """Returns the software version for JAX on this slice type."""
   kind = slice_type.split("-")[0]
   if kind not in _RUNTIME_VERSIONS:
-    raise UsageError(f"--accelerator_type={slice_type}: no software version is known: give --runtime_version")
+    raise UsageError(f"--accelerator_type={slice_type}: unknown software version: give --runtime_version")
   return _RUNTIME_VERSIONS[kind]

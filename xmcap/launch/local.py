@@ -1,4 +1,4 @@
-"""Several processes of one run on this machine, for rehearsal: started, watched, started again."""
+"""Runs several processes of one run on this machine, for rehearsal: starts, watches and restarts them."""
 
 import contextlib
 import ctypes
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
 
-_RESTART = 75  # EX_TEMPFAIL: what these commands exit with when they are to be started again
+_RESTART = 75  # EX_TEMPFAIL: exit code of the commands when they should be restarted
 _MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
-# How long the others may take to end by themselves after the first: their own exit codes say more than our signal.
+# How long the others may take to end by themselves after the first: their own exit codes are more informative.
 _SETTLE_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -25,12 +25,12 @@ _printing = threading.Lock()
 
 
 def is_restartable(code: int) -> bool:
-  """Returns whether an exit code asks to be started again; a signal is -N here and 128 + N in a shell."""
+  """Returns whether an exit code asks for a restart; death by signal N is -N here and 128 + N in a shell."""
   return code == _RESTART or code < 0 or code > 128
 
 
 def commands(command: Sequence[str], processes: int, port: int) -> list[list[str]]:
-  """Returns the command of each process; one alone needs no coordinator."""
+  """Returns the command of each process; a single process needs no coordinator."""
   if processes == 1:
     return [list(command)]
   shared = [f"--coordinator_address=127.0.0.1:{port}", f"--num_processes={processes}"]
@@ -38,22 +38,22 @@ def commands(command: Sequence[str], processes: int, port: int) -> list[list[str
 
 
 def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
-  """Returns `given` with the variables that give a process `devices` simulated CPU devices; 0: those that it finds."""
+  """Returns `given` with variables for `devices` simulated CPU devices; 0: the real devices."""
   flags = {"XLA_FLAGS": f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()} if devices else {}
   return {**given, **flags, **_simulation(devices)}
 
 
 def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
-  """Returns the commands as bash would take them: in the background, then waited for."""
+  """Returns the commands for bash: started in the background, then waited for."""
   check_number("processes", processes, most=_MOST_PROCESSES)
   check_number("devices", devices, 0)
-  # The flag is appended to what bash finds, so this word is double-quoted by hand.
+  # The flag is appended to the value in bash's environment, so this word is double-quoted by hand.
   flags = [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"'] if devices else []
   given, simulated = (
     [quoting.word(f"{name}={value}") for name, value in some.items()] for some in (env, _simulation(devices))
   )
   start = " ".join(["env", *given, *flags, *simulated])
-  lines = ["# the port is any free one, each time"] if processes > 1 else []
+  lines = ["# a run uses any free port"] if processes > 1 else []
   lines += [f"{start} {quoting.words(argv)} &" for argv in commands(command, processes, 12355)]
   return "\n".join([*lines, "wait"])
 
@@ -68,17 +68,19 @@ def run(
 ) -> int:
   """Runs a command as several processes until it is finished.
 
-  SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; then nothing is started again. A second one kills. On Linux
-  the processes die with this one even if it is killed.
+  SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM, and prevent a restart. A second signal kills. On Linux the
+  processes die with this one even if it is killed.
 
   Args:
-    devices: simulated CPU devices of each; 0: the devices that a process finds.
-    restart: how often all of them are started again after exit code 75 or a death by a signal.
+    command: the command of each process.
+    processes: number of processes.
+    devices: simulated CPU devices per process; 0: the real devices.
+    restart: how often all of them are restarted after exit code 75 or a death by a signal.
     grace: seconds between SIGTERM and SIGKILL.
-    env: variables added to this process's.
+    env: variables added to those of this process.
 
   Returns:
-    0, or the code of the process that failed; 128 + N for one that signal N ended.
+    0, or the exit code of the process that failed; 128 + N if signal N ended it.
   """
   check_number("processes", processes, most=_MOST_PROCESSES)
   check_number("devices", devices, 0)
@@ -95,12 +97,12 @@ def run(
         break
       if attempt < restart:
         ended = f"process {process} ended with {exit_code_words(code)}"
-        runner.say(f"{ended}: starting again ({attempt + 1} of {restart})")
+        runner.say(f"{ended}: restarting ({attempt + 1} of {restart})")
   return 128 - code if code < 0 else code
 
 
 def exit_code_words(code: int) -> str:
-  """Returns an exit code for a reader; a signal is -N or 128 + N."""
+  """Returns an exit code in words; death by signal N is -N or 128 + N."""
   number = -code if code < 0 else code - 128
   name = signal.Signals(number).name if number in list(signal.Signals) else ""
   return f"{name} (exit code {128 + number})" if name else f"exit code {code}"
@@ -108,7 +110,7 @@ def exit_code_words(code: int) -> str:
 
 @contextlib.contextmanager
 def _counted_signals() -> Iterator[Callable[[], int]]:
-  """Counts the signals that would end the launcher; gives a function that returns their number."""
+  """Counts the signals that would end the launcher; yields a function that returns their number."""
   received = []
   before = {number: signal.signal(number, lambda *_: received.append(1)) for number in _STOP_SIGNALS}
   try:
@@ -119,7 +121,7 @@ def _counted_signals() -> Iterator[Callable[[], int]]:
 
 
 class _Processes:
-  """The processes of one attempt, each in a session of its own, so that its own children can be ended with it."""
+  """The processes of one attempt, each in a session of its own, so that its children can be ended with it."""
 
   def __init__(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]):
     self._processes: list[subprocess.Popen] = []
@@ -136,7 +138,7 @@ class _Processes:
       self._readers.append(reader)
 
   def wait(self, num_signals: Callable[[], int], grace: float) -> tuple[int, int]:
-    """Waits for the end of all; returns the process that failed first and its code (-N: by signal N), or 0 and 0."""
+    """Waits for all to end; returns the process that failed first and its code (-N: by signal N), or 0 and 0."""
     while None in self._codes() and not any(self._codes()) and not num_signals():
       time.sleep(_POLL_SECONDS)
     first = self._codes()
@@ -147,7 +149,7 @@ class _Processes:
     enough = max(num_signals(), 1)
     self._wait_until(grace, lambda: num_signals() > enough)
     self.kill()
-    # A failure counts before the codes of those that only lost it, and the first to end before the others.
+    # A failure takes precedence over the codes of processes that only lost it, and the first to end over the others.
     failures = [code if code and not is_restartable(code) else 0 for code in unasked]
     for codes in (failures, first, unasked, self._codes()):
       for process, code in enumerate(codes):
@@ -156,7 +158,7 @@ class _Processes:
     return 0, 0
 
   def kill(self) -> None:
-    """Ends what is left, the processes' own children too, and waits for the last lines."""
+    """Kills the remaining processes and their children, and waits for their last lines."""
     self._send(signal.SIGKILL, ended_too=True)
     for process in self._processes:
       process.wait()
@@ -174,7 +176,7 @@ class _Processes:
           os.killpg(process.pid, number)
 
   def _wait_until(self, seconds: float, hurried: Callable[[], int]) -> None:
-    """Waits until all have ended, at most so many seconds, and no longer once the user is in a hurry."""
+    """Waits until all have ended, at most `seconds`, and stops waiting once `hurried()` is true."""
     end = time.monotonic() + seconds
     while None in self._codes() and time.monotonic() < end and not hurried():
       time.sleep(_POLL_SECONDS)
@@ -198,7 +200,7 @@ def _start(argv: Sequence[str], variables: Mapping[str, str]) -> subprocess.Pope
       stderr=subprocess.STDOUT,
       start_new_session=True,
       env=dict(variables),
-      # No thread of ours runs yet: readers start after the last process, and have ended before the next attempt.
+      # Safe, because no other thread is running: readers start after the last process, and end before a restart.
       preexec_fn=die_with_parent,
     )
   except OSError as error:
@@ -206,7 +208,7 @@ def _start(argv: Sequence[str], variables: Mapping[str, str]) -> subprocess.Pope
 
 
 def _copy_lines(pipe, index: int) -> None:
-  """Copies lines to standard output, each whole and with the number of its process."""
+  """Copies whole lines to standard output, prefixed with the number of the process."""
   with pipe:
     for line in pipe:
       text = line.rstrip(b"\r\n").decode("utf-8", "replace")
@@ -215,8 +217,8 @@ def _copy_lines(pipe, index: int) -> None:
           sys.stdout.write(f"[{index}] {text}\n")
           sys.stdout.flush()
       except BrokenPipeError:
-        # Nobody reads any more (head, less): the run ends as if it had been told to. Its lines are still taken, as a
-        # process that cannot write would end by that.
+        # The reader (head, less) is gone, so the run is stopped. Its lines are still read, because a process that
+        # cannot write would die.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -224,8 +226,8 @@ def _copy_lines(pipe, index: int) -> None:
 def _simulation(devices: int) -> dict[str, str]:
   """Returns the variables of a process besides XLA_FLAGS.
 
-  XLA's CPU threads wait in an exchange for those of the other devices. It takes as many threads as devices; with two
-  exchanges at a time, all may wait for one that has no thread left to run. NPROC asks for more.
+  XLA's CPU threads wait in a collective for those of the other devices. By default there are as many threads as
+  devices; with two collectives at a time, all may wait for one that has no thread left. NPROC requests more threads.
   """
   simulated = {"JAX_PLATFORMS": "cpu", "NPROC": str(8 * devices)} if devices else {}
   return {**simulated, "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""The options of launchers: dataclass fields that carry their help text and the provider's rule for the value."""
+"""Command-line options of launchers, declared as dataclass fields with help text and a rule for the value."""
 
 import dataclasses
 import re
@@ -9,8 +9,8 @@ from xmcap.errors import UsageError
 
 _LARGEST = 10**6
 
-# Rule -> (pattern of the whole value, what the value must be). What a project or an image may be called, its provider
-# knows; here a value must be one plain word that no shell, script or option list reads in another way.
+# Rule -> (pattern of the whole value, description). The provider checks names of projects or images itself; here a
+# value only has to be a plain word that no shell, script or option list can misread.
 _RULES = {
   "name": (
     r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
@@ -39,16 +39,16 @@ def option(
   metavar: str | None = None,
   choices: Sequence[str] | None = None,
 ) -> Any:
-  """Declares a dataclass field that is an option of the command line too; without a default it is required.
+  """Declares a dataclass field that is also a command-line option; without a default it is required.
 
-  `rule` says what a text must be: a row of the table above, or `any`. `least` is the smallest value of a number.
+  `rule` is the rule for a text: a key of the table above, or `any`. `least` is the smallest value of a number.
   """
   metadata = {"help": help, "rule": rule, "least": least, "metavar": metavar, "choices": choices}
   return dataclasses.field(default=default, metadata=metadata)
 
 
 def check_fields(options: Any) -> None:
-  """Checks every option of a dataclass that has a value; UsageError names the first that is wrong."""
+  """Checks every option of a dataclass that has a value; UsageError names the first wrong one."""
   for field in dataclasses.fields(options):
     value = getattr(options, field.name)
     if type(value) is str and value and field.metadata["rule"] != "any":
@@ -58,7 +58,7 @@ def check_fields(options: Any) -> None:
 
 
 def check_text(rule: str, value: str, name: str) -> str:
-  """Returns the value of the option `name`; UsageError says what it must be if the rule does not allow it."""
+  """Returns the value of the option `name`; UsageError if it does not match the rule."""
   pattern, meaning = _RULES[rule]
   if not re.fullmatch(pattern, value):
     raise UsageError(f"--{name}={ascii(value[:80])[1:-1]}: must be {meaning}")
@@ -93,5 +93,5 @@ def add_to(command: Any, kind: type) -> None:
 
 
 def parsed(arguments: Any, kind: type) -> Any:
-  """Returns a dataclass made of its options on the command line."""
+  """Makes a dataclass from its options on the command line."""
   return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})

@@ -1,4 +1,4 @@
-"""Words for bash: a word means the same text again, whatever is in it, and nothing more."""
+"""Quotes words for bash."""
 
 import re
 import shlex
@@ -12,17 +12,17 @@ _OPTION = re.compile(r"--[a-z][a-z-]*=")
 
 
 def word(text: str) -> str:
-  """Returns one word of bash on one line, without control characters."""
+  """Quotes a text as one word on one line, without control characters."""
   return shlex.quote(text) if is_plain(text) else _escaped(text)
 
 
 def words(texts: Sequence[str]) -> str:
-  """Returns a simple command of bash on one line."""
+  """Quotes a simple command on one line."""
   return " ".join(map(word, texts))
 
 
 def shown(texts: Sequence[str]) -> str:
-  """Returns a simple command of bash as it is printed: a script within an argument keeps its lines."""
+  """Quotes a simple command for printing: a script within an argument keeps its lines."""
   parts = []
   for text in texts:
     option = _OPTION.match(text)
@@ -33,18 +33,18 @@ def shown(texts: Sequence[str]) -> str:
 
 
 def xpk_words(texts: Sequence[str]) -> str:
-  """Returns a simple command of bash that also passes XPK's template, YAML and Kubernetes unchanged.
+  """Quotes a simple command so that it also passes through XPK's template, YAML and Kubernetes unchanged.
 
-  It is one line of ASCII without `{`, `}` and `$` but in `$'`, which begins a word.
+  The result is one line of ASCII without `{`, `}` and `$`, except for `$'` at the beginning of a word.
   """
   return " ".join(_escaped(text) if _XPK_UNSAFE.search(text) else shlex.quote(text) for text in texts)
 
 
 def _escaped(text: str) -> str:
-  """Returns `$'...'`, in which all but printable ASCII, and the signs that shells look at, are octal bytes."""
+  """Returns `$'...'`, in which shell characters and everything but printable ASCII are octal escapes."""
   parts = []
   for byte in text.encode("utf-8", "surrogateescape"):
     plain = 32 <= byte < 127 and chr(byte) not in "\\'${}`!"
-    # Always three digits, so that a digit that follows is not part of the escape.
+    # Always three digits, so that a following digit is not part of the escape.
     parts.append(chr(byte) if plain else f"\\{byte:03o}")
   return "$'" + "".join(parts) + "'"

@@ -1,4 +1,4 @@
-"""Running a provider's command, without a shell, or printing it."""
+"""Runs a provider's command without a shell, or prints it."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ _HOW_TO_INSTALL = {
 
 
 def say(text: str) -> None:
-  """Tells the user what is being done, beside the output of the run."""
+  """Prints a message to standard error, apart from the output of the run."""
   print(f"xmcap launch: {terminal.shown(text, limit=None)}", file=sys.stderr, flush=True)
 
 
@@ -30,20 +30,20 @@ def run(argv: Sequence[str], given: str = "", dry_run: bool = False) -> None:
   if dry_run:
     print(quoting.shown(argv))
     return
-  # Without an input of its own a command that asks something would wait for ever.
+  # With an empty input, a command that prompts does not wait forever.
   encoded = given.encode("utf-8", "surrogateescape")
   try:
     code = subprocess.run(argv, check=False, input=encoded).returncode
   except OSError as error:
     raise no_program(argv[0], error) from None
   if code:
-    # Program and subcommands, but no values.
+    # Program and subcommands, without options.
     name = quoting.words([text for text in argv if not text.startswith("-")][:6])[:100]
     raise XmcapError(f"{name} ended with exit code {code}: see its message above")
 
 
 def capture(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-  """Runs a command and returns what it wrote and its exit code, also where it failed."""
+  """Runs a command and returns its output and exit code, even if it failed."""
   try:
     return subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
   except OSError as error:
@@ -51,24 +51,24 @@ def capture(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
 
 
 def complaint(answer: subprocess.CompletedProcess[bytes]) -> str:
-  """Returns the first line of an error, which is where gcloud says what is wrong."""
+  """Returns the first line of an error, which is where gcloud puts the reason."""
   every = answer.stderr.decode("utf-8", "replace").splitlines()
   lines = [line for line in every if line.startswith("ERROR")] or every
   return terminal.shown(lines[0]) if lines else f"exit code {answer.returncode}"
 
 
 def listing(parts: Sequence[tuple[str, Sequence[str]]]) -> str:
-  """Returns commands as text that bash could run: (comment, argument list) each."""
+  """Returns commands, (comment, argument list) each, as text for bash."""
   return "\n".join(f"# {comment}\n{quoting.shown(argv)}" for comment, argv in parts)
 
 
 def function(name: str, comment: str, argv: Sequence[str]) -> str:
-  """Returns a function of bash that holds a command for later."""
+  """Returns a bash function that runs a command."""
   return f"# {comment}\n{name}() {{\n{quoting.shown(argv)}\n}}"
 
 
 def no_program(program: str, error: OSError) -> UsageError:
-  """Returns the error of a program that cannot be started."""
+  """Returns the error for a program that cannot be started."""
   where = _HOW_TO_INSTALL.get(program)
   hint = f": install it ({where}) or look at --dry_run" if where else ""
   return UsageError(f"{program}: {error.strerror}{hint}")

@@ -1,11 +1,11 @@
-"""The scripts of the folder `launch/`, which travel with the package."""
+"""Reads the scripts of the folder `launch/`, which are part of the package."""
 
 import pathlib
 import string
 
 
 class _Script(string.Template):
-  """A template whose sign is `%%`: `$` is bash's and `%` is SLURM's."""
+  """A template with the delimiter `%%`, because `$` is used by bash and `%` by SLURM."""
 
   delimiter = "%%"
 
@@ -25,5 +25,5 @@ def text(name: str) -> str:
 
 
 def render(name: str, **values: str) -> str:
-  """Returns a script with values, quoted by the caller, in their places."""
+  """Returns a script with its placeholders replaced by values that the caller has quoted."""
   return _Script((folder() / name).read_text(encoding="utf-8")).substitute(values)

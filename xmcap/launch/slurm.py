@@ -1,4 +1,4 @@
-"""SLURM: one batch script for GPU or CPU nodes, requeued when the run asks to be started again."""
+"""SLURM: a batch script for GPU or CPU nodes that is requeued when the run asks for a restart."""
 
 import dataclasses
 import getpass
@@ -7,31 +7,31 @@ from collections.abc import Sequence
 from xmcap.launch import quoting, runner, scripts
 from xmcap.launch.options import check_fields, check_text, option
 
-# No line of a rendered script can be this one: those with a user's words are indented.
+# No line of a rendered script can equal this: lines with a user's text are indented.
 _END = "XMCAP_SBATCH"
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchJob:
-  """What the batch script asks for; options left empty are SLURM's defaults.
+  """Resources of a batch job; empty options are left to SLURM's defaults.
 
-  JAX takes one GPU for each task, so there are as many tasks on a node as GPUs, and one on a node without.
+  JAX takes one GPU per task, so a node has as many tasks as GPUs, or one task if it has none.
   """
 
-  name: str = option("the name of the job")
-  nodes: int = option("how many nodes", 1, least=1, metavar="N")
-  gpus_per_node: int = option("GPUs of each node, one process for each; 0: CPUs", 0, metavar="N")
-  cpus_per_task: int = option("for each process", 0, metavar="N")
-  mem: str = option("memory of each node, such as 200G", "")
-  time: str = option("the time limit, such as 24:00:00", "")
-  partition: str = option("where to queue", "")
-  account: str = option("who is charged", "")
-  qos: str = option("the quality of service", "")
-  constraint: str = option("features of the nodes", "")
-  chdir: str = option("the folder that the job runs in", "")
-  log: str = option("the file of the output; %%x is the name, %%j the number", "%x-%j.log")
-  grace: int = option("between the warning and the end, to save in", 120, least=1, metavar="SECONDS")
-  restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
+  name: str = option("name of the job")
+  nodes: int = option("number of nodes", 1, least=1, metavar="N")
+  gpus_per_node: int = option("GPUs per node, with one process each; 0: CPUs", 0, metavar="N")
+  cpus_per_task: int = option("CPUs per process", 0, metavar="N")
+  mem: str = option("memory per node, such as 200G", "")
+  time: str = option("time limit, such as 24:00:00", "")
+  partition: str = option("partition", "")
+  account: str = option("account to charge", "")
+  qos: str = option("quality of service", "")
+  constraint: str = option("required features of the nodes", "")
+  chdir: str = option("working folder of the job", "")
+  log: str = option("file for the output; %%x is the name, %%j the number of the job", "%x-%j.log")
+  grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
+  restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
 
   def __post_init__(self):
     check_fields(self)
@@ -50,14 +50,14 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
     "time": job.time,
     **{name: getattr(job, name) for name in asked},
     "output": job.log,
-    # A requeued job goes on in the same file.
+    # A requeued job continues in the same file.
     "open-mode": "append",
     "signal": f"TERM@{job.grace}",
   }
   lines = [f"#SBATCH --{name}={value}" for name, value in directives.items() if value]
   srun = ["--label", "--kill-on-bad-exit=0", "--wait=120"]
   if job.cpus_per_task:
-    # From SLURM 22.05 on srun no longer takes this from the batch job.
+    # Since SLURM 22.05, srun no longer inherits this from the batch job.
     srun.append(f"--cpus-per-task={job.cpus_per_task}")
   return scripts.render(
     "slurm.sh",
@@ -76,12 +76,12 @@ def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None
     return
   runner.run(["sbatch"], given=text)
   runner.say(
-    f"follow it with squeue; the output goes to {job.log} (%x is {job.name}, %j the number of the job)"
+    f"see its state with squeue; the output goes to {job.log} (%x is {job.name}, %j the number of the job)"
   )
 
 
 def control(action: str, name: str, dry_run: bool = False) -> None:
-  """Shows (`status`) or ends (`stop`) this user's jobs of that name."""
+  """Shows (`status`) or ends (`stop`) this user's jobs with that name."""
   check_text("word", name, "name")
   program = {"status": "squeue", "stop": "scancel"}[action]
   runner.run([program, f"--user={getpass.getuser()}", f"--name={name}"], dry_run=dry_run)

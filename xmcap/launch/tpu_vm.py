@@ -1,4 +1,4 @@
-"""A run on a TPU VM: created, installed, started on every worker, followed, and started again when it is preempted."""
+"""Runs a command on a TPU VM: creates it, installs xmcap, starts every worker, follows the run and restarts it."""
 
 import dataclasses
 import hashlib
@@ -14,31 +14,31 @@ from xmcap.launch import local, runner
 from xmcap.launch.gcloud import TpuVm
 from xmcap.launch.options import check_fields, option
 
-# States of a node and of a queued resource (cloud.google.com/tpu/docs/reference/rest/v2), and two of our own.
+# States of a node and of a queued resource (cloud.google.com/tpu/docs/reference/rest/v2), and two more.
 _READY = {"READY", "ACTIVE"}
 _GONE = {"PREEMPTED", "TERMINATED", "SUSPENDED"}
 _NEVER_READY = {"FAILED", "STOPPED", "HIDDEN", "HIDING"}
 _ABSENT = "ABSENT"
 _UNKNOWN = "UNKNOWN"
 _SECONDS_TO_SAVE = "120"
-_MOST_SILENT = 10  # looks in a row at which a slice that is ready may not answer ssh
+_MOST_SILENT = 10  # failed polls in a row after which a ready slice counts as unreachable
 
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-  """What is installed on the workers: a wheel of this machine, or whatever pip accepts."""
+  """The package to install on the workers: a wheel on this machine, or anything that pip accepts."""
 
   install: str = option(
-    "xmcap for the workers: a wheel, or what pip installs", "", rule="any", metavar="PACKAGE"
+    "xmcap for the workers: a wheel, or an argument of pip install", "", rule="any", metavar="PACKAGE"
   )
-  python: str = option("the workers' Python", "3.12")
+  python: str = option("Python version of the workers", "3.12")
 
   def __post_init__(self):
     check_fields(self)
     if not self.install or self.install.startswith("-") or not self.install.isprintable():
       raise UsageError(
-        f"--install={ascii(self.install[:80])[1:-1]}: give a wheel (dist/xmcap-0.1.0-py3-none-any.whl) or what pip"
-        " installs (git+https://..., xmcap==0.1.0)"
+        f"--install={ascii(self.install[:80])[1:-1]}: give a wheel (dist/xmcap-0.1.0-py3-none-any.whl) or an argument"
+        " of pip install (git+https://..., xmcap==0.1.0)"
       )
     wheel = self.wheel()
     if wheel is None:
@@ -47,16 +47,16 @@ class Package:
       raise UsageError(f"--install={self.install}: no such file")
     if ":" in str(wheel) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+!-]*\.whl", wheel.name):
       raise UsageError(
-        f"--install={self.install}: gcloud cannot copy a file of this name: build the wheel elsewhere"
+        f"--install={self.install}: gcloud cannot copy a file with this path: move or rebuild the wheel"
       )
 
   def wheel(self) -> pathlib.Path | None:
-    """Returns the wheel to copy, if it is one of this machine."""
+    """Returns the wheel to copy if it is on this machine, else None."""
     is_local = self.install.endswith(".whl") and "://" not in self.install
     return pathlib.Path(self.install).absolute() if is_local else None
 
   def script_arguments(self) -> list[str]:
-    """Returns the arguments of `tpu_vm_install.sh`; the second one changes if another package is to be installed."""
+    """Returns the arguments of `tpu_vm_install.sh`; the second one identifies the package."""
     wheel = self.wheel()
     if wheel is None:
       return [self.python, f"{self.python} {self.install}", self.install]
@@ -66,32 +66,32 @@ class Package:
 
 @dataclasses.dataclass(frozen=True)
 class Following:
-  """How a run is followed and started again."""
+  """How a run is followed and restarted."""
 
   files: str = option(
-    "copied to every worker, and the command runs there", "", rule="files", metavar="gs://..."
+    "a folder to copy to every worker, where the command runs", "", rule="files", metavar="gs://..."
   )
-  poll: float = option("between two looks at the run", 30.0, metavar="SECONDS")
-  wait: float = option("for the TPU to be ready", 24.0, metavar="HOURS")
-  restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
+  poll: float = option("time between two polls of the run", 30.0, metavar="SECONDS")
+  wait: float = option("how long to wait for the TPU to be ready", 24.0, metavar="HOURS")
+  restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
 
   def __post_init__(self):
     check_fields(self)
     if not 0 < self.poll <= 3600 or self.wait <= 0:
       raise UsageError(
-        f"--poll={self.poll} --wait={self.wait}: must be seconds (at most 3600) and hours above 0"
+        f"--poll={self.poll} --wait={self.wait}: give seconds (at most 3600) and hours above 0"
       )
 
 
 class Outcome(NamedTuple):
-  """How the command ended on all workers: `finished`, `again` or `failed`, and why in words."""
+  """How the command ended on all workers: `finished`, `again` or `failed`, and the reason in words."""
 
   kind: str
   why: str = ""
 
 
 class TpuVmRun:
-  """One command on every worker of a slice, until it is finished."""
+  """Runs one command on every worker of a slice until it is finished."""
 
   def __init__(
     self,
@@ -103,52 +103,52 @@ class TpuVmRun:
   ):
     self._vm, self._package, self._following = vm, package, following
     self._command, self._sleep = list(command), sleep
-    self._printed = 0  # bytes of the log of worker 0
+    self._printed = 0  # bytes of worker 0's log
 
   def dry_run(self) -> str:
-    """Returns every command in its order, as bash would take it."""
+    """Returns all commands in order, as text for bash."""
     vm, restart = self._vm, self._following.restart
     look = f"every {self._following.poll:g} seconds"
     parts = [
-      ("create the slice, unless it is there", vm.create()),
+      ("create the slice, unless it exists", vm.create()),
       (f"{look}, until it says {'ACTIVE' if vm.queued else 'READY'}", vm.describe()),
     ]
     if vm.queued and vm.num_slices == 1:
       parts.append((f"{look}, until it says READY", vm.describe_node()))
     parts += [
       *self.preparation(),
-      (f"{look}, how it is on all workers", self._ssh("status")),
-      (f"{look}, the log of worker 0 from the byte not yet printed on", self._ssh("logs", ["1"], "0")),
+      (f"{look}, the state on all workers", self._ssh("status")),
+      (f"{look}, the log of worker 0 from the first byte not yet printed", self._ssh("logs", ["1"], "0")),
     ]
     why = "after exit code 75, a death by a signal or a lost worker"
-    stop = runner.function("stop", f"{why}; then all from the top, at most {restart} times", self._stop())
-    delete = runner.function("delete", "after a preemption; then all from the top too", vm.delete())
+    stop = runner.function("stop", f"{why}; then start over, at most {restart} times", self._stop())
+    delete = runner.function("delete", "after a preemption; then start over too", vm.delete())
     return "\n".join([runner.listing(parts), stop, delete])
 
   def run(self) -> None:
-    """Runs the command to its end; XmcapError if it failed, or asked to be started again too often."""
+    """Runs the command to its end; XmcapError if it failed, or needed too many restarts."""
     name, restart = self._vm.name, self._following.restart
-    self._vm.create()  # what it lacks is said before anything is sent
+    self._vm.create()  # raises for missing options before anything is sent
     try:
       for attempt in range(restart + 1):
         self._make_ready(first=attempt == 0)
         outcome = self._attempt(first=attempt == 0)
         if outcome.kind == "finished":
-          runner.say(f"finished; {name} is still there and costs: --action=delete gives it back")
+          runner.say(f"finished; {name} still exists and costs money: delete it with --action=delete")
           return
         if outcome.kind == "failed":
           raise XmcapError(
-            f"{outcome.why}: see the log above, or --action=logs; the TPU is still there and costs"
+            f"{outcome.why}: see the log above, or --action=logs; the TPU still exists and costs money"
           )
         if attempt < restart:
-          runner.say(f"{outcome.why}: starting again ({attempt + 1} of {restart})")
-      raise XmcapError(f"{outcome.why}, after {restart} restarts; the TPU may still be there and cost")
+          runner.say(f"{outcome.why}: restarting ({attempt + 1} of {restart})")
+      raise XmcapError(f"{outcome.why}, after {restart} restarts; the TPU may still exist and cost money")
     except KeyboardInterrupt:
-      runner.say(f"{name} goes on without this command: --action=logs, status, stop or delete")
+      runner.say(f"{name} keeps running without this command: use --action=logs, status, stop or delete")
       raise
 
   def preparation(self) -> list[tuple[str, list[str]]]:
-    """Returns (what it does, command) of all that is done once the slice is ready; the last one starts the run."""
+    """Returns (description, command) of all steps once the slice is ready; the last one starts the run."""
     parts = []
     wheel = self._package.wheel()
     if wheel is not None:
@@ -161,7 +161,7 @@ class TpuVmRun:
     return [*parts, ("start the command on all workers", self._ssh("start", self._command))]
 
   def _make_ready(self, first: bool) -> None:
-    """Waits for the slice; creates it where there is none, and again where it was taken away."""
+    """Waits for the slice; creates it if there is none or it was taken away."""
     name, waited, last = self._vm.name, 0.0, ""
     while waited <= self._following.wait * 3600:
       state, complaint = self._state()
@@ -171,33 +171,33 @@ class TpuVmRun:
         runner.say(f"{name}: {state.lower()}")
         last = state
       if state == _UNKNOWN and first:
-        raise XmcapError(f"gcloud cannot say how {name} is: {complaint}")
+        raise XmcapError(f"gcloud cannot tell the state of {name}: {complaint}")
       if state in _NEVER_READY:
-        raise XmcapError(f"{name} is {state}: --action=delete gives it back; then run again")
+        raise XmcapError(f"{name} is {state}: delete it with --action=delete, then run again")
       if state == _ABSENT or state in _GONE:
         try:
           runner.run(self._vm.create() if state == _ABSENT else self._vm.delete())
           self._printed = 0
           continue
         except XmcapError as error:
-          # Later there may be no capacity for a while; the first time it is rather a wrong option.
+          # Later on, capacity may be missing for a while; the first time, a wrong option is more likely.
           if first:
-            raise XmcapError(f"{error}; where there is no capacity now, --queued waits for it") from None
+            raise XmcapError(f"{error}; if there is no capacity now, wait for it with --queued") from None
       self._sleep(self._following.poll)
       waited += self._following.poll
     raise XmcapError(f"{name} was not ready after {self._following.wait:g} hours")
 
   def _state(self) -> tuple[str, str]:
-    """Returns the state of the slice and, where gcloud could not say it, its complaint."""
+    """Returns the state of the slice and, if gcloud failed, its error message."""
     state, complaint = _described(self._vm.describe())
     if state == "ACTIVE" and self._vm.num_slices == 1:
-      # A queued resource may still be active when its node has been preempted or deleted.
+      # A queued resource may stay active after its node was preempted or deleted.
       state, complaint = _described(self._vm.describe_node())
       return ("SUSPENDED" if state == _ABSENT else state), complaint
     return state, complaint
 
   def _attempt(self, first: bool) -> Outcome:
-    """Installs, starts and follows; a slice that goes away at any point is a reason to start again."""
+    """Installs, starts and follows the run; if the slice goes away at any point, the outcome is `again`."""
     try:
       for what, argv in self.preparation():
         runner.say(what)
@@ -228,20 +228,20 @@ class TpuVmRun:
         continue
       if outcome.kind != "finished":
         runner.capture(self._stop())
-        # What a worker said while the others were being stopped may be the true reason.
+        # A worker that failed while the others were being stopped may be the actual cause.
         outcome = judge(self._workers() or workers) or outcome
         self._print_log()
       return outcome
 
   def _workers(self) -> list[tuple[str, str, str]] | None:
-    """Returns (host, state, exit code) of each worker, or None where not all of them answer."""
+    """Returns (host, state, exit code) of each worker, or None if not all of them answer."""
     answer = runner.capture(self._ssh("status"))
     lines = [line.split() for line in answer.stdout.decode("utf-8", "replace").splitlines()]
     found = [(line[1], line[2], line[3]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
     return found if answer.returncode == 0 and found else None
 
   def _print_log(self) -> None:
-    """Prints what is new in the log of worker 0, whole lines of it."""
+    """Prints the new whole lines in the log of worker 0."""
     while True:
       answer = runner.capture(self._ssh("logs", [str(self._printed + 1)], "0"))
       new = answer.stdout[: answer.stdout.rfind(b"\n") + 1]
@@ -266,9 +266,9 @@ def _described(argv: Sequence[str]) -> tuple[str, str]:
 
 
 def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
-  """Returns the outcome of the workers' states, (host, state, exit code) each; None: the run goes on.
+  """Returns the outcome for the workers' states, (host, state, exit code) each; None: the run goes on.
 
-  A worker that failed counts before those that only lost it.
+  A worker that failed takes precedence over those that only lost it.
   """
   codes = [(host, int(code)) for host, state, code in workers if state == "exited" and code.isdecimal()]
   for kind in ("failed", "again"):
@@ -282,9 +282,9 @@ def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
 
 
 def control(action: str, vm: TpuVm, worker: str = "0", dry_run: bool = False) -> None:
-  """`logs` (follows a worker's), `status`, `stop` (SIGTERM on all workers) or `delete`; a dry run prints."""
+  """Runs `logs` (follows a worker's log), `status`, `stop` (SIGTERM on all workers) or `delete`, or prints it."""
   if not worker.isdecimal():
-    raise UsageError(f"--worker={ascii(worker)[1:-1]}: must be the number of a worker")
+    raise UsageError(f"--worker={ascii(worker)[1:-1]}: give the number of a worker")
   argvs = {
     "logs": [vm.ssh("tpu_vm_logs.sh", [vm.name], worker)],
     "status": [vm.describe(), vm.ssh("tpu_vm_status.sh", [vm.name])],

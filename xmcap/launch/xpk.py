@@ -1,4 +1,4 @@
-"""GKE by XPK (github.com/AI-Hypercomputer/xpk): one workload on a cluster that XPK made."""
+"""GKE with XPK (github.com/AI-Hypercomputer/xpk): one workload on a cluster that XPK created."""
 
 import dataclasses
 import pathlib
@@ -13,22 +13,24 @@ _PRIORITIES = ("very-low", "low", "medium", "high", "very-high")
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """The options of `xpk workload`: one of `tpu_type` and `device_type`, one of the two images."""
+  """The options of `xpk workload`: either `tpu_type` or `device_type`, and one of the two images."""
 
-  name: str = option("the name of the workload", rule="name")
-  cluster: str = option("a cluster that xpk made", rule="name")
-  project: str = option("the Google Cloud project, never taken from gcloud's")
-  zone: str = option("such as us-central2-b")
+  name: str = option("name of the workload", rule="name")
+  cluster: str = option("a cluster that xpk created", rule="name")
+  project: str = option("the Google Cloud project; gcloud's default is not used")
+  zone: str = option("zone, such as us-central2-b")
   tpu_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
   device_type: str = option("for GPUs, such as h100-80gb-8", "", metavar="TYPE")
-  num_slices: int = option("TPU slices that train together", 1, least=1, metavar="N")
-  num_nodes: int = option("nodes of --device_type", 1, least=1, metavar="N")
-  docker_image: str = option("an image with xmcap in it", "", metavar="IMAGE")
-  base_docker_image: str = option("an image that XPK adds to", "", metavar="IMAGE")
-  script_dir: str = option("what XPK adds to it; default: this folder", "", rule="any", metavar="DIR")
-  priority: str = option("in the queue", "medium", choices=_PRIORITIES)
-  grace: int = option("between the warning and the end, to save in", 120, least=1, metavar="SECONDS")
-  restart: int = option("start again at most so often after exit code 75", 10, metavar="K")
+  num_slices: int = option("number of TPU slices that train together", 1, least=1, metavar="N")
+  num_nodes: int = option("number of nodes of --device_type", 1, least=1, metavar="N")
+  docker_image: str = option("an image with xmcap installed", "", metavar="IMAGE")
+  base_docker_image: str = option("an image to which XPK adds --script_dir", "", metavar="IMAGE")
+  script_dir: str = option(
+    "folder that XPK adds to the image; default: this folder", "", rule="any", metavar="DIR"
+  )
+  priority: str = option("priority in the queue", "medium", choices=_PRIORITIES)
+  grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
+  restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
 
   def __post_init__(self):
     check_fields(self)
@@ -36,7 +38,7 @@ class Workload:
   def create(self, command: Sequence[str]) -> list[str]:
     """Returns the argument list that creates the workload.
 
-    XPK restarts by itself where the exit code is 42 or 127 to 255; 75 is added to these.
+    XPK restarts by itself after exit codes 42 and 127 to 255; 75 is added to these.
     """
     if bool(self.tpu_type) == bool(self.device_type):
       raise UsageError(
@@ -44,11 +46,11 @@ class Workload:
       )
     if bool(self.docker_image) == bool(self.base_docker_image):
       raise UsageError(
-        "xmcap launch xpk needs --docker_image, with xmcap installed in it, or --base_docker_image, to which XPK"
-        " adds the files of --script_dir"
+        "xmcap launch xpk needs --docker_image, with xmcap installed, or --base_docker_image, to which XPK adds the"
+        " files of --script_dir"
       )
     if self.script_dir and not (self.base_docker_image and pathlib.Path(self.script_dir).is_dir()):
-      raise UsageError(f"--script_dir={self.script_dir}: must be a folder, and goes with --base_docker_image")
+      raise UsageError(f"--script_dir={self.script_dir}: give a folder, together with --base_docker_image")
     if self.tpu_type:
       devices = [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
     else:
@@ -64,7 +66,7 @@ class Workload:
       f"--max-restarts={self.restart}",
       "--restart-on-exit-codes=75",
       f"--termination-grace-period-seconds={self.grace}",
-      # With exec the signals that XPK forwards reach xmcap and not a shell before it.
+      # With exec, the signals that XPK forwards reach xmcap instead of a shell.
       f"--command=exec {quoting.xpk_words(command)}",
     ]
 

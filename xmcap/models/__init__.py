@@ -1,1 +1,1 @@
-"""The models: ViT, T5 and the captioner and tagger made of them, in Flax Linen; and decoding."""
+"""Models in Flax Linen: ViT, T5, captioner, tagger and dual tower; and decoding."""

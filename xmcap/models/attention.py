@@ -1,7 +1,7 @@
-"""Multi-head attention for both towers; its parts are public so that decoding can keep keys and values.
+"""Multi-head attention for ViT and T5; its parts are public so that decoding can cache keys and values.
 
-Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 leaves out the factor 1/sqrt(head_dim) on the
-logits: it is folded into the initial query kernel instead (Raffel et al., 2020; Mesh TensorFlow's T5 does the same).
+Vaswani et al., "Attention Is All You Need" (2017), section 3.2. T5 does not scale the logits by 1/sqrt(head_dim): the
+factor is folded into the initial query kernel (Raffel et al., 2020; Mesh TensorFlow's T5 does the same).
 """
 
 from typing import Any
@@ -13,14 +13,19 @@ from flax import linen as nn
 from xmcap.models.layers import T5_ATTENTION_INIT, Dense, Dropout, Initializer, constrain
 
 MASKED = -1e10
-"""Added to the logit of a position that must not be seen."""
+"""Added to the logits of masked positions."""
 
 
 def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None) -> jax.Array:
-  """Values by the softmax, in float32, of queries times keys.
+  """Dot-product attention, with the softmax in float32.
 
-  Query [rows, queries, heads, kv] -> the same shape and dtype; key and value are [rows, keys, heads, kv]. The bias is
-  added to the logits, to whose [rows, heads, queries, keys] it can be broadcast.
+  Args:
+    query: [rows, queries, heads, kv].
+    key, value: [rows, keys, heads, kv].
+    bias: added to the logits; broadcastable to [rows, heads, queries, keys].
+
+  Returns:
+    An array of the shape and dtype of `query`.
   """
   logits = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32)
   if bias is not None:
@@ -30,16 +35,16 @@ def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array |
 
 
 class MultiHeadAttention(nn.Module):
-  """Attention with separate query, key, value and out kernels, each two-dimensional.
+  """Attention with separate two-dimensional query, key, value and out kernels.
 
   Attributes:
     num_heads, head_dim: the kernels are [embed, num_heads * head_dim].
     out_features: width of the output.
-    scaled: divide the queries by sqrt(head_dim); if not (T5), the initial query kernel is that much smaller.
-    use_bias: whether the four products have biases.
-    dropout_rate: of the attention weights, one mask for all queries.
-    dtype: of the activations.
-    lora_rank: of what is added to the kernels of queries and values; 0: nothing.
+    scaled: divide the queries by sqrt(head_dim); if False (T5), the initial query kernel is divided by it instead.
+    use_bias: whether the four projections have biases.
+    dropout_rate: dropout of the attention weights, with one mask for all queries.
+    dtype: dtype of the activations.
+    lora_rank: rank of the LoRA update of the query and value kernels; 0: none.
   """
 
   num_heads: int
@@ -84,12 +89,12 @@ class MultiHeadAttention(nn.Module):
     self, query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None,
     deterministic: bool = True,
   ) -> jax.Array:  # fmt: skip
-    """Attends with projected queries, keys and values -> [rows, queries, out_features]."""
+    """Attends with projected queries, keys and values; returns [rows, queries, out_features]."""
     context = attend(query, key, self._dropped(value, deterministic), bias)
     return self.out(context.reshape(*context.shape[:-2], -1))
 
   def _dropped(self, value: jax.Array, deterministic: bool) -> jax.Array:
-    """Dropout of the weights, on the values: all queries share its mask, and the weights are larger."""
+    """Dropout of the attention weights. All queries share the mask, so it is applied to the smaller values instead."""
     if deterministic or not self.dropout_rate:
       return value
     rows, keys, heads, _ = value.shape

@@ -1,4 +1,4 @@
-"""What a block of the ViT and of a text tower is made of: attention, norm and MLP, all with biases."""
+"""The parts of a ViT or text tower block: attention, norm and MLP, all with biases."""
 
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from xmcap.models.layers import (
 
 
 class Sizes(Protocol):
-  """What the parts of a block ask of a configuration; the names are explained in `ViTConfig`."""
+  """The fields of a configuration that the parts of a block use; see `ViTConfig`."""
 
   @property
   def width(self) -> int: ...
@@ -37,7 +37,7 @@ class Sizes(Protocol):
 
 
 def attention(config: Sizes) -> MultiHeadAttention:
-  """Attention whose heads share the width."""
+  """Self-attention or pooling attention, with heads of width / num_heads."""
   return MultiHeadAttention(
     config.num_heads, config.width // config.num_heads, config.width, scaled=True, use_bias=True,
     dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), kernel_init=VIT_KERNEL_INIT,
@@ -50,7 +50,7 @@ def norm(config: Sizes) -> LayerNorm:
 
 
 class Mlp(nn.Module):
-  """Two products with biases and an activation between: [rows, length, width] -> the same."""
+  """Two dense layers with an activation between them: [rows, length, width] -> the same."""
 
   config: Sizes
 

@@ -1,8 +1,8 @@
-"""The captioner: a ViT's vectors before a language's prompt, through a T5, to the words of a caption.
+"""The captioner: image tokens from a ViT and the prompt of a language go through a T5, which writes the caption.
 
-Thapliyal et al., "Crossmodal-3600" (2022), section 4: the picture becomes one dense vector (or all patch
-tokens), projected to the T5's width and placed before the embedded LangId prompt. A picture's K captions
-share one pass of the ViT.
+Thapliyal et al., "Crossmodal-3600" (2022), section 4: the picture becomes one dense vector (or all patch tokens),
+projected to the T5's width and placed before the embedded LangId prompt. The K captions of a picture share one pass of
+the ViT.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from xmcap.models.vit import ViT, ViTConfig
 
 
 def shift_right(tokens: jax.Array) -> jax.Array:
-  """Targets [..., T] to decoder inputs [..., T]: the start token (pad, 0), then all tokens but the last."""
+  """Turns targets [..., T] into decoder inputs [..., T]: the start token (pad, 0), then all tokens but the last."""
   start = jnp.full_like(tokens[..., :1], PAD_ID)
   return jnp.concatenate([start, tokens[..., :-1]], axis=-1)
 
@@ -30,14 +30,14 @@ def _flatten(x: jax.Array) -> jax.Array:
 
 
 class Captioner(nn.Module):
-  """Pictures and prompts to logits over the vocabulary.
+  """Maps pictures and prompts to logits over the vocabulary.
 
   Parameters: `vit`, `projection`, and with t5x's names `token_embedder`, `encoder`, `decoder`.
-  Letters in the shapes: B images, K captions an image, N image tokens (`vit.num_tokens`), P prompt tokens,
-  T target tokens, E the T5's width, V its vocabulary.
+  Shapes: B images, K captions per image, N image tokens (`vit.num_tokens`), P prompt tokens, T target tokens, E the
+  T5's width, V its vocabulary size.
 
   Attributes:
-    vit, t5: the sizes of both.
+    vit, t5: configurations.
     stepwise: for decoding; see `Decoder`.
   """
 
@@ -56,17 +56,23 @@ class Captioner(nn.Module):
     self.decoder = Decoder(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [B, H, W, 3] with values 0..255 -> the vectors [B, N, E] that stand before a prompt."""
+    """Pictures [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt."""
     return self.projection(self.image_tower(image, deterministic))
 
   def encode(
     self, image_features: jax.Array, prompt_tokens: jax.Array, deterministic: bool = True,
     prompt: jax.Array | None = None,
   ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """Encodes the [B, N, E] of `encode_image` with each prompt, int32 [B, K, P], padded with 0.
+    """Encodes the image tokens of `encode_image` together with each prompt.
 
-    `prompt` is [B, K, P, E], if the prompts are embedded already. Returns [B, K, N + P, E], and the mask, bool
-    [B, K, N + P], False at the padding of a prompt.
+    Args:
+      image_features: [B, N, E].
+      prompt_tokens: int32 [B, K, P], padded with 0.
+      deterministic: no dropout.
+      prompt: the embedded prompts, [B, K, P, E]; None: they are embedded here.
+
+    Returns:
+      The encoder's output [B, K, N + P, E], and its mask, bool [B, K, N + P], False for padding.
     """
     text = self.token_embedder(prompt_tokens) if prompt is None else prompt
     batch, captions, _ = prompt_tokens.shape
@@ -82,15 +88,15 @@ class Captioner(nn.Module):
   def __call__(
     self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
   ) -> jax.Array:
-    """The logits of each target token, float32 [B, K, T, V], given the picture, the prompt and the targets before it.
+    """The logits of each target token, float32 [B, K, T, V], given the picture, the prompt and the previous targets.
 
     Args:
       image: [B, H, W, 3], values 0..255 (uint8 in training).
       prompt_tokens: int32 [B, K, P], padded with 0.
-      target_tokens: int32 [B, K, T], ended by EOS, padded with 0; shifted right in here.
-      deterministic: no dropout; else the random stream `dropout` is needed.
+      target_tokens: int32 [B, K, T], ending with EOS, padded with 0; they are shifted right here.
+      deterministic: no dropout; otherwise the random stream `dropout` is needed.
     """
-    # One lookup for both sides: the gradient of each would be a whole table of its own, and their sum a third.
+    # One lookup for prompts and targets: with two, each would have a gradient as large as the embedding table.
     tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
     prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
     features = self.encode_image(image, deterministic)
@@ -104,15 +110,15 @@ class Captioner(nn.Module):
   ) -> tuple[jax.Array, SelfCache]:
     """The logits of one position, float32 [rows, beams, V], and the cache for the next.
 
-    `tokens`, int32 [rows, beams], stand before this position, 0 before the first.
+    `tokens`, int32 [rows, beams], are those of the previous position; 0 at the first.
     """
     hidden, cache = self.decoder.step(self.token_embedder(tokens), position, cross, cache)
     return self.decoder.logits(hidden), cache
 
 
 def variable_shapes(vit: ViTConfig, t5: T5Config) -> dict[str, Any]:
-  """`params` and `params_axes` of a captioner, with shapes in the place of numbers."""
-  # With `scan` one layer is traced for all.
+  """`params` and `params_axes` of a captioner, with shapes in place of arrays."""
+  # With `scan`, only one layer of each stack is traced.
   model = Captioner(dataclasses.replace(vit, scan=True), dataclasses.replace(t5, scan=True))
   image = jax.ShapeDtypeStruct((1, vit.image_size, vit.image_size, 3), jnp.uint8)
   tokens = jax.ShapeDtypeStruct((1, 1, 1), jnp.int32)

@@ -1,8 +1,8 @@
-"""The layers that the ViT and the T5 stacks share; each parameter names its logical axes where it is made.
+"""Layers shared by ViT and T5; each parameter names its logical axes where it is made.
 
 Logical axes of parameters, which `training/sharding.py` maps to the mesh: t5x's `embed`, `mlp`, `joined_kv`, `heads`,
-`relpos_buckets`, `vocab`, `layers`; and `image_embed` (the ViT's width where it meets the T5's), `height`, `width` and
-`channel` (inside a patch), `position` (of a patch in the picture), `classes` (of the tagger).
+`relpos_buckets`, `vocab`, `layers`; and `image_embed` (the ViT's width, in the projection to the T5's), `height`,
+`width` and `channel` (inside a patch), `position` (of a patch in the picture), `classes` (of the tagger).
 Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
 """
 
@@ -48,7 +48,7 @@ def resolve_dtype(name: str) -> jnp.dtype:
 
 
 def check_dtype(name: str) -> None:
-  """Raises UsageError where `resolve_dtype` would; asks no device, as hosts have yet to find each other."""
+  """Raises UsageError as `resolve_dtype`, without initializing the devices before the hosts have joined."""
   if name != "auto" and name not in _DTYPES:
     raise UsageError(
       f"unknown dtype {name[:40]!r} in a model's configuration: use auto, {', '.join(_DTYPES)}"
@@ -56,9 +56,9 @@ def check_dtype(name: str) -> None:
 
 
 def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tuple[str, ...]]:
-  """The mesh's axes over which each dimension of an activation is cut; none where no axis rules or no mesh are set.
+  """The mesh axes over which each dimension of an array is sharded; [] if no axis rules or no mesh are set.
 
-  A dimension is cut over as many of its mesh axes as divide it: a search has few rows left at its end.
+  A dimension is sharded over as many of its mesh axes as divide it: a search has few rows left at its end.
   """
   rules, sizes = nn.get_logical_axis_rules(), jax.sharding.get_abstract_mesh().shape
   if not rules or not sizes:
@@ -74,7 +74,7 @@ def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tup
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-  """Shards an activation by the logical names of its axes; does nothing where no axis rules or no mesh are set."""
+  """Shards an activation by the logical names of its axes; does nothing if no axis rules or no mesh are set."""
   cut = _mesh_axes(x.shape, axes)
   return lax.with_sharding_constraint(x, PartitionSpec(*(names or None for names in cut))) if cut else x
 
@@ -82,14 +82,14 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
 def parameter(
   name: str, init: Initializer, shape: tuple[int, ...], axes: tuple[str | None, ...], dtype: Any = jnp.float32
 ) -> jax.Array:
-  """A float32 parameter of the module that is being called, in the dtype in which it is used.
+  """Makes a float32 parameter of the current module, and returns it in the dtype of the computation.
 
-  It may be cut over `data` too, as nothing need be kept twice; for the computation it is gathered from there, after the
-  change of dtype, which halves what is sent.
+  The parameter may be sharded over `data` too, so that nothing is stored twice. It is gathered over that axis for the
+  computation, after the cast, which halves the traffic.
   """
-  # Without rules: flax would gather it at once, in float32.
+  # Without rules, because flax would gather it immediately, in float32.
   with nn.logical_axis_rules(()):
-    # flax's hint has no None among the names, which its code takes.
+    # flax accepts None among the names, but its type hint does not.
     value = partitioning.param_with_axes(name, init, shape, jnp.float32, axes=axes)  # pyright: ignore[reportArgumentType]
   value = value.astype(dtype)
   cut = [tuple(axis for axis in names if axis != "data") for names in _mesh_axes(shape, axes)]
@@ -99,15 +99,15 @@ def parameter(
 
 
 class Dense(nn.Module):
-  """A product with a 2-D kernel over the last axis: [..., in] -> [..., features].
+  """A dense layer with a 2-D kernel over the last axis: [..., in] -> [..., features].
 
   Attributes:
     features: size of the last axis of the output.
     axes: logical axes of the kernel; the bias has the last of them.
-    use_bias: whether a bias is added.
-    dtype: of the product; parameters are float32.
-    out_dtype: in which the product is summed and given, if not `dtype`.
-    lora_rank: of a product `adapter_in` `adapter_out` that is added to the kernel, 0 at first; 0: none.
+    use_bias: whether to add a bias.
+    dtype: dtype of the computation; parameters are float32.
+    out_dtype: dtype of the accumulation and the output, if not `dtype`.
+    lora_rank: rank of the LoRA update `adapter_in` `adapter_out`, which starts at 0; 0: none.
   """
 
   features: int
@@ -137,7 +137,7 @@ class Dense(nn.Module):
 
 
 class RMSNorm(nn.Module):
-  """T5's norm: x / rms(x) * scale, no mean, no bias; the mean square in float32. [..., embed] -> the same."""
+  """T5's norm: x / rms(x) * scale, computed in float32. [..., embed] -> the same."""
 
   epsilon: float = 1e-6
   dtype: Any = jnp.float32
@@ -151,7 +151,7 @@ class RMSNorm(nn.Module):
 
 
 class LayerNorm(nn.Module):
-  """Layer norm with scale and bias, its moments in float32. [..., embed] -> the same."""
+  """Layer norm with scale and bias, computed in float32. [..., embed] -> the same."""
 
   epsilon: float = 1e-6
   dtype: Any = jnp.float32
@@ -168,7 +168,7 @@ class LayerNorm(nn.Module):
 
 
 class Dropout(nn.Module):
-  """Dropout whose mask is shared along `broadcast_dims`, as in T5; costs nothing at rate 0."""
+  """Dropout with a mask that is shared along `broadcast_dims`, as in T5."""
 
   rate: float
   broadcast_dims: Sequence[int] = (-2,)

@@ -1,7 +1,7 @@
-"""Checks the fields of a model's configuration, wherever they come from: gin, `model.json`, a config.json.
+"""Checks the fields of a model's configuration, whether they come from gin, `model.json` or a config.json.
 
-A limit stands in the field's annotation. Each is far above any model that was ever trained, and so low that a folder
-cannot ask for more than a machine takes long to refuse.
+The limits are in the annotations of the fields. They are far above any model ever trained, and low enough that a
+malicious folder cannot make xmcap allocate without bound.
 """
 
 import typing
@@ -22,19 +22,19 @@ Rate = Annotated[float, Meta(ge=0, le=1)]
 Vocabulary = Annotated[int, Meta(ge=1, le=2**24)]
 TokenId = Annotated[int, Meta(ge=0, le=2**24)]
 Length = Annotated[int, Meta(ge=1, le=2**16)]
-# Below the least a float32 is no normal number any more.
+# Smaller numbers come close to the subnormal float32 range.
 Epsilon = Annotated[float, Meta(ge=1e-30, le=1)]
 
 MOST_PARAMETERS = 10**11
-"""Of a ViT, of a T5, and of a text tower."""
+"""The largest number of parameters of a ViT, of a T5, or of a text tower."""
 
 
 class FieldError(UsageError):
-  """A field of a configuration that is of another type, or out of its limits.
+  """A field of a configuration has the wrong type or is out of its limits.
 
   Attributes:
-    field: its name.
-    reason: what is wrong, to follow the name.
+    field: name of the field.
+    reason: what is wrong, worded to follow the name.
   """
 
   def __init__(self, kind: str = "", field: str = "", reason: str = ""):
@@ -43,11 +43,11 @@ class FieldError(UsageError):
 
 
 def check(config: Any) -> None:
-  """Checks each field of a dataclass by its annotation; FieldError says of the first that is wrong what it may be."""
+  """Checks each field of a dataclass against its annotation; raises FieldError for the first wrong one."""
   for field, wanted in typing.get_type_hints(type(config), include_extras=True).items():
     value = getattr(config, field)
     try:
-      # A number that gin computed may be one of numpy's.
+      # A number that gin computed may be a numpy scalar.
       msgspec.convert(value.item() if isinstance(value, np.generic) else value, wanted)
     except msgspec.ValidationError as error:
       reason = str(error).partition(" - at ")[0].replace("Expected", "give").replace("`", "")
@@ -55,8 +55,8 @@ def check(config: Any) -> None:
 
 
 def check_parameters(config: Any, count: int) -> None:
-  """Raises UsageError for a model of more than MOST_PARAMETERS."""
+  """Raises UsageError for more than MOST_PARAMETERS."""
   if count > MOST_PARAMETERS:
     raise UsageError(
-      f"{type(config).__name__}: {count:,} parameters; xmcap takes models of {MOST_PARAMETERS:,} at most"
+      f"{type(config).__name__}: {count:,} parameters; xmcap supports at most {MOST_PARAMETERS:,}"
     )

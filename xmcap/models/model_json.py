@@ -1,7 +1,7 @@
-"""`model.json`: what a folder says of the model whose weights it holds. It holds values and cannot run anything.
+"""`model.json` describes the model whose weights a folder holds. It holds plain values and cannot run code.
 
-`xmcap train` writes it into its MODEL_DIR, `xmcap convert` beside weights; `caption`, `eval` and `convert` read it, and
-so does `--gin_file=DIR/model.json`. Only `format` and `version` are required:
+`xmcap train` writes it into its MODEL_DIR, `xmcap convert` beside the weights. `caption`, `eval` and `convert` read it,
+and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version` are required:
 
   {
     "format": "xmcap.model", "version": 1,
@@ -11,8 +11,8 @@ so does `--gin_file=DIR/model.json`. Only `format` and `version` are required:
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
 
-Model folders pass between strangers, so everything unexpected is refused: an unknown field, a value of another type or
-out of its limits, a file that is too large. No name in it is a path or is imported.
+Model folders come from untrusted sources, so everything unexpected is an error: an unknown field, a value of the wrong
+type or out of its limits, a file that is too large. No name in it is used as a path or imported.
 """
 
 import dataclasses
@@ -40,21 +40,21 @@ from xmcap.terminal import shown
 
 NAME = "model.json"
 LARGEST = 2**16
-"""Bytes. Those of a run have some 1,500."""
+"""Largest size in bytes; that of a run has about 1,500."""
 
 _FORMAT, _VERSION = "xmcap.model", 1
 _CONFIGS = {"vit": ViTConfig, "t5": T5Config, "text": TextConfig, "dual": DualConfig}
-_DROPPED = ("pack_length",)  # fields of earlier versions that changed no number
+_DROPPED = ("pack_length",)  # fields of earlier versions that did not change results
 _SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
 
 Fields = Mapping[str, Any]
-"""Field of a configuration -> value."""
+"""Name of a configuration's field -> value."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-  """The arguments of `Predictor` that a model folder may give."""
+  """The arguments of `Predictor` that a model folder may set."""
 
   max_length: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 64
   cache_dtype: str = "auto"
@@ -69,11 +69,11 @@ class Model:
   """The checked contents of a `model.json`.
 
   Attributes:
-    vit, t5, text, dual: the given fields of their configurations; None if the folder holds no such part.
-    mixture: of the captions that the model learned; "" if not known.
+    vit, t5, text, dual: the given fields of their configurations; None if the model has no such part.
+    mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
-    languages: of the captions that the model learned; () if not known.
+    languages: codes of the languages that the model was trained on; () if unknown.
   """
 
   vit: Fields | None = None
@@ -91,7 +91,7 @@ class Model:
     return None if given is None else _made(_CONFIGS[part], given)
 
   def searching(self) -> Any:
-    """The search that the file names, greedy search where it names none."""
+    """The search that the file names; greedy search if it names none."""
     name, given = self.search or ("Greedy", {})
     return _made(_SEARCHES[name], given)
 
@@ -121,14 +121,14 @@ def as_text(model: Model) -> str:
     decoding["search"] = {"name": model.search[0], **model.search[1]}
   if decoding:
     values["decoding"] = decoding
-  # A number that gin computed may be one of numpy's.
+  # A number that gin computed may be a numpy scalar.
   text = json.dumps(values, indent=2, default=lambda number: number.item()) + "\n"
-  parse(text.encode(), NAME)  # what is written can be read
+  parse(text.encode(), NAME)  # raises if it could not be read back
   return text
 
 
 def read(path: str | os.PathLike) -> Model:
-  """Reads a file; UsageError names what is wrong with it."""
+  """Reads a `model.json`; UsageError says what is wrong with it."""
   try:
     with epath.Path(path).open("rb") as file:
       raw = file.read(LARGEST + 1)
@@ -138,15 +138,15 @@ def read(path: str | os.PathLike) -> Model:
 
 
 def parse(raw: bytes, where: str) -> Model:
-  """Reads the contents of a file; UsageError begins with `where`."""
+  """Parses the contents of a `model.json`; the messages of UsageError begin with `where`."""
   if len(raw) > LARGEST:
-    raise UsageError(f"{where}: more than {LARGEST:,} bytes; a {NAME} has a few thousand")
+    raise UsageError(f"{where}: more than {LARGEST:,} bytes, but a {NAME} has a few thousand")
   values = strict_json.parse(raw, where)
   if not isinstance(values, dict) or values.get("format") != _FORMAT:
-    raise UsageError(f'{where}: no {NAME} of xmcap, which has "format": "{_FORMAT}"')
+    raise UsageError(f'{where}: not a {NAME} of xmcap, which has "format": "{_FORMAT}"')
   if type(values.get("version")) is not int or values["version"] != _VERSION:
     version = shown(values.get("version"), 60)
-    raise UsageError(f"{where}: version {version}; this xmcap reads {_VERSION}: take a release that reads it")
+    raise UsageError(f"{where}: version {version}, but this xmcap reads {_VERSION}: use a newer release")
   _check_names(values, ("format", "version", *_CONFIGS, "mixture", "languages", "decoding"), where, "")
   parts = {
     part: _checked(config, _object(values[part], where, part), where, part)
@@ -162,7 +162,7 @@ def parse(raw: bytes, where: str) -> Model:
   if not isinstance(codes, list) or not all(
     isinstance(code, str) and languages.is_known(code) for code in codes
   ):
-    raise UsageError(f"{where}: languages is {shown(codes, 60)}: give a list of codes, such as en")
+    raise UsageError(f"{where}: languages is {shown(codes, 60)}: give a list of language codes, such as en")
   decoding = dict(_object(values.get("decoding", {}), where, "decoding"))
   search = None
   if "search" in decoding:
@@ -178,7 +178,7 @@ def parse(raw: bytes, where: str) -> Model:
 
 
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
-  """Returns the given fields if a configuration can be made of them; UsageError names the field that is wrong."""
+  """Returns the given fields if they make a valid configuration; UsageError names the wrong field."""
   fields = dataclasses.fields(config)
   given = {name: value for name, value in given.items() if name not in _DROPPED}
   _check_names(given, [field.name for field in fields], where, f"{part}.")
@@ -190,13 +190,13 @@ def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
   except limits.FieldError as error:
     raise UsageError(f"{where}: {part}.{error.field} {error.reason}") from None
   except UsageError as error:
-    # Gin adds the chain of callers on further lines.
+    # Gin appends the chain of callers on further lines.
     raise UsageError(f"{where}: {str(error).splitlines()[0]}") from None
   return {name: getattr(made, name) for name in given}
 
 
 def _made(config: type, given: Fields) -> Any:
-  """A configuration with defaults for all other fields, whatever gin binds for them."""
+  """Makes a configuration with the class's defaults for all other fields, ignoring gin's bindings."""
   defaults = {field.name: field.default for field in dataclasses.fields(config)}
   defaults = {name: value for name, value in defaults.items() if value is not dataclasses.MISSING}
   return config(**(defaults | dict(given)))
@@ -204,7 +204,7 @@ def _made(config: type, given: Fields) -> Any:
 
 def _object(value: Any, where: str, name: str) -> Fields:
   if not isinstance(value, dict):
-    raise UsageError(f"{where}: {name} is no object {{...}}")
+    raise UsageError(f"{where}: {name} is not an object {{...}}")
   return value
 
 
@@ -212,5 +212,5 @@ def _check_names(values: Fields, known: Any, where: str, prefix: str) -> None:
   for name in values:
     if name not in known:
       raise UsageError(
-        f"{where}: {prefix}{shown(name, 60)} is no field of a {NAME}; there are {', '.join(known)}"
+        f"{where}: {prefix}{shown(name, 60)} is not a field of a {NAME}; the fields are {', '.join(known)}"
       )

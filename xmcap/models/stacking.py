@@ -1,8 +1,8 @@
 """Stacks of layers, and the two layouts of their parameters.
 
 Inside xmcap the parameters of a stack are `layers/NAME`, with a leading axis of layers. Other code bases, the files of
-`xmcap convert` and decoding have them one by one: `layers_0/NAME`, `layers_1/NAME`, ... `stack` and `unstack` are the
-border between the two.
+`xmcap convert` and decoding use one entry per layer: `layers_0/NAME`, `layers_1/NAME`, ... `stack` and `unstack`
+convert between the two.
 """
 
 import inspect
@@ -23,16 +23,16 @@ _Leaf = TypeVar("_Leaf")
 
 
 def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
-  """The layers of a stack as one module, to be kept as the attribute `layers`.
+  """Makes a stack of layers as one module, to be stored as the attribute `layers`.
 
   Args:
-    layer: made of `config`; called with (x, ..., deterministic), all but `x` the same for each layer.
-    config: `scan` compiles one layer for all, which is quicker to compile and slower to run; `remat` recomputes the
-      activations of a layer in the backward pass.
-    count: how many.
+    layer: made from `config`; called with (x, ..., deterministic), where all but `x` are the same for every layer.
+    config: `scan` compiles one layer for all, which compiles faster and runs slower; `remat` recomputes a layer's
+      activations in the backward pass.
+    count: number of layers.
 
   Returns:
-    A module that is called as a layer is, and returns (x, None).
+    A module that is called like a layer, and returns (x, None).
   """
   last = len(inspect.signature(layer.__call__).parameters) - 1  # `deterministic`, counted from `self`
 
@@ -41,13 +41,13 @@ def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
       return super().__call__(x, *shared), None
 
   Body.__name__ = Body.__qualname__ = layer.__name__
-  # In a loop nothing can be merged across layers, so preventing it would only cost time.
+  # Common-subexpression elimination cannot merge layers of a loop, so preventing it would only cost time.
   body: Any = nn.remat(Body, prevent_cse=not config.scan, static_argnums=(last,)) if config.remat else Body
   return partitioning.scan_with_axes(
     body,
     variable_axes={"params": 0},
     split_rngs={"params": True, "dropout": True},
-    in_axes=nn.broadcast,  # pyright: ignore[reportArgumentType]  # flax takes it, but has no hint there
+    in_axes=nn.broadcast,  # pyright: ignore[reportArgumentType]  # missing in flax's type hint
     length=count,
     unroll=1 if config.scan else count,
     axis_name=LAYERS,
@@ -55,27 +55,27 @@ def make(layer: type[nn.Module], config: Any, count: int) -> nn.Module:
 
 
 def flatten(params: Mapping[str, Any]) -> dict[str, Any]:
-  """{path: leaf} of nested dicts; a path is such as `encoder/layers/mlp/wi_0/kernel`."""
+  """Flattens nested dicts to {path: leaf}, with paths such as `encoder/layers/mlp/wi_0/kernel`."""
   return traverse_util.flatten_dict(params, sep="/")
 
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
-  """The reverse of `flatten`."""
-  return traverse_util.unflatten_dict(leaves, sep="/")
+  """The inverse of `flatten`."""
+  return traverse_util.unflatten_dict(dict(leaves), sep="/")
 
 
 def unstack(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Parameters `layers/NAME` [layers, ...] -> `layers_0/NAME`, ...; all others as they are."""
+  """Parameters `layers/NAME` [layers, ...] -> `layers_0/NAME`, ...; all others are unchanged."""
   single = {}
   for path, leaf in flatten(params).items():
     layers = leaf.shape[0] if is_stacked(path) else 0
     single.update(one_by_one(path, layers, lambda n, leaf=leaf: leaf[n]) or {path: leaf})
-  return traverse_util.unflatten_dict(single, sep="/")
+  return nested(single)
 
 
 def stack(params: Mapping[str, Any]) -> dict[str, Any]:
-  """Parameters `layers_0/NAME`, ... -> `layers/NAME` [layers, ...]; all others as they are."""
-  return traverse_util.unflatten_dict(joined(flatten(params), lambda path, leaves: _stacked(leaves)), sep="/")
+  """Parameters `layers_0/NAME`, ... -> `layers/NAME` [layers, ...]; all others are unchanged."""
+  return nested(joined(flatten(params), lambda path, leaves: _stacked(leaves)))
 
 
 def _stacked(leaves: list[Any]) -> Any:
@@ -84,19 +84,19 @@ def _stacked(leaves: list[Any]) -> Any:
 
 
 def one_by_one(path: str, count: int, layer: Callable[[int], _Leaf]) -> dict[str, _Leaf]:
-  """The parameters of single layers that a stacked one holds, by their paths; {} if the path is of no stack.
+  """Splits a stacked parameter into {path: parameter} of its `count` layers; {} if the path is not of a stack.
 
-  The path is such as `encoder/layers/mlp/wi_0/kernel`; `layer` gives the parameter of one of `count` layers.
+  The path is like `encoder/layers/mlp/wi_0/kernel`; `layer(n)` returns the parameter of layer n.
   """
   found = _STACKED.fullmatch(path)
   return {} if not found else {f"{found[1]}{LAYERS}_{n}/{found[2]}": layer(n) for n in range(count)}
 
 
 def joined(leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf]) -> dict[str, _Leaf]:
-  """The reverse, of all parameters by their paths: `join(path, layers)` makes one of a stack's.
+  """The inverse of `one_by_one`, for all parameters {path: parameter}; `join(path, layers)` stacks those of one path.
 
   Raises:
-    ValueError: a layer is missing between others.
+    ValueError: a layer is missing.
   """
   stacks: dict[str, dict[int, _Leaf]] = {}
   result: dict[str, _Leaf] = {}
@@ -115,5 +115,5 @@ def joined(leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf
 
 
 def is_stacked(path: str) -> bool:
-  """Whether the path is of a parameter that has a leading axis of layers."""
+  """Whether the path is that of a stacked parameter."""
   return bool(_STACKED.fullmatch(path))

@@ -1,8 +1,8 @@
-"""The T5.1.1 encoder and decoder, as mT5 has them, with t5x's parameter names and logical axes.
+"""The T5.1.1 encoder and decoder, as in mT5, with t5x's parameter names and logical axes.
 
 Raffel et al., "Exploring the Limits of Transfer Learning" (2020); Shazeer, "GLU Variants Improve Transformer"
-(2020); Xue et al., "mT5" (2021): gated GELU, RMS norm without bias, relative position buckets shared by the layers of a
-stack, no biases, logits not tied to the embedding. Deviation from t5x: tokens are looked up by a gather.
+(2020); Xue et al., "mT5" (2021): gated GELU, RMS norm, relative position buckets shared by the layers of a stack, no
+biases, logits not tied to the embedding. Deviation from t5x: tokens are looked up by a gather.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ from xmcap.models.layers import (
 )  # fmt: skip
 
 ADAPTERS = ("none", "bottleneck", "lora")
-PAD_ID = 0  # fills prompts and targets, and starts the decoder
-EOS_ID = 1  # ends a target
+PAD_ID = 0  # also the decoder's start token
+EOS_ID = 1
 
 
 @gin.configurable
@@ -43,20 +43,20 @@ class T5Config:
   """Sizes of a T5.
 
   Attributes:
-    vocab_size: rows of the embedding and of the logits (mT5: 250,112).
-    emb_dim, num_heads, head_dim, mlp_dim: of both stacks; num_heads * head_dim need not be emb_dim.
-    num_encoder_layers, num_decoder_layers: of each stack.
-    dropout_rate: of embeddings, attention, MLP and the residual branches, one mask for all positions of a row.
+    vocab_size: rows of the embedding and the logits (mT5: 250,112).
+    emb_dim, num_heads, head_dim, mlp_dim: sizes of both stacks; num_heads * head_dim need not be emb_dim.
+    num_encoder_layers, num_decoder_layers: layers of each stack.
+    dropout_rate: dropout of embeddings, attention, MLP and residual branches, with one mask for all positions of a row.
     relpos_buckets, relpos_max_distance: of the relative position bias.
-    adapter: what a language may add to each layer of the encoder: `none`; `bottleneck`, two small products after the
-      MLP (Pfeiffer et al., 2021); or `lora`, a product of low rank in queries and values (Hu et al., 2022).
+    adapter: language adapter in each encoder layer: `none`; `bottleneck`, two small dense layers after the MLP
+      (Pfeiffer et al., 2021); or `lora`, low-rank updates of queries and values (Hu et al., 2022).
     adapter_dim: width of the bottleneck, or the rank.
-    remat: recompute a layer's activations in the backward pass instead of keeping them.
-    scan: compile one layer for all of a stack.
-    dtype: of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
+    remat: recompute a layer's activations in the backward pass instead of storing them.
+    scan: compile one layer for a whole stack (see `stacking`).
+    dtype: dtype of the activations: `auto`, `float32`, `bfloat16`; logits are float32.
 
   Raises:
-    UsageError: for a field of another type or out of its limits, or an unknown dtype.
+    UsageError: a field has the wrong type or is out of its limits, or the dtype is unknown.
   """
 
   vocab_size: limits.Vocabulary
@@ -67,7 +67,7 @@ class T5Config:
   num_decoder_layers: limits.Layers
   mlp_dim: limits.MlpWidth
   dropout_rate: limits.Rate = 0.0
-  # The encoder halves them twice: for keys before and after, and for exact and logarithmic ones.
+  # The encoder halves them twice: for keys before and after, and for exact and logarithmic distances.
   relpos_buckets: Annotated[int, Meta(ge=4, le=2**16)] = 32
   relpos_max_distance: Annotated[int, Meta(ge=3, le=2**24)] = 128
   adapter: str = "none"
@@ -84,7 +84,7 @@ class T5Config:
     if self.relpos_max_distance <= self.relpos_buckets // 2:
       raise UsageError(
         f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"
-        f" {self.relpos_buckets // 2} positions that have buckets of their own (relpos_buckets)"
+        f" {self.relpos_buckets // 2} distances with exact buckets (relpos_buckets)"
       )
     attention = 4 * self.emb_dim * self.num_heads * self.head_dim
     mlp = 3 * self.emb_dim * self.mlp_dim
@@ -100,7 +100,7 @@ class T5Config:
 def relative_position_buckets(
   num_queries: int, num_keys: int, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128
 ) -> np.ndarray:
-  """Buckets of key position - query position: exact up to a half of them, then logarithmic to max_distance.
+  """Buckets of key position - query position: exact for the first half, then logarithmic up to max_distance.
 
   Raffel et al. (2020), section 2.1. Bidirectional stacks use half of the buckets for keys after the query.
 
@@ -116,16 +116,16 @@ def relative_position_buckets(
   else:
     distance = np.maximum(-relative, 0)
   exact = num_buckets // 2
-  # The small addition keeps powers such as 16 / 8 on their own side of the border.
+  # The small constant keeps exact powers, such as 16 / 8, from being rounded down into the bucket below.
   share = np.log(np.maximum(distance, 1) / exact) / math.log(max_distance / exact)
   large = share * (num_buckets - exact) + 1e-9
-  # Truncated only where positive: below `exact` the value is not used.
+  # Clipped at 0 before truncation; values for distances below `exact` are not used.
   large = np.minimum(exact + np.maximum(large, 0).astype(np.int64), num_buckets - 1)
   return (offset + np.where(distance < exact, distance, large)).astype(np.int32)
 
 
 class RelativePositionBias(nn.Module):
-  """One learned number for each (head, bucket), shared by the layers of a stack."""
+  """A learned bias for each (head, bucket), shared by the layers of a stack."""
 
   config: T5Config
   bidirectional: bool
@@ -139,7 +139,7 @@ class RelativePositionBias(nn.Module):
     embedding = parameter("rel_embedding", init, shape, ("heads", "relpos_buckets"))
     sizes = config.relpos_buckets, config.relpos_max_distance
     buckets = relative_position_buckets(num_queries, num_keys, self.bidirectional, *sizes)
-    # A one-hot product: its gradient is a product too, where a gather's would be a slow scatter.
+    # A one-hot product, because the gradient of a gather would be a slow scatter.
     one_hot = jax.nn.one_hot(buckets, config.relpos_buckets, dtype=jnp.float32)
     return jnp.einsum("hr,qkr->hqk", embedding, one_hot)[None]
 
@@ -182,7 +182,7 @@ class Adapter(nn.Module):
 
   def setup(self):
     dtype = resolve_dtype(self.config.dtype)
-    # AdapterHub's: small, but not 0, for two zeros would never learn.
+    # As in AdapterHub: small but not 0, because two zero kernels would have zero gradients.
     self.down = Dense(self.config.adapter_dim, ("embed", "mlp"), True, dtype, nn.initializers.normal(0.02))
     self.up = Dense(self.config.emb_dim, ("mlp", "embed"), True, dtype, nn.initializers.normal(0.02))
 
@@ -202,10 +202,7 @@ def _norm(config: T5Config) -> RMSNorm:
 
 
 class EncoderLayer(nn.Module):
-  """Self-attention and MLP, each after a norm and with a residual: [rows, length, embed] -> the same.
-
-  Where a language adapts it, a bottleneck is added to the result, or the attention's queries and values are changed.
-  """
+  """Pre-norm self-attention and MLP with residuals, and optionally an adapter: [rows, length, embed] -> the same."""
 
   config: T5Config
 
@@ -228,7 +225,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-  """The encoder over vectors that are already embedded, so that an image's can stand among them."""
+  """The encoder. It takes embedded tokens, so that image tokens can be among them."""
 
   config: T5Config
 
@@ -239,7 +236,7 @@ class Encoder(nn.Module):
     self.dropout = Dropout(self.config.dropout_rate)
 
   def __call__(self, embedded: jax.Array, mask: jax.Array, deterministic: bool = True) -> jax.Array:
-    """[rows, length, embed] -> the same; `mask`, bool [rows, length], is False where a position must not be seen."""
+    """[rows, length, embed] -> the same; `mask`, bool [rows, length], is False for padding."""
     length = embedded.shape[1]
     bias = self.relpos_bias(length, length) + padding_bias(mask)
     x = self.dropout(embedded, deterministic)
@@ -253,7 +250,7 @@ def padding_bias(mask: jax.Array) -> jax.Array:
 
 
 class DecoderLayer(nn.Module):
-  """Self-attention, attention to the encoder and MLP, each after a norm and with a residual."""
+  """Pre-norm self-attention, cross-attention and MLP, with residuals."""
 
   config: T5Config
 
@@ -269,10 +266,10 @@ class DecoderLayer(nn.Module):
   def __call__(
     self, x: jax.Array, encoded: jax.Array, bias: jax.Array, cross_bias: jax.Array, deterministic: bool
   ) -> jax.Array:
-    """All positions: x [rows, length, embed] -> the same.
+    """All positions at once: x [rows, length, embed] -> the same.
 
-    `encoded` is [rows, encoded_length, embed]. The biases are added to the logits of the self-attention,
-    [1, heads, length, length], and of the attention to the encoder, [rows, 1, 1, encoded_length].
+    `encoded` is [rows, encoded_length, embed]. `bias`, [1, heads, length, length], is added to the logits of the
+    self-attention, and `cross_bias`, [rows, 1, 1, encoded_length], to those of the cross-attention.
     """
     y = self.pre_self_attention_layer_norm(x)
     x = x + self.dropout(self.self_attention(y, y, bias, deterministic), deterministic)
@@ -283,14 +280,14 @@ class DecoderLayer(nn.Module):
     return constrain(x, "batch", "length", "embed")
 
   def cross_key_value(self, encoded: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """[rows, encoded_length, embed] -> keys and values of the attention to the encoder."""
+    """[rows, encoded_length, embed] -> keys and values of the cross-attention."""
     return self.encoder_decoder_attention.project_key_value(encoded)
 
   def step(
     self, x: jax.Array, position: jax.Array, bias: jax.Array, padding: jax.Array,
     self_key_value: tuple[jax.Array, jax.Array], cross_key_value: tuple[jax.Array, jax.Array],
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:  # fmt: skip
-    """One position of every beam: x [rows, beams, embed] -> the same, and the grown keys and values."""
+    """One position of every beam: x [rows, beams, embed] -> the same, and the updated keys and values."""
     rows, beams, width = x.shape
     y = self.pre_self_attention_layer_norm(x).reshape(rows * beams, 1, width)
     new = self.self_attention.project_key_value(y)
@@ -300,18 +297,18 @@ class DecoderLayer(nn.Module):
     )
     y = self.self_attention.combine(self.self_attention.project_query(y), keys, values, bias)
     x = x + y.reshape(rows, beams, width)
-    # The beams of a row stand where queries stand, so they share the row's keys and values with no copy.
+    # The beams of a row are its queries, so they share the row's keys and values without a copy.
     query = self.encoder_decoder_attention.project_query(self.pre_cross_attention_layer_norm(x))
     x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
     return x + self.mlp(self.pre_mlp_layer_norm(x), True), (keys, values)
 
 
 class Decoder(nn.Module):
-  """The decoder: all positions at once for training, one at a time over a cache for decoding.
+  """The decoder: all positions at once for training, or one at a time with a cache for decoding.
 
   Attributes:
-    config: its sizes.
-    stepwise: for `start` and `step`, whose layers are apart: their parameters are `stacking.unstack`'s.
+    config: sizes.
+    stepwise: make the layers separately, for `start` and `step`; their parameters are those of `stacking.unstack`.
   """
 
   config: T5Config
@@ -337,9 +334,16 @@ class Decoder(nn.Module):
   def __call__(
     self, embedded: jax.Array, encoded: jax.Array, encoded_mask: jax.Array, deterministic: bool = True
   ) -> jax.Array:
-    """Decodes all positions: embedded [rows, length, embed], the targets shifted right -> the same, for `logits`.
+    """Decodes all positions at once.
 
-    `encoded` is [rows, encoded_length, embed], and `encoded_mask` bool [rows, encoded_length].
+    Args:
+      embedded: the embedded targets, shifted right, [rows, length, embed].
+      encoded: the encoder's output, [rows, encoded_length, embed].
+      encoded_mask: bool [rows, encoded_length].
+      deterministic: no dropout.
+
+    Returns:
+      The input of `logits`, [rows, length, embed].
     """
     bias, cross_bias = self._causal_bias(embedded.shape[1]), padding_bias(encoded_mask)
     x = constrain(self.dropout(embedded, deterministic), "batch", "length", "embed")
@@ -355,7 +359,7 @@ class Decoder(nn.Module):
   def start(
     self, encoded: jax.Array, encoded_mask: jax.Array, max_length: int, beams: int
   ) -> tuple[CrossCache, SelfCache]:
-    """Makes the caches of a search; shapes as in `__call__`."""
+    """Makes the caches for a search; shapes as in `__call__`."""
     keys, values = zip(*(layer.cross_key_value(encoded) for layer in self.layers), strict=True)
     config = self.config
     shape = (encoded.shape[0] * beams, max_length, config.num_heads, config.head_dim)
@@ -366,10 +370,15 @@ class Decoder(nn.Module):
   def step(
     self, embedded: jax.Array, position: jax.Array, cross: CrossCache, cache: SelfCache
   ) -> tuple[jax.Array, SelfCache]:
-    """Decodes one position, an int32 scalar below the caches' max_length and the same in every row.
+    """Decodes one position.
 
-    Takes the embedded tokens before it, [rows, beams, embed], and the caches of `start` and the steps before. Returns
-    what `__call__` gives for this position, [rows, beams, embed], and the cache with it.
+    Args:
+      embedded: the embedded tokens of the previous position, [rows, beams, embed].
+      position: int32 scalar below the caches' max_length, the same for every row.
+      cross, cache: from `start`; `cache` from the previous step.
+
+    Returns:
+      The output of `__call__` for this position, [rows, beams, embed], and the updated cache.
     """
     bias = lax.dynamic_slice_in_dim(cross.relpos_bias, position, 1, axis=2)
     x, keys, values = embedded, [], []

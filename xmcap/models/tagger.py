@@ -1,7 +1,7 @@
-"""The ViT with a tagging head: what the image tower learns before it sees a caption.
+"""A ViT with a tagging head, to pretrain the image tower before captioning.
 
-The paper's ViTs were pretrained on classification of JFT; this head does that for corpora whose pictures
-carry an ordered list of classes. Its ViT is the captioner's, parameter for parameter (`vit`).
+The paper's ViTs were pretrained to classify JFT. This head does the same for corpora whose pictures have an ordered
+list of classes. The parameters of the ViT (`vit`) are those of the captioner's.
 """
 
 import jax
@@ -14,14 +14,14 @@ from xmcap.models.vit import ViT, ViTConfig
 
 
 class Tagger(nn.Module):
-  """Pictures to the classes seen in them, in order and as a set.
+  """Predicts the classes in a picture, in order and as a set.
 
   Parameters: `vit`, `slots_dense`, `labels_dense`.
 
   Attributes:
-    vit: the image tower; with pool `none` the head reads the mean of the patch tokens.
-    num_classes: C, of the corpus.
-    num_slots: S, the most classes that a picture has in order.
+    vit: the image tower; with pool `none` the patch tokens are averaged.
+    num_classes: C, the number of classes in the corpus.
+    num_slots: S, the largest number of classes per picture.
   """
 
   vit: ViTConfig
@@ -31,7 +31,7 @@ class Tagger(nn.Module):
   def setup(self):
     if self.num_classes < 1 or self.num_slots < 1:
       raise UsageError(
-        f"a tagger of {self.num_classes} classes and {self.num_slots} slots: both must be at least 1"
+        f"a tagger with {self.num_classes} classes and {self.num_slots} slots: both must be at least 1"
       )
     dtype = resolve_dtype(self.vit.dtype)
     self.image_tower = ViT(self.vit, name="vit")
@@ -40,9 +40,10 @@ class Tagger(nn.Module):
     self.labels_dense = Dense(self.num_classes, ("embed", "classes"), use_bias=True, dtype=dtype)
 
   def __call__(self, image: jax.Array, deterministic: bool = True) -> tuple[jax.Array, jax.Array]:
-    """Pictures [B, H, W, 3] of values 0..255 -> logits of each slot, and of each label's presence.
+    """Pictures [B, H, W, 3] with values 0..255 -> the logits of each slot and of each label.
 
-    They are float32 [B, S, C + 1], class 0 for an empty slot, and [B, C], label i being class i + 1 of a slot.
+    The slots are float32 [B, S, C + 1], where class 0 is an empty slot, and the labels float32 [B, C], where label i is
+    class i + 1 of a slot.
     """
     x = jnp.mean(self.image_tower(image, deterministic), axis=1)
     slots = self.slots_dense(x).reshape(-1, self.num_slots, self.num_classes + 1)

@@ -1,9 +1,9 @@
 """The vision transformer.
 
-Dosovitskiy et al., "An Image is Worth 16x16 Words" (2021), pre-norm, as in the field's big_vision code base:
-learned position embeddings of the patches, norm before each block and after the last, and the pooling of Zhai
-et al., "Scaling Vision Transformers" (2022): `gap`, `map` or `tok`, or `none` for all patch tokens. The class token
-has no position embedding of its own: add one to it.
+Dosovitskiy et al., "An Image is Worth 16x16 Words" (2021), as in big_vision: learned position embeddings of the
+patches, pre-norm blocks, a final norm, and the pooling of Zhai et al., "Scaling Vision Transformers" (2022): `gap`,
+`map` or `tok`, or `none` for all patch tokens. The class token has no position embedding; converted weights add it to
+the token itself.
 """
 
 import dataclasses
@@ -40,22 +40,22 @@ class ViTConfig:
   """Sizes and variants of a ViT.
 
   Attributes:
-    width, depth, mlp_dim, num_heads: of the transformer; width is divisible by num_heads.
-    patch_size, image_size: in pixels; pictures are square, image_size divisible by patch_size.
-    pool: `gap` (mean), `map` (attention pooling with a learned query), `tok` (class token): one vector;
-      `none`: every patch token.
-    dropout_rate: of the embeddings, the attention and the two halves of a block.
-    activation: `gelu_tanh` (as published weights of big_vision), `gelu` (erf) or `quick_gelu` (CLIP).
-    norm_epsilon: of the layer norms.
-    pre_norm: a norm between embeddings and the first block (CLIP).
-    patch_bias: whether the patch embedding has a bias (CLIP has none).
-    image_mean, image_std: subtracted and divided by, for pixels scaled to [0, 1]; the default gives [-1, 1].
-    remat: recompute a block's activations in the backward pass instead of keeping them.
+    width, depth, mlp_dim, num_heads: sizes of the transformer; width must be divisible by num_heads.
+    patch_size, image_size: in pixels; pictures are square, and image_size must be divisible by patch_size.
+    pool: one vector by `gap` (mean), `map` (attention pooling with a learned query) or `tok` (class token); `none`:
+      all patch tokens.
+    dropout_rate: dropout of embeddings, attention, MLP and residual branches.
+    activation: `gelu_tanh` (published big_vision weights), `gelu` (erf) or `quick_gelu` (CLIP).
+    norm_epsilon: epsilon of the layer norms.
+    pre_norm: whether there is a norm between the embeddings and the first block (CLIP).
+    patch_bias: whether the patch embedding has a bias (CLIP's has none).
+    image_mean, image_std: normalization of pixels that are scaled to [0, 1]; the default maps them to [-1, 1].
+    remat: recompute a block's activations in the backward pass instead of storing them.
     scan: compile one block for all (see `stacking`).
-    dtype: of the activations: `auto`, `float32`, `bfloat16`.
+    dtype: dtype of the activations: `auto`, `float32`, `bfloat16`.
 
   Raises:
-    UsageError: where a field is of another type or out of its limits, sizes do not divide, or a name is unknown.
+    UsageError: a field has the wrong type or is out of its limits, sizes do not divide, or a name is unknown.
   """
 
   width: limits.Width
@@ -78,7 +78,7 @@ class ViTConfig:
 
   def __post_init__(self):
     limits.check(self)
-    # Gin hands over lists; the configuration has to be hashable.
+    # Gin passes lists, but the configuration has to be hashable.
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
     if self.pool not in POOLS:
@@ -94,8 +94,8 @@ class ViTConfig:
       raise UsageError(f"ViTConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
     if self.num_patches > _MOST_PATCHES:
       raise UsageError(
-        f"ViTConfig: pictures of {self.image_size} pixels in patches of {self.patch_size} are {self.num_patches:,}"
-        f" patches: {_MOST_PATCHES:,} at most"
+        f"ViTConfig: image_size {self.image_size} and patch_size {self.patch_size} make {self.num_patches:,}"
+        f" patches: at most {_MOST_PATCHES:,} are supported"
       )
     layers = self.depth * (4 * self.width**2 + 2 * self.width * self.mlp_dim)
     limits.check_parameters(self, layers + (3 * self.patch_size**2 + self.num_patches) * self.width)
@@ -103,12 +103,12 @@ class ViTConfig:
 
   @property
   def num_patches(self) -> int:
-    """Patches in a picture."""
+    """Patches per picture."""
     return (self.image_size // self.patch_size) ** 2
 
   @property
   def num_tokens(self) -> int:
-    """Vectors that the ViT gives for a picture: 1, or num_patches with pool `none`."""
+    """Vectors per picture: 1, or num_patches with pool `none`."""
     return self.num_patches if self.pool == "none" else 1
 
 
@@ -165,7 +165,7 @@ class PatchEmbedding(nn.Module):
     shape, axes = (size, size, 3, config.width), ("height", "width", "channel", "embed")
     kernel = parameter("kernel", kernel_init, shape, axes, dtype)
     side = config.image_size // size
-    # A product of cut patches is the convolution of stride patch_size, and quicker than one on a CPU.
+    # This equals a convolution with stride patch_size, and is faster on a CPU.
     x = x.astype(dtype).reshape(x.shape[0], side, size, side, size, 3)
     x = x.transpose(0, 1, 3, 2, 4, 5).reshape(x.shape[0], side * side, size * size * 3)
     x = jnp.dot(x, kernel.reshape(-1, config.width))
@@ -175,10 +175,10 @@ class PatchEmbedding(nn.Module):
 
 
 class ViT(nn.Module):
-  """Pictures to vectors.
+  """Maps pictures to vectors.
 
-  Parameters: `patch_embedding`, `position_embedding` [num_patches, width], `class_token` [width] (pool
-  `tok`), `pre_norm` (if asked for), `layers` (see `stacking`), `final_norm`, `map_head` (pool `map`).
+  Parameters: `patch_embedding`, `position_embedding` [num_patches, width], `class_token` [width] (pool `tok`),
+  `pre_norm` (if configured), `layers` (see `stacking`), `final_norm`, `map_head` (pool `map`).
   """
 
   config: ViTConfig
@@ -195,18 +195,18 @@ class ViT(nn.Module):
       self.map_head = AttentionPooling(config)
 
   def normalize(self, image: jax.Array) -> jax.Array:
-    """Pixel values 0..255 [rows, H, W, 3] of any dtype to (value / 255 - mean) / std, in float32."""
+    """Normalizes pixels 0..255, [rows, H, W, 3] of any dtype, to (value / 255 - mean) / std in float32."""
     mean, std = (jnp.asarray(x, jnp.float32) for x in (self.config.image_mean, self.config.image_std))
     return image.astype(jnp.float32) * (1 / (255.0 * std)) - mean / std
 
   @nn.compact
   def __call__(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [rows, image_size, image_size, 3] of values 0..255 -> [rows, num_tokens, width].
+    """Pictures [rows, image_size, image_size, 3] with values 0..255 -> [rows, num_tokens, width].
 
     If not deterministic, the random stream `dropout` is needed.
 
     Raises:
-      UsageError: a picture of another shape.
+      UsageError: the pictures have another shape.
     """
     config = self.config
     if image.ndim != 4 or image.shape[1:] != (config.image_size, config.image_size, 3):

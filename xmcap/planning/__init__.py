@@ -1,1 +1,1 @@
-"""What a run comes to before it is paid for: parameters, and the step compiled for a TPU slice that is not there."""
+"""Plans a run before it is paid for: counts parameters, and compiles the step for absent TPUs or GPUs."""

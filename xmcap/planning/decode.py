@@ -1,4 +1,4 @@
-"""The decoding of an evaluation, compiled for one host of a slice: captions of a batch of pictures in all languages."""
+"""Plans the decoding of an evaluation: compiles captioning a batch of pictures in all languages for a slice's host."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,22 +20,22 @@ from xmcap.training.state import plan_state
 
 _XM3600 = 129_600  # captions
 _CAVEAT = (
-  "Times are estimates: the cycles that the compiler expects, for captions that all have the greatest length. They"
-  "\nleave out exchanges between chips, the reading of pictures and the scoring.\n"
+  "Times are estimates: the cycles that the compiler expects, if all captions have the maximum length. They do not"
+  "\ninclude communication between chips, reading pictures, and scoring.\n"
 )
 
 
 def plan_decoding(topology: Topology) -> dict[str, Any]:
-  """Compiles what `xmcap eval` would run on each host, with the search and the batch that gin is configured for.
+  """Compiles what `xmcap eval` would run on each host, with the search and batch size configured in gin.
 
   Returns:
-    JSON's types. `pictures` and `languages` are a batch of one host; bytes, cycles and seconds are those of one of its
-    chips, `captions_per_second` of all hosts together if no caption ends early. Times are None where the clock of the
-    chip is not published.
+    Values that JSON can hold. `pictures` and `languages` are those of a batch of one host. Bytes, cycles and seconds
+    are per chip; `captions_per_second` is for all hosts, if no caption ends early. Times are None if the chip's clock
+    is not published.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
-    XmcapError: the files lack something, or the compiler refuses for another reason.
+    XmcapError: the configuration is incomplete, or the compiler fails for another reason.
   """
   run = run_lib.of_gin(topology, scan=False, microbatches=1)
   wanted = ("search", "max_length", "batch_size", "cache_dtype")
@@ -43,7 +43,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   devices = topology.devices()
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)
-  assert placed.rules is not None  # no parameters are on a mesh yet
+  assert placed.rules is not None  # since no parameters are on a mesh yet
   pictures = -(-pictures // placed.groups) * placed.groups
   generator = decoding.Generator(run.objective.module, search, max_length, cache_dtype)
   rows = sharding.batch_sharding(placed.mesh)
@@ -70,7 +70,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   needed = compiled.memory_analysis()
   working = needed.temp_size_in_bytes + needed.output_size_in_bytes + needed.generated_code_size_in_bytes
   module = hlo.Module(compiled.as_text())
-  # Of all loops only the search, which may end early, does not say how often it runs; the loop over keys costs nothing.
+  # Only the loop of the search has an unknown trip count, because it may end early; the loop over keys costs nothing.
   start = module.cycles(unknown_trips=0)
   token = module.cycles(unknown_trips=1) - start
   clock = topology.chip.clock
@@ -93,7 +93,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
 
 
 def text(plan: Mapping[str, Any], topology: Topology) -> str:
-  """A plan as a table."""
+  """Formats a plan as a table."""
   memory, estimate = plan["memory"], plan["estimate"]
 
   def time(part: str) -> str:
@@ -102,15 +102,15 @@ def text(plan: Mapping[str, Any], topology: Topology) -> str:
     return said if seconds is None else f"{said}, {seconds * 1e3:.2f} ms"
 
   rows = [
-    ("captions a batch, of each host", f"{plan['pictures']} pictures x {plan['languages']} languages"),
-    ("search", f"{plan['search']}, {plan['max_length']} tokens at most"),
+    ("captions per batch and host", f"{plan['pictures']} pictures x {plan['languages']} languages"),
+    ("search", f"{plan['search']}, at most {plan['max_length']} tokens"),
     ("memory: parameters and pictures", f"{memory['arguments'] / 2**30:.3f} GiB"),
-    ("memory: caches and all else", f"{memory['working'] / 2**30:.3f} GiB"),
+    ("memory: caches and everything else", f"{memory['working'] / 2**30:.3f} GiB"),
     (topology.allowance, f"{memory['allowed'] / 2**30:.2f} GiB"),
-    ("pictures and prompts, once a batch", time("encoding")),
-    ("a token of all captions", time("token")),
+    ("encoding pictures and prompts, once per batch", time("encoding")),
+    ("decoding one token of all captions", time("token")),
   ]
   if (speed := estimate["captions_per_second"]) is not None:
-    rows.append(("captions a second, of all hosts", f"{speed:,.0f}"))
+    rows.append(("captions per second, all hosts", f"{speed:,.0f}"))
     rows.append((f"{_XM3600:,} captions (XM3600)", f"{_XM3600 / speed:,.1f} s"))
-  return Grid((f"decoding on {topology.description}", "a chip"), tuple(rows)).text() + _CAVEAT
+  return Grid((f"decoding on {topology.description}", "per chip"), tuple(rows)).text() + _CAVEAT

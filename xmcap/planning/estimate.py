@@ -1,9 +1,9 @@
-"""An estimate of a step's time from its compiled program: the largest of four times, each of them a lower bound.
+"""Estimates a step's time from its compiled program, as the largest of four lower bounds.
 
-The arithmetic at the chip's peak; the exchanges on all links of a chip, both ways at once; those between slices on the
-network of the hosts; and the compiler's schedule, its cycles for one operation after the other without exchanges. An
-all-gather of V bytes sends V through a chip, a reduce-scatter too, an all-reduce 2 V, an all-to-all V / 4
-(jax-ml.github.io/scaling-book/sharding).
+They are: arithmetic at the chip's peak; communication over all links of a chip, in both directions at once;
+communication between slices over the hosts' network; and the compiler's schedule, its cycles for one operation after
+the other without communication. An all-gather of V bytes sends V through a chip, a reduce-scatter too, an all-reduce
+2 V, an all-to-all V / 4 (jax-ml.github.io/scaling-book/sharding).
 """
 
 import math
@@ -15,28 +15,28 @@ from xmcap.planning.topologies import CHIPS_PER_HOST, DCN_BANDWIDTH_OF_HOST, Top
 _PASSES = {"all-reduce": 2.0, "all-to-all": 0.25}
 
 CAVEATS = {
-  "memory": "shapes as they are cut, and the compiler's own count, exact for its version; what the runtime keeps for "
-  "itself is not in it",
-  "arithmetic": "too low: no chip reaches its peak. XLA's count, or where the program has loops, the model's matrix "
-  "products cut evenly over the chips",
-  "links": "too low: a group along one axis of the torus uses the links of that axis alone, and exchanges wait",
-  "network": "too low where other traffic shares the network of the hosts",
-  "schedule": "the compiler's model of the chip, not a measurement; it leaves exchanges out, and is unknown where the "
+  "memory": "sharded shapes, and the compiler's own count, which is exact for its version; memory of the runtime is "
+  "not included",
+  "arithmetic": "too low: no chip reaches its peak. It is XLA's count or, if the program has loops, the model's matrix "
+  "products split evenly over the chips",
+  "links": "too low: a group along one axis of the torus uses only the links of that axis, and transfers wait",
+  "network": "too low if other traffic shares the network of the hosts",
+  "schedule": "the compiler's model of the chip, not a measurement; it leaves communication out, and is unknown if the "
   "clock of the chip is not published (v6e)",
-  "estimate": "too low: the largest of these times, as if the others were hidden behind it",
+  "estimate": "too low: the largest of these times, as if the others overlapped with it completely",
 }
 """How each number of a plan can be wrong."""
 GPU_CAVEATS = {
-  "memory": "the program that trains is autotuned, and may need more or less; CUDA and NCCL take memory of their own"
+  "memory": "training uses an autotuned program, which may need more or less; CUDA and NCCL need memory of their own"
 }
 
 
 def bounds(
   flops: float, cycles: float, exchanges: Mapping[str, Mapping[str, int]], topology: Topology
 ) -> dict[str, float]:
-  """Seconds of one run of a program by each bound; `schedule` is 0 where the chip's clock is not published.
+  """Seconds of one run of a program by each bound; `schedule` is 0 if the chip's clock is not published.
 
-  `flops`, `cycles` and `exchanges` are those of one chip.
+  `flops`, `cycles` and `exchanges` are per chip.
   """
   chip = topology.chip
   axes = sum(size > 1 for size in topology.shape)

@@ -1,4 +1,4 @@
-"""GPUs of one node by their usual names, and their devices on a host that has none, for XLA to compile for."""
+"""GPUs of one node by their usual names, and devices for XLA to compile for on a host without GPUs."""
 
 import dataclasses
 import os
@@ -9,8 +9,8 @@ from xmcap import platforms
 from xmcap.errors import UsageError, XmcapError
 
 _MOST_GPUS = 8
-# XLA is told this of every kind: limits of CUDA's programming model (CUDA C++ programming guide, table "Technical
-# specifications per compute capability"), and the versions of the libraries that jax[cuda12] brings.
+# The part of XLA's target description that is common to all kinds: limits of CUDA's programming model (CUDA C++
+# programming guide, table "Technical specifications per compute capability"), and the library versions of jax[cuda12].
 _EVERY_KIND = """
 platform_name: "CUDA"
 dnn_version_info { major: 9 minor: 10 }
@@ -21,24 +21,24 @@ gpu_device_info {
   registers_per_core_limit: 65536 registers_per_block_limit: 65536 shared_memory_per_block: 49152
   runtime_version: "12.8.0" compile_time_toolkit_version: "12.8.0" driver_version: "12.8.0" dnn_version: "9.10.0"
 """
-# Autotuning runs kernels, and Triton's have no sizes without it: cuBLAS computes the matrix products.
+# Autotuning would run kernels, and Triton's matrix products need it, so they are left to cuBLAS.
 _NOTHING_IS_RUN = "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuKind:
-  """Published numbers of one GPU."""
+  """Published specifications of a GPU."""
 
   name: str
-  device_kind: str  # jax's name of it
-  memory: int  # bytes that CUDA finds on it
-  bandwidth: float  # bytes a second between GPU and memory
+  device_kind: str  # jax's name
+  memory: int  # bytes, as reported by CUDA
+  bandwidth: float  # memory bandwidth in bytes per second
   capability: str  # compute capability, such as 9.0
   cores: int  # streaming multiprocessors
-  lanes: int  # float32 units of a multiprocessor
-  cache: int  # bytes of the second level
-  shared: int  # bytes of shared memory of a multiprocessor; a block may have 1,024 less
-  clock: float  # GHz at most
+  lanes: int  # float32 units per multiprocessor
+  cache: int  # bytes of L2 cache
+  shared: int  # bytes of shared memory per multiprocessor; a block may have 1,024 less
+  clock: float  # highest clock in GHz
 
   @property
   def description(self) -> str:
@@ -55,8 +55,8 @@ class GpuKind:
 
 
 # Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), and its white papers on Ampere
-# and Hopper (multiprocessors, caches, clocks). The memory is what CUDA reports, somewhat less than on the sheet: the
-# device specifications in OpenXLA's repository; for the H200, nvidia-smi's 143,771 MiB.
+# and Hopper (multiprocessors, caches, clocks). The memory is what CUDA reports, which is somewhat less than on the data
+# sheet: from the device specifications in OpenXLA's repository; for the H200, nvidia-smi's 143,771 MiB.
 KINDS = {
   kind.name: kind
   for kind in (
@@ -70,7 +70,7 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class GpuNode:
-  """GPUs of one machine, all of one kind; `chips` is their number. Has what a `Topology` has."""
+  """`chips` GPUs of one kind in one machine; has the interface of `Topology`."""
 
   kind: GpuKind
   chips: int
@@ -86,11 +86,11 @@ class GpuNode:
 
   @property
   def allowance(self) -> str:
-    return f"jax takes of {self.kind.memory / 2**30:.1f} (XLA_CLIENT_MEM_FRACTION)"
+    return f"available to jax of {self.kind.memory / 2**30:.1f} (XLA_CLIENT_MEM_FRACTION)"
 
   @property
   def allowed(self) -> float:
-    """Bytes of a GPU that jax takes for its programs: see "GPU memory allocation" in jax's documentation."""
+    """Bytes of a GPU's memory that jax uses; see "GPU memory allocation" in jax's documentation."""
     given = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
     try:
       return self.kind.memory * (float(given) if given else 0.75)
@@ -98,7 +98,7 @@ class GpuNode:
       raise UsageError(f"XLA_CLIENT_MEM_FRACTION={given}: give a number, such as 0.9") from None
 
   def devices(self) -> list:
-    """The devices, to compile for; none of them is here. See `absent_devices`."""
+    """The devices to compile for, none of which is attached. See `absent_devices`."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_NOTHING_IS_RUN}".strip()
     options = {"target_config": self.kind.description, "topology": f"1x1x{self.chips}"}
     return absent_devices("cuda", self.name, platforms.cuda_installed(), "cuda", **options)
@@ -107,27 +107,27 @@ class GpuNode:
 def absent_devices(
   platform: str, name: str, installed: bool, extra: str, topology_name: str = "", **options: Any
 ) -> list:
-  """The devices of chips that are not here.
+  """Devices to compile for that are not attached to this host.
 
   Args:
-    platform: jax's name of it.
-    name: of the chips, for people.
-    installed: whether their compiler is.
-    extra: of xmcap, which brings the compiler.
-    topology_name, options: what the compiler is told about the chips.
+    platform: jax's name of the platform.
+    name: name of the chips, for messages.
+    installed: whether their compiler is installed.
+    extra: the extra of xmcap that installs the compiler.
+    topology_name, options: the description of the chips for the compiler.
 
   Raises:
-    XmcapError: the compiler is not installed, or knows no such chips.
+    XmcapError: the compiler is not installed, or does not know the chips.
   """
   from jax.experimental import topologies
 
   try:
     return topologies.get_topology_desc(topology_name, platform, **options).devices
-  # jax, PJRT and the compilers each raise errors of their own.
+  # jax, PJRT and the compilers each raise their own types.
   except Exception as error:
     if not installed:
       raise XmcapError(
-        f"xmcap plan compiles for {name} with a compiler that is not installed: pip install 'xmcap[{extra}]'"
+        f"the compiler that xmcap plan needs for {name} is not installed: pip install 'xmcap[{extra}]'"
       ) from None
     raise XmcapError(f"the compiler cannot plan for {name}: {' '.join(str(error).split())[:200]}") from None
 
@@ -140,7 +140,7 @@ def parse(name: str) -> GpuNode | None:
   chips = int(match[2] or 1)
   if not 1 <= chips <= _MOST_GPUS:
     raise UsageError(
-      f"--topology={name}: 1 to {_MOST_GPUS} GPUs of one node can be planned; several nodes split the batch: plan one "
-      "of them with its share of BATCH_SIZE"
+      f"--topology={name}: give 1 to {_MOST_GPUS} GPUs of one node. Several nodes split the batch: plan one of them "
+      "with its share of BATCH_SIZE"
     )
   return GpuNode(KINDS[match[1]], chips)

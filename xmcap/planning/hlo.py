@@ -1,4 +1,4 @@
-"""The text of a compiled program (XLA's HLO): functions, loops, exchanges, and the cycles that the compiler expects."""
+"""Reads the text of a compiled program (XLA's HLO): functions, loops, collectives and estimated cycles."""
 
 import collections
 import dataclasses
@@ -6,7 +6,7 @@ import math
 import re
 
 BETWEEN_SLICES = "between slices"
-"""The kind of the exchanges that the hosts send for their chips, over the data centre's network."""
+"""The kind of transfers between slices, which the hosts send over the data centre's network."""
 
 _COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
@@ -15,7 +15,7 @@ _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_co
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
-# These apply a function to pairs of numbers, which is no call.
+# These apply a function to pairs of numbers, which does not count as a call.
 _APPLIES = (
   "all-reduce", "all-reduce-start", "reduce-scatter", "reduce", "reduce-window", "scatter", "sort",
   "select-and-scatter",
@@ -26,7 +26,7 @@ _BYTES = {"pred": 1, "s4": 0.5, "u4": 0.5, "c64": 8, "c128": 16}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
-  """A line of a function: `shape` is that of its result, `rest` follows the parenthesis, `root` gives the result."""
+  """A line of a function: `shape` is that of the result, `rest` follows the parenthesis, `root` marks the result."""
 
   name: str
   shape: str
@@ -36,7 +36,7 @@ class Instruction:
 
   @property
   def called(self) -> list[str]:
-    """The functions that it runs."""
+    """Names of the functions that it calls."""
     if self.operation in _APPLIES:
       return []
     names = []
@@ -46,7 +46,7 @@ class Instruction:
 
 
 class Module:
-  """A program: `functions` maps names to instructions in the order in which they run, `main` is the entry."""
+  """A program: `functions` maps names to instructions in execution order, `main` is the entry function."""
 
   def __init__(self, text: str):
     self.functions: dict[str, list[Instruction]] = {}
@@ -66,9 +66,9 @@ class Module:
     return any(one.operation == "while" for instructions in self.functions.values() for one in instructions)
 
   def cycles(self, unknown_trips: int = 1) -> int:
-    """The compiler's estimate for one chip, exchanges left out; 0 where it makes none (CPUs and GPUs).
+    """The compiler's estimate for one chip, without communication; 0 if it makes none (CPUs and GPUs).
 
-    A loop runs `unknown_trips` times where the program does not say how often.
+    Loops with an unknown trip count count as `unknown_trips` iterations.
     """
     return sum(
       times * int(cycles)
@@ -78,7 +78,7 @@ class Module:
     )
 
   def exchanges(self) -> dict[str, dict[str, int]]:
-    """The exchanges of a chip by their kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and `bytes` of all."""
+    """The collectives of a chip by kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and total `bytes`."""
     found: dict[str, dict[str, int]] = {}
     for name, times in self._runs(1).items():
       for instruction in self.functions.get(name, ()):
@@ -90,7 +90,7 @@ class Module:
     return found
 
   def _runs(self, unknown_trips: int) -> dict[str, int]:
-    """How often each function runs in one run of the program; functions that do not run are left out."""
+    """How often each function runs in one run of the program; functions that never run are left out."""
     runs = collections.Counter()
 
     def run(name: str, times: int) -> None:
@@ -104,7 +104,7 @@ class Module:
     return runs
 
   def _trips(self, loop: Instruction, unknown: int) -> int:
-    """How often a loop runs that counts from 0 up to a constant; `unknown` for other loops."""
+    """The trip count of a loop that counts from 0 up to a constant; `unknown` for other loops."""
     condition = _CONDITION.search(loop.rest)
     assert condition is not None, loop.rest
     lines = self.functions.get(condition[1], [])
@@ -115,7 +115,7 @@ class Module:
 
 
 def array_bytes(shape: str) -> list[int]:
-  """Bytes of the arrays of a shape as HLO writes it, those of a tuple one by one."""
+  """Bytes of each array in a shape as written in HLO."""
   sizes = []
   for dtype, dims in _ARRAY.findall(shape):
     bits = re.search(r"\d+", dtype)
@@ -128,14 +128,14 @@ def _exchange_kind(instruction: Instruction, function: str) -> str | None:
   if instruction.operation == "send" and "_xla_megascale_transfer_type" in instruction.rest:
     return BETWEEN_SLICES
   kind = instruction.operation.removesuffix("-start")
-  # A TPU's reduce-scatter is a fusion of an all-reduce and the slice that a chip keeps.
+  # On TPUs a reduce-scatter is a fusion of an all-reduce and the slice that the chip keeps.
   if kind == "all-reduce" and function.startswith("all-reduce-scatter"):
     return "reduce-scatter"
   return kind if kind in _COLLECTIVES else None
 
 
 def _exchanged_bytes(instruction: Instruction) -> int:
-  """Bytes of the larger of what goes in and what comes out."""
+  """The larger of the bytes of the operands and of the results."""
   sizes = array_bytes(instruction.shape)
   if instruction.operation == "send" or instruction.operation.endswith("-start"):
     # Operands and results are listed together.
@@ -146,7 +146,7 @@ def _exchanged_bytes(instruction: Instruction) -> int:
 
 
 def _group_size(rest: str) -> int:
-  """Chips of a group, as XLA writes groups: `{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['a'=2,'b'=4] {'a'}`."""
+  """Chips per group, in any of XLA's notations: `{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['a'=2,'b'=4] {'a'}`."""
   if listed := re.search(r"replica_groups=\{\{([\d, ]+)\}", rest):
     return listed[1].count(",") + 1
   if iota := re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest):
@@ -155,4 +155,4 @@ def _group_size(rest: str) -> int:
     sizes = dict(re.findall(r"'(\w+)'=(\d+)", mesh[1]))
     parts = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2])
     return math.prod(int(part or sizes[axis]) for axis, part in parts)
-  raise ValueError(f"groups of chips written in an unknown way: {rest[:200]}")
+  raise ValueError(f"unknown notation of replica groups: {rest[:200]}")

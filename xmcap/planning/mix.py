@@ -1,4 +1,4 @@
-"""The mean time of a step where batches have targets of several lengths: each length is a program of its own."""
+"""The mean time of a step if batches have several target lengths, each with its own compiled program."""
 
 import dataclasses
 import math
@@ -12,11 +12,11 @@ from xmcap.planning.step import plan_step
 from xmcap.planning.topologies import Topology
 from xmcap.training.run_arguments import Arguments
 
-_STEPS = 128  # whose lengths are looked up
+_STEPS = 128  # from which the shares of lengths are estimated
 
 
 def parse(text: str) -> dict[int, float]:
-  """`16:0.4,32:0.5,64:0.1` -> shares of the lengths of the configured run, scaled to a sum of 1."""
+  """Parses `16:0.4,32:0.5,64:0.1` to {length: share}, scaled to a sum of 1."""
   try:
     shares = {int(length): float(share) for length, share in (part.split(":") for part in text.split(","))}
   except ValueError:
@@ -26,12 +26,12 @@ def parse(text: str) -> dict[int, float]:
     raise UsageError(f"--length_mix={text}: give the share of each length, such as 16:0.4,32:0.5,64:0.1")
   sizes = lengths()
   if not set(shares) <= set(sizes):
-    raise UsageError(f"--length_mix={text}: the run has targets of {', '.join(map(str, sizes))} pieces alone")
+    raise UsageError(f"--length_mix={text}: the run only has targets of {', '.join(map(str, sizes))} tokens")
   return {length: share / total for length, share in shares.items()}
 
 
 def lengths() -> tuple[int, ...]:
-  """The lengths of targets in the configured run, ascending."""
+  """The target lengths of the configured run, ascending."""
   longest = option(CaptionStream, "target_length")
   return (*(size for size in option(CaptionStream, "target_lengths") if size < longest), longest)
 
@@ -43,18 +43,18 @@ def plan_mix(
   given: Mapping[int, float] | None,
   say: Callable[[str], None],
 ) -> dict[str, Any] | None:
-  """Plans the steps of a run's other lengths; None if it has one length.
+  """Plans the steps for a run's other target lengths; None if it has only one.
 
   Args:
-    run: with its longest targets.
+    run: the run with its longest targets.
     topology: the chips.
     longest: the plan of `run`.
-    given: T -> share of steps; None: the shares of the run's data, where it and its index of lengths are at hand.
-    say: is told of each plan.
+    given: length -> share of steps; None: the shares in the run's data, if its index of lengths can be read.
+    say: called with a line about each plan.
 
   Returns:
-    JSON's types, with lengths as text: `step_seconds` and `shares` of each, and `mean_step_seconds`. The last two are
-    None where the shares are not known; `why_unknown` says why.
+    Values that JSON can hold, with lengths as text: `step_seconds` and `shares` by length, and `mean_step_seconds`. The
+    last two are None if the shares are unknown; `why_unknown` says why.
 
   Raises:
     XmcapError: see `plan_step`.

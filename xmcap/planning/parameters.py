@@ -1,9 +1,8 @@
-"""The number of parameters in each part of a model; none of them is made."""
+"""Counts the parameters in each part of a model, without allocating them."""
 
 import math
 
-from flax import traverse_util
-
+from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -11,18 +10,18 @@ from xmcap.scoring.grid import Grid
 
 
 def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:
-  """Part -> parameters: `vit/patch_embedding`, `vit/layers` (all of them), ..., `projection`, ..., in order of use."""
+  """Part -> number of parameters, in order of use: `vit/patch_embedding`, `vit/layers` (all), ..., `projection`, ..."""
   params = variable_shapes(vit, t5)["params"]
   counts: dict[str, int] = {}
   for tower in ("vit", "projection", "token_embedder", "encoder", "decoder"):
-    for path, leaf in sorted(traverse_util.flatten_dict(params[tower]).items()):
-      part = f"{tower}/{path[0]}" if tower in ("vit", "encoder", "decoder") else tower
+    for path, leaf in sorted(stacking.flatten(params[tower]).items()):
+      part = f"{tower}/{path.split('/')[0]}" if tower in ("vit", "encoder", "decoder") else tower
       counts[part] = counts.get(part, 0) + math.prod(leaf.shape)
   return counts
 
 
 def parameter_table(counts: dict[str, int]) -> Grid:
-  """The counts by part, and those of the ViT, of the T5 (all that mT5 has) and of the whole captioner."""
+  """A table of the counts by part, and of the ViT, the T5 and the whole captioner."""
   total = sum(counts.values())
   vit = sum(count for part, count in counts.items() if part.startswith("vit/"))
   projection = counts["projection"]

@@ -1,4 +1,4 @@
-"""Plans for people, as text."""
+"""Formats plans as text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,17 +13,17 @@ from xmcap.scoring.grid import Grid
 _GIB = 2**30
 
 Plan = Mapping[str, Any]
-"""What `step.plan_step` returns."""
+"""The result of `step.plan_step`."""
 
 
 def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -> str:
-  """A plan as tables; for GPUs, its memory alone. `price` is that of a chip and hour."""
+  """A plan as tables; for GPUs, only its memory. `price` is per chip-hour."""
   variant = Variant(**plan["variant"])
-  parts = f", in {variant.microbatches} parts" if variant.microbatches > 1 else ""
+  parts = f", in {variant.microbatches} microbatches" if variant.microbatches > 1 else ""
   remat = f", remat of {variant.remat}" if variant.remat != "no" else ""
   lines = [
     f"{plan['parameters']:,} parameters on {topology.description}",
-    f"{variant.mesh}; {plan['batch_size']:,} captions a step, {variant.captions_per_image} a picture"
+    f"{variant.mesh}; {plan['batch_size']:,} captions per step, {variant.captions_per_image} per picture"
     f"{parts}{', scan' if variant.scan else ''}{remat}",
     "",
     _memory(plan, topology).text(),
@@ -36,9 +36,9 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
 
 
 def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -> str:
-  """The plans of a search, the fastest first; then the meshes on which nothing fits.
+  """The plans of a search, fastest first, then the meshes on which nothing fits.
 
-  `recipe` is the captions a picture that the run's files say; other numbers are marked as another recipe.
+  `recipe` is the configured number of captions per picture; other numbers are marked as another recipe.
   """
 
   def row(variant: Variant, size: float, step: str, *cells: str) -> tuple[str, ...]:
@@ -62,15 +62,15 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
     )
   rows += [row(error.variant, error.needed, "does not fit", "", "", "", "") for error in refused]
   headings = (
-    "mesh", "K", "remat", "parts", "GiB a chip", "step ms", "bound by", "M cycles", "captions/s", "MFU",
+    "mesh", "K", "remat", "microbatches", "GiB per chip", "step ms", "bound by", "M cycles", "captions/s", "MFU",
   )  # fmt: skip
   other = any(row[1].endswith("*") for row in rows)
-  note = "* another recipe: more captions of a picture in a step.\n" if other else ""
+  note = "* another recipe: more captions per picture in a step.\n" if other else ""
   return Grid(headings, tuple(rows)).text() + note
 
 
 def mix_text(mix: Mapping[str, Any], longest: Plan, price: float | None = None) -> str:
-  """The steps of a run with several lengths of targets, and their mean, as `plan_mix` found them."""
+  """The result of `plan_mix`: the steps for each target length, and their mean."""
 
   def row(name: str, share: str, seconds: float) -> tuple[str, ...]:
     return name, share, _ms(seconds), f"{longest['batch_size'] / seconds:,.0f}"
@@ -80,9 +80,9 @@ def mix_text(mix: Mapping[str, Any], longest: Plan, price: float | None = None) 
     row(length, f"{shares.get(length, 0):.0%}" if shares else "unknown", seconds)
     for length, seconds in mix["step_seconds"].items()
   )
-  heads = ("targets of", "share of steps", "ms a step", "captions a second")
+  heads = ("targets of", "share of steps", "ms per step", "captions per second")
   if mean is None:
-    note = f"The mean is not known: {mix['why_unknown']}; or give --length_mix=LENGTH:SHARE,...\n"
+    note = f"The mean is unknown: {mix['why_unknown']}; or give --length_mix=LENGTH:SHARE,...\n"
     return Grid(heads, rows).text() + note
   table = Grid(heads, rows, (row("mean", "", mean),)).text()
   return table + Grid(("the run at the mean", ""), _length_of_run(longest, mean, price)).text()
@@ -92,45 +92,45 @@ def _memory(plan: Plan, topology: Topology | GpuNode) -> Grid:
   sizes = dict(plan["memory"])
   allowed, total = sizes.pop("allowed"), sizes.pop("total")
   rows = tuple((kind, f"{size / _GIB:.3f}") for kind, size in sizes.items())
-  foot = (("together", f"{total / _GIB:.3f}"), (topology.allowance, f"{allowed / _GIB:.2f}"))
-  return Grid(("memory of a chip", "GiB"), rows, foot)
+  foot = (("total", f"{total / _GIB:.3f}"), (topology.allowance, f"{allowed / _GIB:.2f}"))
+  return Grid(("memory per chip", "GiB"), rows, foot)
 
 
 def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
   estimate = plan["estimate"]
   rows = [("arithmetic", f"{plan['flops'] / 1e12:.3f} Tflop", _ms(estimate["arithmetic_seconds"]))]
   for kind, one in sorted(plan["exchanges"].items()):
-    rows.append((kind, f"{one['count']} of {one['bytes'] / 1e9:.3f} GB together", ""))
+    rows.append((kind, f"{one['count']}, {one['bytes'] / 1e9:.3f} GB in total", ""))
   rows.append(("links of the slice", "", _ms(estimate["links_seconds"])))
   if topology.slices > 1:
     rows.append(("network between slices", "", _ms(estimate["network_seconds"])))
   known = _ms(estimate["schedule_seconds"]) if estimate["schedule_seconds"] else "unknown"
   rows.append(("schedule of the compiler", f"{plan['estimated_cycles'] / 1e6:.1f} million cycles", known))
   foot = ("estimate", f"bound by {estimate['bound']}", _ms(estimate["step_seconds"]))
-  return Grid(("a step, for each chip", "amount", "ms"), tuple(rows), (foot,))
+  return Grid(("a step, per chip", "amount", "ms"), tuple(rows), (foot,))
 
 
 def _run(plan: Plan, price: float | None) -> Grid:
   estimate = plan["estimate"]
   pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
   rows = (
-    ("captions a second", f"{estimate['captions_per_second']:,.0f}"),
+    ("captions per second", f"{estimate['captions_per_second']:,.0f}"),
     ("model-flops utilisation", f"{estimate['model_flops_utilisation']:.1%}"),
-    (f"rows of a batch of {pictures:,} pictures that each host feeds", _feeding(plan["rows_by_host"])),
-    ("pictures a second that each host feeds", f"{estimate['pictures_per_second_and_host']:,.0f}"),
+    (f"pictures that each host feeds, of a batch of {pictures:,}", _feeding(plan["rows_by_host"])),
+    ("pictures per second that each host feeds", f"{estimate['pictures_per_second_and_host']:,.0f}"),
   )
   return Grid(("the run, estimated", ""), rows + _length_of_run(plan, estimate["step_seconds"], price))
 
 
 def _length_of_run(plan: Plan, seconds: float, price: float | None) -> tuple[tuple[str, str], ...]:
-  """Rows about a run whose steps take so many seconds; `price` is that of a chip and hour."""
+  """Rows about a run whose steps take `seconds` each; `price` is per chip-hour."""
   steps = plan["total_steps"]
   if steps is None:
-    return (("hours", "unknown: the number of steps follows from the data"),)
+    return (("hours", "unknown: the number of steps depends on the data"),)
   hours = steps * seconds / 3600
   chip_hours = hours * plan["chips"]
   rows = (("steps", f"{steps:,}"), ("hours", f"{hours:,.2f}"), ("chip-hours", f"{chip_hours:,.0f}"))
-  cost = () if price is None else ((f"cost at {price:g} a chip and hour", f"{chip_hours * price:,.0f}"),)
+  cost = () if price is None else ((f"cost at {price:g} per chip-hour", f"{chip_hours * price:,.0f}"),)
   return rows + cost
 
 

@@ -1,4 +1,4 @@
-"""The run that gin is configured for, read without its data, its vocabulary or its devices."""
+"""Reads the run that is configured in gin, without its data, vocabulary or devices."""
 
 import dataclasses
 import inspect
@@ -27,15 +27,15 @@ _PARAMETERS = {
   "remat": ("ViTConfig.remat", "T5Config.remat"),
   "scan": ("ViTConfig.scan", "T5Config.scan"),
 }
-"""Field of a `Variant` -> the parameters that gin binds for it."""
+"""Field of a `Variant` -> its gin parameters."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-  """What a search may change about a run; apart from `captions_per_image`, the run computes the same.
+  """The settings of a run that a search may change. Except for `captions_per_image`, they do not change the results.
 
-  `remat` says which configurations ask for it: `no`, `vit`, `t5` or `all`; `scan` whether any does. A batch keeps its
-  number of captions, whatever `captions_per_image`.
+  `remat` says for which models it is set: `no`, `vit`, `t5` or `all`; `scan`, whether it is set for any. The number of
+  captions in a batch does not depend on `captions_per_image`.
   """
 
   data: int
@@ -48,18 +48,18 @@ class Variant:
 
   @property
   def mesh(self) -> str:
-    """For people."""
+    """The mesh in words."""
     return f"data {self.data} x fsdp {self.fsdp} x model {self.model}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run that gin is configured for: arguments of `train`, with the mesh of the variant.
+  """A run as configured in gin: arguments of `train`, with the mesh of the variant.
 
   Attributes:
-    batch_size: captions a step, of all hosts.
+    batch_size: captions per step, of all hosts.
     image_size, prompt_length, target_length: of `CaptionStream`.
-    total_steps: None where it follows from data that are not here.
+    total_steps: None if it depends on data that cannot be read.
   """
 
   objective: Any
@@ -76,12 +76,12 @@ class Run:
 
   @property
   def pictures(self) -> int:
-    """A step, of all hosts."""
+    """Pictures per step, of all hosts."""
     return self.batch_size // self.variant.captions_per_image
 
   @property
   def shapes(self) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Name -> (shape, dtype) of a batch of all hosts."""
+    """Name -> (shape, dtype) of the arrays of a global batch."""
     captions = (self.pictures, self.variant.captions_per_image)
     return {
       "image": ((self.pictures, self.image_size, self.image_size, 3), np.uint8),
@@ -92,19 +92,19 @@ class Run:
 
 
 def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
-  """The run that gin is configured for, on some chips.
+  """The run that is configured in gin, on the given chips.
 
   Args:
     topology: the chips.
-    changes: fields of a `Variant` that differ from what gin says; they are bound for later calls too.
+    changes: fields of a `Variant` that override gin's bindings, for later calls too.
 
   Raises:
-    UsageError: the files lack something, or do not go together.
+    UsageError: the configuration is incomplete or inconsistent.
   """
   for name, value in bindings(changes).items():
     gin.bind_parameter(name, value)
   for kind in (ViTConfig, T5Config):
-    # 'auto' comes to this on the chips; on this host it would be a CPU's float32.
+    # 'auto' means bfloat16 on the chips, but would be float32 on this host's CPU.
     if option(kind, "dtype") == "auto":
       gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
   stream = _stream_options()
@@ -125,7 +125,8 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
   pictures, rest = divmod(stream["batch_size"], captions_per_image)
   if rest:
     raise UsageError(
-      f"a batch of {stream['batch_size']:,} captions does not divide into {captions_per_image} a picture"
+      f"BATCH_SIZE {stream['batch_size']:,} is not divisible by captions_per_image {captions_per_image}: change one of"
+      " them"
     )
   run_arguments.check_batch(pictures, variant.data * variant.fsdp, variant.microbatches)
   try:
@@ -139,7 +140,7 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
 
 
 def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
-  """Fields of a `Variant` as gin binds them: name of the parameter -> value."""
+  """Gin bindings, parameter -> value, for fields of a `Variant`."""
   found = {}
   for name, value in changes.items():
     values = _REMAT[value] if name == "remat" else (value, value)
@@ -148,7 +149,7 @@ def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option(kind: type, argument: str) -> Any:
-  """What gin binds for an argument of a configurable class, else its default; no object of the class is made."""
+  """The value of a configurable's argument: as bound in gin, else its default. The configurable is not called."""
   bound = gin.get_bindings(kind.__name__, resolve_references=False)
   if argument in bound:
     return configuration.resolve(bound[argument])
@@ -156,7 +157,7 @@ def option(kind: type, argument: str) -> Any:
 
 
 def _stream_options() -> dict[str, Any]:
-  """The arguments of the stream that give the size of a batch; its data is not opened."""
+  """The arguments of the stream that decide the shapes of a batch; its data is not opened."""
   bound = gin.get_bindings("train", resolve_references=False).get("stream")
   if getattr(bound, "selector", "").rsplit(".", 1)[-1] != "CaptionStream":
     raise UsageError(

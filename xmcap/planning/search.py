@@ -1,4 +1,4 @@
-"""The fastest mesh that fits, and what makes a run fit: its step compiled in one variant after the other."""
+"""Searches the fastest mesh that fits, and settings that make a run fit, by compiling one variant after the other."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ _WAYS_TO_FIT = (
   *({"remat": remat, "microbatches": 1} for remat in ("no", "vit", "all")),
   *({"remat": "all", "microbatches": microbatches} for microbatches in (2, 4, 8)),
 )
-"""Each costs more time than the one before, and saves memory."""
+"""Each takes more time and less memory than the one before."""
 _DEFAULTS = run_lib.bindings(_WAYS_TO_FIT[0])
 _GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 
@@ -23,19 +23,19 @@ _GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 def search(
   topology: Topology, captions_per_image: tuple[int, ...] = (), say: Callable[[str], None] = lambda line: None
 ) -> tuple[list[dict[str, Any]], list[DoesNotFit]]:
-  """Plans the run that gin is configured for on every mesh that makes sense.
+  """Plans the run that is configured in gin on every sensible mesh.
 
-  On each mesh the first of the ways to fit that does is taken. Layers are scanned over, which compiles many times
-  faster. `captions_per_image` are K to try besides that of the files, on the fastest mesh.
+  On each mesh it takes the first of `_WAYS_TO_FIT` that fits. Layers are scanned, which compiles many times faster.
+  `captions_per_image` are further values to try on the fastest mesh.
 
   Returns:
-    The plans that fit, the fastest first, and the meshes on which nothing fits.
+    The plans that fit, fastest first, and the meshes on which nothing fits.
   """
   plans: list[dict[str, Any]] = []
   refused: list[DoesNotFit] = []
 
   def attempt(changes: dict[str, Any], first: int = 0) -> int:
-    """Tries the ways to fit from number `first` on; returns the number of the last one tried."""
+    """Tries `_WAYS_TO_FIT` from number `first` on; returns the number of the last one tried."""
     for number, way in enumerate(_WAYS_TO_FIT[first:], first):
       tried = {**changes, **way}
       words = ", ".join(f"{name} {value}" for name, value in tried.items())
@@ -55,8 +55,8 @@ def search(
     refused.append(last)
     return number
 
-  # What does not fit where parameters are cut finest is not tried where they are cut less: of each `model`, the finest
-  # cut comes first.
+  # For each `model`, the mesh that shards the parameters most comes first. Ways that do not fit there are not tried on
+  # the others.
   easiest: dict[int, int] = {}
   for mesh in meshes(topology):
     easiest[mesh["model"]] = attempt(mesh, easiest.get(mesh["model"], 0))
@@ -68,7 +68,7 @@ def search(
 
 
 def with_way_out(error: DoesNotFit, topology: Topology | GpuNode, say: Callable[[str], None]) -> UsageError:
-  """The refusal of the run that gin is configured for, with the cheapest settings that would make it fit."""
+  """The error for a run that does not fit, with the cheapest settings that would make it fit."""
   say(f"{error}; looking for settings that fit")
   for changes in _ways_out(error, topology):
     try:
@@ -79,17 +79,18 @@ def with_way_out(error: DoesNotFit, topology: Topology | GpuNode, say: Callable[
     options = " ".join(f"--gin.{name}={value}" for name, value in bound if _DEFAULTS.get(name) != value)
     return UsageError(f"{error}; it fits ({plan['memory']['total'] / 2**30:.1f} GiB) with {options}")
   if isinstance(topology, GpuNode):
-    advice = f"nor in {_GPU_MICROBATCHES[-1]} microbatches: a smaller batch, more GPUs, or --gin.ViTConfig.remat=True"
+    advice = f"nor in {_GPU_MICROBATCHES[-1]} microbatches: reduce the batch, add GPUs, or --gin.ViTConfig.remat=True"
   else:
-    advice = "nor with remat in 8 microbatches, its state cut over all chips: take more chips"
+    advice = "nor with remat, 8 microbatches and its state sharded over all chips: use more chips"
   return UsageError(f"{error}; {advice}")
 
 
 def meshes(topology: Topology) -> Iterator[dict[str, int]]:
-  """The meshes that are worth a try.
+  """The meshes to try.
 
-  `model` cuts heads and rows of the vocabulary, so it stays within a host's reach; the rest is `data`, `fsdp`, or both
-  with `fsdp` in one plane of the slice. Only `data` joins slices: little is exchanged along it.
+  `model` shards heads and the vocabulary, which needs fast links, so it stays within a host. The remaining devices go
+  to `data`, to `fsdp`, or to both with `fsdp` in one plane of the slice. Only `data`, which communicates little, spans
+  slices.
   """
   each = topology.chips // topology.slices
   for model in (1, 2, 4):
@@ -105,7 +106,7 @@ def _ways_out(error: DoesNotFit, topology: Topology | GpuNode) -> Iterator[dict[
   if isinstance(topology, GpuNode):
     yield from ({"microbatches": count} for count in _GPU_MICROBATCHES if count > error.variant.microbatches)
     return
-  # The first way changes nothing, so it fails on the run's own mesh.
+  # The first way changes nothing, so it cannot fit on the run's own mesh.
   yield from _WAYS_TO_FIT[1:]
   finest = {"data": topology.slices, "fsdp": topology.chips // topology.slices, "model": 1}
   yield from ({**finest, **way} for way in _WAYS_TO_FIT)
@@ -120,7 +121,7 @@ def _plan(topology: Topology | GpuNode, changes: dict[str, Any]) -> dict[str, An
   module, variant = run.objective.module, run.variant
   for name, heads in (("ViT", module.vit.num_heads), ("T5", module.t5.num_heads)):
     if heads % variant.model:
-      raise UsageError(f"{heads} heads of the {name} do not divide by model {variant.model}")
+      raise UsageError(f"the {heads} heads of the {name} are not divisible by model {variant.model}")
   if run.pictures % (variant.data * variant.fsdp * variant.microbatches):
-    raise UsageError(f"{variant.microbatches} microbatches do not leave every chip as many pictures")
+    raise UsageError(f"{variant.microbatches} microbatches cannot be split evenly over the chips")
   return plan_step(run, topology)

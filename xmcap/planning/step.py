@@ -1,4 +1,4 @@
-"""The training step of a run, compiled for chips that need not be here: its memory, and an estimate of its time."""
+"""Compiles a run's training step for chips that need not be attached: its memory, and an estimate of its time."""
 
 import dataclasses
 import functools
@@ -21,34 +21,34 @@ from xmcap.training.reporting import flops as flops_lib
 from xmcap.training.state import StatePlan, plan_state
 from xmcap.training.step import make_train_step
 
-# Planned where the number of steps is unknown; no schedule makes a step dearer.
+# Stands for an unknown number of steps; it does not change the cost of a step.
 _MANY = 1_000_000
 
 
 class DoesNotFit(XmcapError):
-  """A step of `variant` needs more memory than a chip has; `needed` and `allowed` are bytes of a chip."""
+  """A step of `variant` needs more memory than a chip has; `needed` and `allowed` are bytes per chip."""
 
   def __init__(self, variant: Variant, needed: float, allowed: float):
     super().__init__(
-      f"does not fit: a chip needs {needed / 2**30:.1f} GiB and has {allowed / 2**30:.2f} GiB for a program"
+      f"does not fit: it needs {needed / 2**30:.1f} GiB per chip, and a program may use {allowed / 2**30:.2f} GiB"
     )
     self.variant, self.needed, self.allowed = variant, needed, allowed
 
 
 def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
-  """Compiles the step that `xmcap train` would run; for GPUs nothing but its memory is planned.
+  """Compiles the step that `xmcap train` would run; for GPUs only its memory is planned.
 
   Returns:
-    JSON's types: sizes in bytes, times in seconds, of one chip where nothing else is said. `memory` is that of a chip
-    when it is fullest; `working` is all that the compiler sets aside, such as activations. `model_flops`, of all chips,
-    are the matrix products that the model asks for, none computed twice; over what the chips could do in that time they
-    give `model_flops_utilisation`. `captions_per_second` are those of all chips, `pictures_per_second_and_host` those
-    that the busiest host must read, decode and send. `hours` are None where the number of steps is unknown.
+    Values that JSON can hold: sizes in bytes, times in seconds, per chip unless stated otherwise. `memory` is a chip's
+    peak; its `working` is what the compiler allocates, such as activations. `model_flops`, for all chips, counts each
+    matrix product of the model once; `model_flops_utilisation` is its ratio to the chips' peak. `captions_per_second`
+    is for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is
+    None if the number of steps is unknown.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
     UsageError: the hosts of a slice cannot feed this mesh.
-    XmcapError: the compiler refuses for another reason.
+    XmcapError: the compiler fails for another reason.
   """
   devices = topology.devices()
   mesh = run.partitioning.mesh(devices)
@@ -84,7 +84,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   )
   model_flops = products(False)
   if module.has_loops:
-    # XLA counts a loop as if it ran once.
+    # XLA counts the body of a loop only once.
     flops = max(flops, products(True) / topology.chips)
   cycles, exchanges = module.cycles(), module.exchanges()
   bounds = estimate.bounds(flops, cycles, exchanges, topology)
@@ -112,7 +112,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
 
 
 def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
-  """(The plan of the state, the step lowered for it) of a run on devices, which need not be here."""
+  """Returns the state plan of a run on `devices`, which need not be attached, and the lowered step."""
   mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
   batch = _batch(run, sharding.batch_sharding(mesh))
   plan = plan_state(run.objective, run.optimizer, batch, mesh, rules, run.seed, run.rng_impl)
@@ -125,19 +125,19 @@ def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
 
 
 def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) -> XmcapError:
-  """The compiler's error for people: `DoesNotFit`, or a refusal in one line."""
+  """Converts the compiler's error to `DoesNotFit`, or to an XmcapError of one line."""
   text = " ".join(str(error).split())
   if "RESOURCE_EXHAUSTED" in text:
     sizes = re.findall(r"([\d.]+)([KMGT])", text)
     found = [float(number) * 2 ** (10 * ("KMGT".index(unit) + 1)) for number, unit in sizes]
     return DoesNotFit(variant, max(found, default=topology.allowed), topology.allowed)
-  return XmcapError(f"the compiler refuses this step on {topology.name}: {text[:300]}")
+  return XmcapError(f"the compiler cannot compile this program for {topology.name}: {text[:300]}")
 
 
 def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
-  """Bytes of one chip when it is fullest, by kind and in `total`."""
+  """Peak memory of one chip in bytes, by kind and in `total`."""
   parameters, whole = _bytes_of_chip(state.target.params), _bytes_of_chip(state.target)
-  # Results that do not take the place of an argument need memory of their own.
+  # Results that are not aliased with an argument need memory of their own.
   results = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
   kinds = {
     "parameters": parameters,
@@ -149,13 +149,13 @@ def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
 
 
 def _bytes_of_chip(tree: Any) -> int:
-  """Bytes of one chip of shapes with shardings, without the padding of their layouts."""
+  """Bytes per chip of sharded shapes, without the padding of their layouts."""
   return sum(
     math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)
   )
 
 
-def _batch(run: Run, lies: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+def _batch(run: Run, placed: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
   return {
-    name: jax.ShapeDtypeStruct(shape, dtype, sharding=lies) for name, (shape, dtype) in run.shapes.items()
+    name: jax.ShapeDtypeStruct(shape, dtype, sharding=placed) for name, (shape, dtype) in run.shapes.items()
   }

@@ -1,4 +1,4 @@
-"""TPU slices by their usual names, the published numbers of their chips, and their devices on a host without a TPU."""
+"""TPU slices by their usual names, their chips' specifications, and devices to compile for on a host without a TPU."""
 
 import dataclasses
 import importlib.util
@@ -16,24 +16,22 @@ from xmcap.training.reporting.chips import PEAK_FLOPS
 
 @dataclasses.dataclass(frozen=True)
 class ChipKind:
-  """Published numbers of one chip."""
+  """Published specifications of a chip."""
 
   name: str
-  platform: str  # libtpu's name of it
-  flops: float  # bfloat16 operations a second at most
-  hbm: float  # bytes of its memory that a program may use
-  link_bandwidth: (
-    float  # bytes a second of one link in one direction; there are two along each axis of a slice
-  )
-  clock: float | None  # cycles a second of a TensorCore; None if it is not published
+  platform: str  # libtpu's name
+  flops: float  # peak bfloat16 operations per second
+  hbm: float  # bytes of memory that a program may use
+  link_bandwidth: float  # bytes per second and direction of a link; two links along each axis of a slice
+  clock: float | None  # cycles per second of a TensorCore; None if not published
   dimensions: int  # of the torus
-  cores_in_name: bool  # `v4-128` counts TensorCores, two a chip; `v6e-64` counts chips
+  cores_in_name: bool  # `v4-128` counts TensorCores, two per chip; `v6e-64` counts chips
 
 
-# Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (interconnect: all links of a chip together, in both
+# Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (interconnect of all links of a chip in both
 # directions: 2,400, 1,600, 4,800 and 3,584 Gbit/s), and jax-ml.github.io/scaling-book/tpus (one link in one direction,
-# clock of v5e). Clock of v4: Jouppi et al., "TPU v4" (ISCA 2023), Table 4. The memory that a program may use is what
-# libtpu 0.0.42 names when a program needs more.
+# clock of v5e). Clock of v4: Jouppi et al., "TPU v4" (ISCA 2023), Table 4. The memory is the limit that libtpu 0.0.42
+# reports when a program needs more.
 CHIPS = {
   chip.name: chip
   for chip in (
@@ -44,9 +42,9 @@ CHIPS = {
   )
 }
 DCN_BANDWIDTH_OF_HOST = 25e9
-"""Bytes a second between slices, for one host: 200 Gbit/s (cloud.google.com/tpu/docs)."""
+"""Bytes per second between slices, for one host: 200 Gbit/s (cloud.google.com/tpu/docs)."""
 CHIPS_PER_HOST = 4
-"""In all of these slices; they lie 2 x 2."""
+"""In all of these slices; arranged 2 x 2."""
 _HOST = (2, 2, 1)
 _NO_TPU_HERE = {
   "TPU_SKIP_MDS_QUERY": "1",
@@ -61,7 +59,7 @@ _NO_TPU_HERE = {
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """Slices of one kind of chip, joined by the data centre's network; `shape` counts chips along each axis of one."""
+  """Slices of one kind of chip, joined by the data centre's network; `shape` counts the chips along each axis."""
 
   chip: ChipKind
   shape: tuple[int, ...]
@@ -75,7 +73,7 @@ class Topology:
 
   @property
   def usual_name(self) -> str:
-    """The name that one slice is ordered by, such as `v4-128`."""
+    """The accelerator type of one slice, such as `v4-128`."""
     chips = math.prod(self.shape)
     return f"{self.chip.name}-{2 * chips if self.chip.cores_in_name else chips}"
 
@@ -93,8 +91,8 @@ class Topology:
 
   @property
   def allowance(self) -> str:
-    """For people: the reason for `allowed`."""
-    return f"a {self.chip.name} allows"
+    """Explains `allowed` in a table."""
+    return f"available on a {self.chip.name}"
 
   @property
   def allowed(self) -> float:
@@ -109,7 +107,7 @@ class Topology:
     return tuple(size == 16 for size in self.shape)
 
   def devices(self) -> list:
-    """The devices of the slices, to compile for; none of them is here. See `gpus.absent_devices`."""
+    """The devices to compile for, none of which is attached. See `gpus.absent_devices`."""
     devices = gpus.absent_devices(
       "tpu",
       self.name,
@@ -126,13 +124,13 @@ class Topology:
 
 
 def parse(name: str) -> Topology | GpuNode:
-  """Reads the name of TPU slices or of the GPUs of one node.
+  """Parses the name of TPU slices, or of the GPUs of one node.
 
   Args:
-    name: `v4:4x4x4`, `v4-128` (TensorCores, as v4 and v5p are named; v5e and v6e count chips), `2*v4-128`, `h100-8`.
+    name: `v4:4x4x4`, `v4-128` (v4 and v5p count TensorCores, v5e and v6e chips), `2*v4-128`, `h100-8`.
 
   Raises:
-    UsageError: no such chip, or no slice of that size.
+    UsageError: there is no such chip, or no slice of that size.
   """
   node = gpus.parse(name)
   if node is not None:
@@ -148,34 +146,36 @@ def parse(name: str) -> Topology | GpuNode:
   if match[3]:
     shape = tuple(map(int, match[3].split("x")))
     if len(shape) != chip.dimensions or min(*shape, slices) < 1:
-      raise UsageError(f"--topology={name}: a {chip.name} slice has {chip.dimensions} sizes of at least 1")
+      raise UsageError(
+        f"--topology={name}: give {chip.dimensions} sizes of at least 1 for a {chip.name} slice"
+      )
     return Topology(chip, shape, slices)
   count, rest = divmod(int(match[4]), 2 if chip.cores_in_name else 1)
   shape = None if rest else _shape(count, chip.dimensions)
   if shape is None or slices < 1:
-    unit = "TensorCores, two a chip" if chip.cores_in_name else "chips"
+    unit = "TensorCores, two per chip" if chip.cores_in_name else "chips"
     example = f"{chip.name}:{'x'.join('4' * chip.dimensions)}"
     raise UsageError(
-      f"--topology={name}: no {chip.name} slice has {match[4]} {unit}; give its shape, such as {example}"
+      f"--topology={name}: no {chip.name} slice has {match[4]} {unit}: give its shape, such as {example}"
     )
   return Topology(chip, shape, slices)
 
 
 def prepare_host() -> None:
-  """Lets jax compile for a TPU on this host; to be called before jax is imported.
+  """Lets jax compile for a TPU on this host; call it before jax is imported.
 
-  Otherwise jax would look for a TPU, libtpu would ask the cloud's metadata server where it runs, and a second plan on
-  this host would find libtpu locked.
+  Otherwise jax would look for a TPU, libtpu would query the cloud's metadata server, and a second plan on this host
+  would find libtpu locked.
   """
   os.environ["JAX_PLATFORMS"] = "cpu"
-  # jax can write a program for absent chips to its cache, but cannot read it back.
+  # jax can write a program for chips that are not attached to its cache, but cannot read it back.
   os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
   for name, value in _NO_TPU_HERE.items():
     os.environ.setdefault(name, value)
 
 
 def _shape(chips: int, dimensions: int) -> tuple[int, ...] | None:
-  """The most compact shape as slices are sold: ascending sizes, each 2 or a multiple of 4 (2-D: 16 at most)."""
+  """The most compact shape that is offered: ascending sizes, each 2 or a multiple of 4 (in 2-D at most 16)."""
   if chips == 1:
     return (1,) * dimensions
   if dimensions == 3 and chips == 4:

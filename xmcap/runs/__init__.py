@@ -1,1 +1,1 @@
-"""What runs have written about themselves, side by side: a table, or a page of curves. Neither jax nor tensorflow."""
+"""Compares training runs by their logged metrics, in a table or a page of curves. Needs neither jax nor tensorflow."""

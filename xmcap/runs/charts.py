@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xmcap.runs.history import RunHistory, evaluations, names_of
 
 MAX_POINTS = 400
-"""Of a curve on the page; of more, the lowest and the highest of each stretch are drawn."""
+"""Most points of a curve on the page; longer curves keep the lowest and the highest point of each stretch."""
 
 SHARES = {
   "waiting_for_data": "waiting for data",
@@ -25,11 +25,11 @@ class CurveChart:
 
   Attributes:
     curve: name in `metrics.jsonl`.
-    axis: `linear`, or the name of the control that says linear or log.
-    percent: the values are shares.
-    from_zero: the axis begins at 0.
-    times: what the values are multiplied by.
-    languages: code -> name of the curve of one language, among which the reader chooses.
+    axis: `linear`, or the name of the control that selects linear or log.
+    percent: whether the values are shares.
+    from_zero: whether the axis begins at 0.
+    times: factor by which the values are multiplied.
+    languages: code -> name of the curve of one language; the reader chooses one.
   """
 
   curve: str
@@ -47,25 +47,25 @@ _LEARNING = (
   CurveChart("train/accuracy", "Accuracy", "of the next token", percent=True),
   CurveChart("train/exact", "Exact", "pictures with all tags right", percent=True),
   CurveChart("train/learning_rate", "Learning rate", from_zero=True),
-  CurveChart("train/skipped", "Skipped steps", "not finite, since the start", from_zero=True),
+  CurveChart("train/skipped", "Skipped steps", "non-finite, since the start", from_zero=True),
 )
 _SPEED = (
-  CurveChart("speed/captions_per_second", "Captions", "a second", from_zero=True),
-  CurveChart("speed/pictures_per_second", "Pictures", "a second", from_zero=True),
-  CurveChart("speed/tokens_per_second", "Tokens", "a second", from_zero=True),
+  CurveChart("speed/captions_per_second", "Captions", "per second", from_zero=True),
+  CurveChart("speed/pictures_per_second", "Pictures", "per second", from_zero=True),
+  CurveChart("speed/tokens_per_second", "Tokens", "per second", from_zero=True),
   CurveChart(
     "speed/mfu", "Model-flops utilisation", "of the devices\u2019 peak", percent=True, from_zero=True
   ),
   CurveChart("speed/step_seconds_p50", "Step time, median", "seconds", from_zero=True),
   CurveChart("speed/step_seconds_p95", "Step time, 95th percentile", "seconds", from_zero=True),
   CurveChart(
-    "memory/peak_bytes", "Memory of the fullest device", "GiB at most", from_zero=True, times=2.0**-30
+    "memory/peak_bytes", "Memory of the fullest device", "peak in GiB", from_zero=True, times=2.0**-30
   ),
 )
 
 
 def sections(runs: Sequence[RunHistory], metrics: Sequence[str]) -> dict[str, list[CurveChart]]:
-  """Returns section -> its charts; without skipped steps where there are none."""
+  """Returns section -> its charts; the chart of skipped steps only if there are any."""
   skipped = any(run.last("train/skipped") for run in runs)
   learning = [chart for chart in _LEARNING if skipped or chart.curve != "train/skipped"]
   measured = evaluations(names_of(runs))
@@ -90,7 +90,7 @@ def norms(runs: Sequence[RunHistory]) -> dict[str, list[CurveChart]]:
 
 
 def points(run: RunHistory, curve: str, times: float = 1.0) -> tuple[list[int], list[float | None]]:
-  """Returns steps and values to draw, about `MAX_POINTS` at most: where there are more, extremes stay."""
+  """Returns steps and values to draw, at most about `MAX_POINTS`; longer curves keep their extremes."""
   steps, values = run.curve(curve)
   kept = range(len(steps)) if len(steps) <= MAX_POINTS else _extremes(values)
   drawn = (values[i] for i in kept)
@@ -98,9 +98,9 @@ def points(run: RunHistory, curve: str, times: float = 1.0) -> tuple[list[int], 
 
 
 def shares(run: RunHistory) -> tuple[list[int], dict[str, list[float]], dict[str, float]]:
-  """Returns steps, and for each kind of `SHARES` that took any time its share up to each step, and of the whole run.
+  """Returns steps, and for each kind of `SHARES` that took any time, its share at each step and in the whole run.
 
-  Where there are many reports, neighbours are put together. A report weighs as much as the time that it is about.
+  If there are many reports, adjacent ones are merged. A report is weighted by the time that it covers.
   """
   reports, before = [], 0.0
   for step, ran, values in run.rows:
@@ -120,7 +120,7 @@ def _share(reports: Sequence[tuple[int, float, dict]], kind: str) -> float:
 
 
 def _present(charts: Sequence[CurveChart], runs: Sequence[RunHistory]) -> list[CurveChart]:
-  """Returns those charts that have a finite value to show."""
+  """Returns the charts that have a finite value to show."""
   return [chart for chart in charts if any(run.last(chart.curve) is not None for run in runs)]
 
 
@@ -130,11 +130,11 @@ def _extremes(values: Sequence[float | None]) -> list[int]:
   for begin in range(0, len(values), stretch):
     part = enumerate(values[begin : begin + stretch], begin)
     finite = [(value, i) for i, value in part if value is not None]
-    # A stretch with nothing finite stays a gap.
+    # A stretch without finite values stays a gap.
     kept |= {min(finite)[1], max(finite, key=lambda found: found[0])[1]} if finite else {begin}
   return sorted(kept)
 
 
 def _short(value: float) -> float:
-  """Returns five digits that count, which is what a page's curves need."""
+  """Rounds to five significant digits, which is enough for the curves of a page."""
   return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""The numbers of a run, out of its `metrics.jsonl`."""
+"""Reads the numbers of a run from its `metrics.jsonl`."""
 
 import dataclasses
 import os
@@ -13,27 +13,28 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import strict_json
 from xmcap.training.reporting.metrics_file import FILE
 
-# Seconds, or five times its longest gap, without a line, until a run that has not ended counts as silent.
+# Seconds without a line (or five times its longest gap) after which a run that has not ended counts as silent.
 _QUIET = 600.0
 _OTHERS = ("step", "time", "event")
 _EVENTS = ("started", "finished", "stopped", "failed")
 _LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "labels_loss")
-_MOST_BYTES = 1 << 30  # of a file; a report takes about 2 kB
-_LARGEST = 1e30  # of a number: sums and squares of it are finite
+_MOST_BYTES = 1 << 30  # largest file; a report takes about 2 kB
+_LARGEST = 1e30  # largest number, so that sums and squares are finite
 
 
 @dataclasses.dataclass
 class RunHistory:
-  """What a run has written.
+  """The logged metrics of a run.
 
   Attributes:
-    name: of the run, short and its own among those shown.
-    facts: of its last start: `total_steps`, `parameters`, `devices`, `device_kind`.
-    state: `running`, `finished`, `stopped`, `failed`, or `silent` where it ended without a word.
-    reason: of a failure.
-    rows: (step, seconds of running, values by name), steps rising; None is a value that was not finite.
-    last_time: of its last line, seconds since 1970.
-    torn: lines that could not be read.
+    name: short name, unique among the runs shown.
+    folder: the run's folder.
+    facts: `total_steps`, `parameters`, `devices` and `device_kind` of its last start.
+    state: `running`, `finished`, `stopped`, `failed`, or `silent` if it ended without a message.
+    reason: reason of a failure.
+    rows: (step, seconds of running, values by name), by ascending step; None is a value that was not finite.
+    last_time: time of its last line, seconds since 1970.
+    torn: number of lines that could not be read.
   """
 
   name: str
@@ -47,7 +48,7 @@ class RunHistory:
 
   @property
   def step(self) -> int:
-    """The last step that it reported."""
+    """The last reported step."""
     return self.rows[-1][0] if self.rows else 0
 
   def curve(self, name: str) -> tuple[list[int], list[float | None]]:
@@ -56,11 +57,11 @@ class RunHistory:
     return [step for step, _ in found], [value for _, value in found]
 
   def last(self, name: str) -> float | None:
-    """Returns the last finite value of a name; None: there is none."""
+    """Returns the last finite value of a name, or None."""
     return next((value for value in reversed(self.curve(name)[1]) if value is not None), None)
 
   def best(self, name: str) -> tuple[float, int] | None:
-    """Returns the best value of a metric, and its first step; None: there is none."""
+    """Returns the best value of a metric and the first step with it, or None."""
     found = [(value, step) for step, value in zip(*self.curve(name), strict=True) if value is not None]
     if not found:
       return None
@@ -70,7 +71,7 @@ class RunHistory:
 
 
 def names_of(runs: Sequence[RunHistory]) -> list[str]:
-  """Returns the names of all that runs measured, in the order of the first lines."""
+  """Returns the names of all values in the runs, in order of first appearance."""
   return list(dict.fromkeys(name for run in runs for _, _, values in run.rows for name in values))
 
 
@@ -89,10 +90,10 @@ def evaluations(names: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[RunHistory], list[str]]:
-  """Reads runs; a folder that is none stands for the runs right under it.
+  """Reads runs; a folder that is not a run stands for the runs directly below it.
 
-  `now`, in seconds since 1970, is when a run is silent; None: the clock's. Returns the runs, and a line about each
-  folder that was left out. Raises UsageError if there is no run in any of them.
+  `now`, in seconds since 1970, decides whether a run is silent; None: the current time. Returns the runs, and a line
+  about each folder that was left out. Raises UsageError if there are no runs at all.
   """
   found, left_out = [], []
   for folder in map(epath.Path, folders):
@@ -110,7 +111,7 @@ def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[Ru
 
 
 def _short_names(folders: Sequence[str]) -> list[str]:
-  """Returns the last parts of paths, as many as tell all of them apart."""
+  """Returns the shortest trailing parts of paths that tell all of them apart."""
   parts = [folder.replace("://", "/").split("/") for folder in folders]
   for count in range(1, max(map(len, parts)) + 1):
     names = ["/".join(each[-count:]) for each in parts]
@@ -124,14 +125,14 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
   try:
     if file.stat().length > _MOST_BYTES:
       raise XmcapError(
-        f"{file}: larger than {_MOST_BYTES:,} bytes, which no run writes; remove it from the list"
+        f"{file}: larger than {_MOST_BYTES:,} bytes, which no run writes: remove it from the list"
       )
     lines = file.read_bytes().split(b"\n")
   except OSError as error:
-    raise XmcapError(f"{file}: cannot be read ({error}); remove it from the list") from None
+    raise XmcapError(f"{file}: cannot be read ({error}): remove it from the list") from None
   history = RunHistory(name, folder)
   rows: dict[int, tuple[float, dict[str, float | None]]] = {}
-  ran, longest = 0.0, 0.0  # seconds of running, without the time between its starts; the longest gap
+  ran, longest = 0.0, 0.0  # seconds of running, without the time between starts; and the longest gap
   for line in lines:
     row = _parse(line)
     if row is None:
@@ -143,7 +144,7 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
       ran, longest = ran + passed, max(longest, passed)
     history.last_time = row["time"]
     if event == "started":
-      # What a killed run did after its last checkpoint is done again from there.
+      # A run that was killed repeats the steps after its last checkpoint.
       rows = {at: values for at, values in rows.items() if at <= step}
       history.facts = _measured(row, str)
     if event is None:
@@ -158,7 +159,7 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-  """Returns a line of the file; None where it is torn, or none that a run writes."""
+  """Parses a line of the file; None if it is truncated or malformed."""
   try:
     row = strict_json.parse_object(line, FILE)
   except UsageError:
@@ -170,7 +171,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _measured(row: dict[str, Any], other: type) -> dict[str, Any]:
-  """Returns the numbers of a line, and its values of another type."""
+  """Returns the numbers of a line, and its values of type `other`."""
   return {
     name: value
     for name, value in row.items()
@@ -179,5 +180,5 @@ def _measured(row: dict[str, Any], other: type) -> dict[str, Any]:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-  """Returns whether it is finite, no bool, and no integer that no float holds."""
+  """Returns whether it is a finite number, not a bool, and not an integer too large for a float."""
   return type(value) in (int, float) and abs(value) <= _LARGEST

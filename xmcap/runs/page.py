@@ -1,6 +1,6 @@
-"""The page of runs: one HTML file that loads nothing, with a table and curves that lie over each other.
+"""Writes the page of runs: one self-contained HTML file with a table and the curves of all runs.
 
-A script draws the curves (`runs.js`) from the data that is written here.
+A script (`runs.js`) draws the curves from the data in the page.
 """
 
 import dataclasses
@@ -19,10 +19,10 @@ from xmcap.scoring.report.elements import escape
 _STYLES = ("base.css", "scores.css")
 _SCRIPTS = ("base.js", "drawing.js", "tables.js")
 _TIME_NOTE = (
-  "Shares of the time between two reports; the rest is training. Below, the shares of the whole run."
+  "Shares of the time between two reports; the rest is training. Below: the shares of the whole run."
 )
 _NORMS_NOTE = (
-  "L2 norms of the gradient before clipping, the update, and the parameters, for each part of the model."
+  "L2 norms of the gradient before clipping, the update and the parameters, for each part of the model."
 )
 _SMOOTHING = [("0", "None"), ("0.6", "Some"), ("0.9", "Much")]
 _SCALES = [("linear", "Linear"), ("log", "Log")]
@@ -37,7 +37,7 @@ def write(
 ) -> None:
   """Writes the page. The same runs at the same time give the same bytes.
 
-  `notes` are lines at the top, such as which folders were left out; `now` is as in `read_runs`.
+  `notes` are lines at the top, such as which folders were left out; for `now` see `read_runs`.
   """
   charts = charts_lib.sections(runs, metrics)
   norms = charts_lib.norms(runs)
@@ -81,7 +81,7 @@ def _data(
   charts: dict[str, list[CurveChart]],
   norms: dict[str, list[CurveChart]],
 ) -> dict:
-  """Returns what the script draws: charts, and the points of curves, each list of steps held once."""
+  """Returns the data for the script: charts and the points of their curves; equal lists of steps are stored once."""
   places: dict[tuple[int, ...], int] = {}
   curves: dict[str, list] = {}
   for chart in [chart for section in (*charts.values(), *norms.values()) for chart in section]:
@@ -113,7 +113,7 @@ def _data(
 
 
 def _section(charts: Collection, name: str, title: str, controls: str = "", note: str = "") -> str:
-  """Returns a section for the script to fill; nothing without charts."""
+  """Returns a section for the script to fill; "" if it has no charts."""
   return elements.section(name, title, '<div class="plots"></div>', note, controls) if charts else ""
 
 
@@ -139,7 +139,7 @@ def _notices(runs: Sequence[RunHistory], notes: Sequence[str]) -> str:
 
 
 def _table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None) -> dict:
-  """Returns headings and cells of the table, which the script shows."""
+  """Returns the headings and cells of the table, for the script."""
   columns = summary.columns(runs, metrics)
   headings = [{"text": "Run", "numeric": False}, {"text": "State", "numeric": False}, {"text": "Step"}]
   headings += [{"text": column.heading, "hint": column.hint} for column in columns]
@@ -163,6 +163,6 @@ def _switches() -> str:
   choices = elements.choice("along", "Along", [("step", "Steps"), ("hours", "Hours")])
   choices += elements.choice("smoothing", "Smoothing", _SMOOTHING)
   return (
-    f'<div id="switches" role="group" aria-label="What all charts show"><div class="legend"></div>'
+    f'<div id="switches" role="group" aria-label="Controls of all charts"><div class="legend"></div>'
     f'<div class="controls">{choices}</div></div>\n'
   )

@@ -1,4 +1,4 @@
-"""The runs as a table: where each stands, and its last and best numbers."""
+"""A table of runs: the state of each, and its last and best numbers."""
 
 import dataclasses
 import time
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from xmcap.runs.history import RunHistory, evaluations, names_of
 from xmcap.scoring.grid import Grid
 
-_FIRST = ("cider_d", "cider", "loss", "accuracy")  # of the metrics, before all others
+_FIRST = ("cider_d", "cider", "loss", "accuracy")  # metrics shown before all others
 
 
 @dataclasses.dataclass(frozen=True)
 class RunColumn:
-  """The last number of each run under one name; `is_metric`: of an evaluation, whose best is shown too."""
+  """Each run's last number of one name; `is_metric`: a metric of an evaluation, whose best is shown too."""
 
   heading: str
   hint: str
@@ -21,12 +21,12 @@ class RunColumn:
   is_metric: bool = False
 
   def text(self, run: RunHistory) -> str:
-    """Returns the last finite number of a run; a dash if it has none."""
+    """Returns the last finite number of a run, or a dash."""
     value = run.last(self.name)
     return "-" if value is None else self.format(value)
 
   def best(self, run: RunHistory) -> str:
-    """Returns the best value of a metric and its step, where that is not the last; else ""."""
+    """Returns the best value of a metric and its step if it is not the last value, else ""."""
     found = run.best(self.name) if self.is_metric else None
     return "" if found is None or number(found[0]) == self.text(run) else f"{number(found[0])} @ {found[1]:,}"
 
@@ -44,10 +44,10 @@ def columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColum
   made = [
     RunColumn("loss", "training loss of the last report", "train/loss", number),
     RunColumn("lr", "learning rate", "train/learning_rate", "{:.2e}".format),
-    RunColumn("captions/s", "captions a second, of all devices", "speed/captions_per_second", _count),
-    RunColumn("pictures/s", "pictures a second, of all devices", "speed/pictures_per_second", _count),
+    RunColumn("captions/s", "captions per second, all devices", "speed/captions_per_second", _count),
+    RunColumn("pictures/s", "pictures per second, all devices", "speed/pictures_per_second", _count),
     RunColumn("MFU", "model-flops utilisation", "speed/mfu", "{:.1%}".format),
-    RunColumn("memory", "of the fullest device, at most", "memory/peak_share", "{:.0%}".format),
+    RunColumn("memory", "peak of the fullest device", "memory/peak_share", "{:.0%}".format),
     RunColumn("waits", "share of the time waiting for data", "time/waiting_for_data", "{:.1%}".format),
   ]
   measured = evaluations(names_of(runs))
@@ -56,20 +56,20 @@ def columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColum
     if name is not None:
       made.append(RunColumn(metric, "last, and best @ step", name, number, is_metric=True))
   shown = [column for column in made if any(run.last(column.name) is not None for run in runs)]
-  # Of runs that all learn captions, captions a second say it.
+  # If all runs learn captions, captions per second are enough.
   captions = [run.last("speed/captions_per_second") is not None for run in runs if run.rows]
   return [column for column in shown if column.heading != "pictures/s" or not all(captions)]
 
 
 def number(value: float) -> str:
-  """Returns a number with four digits that count."""
+  """Formats a number with about four significant digits."""
   if 0.1 <= abs(value) < 100 or value == 0:
     return f"{value:.4f}"
   return f"{value:.3g}" if abs(value) < 0.1 else f"{value:,.5g}"
 
 
 def state(run: RunHistory, now: float | None = None) -> str:
-  """Returns how a run stands, such as `running` or `silent 3 h`."""
+  """Returns the state of a run, such as `running` or `silent 3 h`."""
   if run.state != "silent":
     return run.state
   hours = ((time.time() if now is None else now) - run.last_time) / 3600
@@ -77,7 +77,7 @@ def state(run: RunHistory, now: float | None = None) -> str:
 
 
 def steps(run: RunHistory) -> str:
-  """Returns how far a run is, such as `1,200 of 2,000`."""
+  """Returns the progress of a run, such as `1,200 of 2,000`."""
   total = run.facts.get("total_steps")
   return f"{run.step:,} of {total:,}" if isinstance(total, int) and total != run.step else f"{run.step:,}"
 

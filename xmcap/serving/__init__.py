@@ -1,1 +1,1 @@
-"""A page and a JSON endpoint that caption pictures: `xmcap serve`."""
+"""`xmcap serve`: a web page and a JSON endpoint that caption pictures."""

@@ -1,4 +1,4 @@
-"""The web application: the page, the endpoint that captions, and what watches it."""
+"""The web application: the page, the captioning endpoint, health check and metrics."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ _JSON_LINES = "application/x-ndjson"
 _LATER = {"retry-after": "1"}
 _PARAMETERS = ("languages", "search", "temperature", "seed", "stream")
 _HEADERS = {
-  # The page may load what this server has, and read pictures of this machine, which the browser fetches.
+  # The page may only load from this server, and fetch pictures from local addresses.
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:;"
   " connect-src 'self' data: http://localhost:* http://127.0.0.1:*; base-uri 'none'; form-action 'none';"
   " frame-ancestors 'none'",
@@ -47,12 +47,12 @@ _HEADERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-  """What is served.
+  """A served model.
 
   Attributes:
-    name: for people.
+    name: the name shown to users.
     captioner: captions pictures.
-    searches: by the names by which they may be asked for; the first is the default.
+    searches: searches by the names that requests use; the first is the default.
   """
 
   name: str
@@ -61,12 +61,12 @@ class Model:
 
   @property
   def drawing(self) -> list[str]:
-    """The names of the searches that draw captions."""
+    """The names of the searches that sample captions."""
     return [name for name, search in self.searches.items() if hasattr(search, "temperature")]
 
 
 class Service:
-  """The state of a server: its queue, its calls, whether it is about to stop."""
+  """The state of a server: its queue, its threads, and whether it is stopping."""
 
   def __init__(self, model: Model, limits: Limits, batching: Batching):
     self.model, self.limits, self.batching = model, limits, batching
@@ -74,7 +74,7 @@ class Service:
     self.queue = limits_lib.Queue(limits.queue)
     self.metrics.queue.set_function(lambda: self.queue.length)
     self.stopping = False
-    # One thread calls the model, others decode pictures.
+    # One thread calls the model; others decode pictures.
     self._device = ThreadPoolExecutor(1, "model")
     self.threads = ThreadPoolExecutor(files.available_cores(), "pictures")
     self.batcher = Batcher(
@@ -83,7 +83,7 @@ class Service:
 
   @contextlib.asynccontextmanager
   async def running(self, app: Starlette) -> AsyncIterator[None]:
-    """Starlette's lifespan: makes calls until the server ends."""
+    """Starlette's lifespan: calls the model until the server ends."""
     task = asyncio.create_task(self.batcher.run())
     try:
       yield
@@ -95,7 +95,7 @@ class Service:
       self.threads.shutdown(wait=False, cancel_futures=True)
 
   def stop(self) -> None:
-    """From now on says to whoever asks that the server is about to end, and ends each connection with its response."""
+    """Marks the server as stopping: health checks report it, and each connection closes after its response."""
     self.stopping = True
 
 
@@ -109,7 +109,7 @@ class _Asked:
 
 
 class _Captions:
-  """`POST /v1/captions`: an ASGI application, so that a request holds its place until its last byte is sent."""
+  """`POST /v1/captions`, as an ASGI application so that a request stays in the queue until its last byte is sent."""
 
   def __init__(self, service: Service):
     self._service = service
@@ -131,7 +131,7 @@ class _Captions:
     except Refused as error:
       await _refusal(error)(scope, receive, noting)
     except ClientDisconnect:
-      status = 499  # as nginx counts those who left
+      status = 499  # nginx's code for a client that disconnected
     finally:
       self._service.metrics.requests.labels(str(status)).inc()
       self._service.metrics.seconds.observe(time.monotonic() - began)
@@ -154,7 +154,7 @@ class _Captions:
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-      raise Refused(403, "a page of another origin may not ask: use this server's own page, or no browser")
+      raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
     given = dict(request.query_params)
     if unknown := sorted(set(given) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
@@ -172,7 +172,7 @@ class _Captions:
     }
     if of_draws and name not in model.drawing:
       drawing = ", ".join(model.drawing) or "this server has none"
-      raise Refused(400, f"{next(iter(of_draws))}: only for a search that draws captions ({drawing})")
+      raise Refused(400, f"{next(iter(of_draws))}: only for a search that samples captions ({drawing})")
     if "temperature" in of_draws:
       search = dataclasses.replace(search, temperature=of_draws["temperature"])
     stream = given.get("stream", "false")
@@ -192,7 +192,7 @@ def _number(given: Mapping[str, str], name: str, kind: type, least: float, most:
 
 
 async def _lines(captions) -> AsyncIterator[str]:
-  """A line of JSON for each caption; an error is the last line, as the head of the response has been sent."""
+  """A line of JSON for each caption; an error becomes the last line, since the status has already been sent."""
   async with contextlib.aclosing(captions):
     try:
       async for code, caption in captions:
@@ -211,10 +211,10 @@ def _refusal(error: Refused) -> Response:
 def make(
   model: Model, limits: Limits, batching: Batching, hosts: Sequence[str] = ("*",)
 ) -> tuple[Starlette, Service]:
-  """The application and its state.
+  """Makes the application and its state.
 
-  `hosts` are the names by which a browser may call the server; without them, a page of a stranger could give its own
-  name this machine's address, and read what the server says.
+  `hosts` are the host names that browsers may use; they prevent DNS rebinding, by which a foreign page could read the
+  server's responses.
   """
   service = Service(model, limits, batching)
   styles = "".join(map(elements.resource, ("colors.css", "base.css"))) + _resource("page.css")
@@ -253,12 +253,12 @@ def make(
 
 def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
-  line = f"{error.detail}: /openapi.json lists what there is"
+  line = f"{error.detail}: /openapi.json lists the endpoints"
   return JSONResponse({"error": line}, error.status_code, error.headers)
 
 
 def _about(service: Service) -> Mapping[str, object]:
-  """What the page shows: the model, its languages, its searches, its limits."""
+  """The data for the page: the model, its languages, searches and limits."""
   return {
     "name": service.model.name,
     "searches": list(service.model.searches),
@@ -276,7 +276,7 @@ def _resource(name: str) -> str:
 
 
 class _Headers:
-  """Adds the headers of every response; those of a server that is about to stop end their connection."""
+  """Adds headers to every response; while the server is stopping, also `connection: close`."""
 
   def __init__(self, app, service: Service):
     self._app, self._service = app, service

@@ -1,9 +1,9 @@
-"""Requests that come together share a call of the model.
+"""Batches concurrent requests into calls of the model.
 
-A call captions up to so many pictures, each in up to so many languages, by one search. Requests that wait for the same
-search share it, whatever their languages; one that names its seed has calls of its own, as a draw depends on a
-picture's place in the call. A picture with more languages takes part in several calls; so its first captions are there
-while the others are decoded, and nobody waits for a long request to end.
+A call captions a limited number of pictures, each in a limited number of languages, with one search. Requests for the
+same search share calls, whatever their languages. A request with a seed has calls of its own, because samples depend
+on a picture's position in the call. A picture with many languages takes part in several calls, so that its first
+captions arrive early and other requests need not wait for the rest.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from xmcap.serving.limits import Refused
 
 
 class Captioner(Protocol):
-  """What a server needs of `xmcap.load_captioner`'s result."""
+  """The part of `PictureCaptioner` that a server uses."""
 
   image_size: int
 
@@ -37,12 +37,12 @@ class Captioner(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-  """How requests share calls.
+  """How requests are batched.
 
   Attributes:
-    seconds: for which the first request waits for others that are on their way.
-    pictures: the most of a call.
-    languages: the most of a picture in a call.
+    seconds: how long the first request waits for others that are being received.
+    pictures: the largest number of pictures per call.
+    languages: the largest number of languages per picture in a call.
   """
 
   seconds: float = 0.02
@@ -50,7 +50,7 @@ class Batching:
   languages: int = 4
 
   def shapes(self) -> list[tuple[int, int]]:
-    """The (pictures, languages) that calls have: the model is compiled for each, so they are few."""
+    """The possible shapes (pictures, languages) of calls; few, because the model is compiled for each."""
     return [(pictures, languages) for pictures in self._sizes() for languages in sorted({1, self.languages})]
 
   def _sizes(self) -> list[int]:
@@ -59,7 +59,7 @@ class Batching:
   def filled(
     self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]]
   ) -> tuple[list[np.ndarray], list[list[str]]]:
-    """Adds pictures and languages that nobody asked for, behind those asked for, up to one of the `shapes`."""
+    """Pads pictures and languages to one of the `shapes`."""
     most = max(map(len, languages))
     width = most if most == 1 else self.languages
     count = next(size for size in self._sizes() if size >= len(pictures))
@@ -71,7 +71,7 @@ class Batching:
 @dataclasses.dataclass(eq=False)
 class _Job:
   picture: np.ndarray
-  languages: list[str]  # that no call has taken yet
+  languages: list[str]  # not yet in a call
   search: Any
   seed: int | None
   arrived: float
@@ -79,7 +79,7 @@ class _Job:
 
 
 def warm_up(captioner: Captioner, batching: Batching, searches: Iterable[Any]) -> None:
-  """Makes a call of every shape and search, so that nothing is compiled while somebody waits."""
+  """Makes a call of every shape and search, so that requests do not wait for compilation."""
   size = captioner.image_size
   for search in searches:
     for pictures, languages in batching.shapes():
@@ -89,10 +89,10 @@ def warm_up(captioner: Captioner, batching: Batching, searches: Iterable[Any]) -
 
 
 class Batcher:
-  """Hands pictures to a captioner, one call at a time, on a thread of `device`.
+  """Passes pictures to a captioner, one call at a time, in a thread of `device`.
 
-  `under_way()` is the number of requests that have come and are not answered; `observe(pictures, captions, seconds)` is
-  told of each call.
+  `under_way()` returns the number of requests that are not yet answered; `observe(pictures, captions, seconds)` is
+  called after each call.
   """
 
   def __init__(
@@ -111,7 +111,7 @@ class Batcher:
   async def captions(
     self, picture: np.ndarray, languages: Sequence[str], search: Any, seconds: float, seed: int | None = None
   ) -> AsyncGenerator[tuple[str, str], None]:
-    """Yields (language, caption) as they are decoded; Refused if they take longer than `seconds` or cannot be."""
+    """Yields (language, caption) as they are decoded; Refused if that takes longer than `seconds` or fails."""
     clock = asyncio.get_running_loop().time
     job = _Job(picture, list(languages), search, seed, clock())
     self._jobs.append(job)
@@ -122,7 +122,7 @@ class Batcher:
         try:
           found = await asyncio.wait_for(job.results.get(), job.arrived + seconds - clock())
         except TimeoutError:
-          raise Refused(504, f"no time left after {seconds:g} s, with {left} captions to come") from None
+          raise Refused(504, f"timed out after {seconds:g} s with {left} captions missing") from None
         if isinstance(found, Refused):
           raise found
         for pair in found:
@@ -133,14 +133,14 @@ class Batcher:
         self._jobs.remove(job)
 
   async def run(self) -> None:
-    """Makes calls until it is cancelled."""
+    """Calls the model until cancelled."""
     while True:
       await self._wait()
       if self._jobs:
         await self._call()
 
   async def _wait(self) -> None:
-    """Waits for a first request, and then for others on their way, as long as the first may wait for them."""
+    """Waits for a first request, then for others that are being received, but no longer than `Batching.seconds`."""
     clock = asyncio.get_running_loop().time
     while True:
       self._changed.clear()
@@ -154,7 +154,7 @@ class Batcher:
         await asyncio.wait_for(self._changed.wait(), left)
 
   def _together(self) -> list[_Job]:
-    """The requests that the next call may take."""
+    """The requests for the next call."""
     first = self._jobs[:1]
     if first and first[0].seed is None:
       same = [job for job in self._jobs if job.seed is None and job.search == first[0].search]
@@ -167,7 +167,7 @@ class Batcher:
     for job in batch:
       languages.append(job.languages[: self._batching.languages])
       del job.languages[: self._batching.languages]
-      # At the end of the line, should it need another call.
+      # A job that needs another call goes to the end of the queue.
       self._jobs.remove(job)
       if job.languages:
         self._jobs.append(job)
@@ -178,14 +178,12 @@ class Batcher:
     call = functools.partial(self._captioner.caption, pictures, filled, search=search, seed=seed)
     try:
       found = await loop.run_in_executor(self._device, call)
-    except Exception as error:  # one call must not end the server
+    except Exception as error:  # a failed call must not end the server
       logging.error("a call of %d pictures failed: %s", len(batch), one_line(error), exc_info=error)
       for job in batch:
-        job.results.put_nowait(
-          Refused(500, f"captioning failed ({one_line(error)}); the server's log says more")
-        )
+        job.results.put_nowait(Refused(500, f"captioning failed ({one_line(error)}); see the server's log"))
       return
     self._observe(len(batch), sum(map(len, languages)), loop.time() - began)
-    # There are more rows than jobs, and more captions than were asked for, where the call was filled up.
+    # A padded call has more rows than jobs, and more captions than requested.
     for job, codes, captions in zip(batch, languages, found, strict=False):
       job.results.put_nowait([(code, captions[code]) for code in codes])

@@ -1,4 +1,4 @@
-"""What the server takes from strangers: how much, how many, how long; and one line for all that it refuses."""
+"""The limits of the server on size, number and time of requests, and the errors for requests beyond them."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from xmcap.errors import XmcapError
 
 
 class Refused(XmcapError):
-  """A request that is not carried out; `status` is HTTP's."""
+  """A request that is rejected; `status` is the HTTP status."""
 
   def __init__(self, status: int, message: str):
     super().__init__(message)
@@ -26,12 +26,12 @@ class Limits:
   """The limits of a server.
 
   Attributes:
-    upload_bytes: of a picture's file.
-    pixels: of a picture, which its header says before anything is decoded.
-    queue: requests that are read, decoded and captioned at once.
-    upload_seconds: from the head of a request to the end of its body.
-    caption_seconds: from there to the last caption.
-    idle_seconds: for which a connection may be open without the whole head of a request.
+    upload_bytes: largest picture file.
+    pixels: largest picture, checked in its header before decoding.
+    queue: largest number of requests in progress.
+    upload_seconds: longest time from the head of a request to the end of its body.
+    caption_seconds: longest time from there to the last caption.
+    idle_seconds: how long a connection may be open without a complete request head.
   """
 
   upload_bytes: int = 16 << 20
@@ -43,16 +43,16 @@ class Limits:
 
 
 class Queue:
-  """Counts the requests that are under way, and refuses what is too many."""
+  """Counts the requests in progress, and rejects more than `most`."""
 
   def __init__(self, most: int):
     self.most, self.length = most, 0
 
   @contextlib.contextmanager
   def entered(self) -> Iterator[None]:
-    """Holds a place while a request is under way; Refused where none is free."""
+    """Holds a place in the queue during a request; Refused if none is free."""
     if self.length >= self.most:
-      raise Refused(429, f"{self.most} requests are under way, which is all that is allowed: try again soon")
+      raise Refused(429, f"{self.most} requests are in progress, which is the limit: try again soon")
     self.length += 1
     try:
       yield
@@ -61,7 +61,7 @@ class Queue:
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-  """The body of a request; Refused if it is too large, too slow or empty. No more than the limit is ever held."""
+  """Reads the body of a request; Refused if it is too large, too slow or empty. Never buffers more than the limit."""
   most = limits.upload_bytes
   declared = request.headers.get("content-length", "")
   body = bytearray()
@@ -83,11 +83,11 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 def _too_large(most: int) -> Refused:
-  return Refused(413, f"the picture's file is larger than the {most:,} bytes allowed: make it smaller")
+  return Refused(413, f"the picture's file is larger than the limit of {most:,} bytes: make it smaller")
 
 
 async def decode(data: bytes, size: int, limits: Limits, threads: Executor) -> np.ndarray:
-  """A picture as the model sees it, uint8 [size, size, 3]; Refused if the bytes are none that can be taken."""
+  """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
   decoding = asyncio.get_running_loop().run_in_executor(threads, _decoded, data, size, limits.pixels)
   try:
     return await asyncio.wait_for(decoding, limits.caption_seconds)

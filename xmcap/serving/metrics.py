@@ -1,4 +1,4 @@
-"""Counts and times of a server, for Prometheus."""
+"""Prometheus metrics of a server."""
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,12 +18,15 @@ class Metrics:
       "xmcap_requests", "Requests for captions, by HTTP status", ["status"], registry=registry
     )
     self.seconds = Histogram(
-      "xmcap_request_seconds", "From the head to the last caption", buckets=_SECONDS, registry=registry
+      "xmcap_request_seconds",
+      "Time from the request's head to the last caption",
+      buckets=_SECONDS,
+      registry=registry,
     )
-    self.queue = Gauge("xmcap_queue", "Requests for captions under way", registry=registry)
+    self.queue = Gauge("xmcap_queue", "Requests for captions in progress", registry=registry)
     self.captions = Counter("xmcap_captions", "Captions decoded", registry=registry)
     self.pictures = Histogram(
-      "xmcap_call_pictures", "Pictures that share a call", buckets=_PICTURES, registry=registry
+      "xmcap_call_pictures", "Pictures per call of the model", buckets=_PICTURES, registry=registry
     )
     self.calls = Histogram(
       "xmcap_call_seconds", "Time of a call of the model", buckets=_SECONDS, registry=registry
@@ -36,5 +39,5 @@ class Metrics:
     self.calls.observe(seconds)
 
   def text(self) -> bytes:
-    """All of them, in Prometheus' text format."""
+    """All metrics in Prometheus' text format."""
     return prometheus_client.generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""The description of the endpoints for programs, as OpenAPI."""
+"""The OpenAPI description of the endpoints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,19 +8,19 @@ from xmcap.languages import LANGUAGES
 from xmcap.serving.limits import Limits
 
 OF_DRAWS = {"temperature": (float, 0.01, 100), "seed": (int, 0, 2**32 - 1)}
-"""Parameters of searches that draw captions: type, least, most."""
+"""Parameters of searches that sample captions: type, smallest and largest value."""
 
 _JSON = "application/json"
 _REFUSALS = {
   400: "a parameter is wrong, or the body is empty",
   403: "the request comes from a page of another origin",
-  408: "the body came too slowly",
+  408: "the body arrived too slowly",
   413: "the body is too large",
-  422: "the body is no picture that can be decoded, or has too many pixels",
-  429: "too many requests are under way; Retry-After says when to try again",
+  422: "the body cannot be decoded as a picture, or has too many pixels",
+  429: "too many requests are in progress; Retry-After says when to try again",
   500: "captioning failed",
-  503: "there is no memory to decode the picture",
-  504: "the captions were not there in time",
+  503: "there is not enough memory to decode the picture",
+  504: "captioning took too long",
 }
 
 
@@ -31,16 +31,16 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
   captions = {
     "summary": "Captions a picture",
     "description": (
-      "The body is the picture's file; its type is told by its bytes. With stream=true each caption is a line of JSON, "
-      "{language, caption}, sent when it is decoded; should the others fail, the last line is {error}."
+      "The body is the picture's file, whose type is detected from its bytes. With stream=true each caption is sent as "
+      "a line of JSON, {language, caption}, when it is decoded; if an error follows, the last line is {error}."
     ),
     "parameters": [
-      _parameter("languages", "codes with commas between them, or all, or trained", {"type": "string"}, "en"),
-      _parameter("search", "how captions are found", {"enum": list(searches)}, searches[0]),
+      _parameter("languages", "codes separated by commas, or all, or trained", {"type": "string"}, "en"),
+      _parameter("search", "how captions are decoded", {"enum": list(searches)}, searches[0]),
       _parameter(
-        "temperature", "of a search that draws captions: logits are divided by it", _numbers("temperature"), 1
+        "temperature", "of a search that samples captions: divides the logits", _numbers("temperature"), 1
       ),
-      _parameter("seed", "of such a search: the same seed draws the same captions", _numbers("seed")),
+      _parameter("seed", "of such a search: the same seed gives the same captions", _numbers("seed")),
       _parameter("stream", "send each caption when it is decoded", {"type": "boolean"}, False),
     ],
     "requestBody": {"required": True, "content": {kind: {"schema": picture} for kind in pictures}},
@@ -64,12 +64,12 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
     "paths": {
       "/v1/captions": {"post": captions},
       "/v1/model": {
-        "get": _get("The model, its languages and searches, the limits", _JSON, {"type": "object"})
+        "get": _get("The model, its languages and searches, and the limits", _JSON, {"type": "object"})
       },
       "/health": {
-        "get": _get("Whether the server takes requests; 503 when it is about to stop", _JSON, _ref("Health"))
+        "get": _get("Whether the server accepts requests; 503 while it is stopping", _JSON, _ref("Health"))
       },
-      "/metrics": {"get": _get("Counts and times for Prometheus", "text/plain", {"type": "string"})},
+      "/metrics": {"get": _get("Metrics for Prometheus", "text/plain", {"type": "string"})},
     },
     "components": {
       "schemas": {

@@ -1,4 +1,4 @@
-"""The searches that a server offers, by the names by which they are asked for."""
+"""Parses the names of the searches that a server offers."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy, Sample
 
 MAX = 8
-"""Searches that a server offers: each is compiled for several shapes."""
+"""Largest number of searches; each is compiled for several shapes."""
 
 
 def parse(text: str) -> dict[str, Any]:
-  """`greedy,beam:4,sample,model` as searches by name; None is the model's own. UsageError names a wrong one."""
+  """Parses `greedy,beam:4,sample,model` to {name: search}; None: the model's own. UsageError names a wrong one."""
   names = [name.strip() for name in text.split(",")]
   if len(names) > MAX or len(set(names)) < len(names):
-    raise UsageError(f"--searches={text}: name at most {MAX}, and each once")
+    raise UsageError(f"--searches={text}: give at most {MAX} searches, each once")
   return {name: _search(name) for name in names}
 
 
@@ -32,5 +32,5 @@ def _search(name: str) -> Any:
   except ValueError:
     pass  # worded below
   if kind == "sample":
-    raise UsageError(f"--searches: '{name}': give sample; each request says its own temperature")
-  raise UsageError(f"--searches: '{name}' is none: give greedy, beam:BEAMS such as beam:4, sample, or model")
+    raise UsageError(f"--searches: '{name}': give sample; each request sets its own temperature")
+  raise UsageError(f"--searches: unknown '{name}': give greedy, beam:BEAMS such as beam:4, sample, or model")

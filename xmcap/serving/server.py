@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with connections that end in time, and a stop that loses no request."""
+"""The HTTP server: uvicorn, with timeouts for idle connections and a graceful stop."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from xmcap.errors import UsageError
 from xmcap.serving.app import Service
 
 _LAST_SECONDS = 1
-"""For which an open connection may still send a request when the server is about to stop."""
+"""How long an open connection may still send a request while the server is stopping."""
 _BACKLOG = 2048
 _MOST_HEAD = 16 << 10  # bytes
 
 
 class _Connection(H11Protocol):
-  """A connection whose time between two requests is limited, whatever bytes drip in.
+  """A connection with a limited time between two requests, even if bytes trickle in.
 
-  uvicorn's own limit ends with the first byte of a request's head, and is not there before the first request.
+  uvicorn's own timeout ends with the first byte of a request's head, and does not apply before the first request.
   """
 
   def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -32,10 +32,10 @@ class _Connection(H11Protocol):
 
   def data_received(self, data: bytes) -> None:
     self.conn.receive_data(data)
-    self.handle_events()  # ends the limit when a head is whole; `on_response_complete` begins the next
+    self.handle_events()  # cancels the timeout when a head is complete; `on_response_complete` starts the next
 
   def shutdown(self) -> None:
-    """A connection without a request may have one on its way."""
+    """Gives a connection without a request a moment to send one that is on its way."""
     if self.cycle is None or self.cycle.response_complete:
       self._end_within(_LAST_SECONDS)
     else:
@@ -47,20 +47,20 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-  """A server that a first signal ends when all requests are answered, and a second one at once."""
+  """A server that stops at a first signal once all requests are answered, and at a second one immediately."""
 
   def __init__(self, config: uvicorn.Config, service: Service, started: Callable[[], None]):
     super().__init__(config)
     self._service, self._started = service, started
 
   async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-    """Says when connections are taken."""
+    """Calls `started` when connections are accepted."""
     await super().startup(sockets)
     self._started()
 
   @contextlib.contextmanager
   def capture_signals(self) -> Iterator[None]:
-    """Ends with exit code 0, where uvicorn would raise the signal again."""
+    """Exits with code 0, unlike uvicorn, which would raise the signal again."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
       loop.add_signal_handler(number, self._stop)
@@ -75,7 +75,7 @@ class _Server(uvicorn.Server):
     self.should_exit = True
 
   async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Takes the connections that the system has accepted, then closes the door and waits for all answers."""
+    """Accepts the connections that are already in the backlog, then stops listening and waits for all responses."""
     self._service.stop()
     loop = asyncio.get_running_loop()
     waiting = []
@@ -95,7 +95,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-  """A socket at an address, which refuses connections until `run` listens; UsageError where that cannot be."""
+  """Binds a socket, which refuses connections until `run` listens; UsageError if the address cannot be bound."""
   try:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     bound = socket.socket(family, kind, protocol)
@@ -108,19 +108,19 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def hosts(host: str) -> list[str]:
-  """The names by which a browser may call a server at this address; any, if other machines may reach it."""
+  """The host names that browsers may use for a server at this address; any, if other machines may reach it."""
   local = ["127.0.0.1", "localhost"]
   return [*local, host] if host in local or host.startswith("127.") else ["*"]
 
 
 def address(bound: socket.socket) -> str:
-  """The address of the page."""
+  """The URL of the page."""
   host, port = bound.getsockname()[:2]
   return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def run(app: Starlette, service: Service, bound: socket.socket, started: Callable[[], None]) -> None:
-  """Calls `started` when connections are taken, and serves until a signal has come and every request is answered."""
+  """Serves until a signal has come and every request is answered; calls `started` when connections are accepted."""
   limits = service.limits
   options: dict[str, Any] = {
     "http": _Connection,

@@ -1,1 +1,1 @@
-"""The captioner under the t5x trainer, and its checkpoints both ways."""
+"""The captioner under the t5x trainer, and conversion of checkpoints in both directions."""

@@ -1,6 +1,6 @@
-"""The captioner as a model of t5x, for `t5x.train`, `t5x.eval` and `t5x.infer`, as the files in `gin/t5x` bind it.
+"""The captioner as a t5x model, for `t5x.train`, `t5x.eval` and `t5x.infer` with the files in `gin/t5x`.
 
-A t5x example is one caption: K is 1. Nothing outside xmcap.t5x needs t5x; docs/t5x.md says how to install it.
+A t5x example has one caption (K = 1). Nothing outside xmcap.t5x needs t5x; docs/t5x.md says how to install it.
 """
 
 import functools
@@ -38,7 +38,7 @@ _GREEDY = Greedy()
 
 
 def captioner() -> Captioner:
-  """The captioner that gin's bindings of `ViTConfig` and `T5Config` describe."""
+  """The captioner that `ViTConfig` and `T5Config` configure in gin."""
   return Captioner(ViTConfig(), T5Config())
 
 
@@ -46,7 +46,7 @@ _IMAGE = seqio.FeatureConverter.FeatureSpec(dtype=tf.uint8, rank=3)
 
 
 class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
-  """seqio's converter for encoder-decoders, with the picture: `encoder_image` uint8 [H, W, 3]; it cannot pack."""
+  """seqio's encoder-decoder converter with a picture, `encoder_image` uint8 [H, W, 3]; packing is not supported."""
 
   TASK_FEATURES = {**seqio.EncDecFeatureConverter.TASK_FEATURES, "image": _IMAGE}
   MODEL_FEATURES = {**seqio.EncDecFeatureConverter.MODEL_FEATURES, "encoder_image": _IMAGE}
@@ -54,7 +54,7 @@ class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
   def __init__(self, pack: bool = False, **arguments: Any):
     if pack:
       raise UsageError(
-        "DatasetConfig.pack is True: captions of several pictures cannot share a row, set it to False"
+        "DatasetConfig.pack is True: captions of several pictures cannot share a row: set it to False"
       )
     super().__init__(pack=False, **arguments)
 
@@ -67,15 +67,15 @@ class CaptionFeatureConverter(seqio.EncDecFeatureConverter):
 
 
 class CaptionerModel(models.EncoderDecoderModel):
-  """xmcap's captioner with the interface that t5x's scripts call; the loss is t5x's own.
+  """xmcap's captioner with the interface of t5x's models; the loss is t5x's.
 
   Args:
     module: see `captioner`.
-    mixture: a corpus's, whose vocabulary it reads and writes.
+    mixture: mixture of a corpus, whose vocabulary is used.
     optimizer_def: such as `t5x.adafactor.Adafactor` with `factor_rules`.
-    search: xmcap's, for `t5x.eval` and `t5x.infer`.
+    search: a search of xmcap, for `t5x.eval` and `t5x.infer`.
     label_smoothing, z_loss: as in `CaptionObjective`.
-    loss_normalizing_factor: t5x's; its default here makes the loss a mean over tokens, as xmcap's is.
+    loss_normalizing_factor: as in t5x; the default makes the loss a mean over tokens, as in xmcap.
   """
 
   FEATURE_CONVERTER_CLS = CaptionFeatureConverter
@@ -100,7 +100,7 @@ class CaptionerModel(models.EncoderDecoderModel):
   def get_initial_variables(
     self, rng: jax.Array, input_shapes: Mapping[str, Any], input_types: Mapping[str, Any] | None = None
   ) -> Any:
-    """Fresh `params` and `params_axes`, the numbers that xmcap gives for the same key."""
+    """Fresh `params` and `params_axes`, with the same values as in xmcap for the same key."""
     batch = {
       name: jnp.ones(shape, (input_types or {}).get(name, jnp.int32)) for name, shape in input_shapes.items()
     }
@@ -130,19 +130,21 @@ class CaptionerModel(models.EncoderDecoderModel):
     num_decodes: int = 1,
     prompt_with_targets: bool = False,
   ) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """Captions by xmcap's `Generator`, as long as the targets of the batch are.
+    """Captions a batch with xmcap's `Generator`, up to the length of its targets.
 
     Returns:
       Tokens int32 [B, T], and `scores` float32 [B].
 
     Raises:
-      UsageError: for options of t5x's own decoding; `CaptionerModel.search` has them.
+      UsageError: options of t5x's own decoding are set; configure `CaptionerModel.search` instead.
     """
     if decoder_params or return_all_decodes or num_decodes != 1 or prompt_with_targets:
-      raise UsageError("CaptionerModel decodes by its `search`: bind that, not t5x's decoding options")
+      raise UsageError(
+        "CaptionerModel decodes with its `search`: bind that instead of t5x's decoding options"
+      )
     image, prompts, _ = _inputs(batch)
     if rng is not None and not jnp.issubdtype(rng.dtype, jax.dtypes.prng_key):
-      rng = jax.random.wrap_key_data(rng)  # t5x's keys are bare numbers
+      rng = jax.random.wrap_key_data(rng)  # t5x's keys are untyped arrays
     generator = Generator(self.module, self._search, max_length=batch["decoder_input_tokens"].shape[1])
     tokens, scores = generator(flax.core.unfreeze(params), image, prompts, rng)
     return tokens[:, 0], {"scores": scores[:, 0]}
@@ -157,7 +159,7 @@ def _inputs(batch: Batch) -> tuple[jax.Array, jax.Array, jax.Array]:
 def learning_rate(
   total_steps: int, schedule: Callable[[Any, int], jax.Array] | None = None
 ) -> Callable[[jax.Array], jax.Array]:
-  """A schedule of xmcap (by default `ConstantThenRsqrt` as gin binds it) as t5x's `learning_rate_fn`."""
+  """A schedule of xmcap (by default `ConstantThenRsqrt` as configured in gin) as t5x's `learning_rate_fn`."""
   schedule = schedule or ConstantThenRsqrt()
   return lambda step: schedule(step, total_steps)
 
@@ -169,16 +171,16 @@ _UNCUT_AXES = ("image_embed", "position", "height", "width", "channel", "classes
 def logical_axis_rules(
   activation_partitioning_dims: int = 1, parameter_partitioning_dims: int = 1
 ) -> list[tuple[str, str | None]]:
-  """t5x's rules, and one for each further axis of the captioner."""
+  """t5x's rules, and one for each additional axis of the captioner."""
   dims = (activation_partitioning_dims, parameter_partitioning_dims)
   return partitioning.standard_logical_axis_rules(*dims, list(dict.fromkeys(_UNCUT_AXES).items()))
 
 
 def factor_rules() -> Mapping[str | None, Any]:
-  """t5x's rules for Adafactor, and one for each further axis of the captioner.
+  """t5x's rules for Adafactor, and one for each additional axis of the captioner.
 
-  They hold for parameters of more than two dimensions. The kernel of the patches then has no columns, so that its
-  second moments are kept whole, as optax keeps them.
+  They apply to parameters of more than two dimensions. With these rules the second moments of the patch kernel are not
+  factored, as in optax.
   """
   known = adafactor.standard_logical_factor_rules()
   uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
@@ -186,7 +188,7 @@ def factor_rules() -> Mapping[str | None, Any]:
 
 
 class Partitioner(partitioning.PjitPartitioner):
-  """t5x's, whose `num_partitions` also holds for devices that a CPU simulates."""
+  """t5x's partitioner, with `num_partitions` also for simulated CPU devices."""
 
   @functools.cached_property
   def mesh(self) -> jax.sharding.Mesh:
@@ -196,7 +198,7 @@ class Partitioner(partitioning.PjitPartitioner):
     model = self._num_partitions or 1
     if len(devices) % model:
       raise UsageError(
-        f"Partitioner.num_partitions is {model}: it does not divide the {len(devices)} devices there are"
+        f"Partitioner.num_partitions is {model}: it does not divide the {len(devices)} available devices"
       )
     return jax.sharding.Mesh(np.array(devices).reshape(-1, model), ("data", "model"))
 
@@ -204,8 +206,8 @@ class Partitioner(partitioning.PjitPartitioner):
 def evaluation_mixture(mixture: str) -> str:
   """Registers MIXTURE_evaluation, for `t5x.eval` and `t5x.infer`, and returns its name.
 
-  Its tasks, one a language, hold each picture once with all its references (the mixture itself holds it as often as it
-  has captions), and are scored by CIDEr.
+  Its tasks, one per language, hold each picture once with all its references (the mixture itself holds it once per
+  caption), and are scored by CIDEr.
   """
   name = f"{mixture}_evaluation"
   if name in seqio.MixtureRegistry.names():
@@ -229,7 +231,7 @@ def evaluation_mixture(mixture: str) -> str:
 def _read_pictures(
   dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.RegisteredCorpus, language: str
 ) -> tf.data.Dataset:
-  """Index of a record -> an example, if the picture has captions in the language; targets are its first one."""
+  """Maps record indices to examples of the pictures with captions in the language; the target is the first caption."""
   size, vocabulary = sequence_length["image"], corpus.vocabulary()
   prompt = tf.constant(vocabulary.prompt(language), tf.int32)
 
@@ -264,11 +266,11 @@ def _postprocess(output: Any, example: Mapping[str, Any], is_target: bool = Fals
 def caption_metrics(
   targets: Sequence[tuple[str, str, list[str]]], predictions: Sequence[str]
 ) -> dict[str, float]:
-  """CIDEr and CIDEr-D of one language's captions, as `xmcap score` has them.
+  """CIDEr and CIDEr-D of one language's captions, as in `xmcap score`.
 
   Args:
     targets: (image key, language, references) of each picture.
-    predictions: a caption for each.
+    predictions: one caption per picture.
   """
   references = {key: {language: texts} for key, language, texts in targets}
   captions = {key: {language: text} for (key, language, _), text in zip(targets, predictions, strict=True)}
@@ -279,9 +281,9 @@ def caption_metrics(
 def write_captions(
   path: str, inferences: Any, task_ds: tf.data.Dataset, mode: str, vocabulary: seqio.Vocabulary | None = None
 ) -> None:
-  """`write_fn` of `t5x.infer`: the predictions that `xmcap score` reads, with the search's score in `predict_with_aux`.
+  """`write_fn` of `t5x.infer`: writes predictions for `xmcap score`, in mode `predict_with_aux` with their scores.
 
-  In the mode `score` it writes what t5x writes.
+  In mode `score` it writes the same as t5x.
   """
   if mode == "score":
     return infer.write_inferences_to_file(path, inferences, task_ds, mode, vocabulary)

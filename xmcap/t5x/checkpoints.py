@@ -1,7 +1,7 @@
-"""A captioner's checkpoints between xmcap and t5x: `python -m xmcap.t5x.checkpoints to_t5x|from_t5x`.
+"""Converts a captioner's checkpoints between xmcap and t5x: `python -m xmcap.t5x.checkpoints to_t5x|from_t5x`.
 
-The names of the parameters are the same on both sides; the optimizer's state stays behind. Needs t5x, as
-`xmcap.t5x.adapter` does, which knows the form of its optimizer's state.
+The parameter names are the same on both sides; the optimizer state is not converted. Needs t5x, as `xmcap.t5x.adapter`
+does.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import flax
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-from flax import traverse_util
 
 from xmcap import terminal
 from xmcap.convert import importing
@@ -21,6 +20,7 @@ from xmcap.convert import t5x as t5x_reader
 from xmcap.convert.pairs import SAME, Pair, make_outputs
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
+from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -31,16 +31,16 @@ from xmcap.training.checkpoints.read import check_same, flat
 
 
 def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
-  """Writes OUT/checkpoint_0 of t5x: a run's parameters, Adafactor's state as before its first step, step 0.
+  """Writes OUT/checkpoint_0 for t5x: a run's parameters with a fresh Adafactor state, at step 0.
 
-  Of the folder of a run the newest checkpoint that can be read is taken. All parameters are held in memory at once.
-  Returns the checkpoint, for `RestoreCheckpointConfig.path`.
+  Takes the newest readable checkpoint of the run, and holds all parameters in memory at once. Returns the checkpoint,
+  for `RestoreCheckpointConfig.path`.
 
   Raises:
-    UsageError: no run there, or `out` is taken.
-    XmcapError: the checkpoint does not fit the configuration of the run.
+    UsageError: there is no run, or `out` is not free.
+    XmcapError: the checkpoint does not match the configuration of the run.
   """
-  # Not above, where it would come before `t5x_adapter`, which says what to do if t5x is absent.
+  # Not at the top, where it would precede `t5x_adapter`, which says what to do if t5x is missing.
   from t5x import adafactor, train_state
 
   folder = pathlib.Path(out).absolute()
@@ -56,7 +56,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
     flax.core.freeze(variables),
   )
   tree = {
-    "target": traverse_util.unflatten_dict({path: given.tensors[path].read() for path in wanted}, sep="/"),
+    "target": stacking.nested({path: given.tensors[path].read() for path in wanted}),
     "state": jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), flax.core.unfreeze(state["state"])),
   }
   importing.make_folder(folder)
@@ -71,22 +71,22 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
 
 
 def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
-  """Writes the captioner in a checkpoint of t5x, of either layout, as weights for `train.pretrained`.
+  """Converts the captioner in a t5x checkpoint, of either layout, to weights for `train.pretrained`.
 
-  `path` is one `checkpoint_N`, or a folder of them, whose newest is taken. Returns the new folder.
+  `path` is one `checkpoint_N`, or a folder of them, of which the newest is taken. Returns the new folder.
 
   Raises:
-    UsageError: no whole checkpoint of t5x there, no captioner in it, or `out` is taken.
+    UsageError: there is no complete t5x checkpoint, it holds no captioner, or `out` is not free.
   """
   folder = pathlib.Path(out)
   importing.check_free(folder, weights.PARAMS)
   found = t5x_reader.find(pathlib.Path(path))
   if found is None:
-    raise UsageError(f"{path}: no checkpoint of t5x there (looked for checkpoint_N)")
+    raise UsageError(f"{path}: no t5x checkpoint found (looked for checkpoint_N)")
   params = t5x_reader.parameters(t5x_reader.read(found))
   for part in ("vit", "projection", "token_embedder", "encoder", "decoder"):
     if not any(name.startswith(f"{part}/") for name in params):
-      raise UsageError(f"{found}: no {part} in it, so no captioner: `xmcap convert` takes a T5 alone")
+      raise UsageError(f"{found}: not a captioner, as it has no {part}: for a T5 alone use `xmcap convert`")
   params = weights.one_by_one(params)
   pairs = [Pair((name,), (name,), SAME) for name in params]
   shapes = {name: tensor.shape for name, tensor in params.items()}
@@ -94,16 +94,16 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   importing.make_folder(folder)
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
   numbers = importing.count(outputs)
-  say(f"{found}: {len(outputs)} parameters, {numbers:,} numbers; the optimizer's state is not taken")
+  say(f"{found}: {len(outputs)} parameters, {numbers:,} numbers; the optimizer state is left out")
   say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """`python -m xmcap.t5x.checkpoints`: a captioner's checkpoint to t5x, or back."""
+  """Converts a captioner's checkpoint to t5x, or back."""
   parser = argparse.ArgumentParser(prog="python -m xmcap.t5x.checkpoints", description=main.__doc__)
   parser.add_argument("to", choices=("to_t5x", "from_t5x"))
-  parser.add_argument("--input", required=True, metavar="DIR", help="a run of xmcap, or of t5x")
+  parser.add_argument("--input", required=True, metavar="DIR", help="a run of xmcap or of t5x")
   parser.add_argument("--out", required=True, metavar="DIR", help="the new folder")
   given = parser.parse_args(arguments)
   terminal.guard()

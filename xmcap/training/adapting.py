@@ -1,6 +1,6 @@
-"""A language's adapter: what it learns from the English captions and pictures of a dual tower that is frozen.
+"""Trains the adapter of one language against the English captions or the pictures of a frozen dual tower.
 
-Geigle et al., "Babel-ImageNet" (2024), section 5: the teacher is the same model before training, and its embeddings are
+Geigle et al., "Babel-ImageNet" (2024), section 5. The teacher is the same model before training; its embeddings are
 computed once (`data/taught_stream.py`).
 """
 
@@ -23,14 +23,14 @@ KINDS = ("mse", "contrastive", "lit")
 
 @gin.configurable
 class AdapterObjective:
-  """How far a language's captions are from where their English captions, or their pictures, lie.
+  """Pulls the embeddings of a language's captions towards those of their English captions or their pictures.
 
-  Everything but the adapter is to be frozen (`Optimizer.frozen`).
+  Freeze everything but the adapter (`Optimizer.frozen`); with `lit` the scale may learn too.
 
   Args:
-    vit, text, dual: of the dual tower; `text` has an adapter.
-    kind: `mse`, the squared distance to the English caption; `contrastive`, InfoNCE of captions and English captions;
-      `lit`, InfoNCE of captions and pictures, where the scale may learn too.
+    vit, text, dual: configuration of the dual tower; `text` must have an adapter.
+    kind: `mse`, the squared distance to the English caption; `contrastive`, InfoNCE between captions and English
+      captions; `lit`, InfoNCE between captions and pictures.
   """
 
   def __init__(
@@ -44,7 +44,7 @@ class AdapterObjective:
       raise UsageError(f"AdapterObjective.kind is {kind!r}: give one of {', '.join(KINDS)}")
     if text.adapter == "none":
       raise UsageError(
-        "AdapterObjective: the text tower has no adapter: T5Config.adapter = 'bottleneck' or 'lora'"
+        "AdapterObjective: the text tower has no adapter: set T5Config.adapter to 'bottleneck' or 'lora'"
       )
     self.module = DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=jnp.inf)
     self.kind = kind
@@ -59,8 +59,8 @@ class AdapterObjective:
     """The loss of a batch of `TaughtStream`.
 
     Returns:
-      The loss, float32 [], a mean over captions: of the squared distance of embeddings of length 1 (a sum over the
-      width), or of InfoNCE; and metrics: `similarity` (the mean cosine to the English caption), `weight` (the number
+      The loss, float32 [], a mean over captions of InfoNCE, or of the squared distance between normalized embeddings
+      (summed over the width); and the metrics `similarity` (mean cosine to the English caption) and `weight` (number
       of captions).
     """
     tokens = batch["target_tokens"][:, 0]

@@ -1,10 +1,10 @@
-"""Contrastive learning: B pictures with K captions each, every caption against every picture of the whole batch.
+"""Contrastive learning: B pictures with K captions each, every caption against every picture of the global batch.
 
 Zhai et al., "Sigmoid Loss for Language Image Pre-Training" (2023); Radford et al., "Learning Transferable Visual Models
 From Natural Language Supervision" (2021) for InfoNCE. With K = 1 both equal transformers' losses.
 
-Each device keeps its pictures, and the captions go round: in as many turns as there are devices every caption meets
-every picture, and no device holds more similarities than those of its own pictures with one device's captions.
+Each device keeps its pictures and passes its captions around a ring. After as many turns as there are devices, every
+caption has met every picture. A device only ever holds the similarities of its pictures with one device's captions.
 """
 
 import math
@@ -31,10 +31,14 @@ _LOG_100 = math.log(100)
 
 
 class Rows(NamedTuple):
-  """What the losses need of B pictures and M captions, B or M rows of which may lie on each device.
+  """The inputs of the losses: B pictures and M = B K captions, either of the whole batch or of one device.
 
-  image float32 [B, E], text [M, E]; present bool [B] and [M], False for rows that fill up a batch; `same` uint32 [M]: a
-  number that captions with the same pieces share. The captions of a picture stand together, K = M / B of them.
+  The K captions of a picture are adjacent.
+
+  Attributes:
+    image, text: embeddings, float32 [B, E] and [M, E].
+    image_present, text_present: bool [B] and [M], False for padding.
+    same: uint32 [M], a hash of the caption's tokens: equal captions have equal hashes.
   """
 
   image: jax.Array
@@ -46,16 +50,16 @@ class Rows(NamedTuple):
 
 @gin.configurable
 class ContrastiveObjective:
-  """The agreement of pictures with their captions, against all others of the batch.
+  """Contrasts each picture's captions with all other captions in the batch.
 
-  Where a step is cut into microbatches, the pictures of each meet its own captions alone.
+  With microbatches, the contrast is only within a microbatch.
 
   Args:
-    vit: of the image tower.
-    text: of the text tower: @T5Config(), whose encoder it is, or @TextConfig().
-    dual: of the space.
+    vit: configuration of the image tower.
+    text: configuration of the text tower: @T5Config(), of which the encoder is used, or @TextConfig().
+    dual: configuration of the embedding space.
     kind: `sigmoid` or `infonce`.
-    mask_equal: whether captions of other pictures that equal one of a picture's own are left out for it.
+    mask_equal: whether a picture ignores captions of other pictures that are equal to one of its own.
   """
 
   def __init__(
@@ -88,12 +92,12 @@ class ContrastiveObjective:
     """The loss of a batch.
 
     Args:
-      batch: `image` uint8 [B, H, W, 3], `target_tokens` and `target_weights` [B, K, T]; a caption whose weights are all
-        0 counts nowhere.
+      batch: `image` uint8 [B, H, W, 3], `target_tokens` and `target_weights` [B, K, T]; captions whose weights are all
+        0 are padding.
 
     Returns:
-      The loss, float32 [], a mean over captions; and metrics: `similarity` (the mean cosine of a caption and its
-      picture), `scale`, `bias`, `weight` (the number of captions).
+      The loss, float32 [], a mean over captions; and the metrics `similarity` (mean cosine of a caption and its
+      picture), `scale`, `bias` and `weight` (number of captions).
     """
     tokens, present = batch["target_tokens"], jnp.any(batch["target_weights"] > 0, axis=-1)
     outputs = self.module.apply(
@@ -123,10 +127,10 @@ class ContrastiveObjective:
 def sigmoid_losses(
   rows: Rows, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
 ) -> jax.Array:
-  """float32 [B]: of each picture, the sum over all captions of -log sigmoid(y (scale z_i z_j + bias)).
+  """The sigmoid loss of each picture, float32 [B]: the sum over all captions of -log sigmoid(y (scale z_i z_j + bias)).
 
-  y is 1 for a caption of the picture and -1 for one of another. The rows are those of this device, one of `devices`
-  along the mesh's `axes`.
+  y is 1 for the picture's own captions and -1 for all others. `rows` are those of this device, one of `devices` along
+  the mesh's `axes`.
   """
 
   def meet(turn, sums, texts):
@@ -143,10 +147,10 @@ def sigmoid_losses(
 def infonce_losses(
   rows: Rows, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
 ) -> jax.Array:
-  """float32 [M]: of each caption, half of -log of the share of its picture, and half of its own share.
+  """The InfoNCE loss of each caption, float32 [M]: the mean of both directions.
 
-  From text to picture, the share is among all pictures. From picture to text, it is among this caption and those of
-  other pictures: the picture's other captions are as right, and stay out of the sum. `bias` cancels out.
+  From text to picture, the softmax is over all pictures. From picture to text, it is over this caption and those of
+  other pictures: the picture's other captions are right too, so they are left out of the sum. `bias` cancels out.
   """
   captions = len(rows.text) // len(rows.image)
 
@@ -172,7 +176,7 @@ def infonce_losses(
 
 
 def spread(losses: Callable, mask_equal: bool) -> Callable[[Rows, jax.Array, jax.Array], jax.Array]:
-  """The losses of rows that lie over the mesh that is set, `data` and `fsdp`; of all rows here where none is."""
+  """Maps `losses` over the current mesh, with rows sharded over `data` and `fsdp`; without a mesh, calls it as is."""
   sizes = jax.sharding.get_abstract_mesh().shape
   axes = tuple(axis for axis in BATCH_AXES if axis in sizes)
   devices = math.prod(sizes[axis] for axis in axes)
@@ -187,7 +191,7 @@ def spread(losses: Callable, mask_equal: bool) -> Callable[[Rows, jax.Array, jax
 
 
 def _round(meet: Callable, stays: Any, travels: Any, axes: tuple[str, ...], devices: int) -> tuple[Any, Any]:
-  """Calls `meet(turn, stays, travels)`, which gives both anew, once for each device; what travels comes home."""
+  """Calls `(stays, travels) = meet(turn, stays, travels)` once per device, passing `travels` on around the ring."""
   ring = [(device, (device + 1) % devices) for device in range(devices)]
 
   def turn(carried, number):
@@ -196,7 +200,7 @@ def _round(meet: Callable, stays: Any, travels: Any, axes: tuple[str, ...], devi
       travels = jax.tree.map(lambda x: lax.ppermute(x, axes, ring), travels)
     return (stays, travels), None
 
-  # Similarities are computed again for the gradient, rather than kept for all turns.
+  # The gradient recomputes the similarities; storing them for all turns would take too much memory.
   carried, _ = lax.scan(jax.checkpoint(turn), (stays, travels), jnp.arange(devices))
   return carried
 
@@ -204,7 +208,7 @@ def _round(meet: Callable, stays: Any, travels: Any, axes: tuple[str, ...], devi
 def _pairs(
   rows: Rows, turn: jax.Array, present: jax.Array, same: jax.Array, mask_equal: bool
 ) -> tuple[jax.Array, jax.Array]:
-  """Bool [B, M] each: whether a caption is the picture's own, and whether the pair counts."""
+  """Whether a caption belongs to the picture, and whether the pair counts: both bool [B, M]."""
   captions = len(rows.text) // len(rows.image)
   picture = jnp.arange(len(rows.text)) // captions
   own = (picture[None] == jnp.arange(len(rows.image))[:, None]) & (turn == 0)
@@ -217,7 +221,7 @@ def _pairs(
 
 
 def _hashes(tokens: jax.Array) -> jax.Array:
-  """uint32 [...]: numbers that equal captions, int32 [..., T] with 0 at their ends, have in common whatever T is."""
+  """Hashes captions, int32 [..., T] padded with 0, to uint32 [...], independently of the padding."""
   places = jnp.arange(1, tokens.shape[-1] + 1, dtype=jnp.uint32)
   mixed = (tokens.astype(jnp.uint32) * jnp.uint32(2654435761)) ^ (places * jnp.uint32(2246822519))
   mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(3266489917)

@@ -1,4 +1,4 @@
-"""What feeds a training step: the stream's batches, waited for within a limit, placed on the mesh."""
+"""Feeds the training step: waits for the stream's batches, with a timeout, and places them on the mesh."""
 
 import os
 import socket
@@ -19,9 +19,9 @@ from xmcap.training.hosts import watch
 
 
 class Feed:
-  """The batches of a stream (see `loop.train`), of which this process reads and places its rows.
+  """The batches of a stream (see `loop.train`). This process reads and places only its own rows.
 
-  It waits `timeout` seconds for a batch (0: for ever), and lists pictures that the stream skips in `model_dir`.
+  It waits at most `timeout` seconds for a batch (0: no limit), and lists pictures that the stream skips in `model_dir`.
   """
 
   def __init__(self, stream: Any, mesh: Mesh, timeout: float, model_dir: str | os.PathLike):
@@ -36,22 +36,22 @@ class Feed:
       skipped.list_in(os.path.join(model_dir, f"skipped-pictures-{jax.process_index()}.jsonl"))
 
   def sample(self) -> dict[str, np.ndarray]:
-    """The numeric arrays of the first batch, for their shapes."""
+    """The numeric arrays of the first batch, used for their shapes."""
     return sharding.numeric(self._wait_for(lambda: self.stream.batch(0, self.rows), "start"))
 
   def reading_rate(self, start_step: int) -> float:
-    """Pictures a second that this host can read, tried for a moment; 0: unknown."""
+    """Pictures per second that this host can read, measured briefly; 0 if unknown."""
     return self._wait_for(lambda: reading_rate(self.stream, len(self.rows), start_step), "start")
 
   def begin(self, start_step: int) -> None:
-    """Begins to read ahead at a step."""
+    """Starts to read ahead from `start_step`."""
     self._batches = self.stream.batches(start_step, self.rows)
 
   def next(self, step: int) -> dict[str, jax.Array]:
-    """The next batch, on the devices; `seconds_waited` says how long the host took to have it.
+    """The next batch, on the devices. Sets `seconds_waited` to the time that the host waited for it.
 
     Raises:
-      RestartError: it takes longer than the timeout; the message names the step.
+      RestartError: no batch came within the timeout.
     """
     began = time.monotonic()
     batch = self._wait_for(lambda: next(self._batches), f"step {step}")
@@ -60,7 +60,7 @@ class Feed:
     return sharding.put_batch(batch, self.mesh, self.stream.pictures, self.rows)
 
   def close(self) -> None:
-    """Ends the reading, unless a read hangs."""
+    """Stops reading ahead, unless a read hangs."""
     if not self._stalled and hasattr(self._batches, "close"):
       self._batches.close()
 
@@ -73,7 +73,7 @@ class Feed:
       except BaseException as error:
         result.set_exception(error)
 
-    # A daemon, so that a read that never returns does not keep the process alive.
+    # A daemon thread, so that a hanging read does not keep the process alive.
     threading.Thread(target=work, name="data", daemon=True).start()
     with watch.during("data", f"waiting for data: {when}"):
       done, _ = futures.wait([result], self.timeout or None)
@@ -82,8 +82,8 @@ class Feed:
     self._stalled = True
     watch.write_stacks(f"{when}: no data came")
     raise RestartError(
-      f"{when}: waited {self.timeout:g} s for data from {self._source()} on {socket.gethostname()}: is its storage"
-      " within reach? train.data_timeout is the limit; what was saved before stays"
+      f"{when}: waited {self.timeout:g} s for data from {self._source()} on {socket.gethostname()}: check that its"
+      " storage can be reached (train.data_timeout sets the limit); saved checkpoints are kept"
     )
 
   def _source(self) -> str:

@@ -1,4 +1,4 @@
-"""What happens between the steps of a run: log, warn, save, evaluate, profile."""
+"""Hooks that run between training steps: log, warn, save, evaluate, profile."""
 
 import dataclasses
 import time
@@ -31,11 +31,11 @@ def hooks(
   """The hooks of a run, in the order in which they are called.
 
   Args:
-    log_every: steps between two lines of progress, the only times when something is fetched from the device.
-    skip_limit: the run stops after so many non-finite steps in a row.
+    log_every: steps between two lines of progress. Metrics are fetched from the device only then.
+    skip_limit: the run stops after this many non-finite steps in a row.
     evaluators: each has `run(params, step)`, which yields rows (language, name, value).
     eval_every: steps between two evaluations; 0: only at the end.
-    profiler: which steps are traced; None: as gin binds it.
+    profiler: which steps to trace; None: as configured in gin.
     more: hooks of your own, called last.
   """
   if log_every < 1 or eval_every < 0:
@@ -47,7 +47,7 @@ def hooks(
 
 
 class Report(Hook):
-  """Says how the run goes, and ends it after `skip_limit` steps in a row whose loss or gradient is not finite."""
+  """Reports progress, and stops the run after `skip_limit` steps in a row with a non-finite loss or gradient."""
 
   def __init__(self, every: int, skip_limit: int):
     self.every = every
@@ -59,7 +59,7 @@ class Report(Hook):
       self.now(run)
 
   def now(self, run: Run) -> None:
-    """Reports the steps since the last report; once for a step."""
+    """Reports the steps since the last report; a second call at the same step does nothing."""
     if self._last == run.step:
       return
     self._last = run.step
@@ -69,12 +69,12 @@ class Report(Hook):
       raise XmcapError(
         f"step {run.step}: loss or gradient was not finite {skipped} steps in a row "
         f"(hooks.skip_limit {self.skip_limit}): lower the learning rate; "
-        f"the newest checkpoint is of step {run.saved or 0}"
+        f"the newest checkpoint is at step {run.saved or 0}"
       )
 
 
 class Save(Hook):
-  """Writes checkpoints as the run's `CheckpointPolicy` says, before an evaluation, so that a failure costs nothing."""
+  """Writes checkpoints according to the `CheckpointPolicy`, and before an evaluation, which may then fail safely."""
 
   def __init__(self, report: Report, evaluate: "Evaluate"):
     self.report = report
@@ -104,12 +104,12 @@ class Save(Hook):
     if not self.policy.minutes:
       return False
     late = time.monotonic() - self._last >= 60 * self.policy.minutes
-    # Clocks differ, and all processes or none write a checkpoint.
+    # Clocks differ, and either all processes write a checkpoint or none does.
     return bool(multihost_utils.broadcast_one_to_all(np.asarray(late)))
 
 
 class Starving(Hook):
-  """Warns, once, on each host whose device waits for data for more than `limit` of the time."""
+  """Warns once on each host whose devices wait for data more than a share `limit` of the time."""
 
   def __init__(self, limit: float = 0.1):
     self.limit = limit
@@ -127,17 +127,17 @@ class Starving(Hook):
       return
     self.warned = True
     wanted = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
-    reads = f"; at the start this host read {self._reads:,.0f}" if self._reads else ""
+    reads = f", and this host read {self._reads:,.0f} at the start" if self._reads else ""
     logging.warning(
-      f"step {run.step}: the device waits for data {waiting:.0%} of the time; without that its steps take"
+      f"step {run.step}: the device waits for data {waiting:.0%} of the time; it could train on"
       f" {wanted:,.0f} pictures a second{reads}: give the host more cores (the stream's `workers`), store smaller"
-      " pictures, or take more captions of each (captions_per_image)"
+      " pictures, or use more captions per picture (captions_per_image)"
     )
 
 
 @dataclasses.dataclass
 class Evaluate(Hook):
-  """Runs the evaluators, and notes what they found beside the checkpoint of the same step, if there is one."""
+  """Runs the evaluators, and stores their results beside the checkpoint of the same step, if there is one."""
 
   report: Report
   evaluators: Sequence[Any]
@@ -148,7 +148,7 @@ class Evaluate(Hook):
     return bool(self.evaluators) and run.every(self.every)
 
   def begin(self, run: Run) -> None:
-    """Evaluates the checkpoint that a run goes on from, if the run was ended before that was done."""
+    """Evaluates the checkpoint that a run resumes from, if the run ended before it could."""
     if run.step > 0 and run.saved == run.step and self.due(run) and not run.checkpoints.evaluated(run.step):
       self._evaluate(run)
 
@@ -165,7 +165,7 @@ class Evaluate(Hook):
         with watch.during("evaluation", f"evaluation at step {run.step}"):
           rows += evaluator.run(run.state.params, run.step)
       except EvaluationStopped:
-        run.evaluation_stopped = True  # `begin` does it anew at the next start
+        run.evaluation_stopped = True  # `begin` repeats the evaluation at the next start
         return
       except RestartError:
         raise
@@ -179,7 +179,7 @@ class Evaluate(Hook):
     run.progress.pace.beside("evaluating", time.monotonic() - began)
 
   def _show_samples(self, run: Run) -> None:
-    """Hands on the pictures and captions of evaluators that have such `samples`."""
+    """Writes the pictures and captions of evaluators that have `samples`."""
     for number, evaluator in enumerate(self.evaluators):
       if found := getattr(evaluator, "samples", None):
         name = getattr(evaluator, "prefix", "").rstrip("/") or f"evaluator_{number}"
@@ -187,19 +187,19 @@ class Evaluate(Hook):
         run.progress.show(run.step, texts, {f"captions/{name}": found["images"]})
 
   def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
-    """What ends the run instead of an evaluator's error; all that can be saved is on disk then."""
+    """Saves what can be saved, and returns the error that ends the run in place of an evaluator's error."""
     if lost := hosts.as_lost(error):
       return lost
     if not isinstance(error, XmcapError):
       logging.error("an evaluator's error", exc_info=error)
     if jax.process_count() == 1:
-      # Others would have to write their shares, and may be well.
+      # With several processes the others would have to write their shares, and they may not have failed.
       run.checkpoints.save(run.step, run.state)
       run.saved = run.step
     run.checkpoints.wait()
-    kept = f"checkpoint {run.saved} is saved" if run.saved else "no checkpoint was due before"
+    kept = f"checkpoint {run.saved} is saved" if run.saved else "no checkpoint was due yet"
     kind = UsageError if isinstance(error, UsageError) else XmcapError
     return kind(
-      f"step {run.step}: {type(evaluator).__name__} failed ({one_line(error)}); {kept}: mend it, or take it out"
-      " of hooks.evaluators, and start again"
+      f"step {run.step}: {type(evaluator).__name__} failed ({one_line(error)}); {kept}: fix it, or remove it"
+      " from hooks.evaluators, and start again"
     )

@@ -1,4 +1,4 @@
-"""The training loop, for every objective: mesh, state, where to start, step, loop. It reads top to bottom."""
+"""The training loop for every objective, top to bottom: mesh, state, step, loop."""
 
 import contextlib
 import functools
@@ -28,7 +28,7 @@ from xmcap.training.state import plan_state
 from xmcap.training.step import make_train_step
 
 
-# Said at a start, and not kept with the run.
+# These belong to one start, not to the run's configuration.
 @gin.configurable(denylist=["from_scratch", "other_data", "begun", "say"])
 def train(
   model_dir: str = gin.REQUIRED,
@@ -51,32 +51,32 @@ def train(
   begun: Callable[[int], None] | None = None,
   say: Callable[[str], None] | None = None,
 ) -> Run:
-  """Trains, and resumes by itself: the same call after any kind of end goes on from the newest checkpoint.
+  """Trains a model, and resumes by itself: however a run ended, the same call continues from the newest checkpoint.
 
-  Returns the run as it ended, all its steps saved.
+  Returns the run as it ended, with all its steps saved.
 
   Args:
-    model_dir: checkpoints, `metrics.jsonl`, TensorBoard's files and traces go there.
+    model_dir: folder for checkpoints, `metrics.jsonl`, TensorBoard's files and traces.
     objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
       (loss [], metrics)`, see `objectives.py`.
-    stream: `pictures` a batch, `batch(step, rows)` and `batches(start_step, rows)`; each batch is a dict of numpy
-      arrays [N, ...], of the N rows asked for. What lies at a step is a function of the step. `lost`, if it has it:
-      reason -> count of what it left out, said at the end. `skipped`, if it has it: see `SkippedPictures`.
-      `signature()`, if it has it: what decides which example lies at a position, name -> value of JSON.
-    total_steps: of the run, from its very beginning.
-    optimizer, checkpoint, partitioning, writers, hooks: None: made with what gin binds for them.
+    stream: has `pictures` (per batch), `batch(step, rows)` and `batches(start_step, rows)`. A batch is a dict of numpy
+      arrays [N, ...] with the N rows asked for, and is a function of the step. Optional: `lost`, reason -> count of
+      examples left out, printed at the end; `skipped`, see `SkippedPictures`; `signature()`, the settings that decide
+      which example is at a position, name -> JSON value.
+    total_steps: length of the run, counted from step 0.
+    optimizer, checkpoint, partitioning, writers, hooks: None: as configured in gin.
     initial_checkpoint, pretrained, from_scratch, other_data: see `start.starting_state`.
-    seed, microbatches, rng_impl: see `step.make_train_step`; the seed is of the parameters too.
-    data_timeout: seconds to wait for a batch before the run ends, to be started again; 0: for ever.
-    begun: called with the step that the run begins at, once it is sure that it does.
-    say: prints a line of progress; by default on the standard output of the first process.
+    seed, microbatches, rng_impl: see `step.make_train_step`; the seed also initializes the parameters.
+    data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit.
+    begun: called with the first step once the starting state is restored.
+    say: prints a line of progress; by default to standard output, in process 0 only.
 
   Raises:
-    UsageError: what is configured does not go together.
+    UsageError: the configuration is inconsistent.
     XmcapError: the folder cannot be written, a checkpoint does not fit, or the loss stays non-finite.
     RestartError: the data source stalls, or another process of the run is lost.
   """
-  # Made here and not as defaults of the parameters: those are evaluated before gin has read its files.
+  # Made here because default arguments are evaluated before gin has read its files.
   optimizer = optimizer or Optimizer()
   checkpoint = checkpoint or CheckpointPolicy()
   partitioning = partitioning or sharding.Partitioning()
@@ -87,7 +87,8 @@ def train(
     raise UsageError("train: total_steps and microbatches must be at least 1")
   if stream.pictures % microbatches:
     raise UsageError(
-      f"train: {stream.pictures} pictures a batch do not divide into {microbatches} microbatches: change one of them"
+      f"train: a batch of {stream.pictures} pictures cannot be split into {microbatches} equal microbatches: change one"
+      " of them"
     )
   watch.progress("start")
   checkpoints = Checkpoints(model_dir, checkpoint, run_settings(stream))
@@ -97,7 +98,7 @@ def train(
   mesh, rules = partitioning.mesh(), partitioning.logical_rules()
   feed = Feed(stream, mesh, data_timeout, model_dir)
 
-  # ---- state: shapes, where they lie, where they come from ---------------------------------------
+  # ---- state: shapes and shardings, then values --------------------------------------------------
 
   plan = plan_state(objective, optimizer, feed.sample(), mesh, rules, seed, rng_impl)
   watch.progress("restore", "the state that the run begins with")
@@ -107,7 +108,7 @@ def train(
   start = int(state.step)
   if start > total_steps:
     raise UsageError(
-      f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, and the run is at step {start:,} already ({origin}): give "
+      f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, but the run is already at step {start:,} ({origin}): give "
       "more steps, or another MODEL_DIR"
     )
   if begun:
@@ -129,7 +130,7 @@ def train(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
     device_kind=devices[0].device_kind,
   )  # fmt: skip
-  # Indented by four spaces, which Markdown shows as it is.
+  # Markdown shows lines indented by four spaces verbatim.
   explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
   progress.show(start, {"configuration": explained}, {})
   run = Run(model_dir, start, total_steps, state, feed, progress, checkpoints, say)
@@ -154,19 +155,19 @@ def train(
       for hook in hooks:
         hook(run)
 
-    # A signal may come at a step that no checkpoint was due at.
+    # A signal may come at a step at which no checkpoint was due.
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
     run.finished = run.is_last and not run.evaluation_stopped
     progress.event("finished" if run.finished else "stopped")
   watch.progress("")
 
-  # What a stream left out since this start is said once by it, and summed up here.
+  # Each process counts the examples that its stream left out since this start.
   for what, count in total_over_hosts("left out", getattr(stream, "lost", {})).items():
     say(f"left out: {count:,} {what}")
   if run.finished:
     run.message = f"finished at step {run.step}"
   else:
-    run.message = f"stopped by {stop.name} at step {run.step} of {total_steps}, all saved"
+    run.message = f"stopped by {stop.name} at step {run.step} of {total_steps}, everything is saved"
   say(f"{run.message}; checkpoints in {checkpoints.directory}")
   return run

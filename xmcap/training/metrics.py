@@ -1,4 +1,4 @@
-"""What a run measures while it goes, and the line of progress that it says of it."""
+"""Measures speed and metrics during a run, prints lines of progress, and hands the numbers to the writers."""
 
 import contextlib
 import time
@@ -16,11 +16,11 @@ Batch = Mapping[str, jax.Array]
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 BESIDE = ("evaluating", "saving", "compiling", "profiling")
-"""What a run does beside training; the rates leave this time out."""
+"""Activities other than training; their time is left out of the rates."""
 
 
 class Pace:
-  """The times of the steps since the last report, and the time that went elsewhere."""
+  """Step times since the last report, and the time spent on other activities."""
 
   def __init__(self, clock: Callable[[], float] = time.monotonic):
     self._clock = clock
@@ -45,15 +45,15 @@ class Pace:
     self._waited += seconds
 
   def beside(self, what: str, seconds: float) -> None:
-    """Takes the time of one of `BESIDE` out of the rates and out of the step that it fell into."""
+    """Takes the time of one of `BESIDE` out of the rates and out of the step during which it was spent."""
     self._beside[what] += seconds
     self._last_done += seconds
 
   def take(self) -> tuple[float, dict[str, float], dict[str, float]]:
-    """Returns what was measured since the last report, and starts over.
+    """Returns the measurements since the last report, and starts over.
 
-    That is the seconds of training; the rate and the seconds of a step, by name; and the shares of the whole time that
-    were `waiting_for_data` or one of `BESIDE`.
+    They are: the seconds of training; the rate and the seconds per step, by name; and the shares of the whole time
+    spent `waiting_for_data` or on one of `BESIDE`.
     """
     now = self._clock()
     whole = max(now - self._since, 1e-9)
@@ -73,10 +73,10 @@ class Pace:
 
 
 class Progress:
-  """Collects the steps' metrics on the device; every so often fetches them, says them, and hands them to the writers.
+  """Collects the metrics of the steps on the device, and fetches, prints and writes them at each report.
 
-  The device is waited for where the loop would wait for it anyway, and nothing is fetched between two reports.
-  `ideal_seconds` are those of a step on a batch, at the peak of the devices; see `flops.ideal_seconds`.
+  Nothing is fetched between two reports, and the loop waits for the device only where it would anyway.
+  `ideal_seconds(batch)` is the time of a step at the devices' peak; see `flops.ideal_seconds`.
   """
 
   def __init__(
@@ -111,9 +111,9 @@ class Progress:
 
   @contextlib.contextmanager
   def step(self, batch: Batch, waited: float = 0.0) -> Iterator[None]:
-    """Around the call of a step: where the batch has new shapes, that compiles, which is said and is no training.
+    """Wraps the call of a step. A batch with new shapes compiles, which is announced and does not count as training.
 
-    The seconds that the host `waited` for the batch count if the device had nothing left to do.
+    The seconds that the host `waited` for the batch count only if the device was idle.
     """
     # jax's type hints leave `is_ready` out.
     latest = (value for metrics in self._pending[-1:] for value in metrics.values())
@@ -130,8 +130,8 @@ class Progress:
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
     if compiles:
-      # The call returned when the step was compiled and started.
-      self._say(f"compiled in {time.monotonic() - began:.1f} s; the first step runs")
+      # The call returns when the step is compiled and dispatched.
+      self._say(f"compiled in {time.monotonic() - began:.1f} s; running the first step")
       self._ideal[shapes] = self._ideal_seconds(
         {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
       )
@@ -140,9 +140,9 @@ class Progress:
     self._step += 1
 
   def add(self, metrics: Mapping[str, jax.Array]) -> None:
-    """Notes a step's metrics, which stay on the device, and waits until at most two steps are queued."""
+    """Adds a step's metrics, which stay on the device, and waits until at most two steps are queued."""
     self._pending.append(metrics)
-    # Batches of more would fill the device's memory.
+    # The batches of more steps would fill the device's memory.
     self._throttle(ahead=2)
 
   def _throttle(self, ahead: int) -> None:
@@ -152,10 +152,10 @@ class Progress:
       self._done += 1
 
   def report(self, step: int) -> dict[str, float]:
-    """Fetches, says and writes what was measured since the last report; returns it by name.
+    """Fetches, prints and writes the measurements since the last report, and returns them by name.
 
-    docs/training.md lists the names. `loss` and the like are means over steps; `learning_rate`, counts and the norms
-    of parts are of the last: of each step they would be many numbers to fetch.
+    docs/training.md lists the names. `loss` and the like are means over steps. `learning_rate`, counts and norms are
+    those of the last step, because fetching them for every step would be slow.
     """
     self._throttle(ahead=0)
     means = [{name: value for name, value in each.items() if not _is_latest(name)} for each in self._pending]
@@ -182,7 +182,7 @@ class Progress:
       captions += int(np.prod(shapes["target_tokens"][:2])) if "target_tokens" in shapes else 0
     rates = {"pictures_per_second": pictures / seconds}
     if captions:
-      # A caption's weights are 1 for each real token of its target.
+      # The weight is 1 for each target token that is not padding.
       rates.update(captions_per_second=captions / seconds, tokens_per_second=sum(weights) / seconds)
     ideal = [known for shapes in self._batches if (known := self._ideal[shapes]) is not None]
     if len(ideal) == len(self._batches):
@@ -209,9 +209,9 @@ class Progress:
     return "  ".join(parts)
 
   def evaluation(self, step: int, rows: Sequence[tuple[str, str, float]], seconds: float) -> dict[str, float]:
-    """Says and writes rows (language, name, value); returns one value a name.
+    """Prints and writes rows (language, name, value), and returns one value per name.
 
-    That is the row of the language "" or `mean` if there is one, and else the mean over the languages.
+    The value is that of the language "" or `mean` if there is one, else the mean over languages.
     """
     summary = summarise(rows)
     self._say(
@@ -224,16 +224,16 @@ class Progress:
     return summary
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, np.ndarray]) -> None:
-    """Writes Markdown, and pictures uint8 [N, H, W, 3], by name, where a writer shows them."""
+    """Writes Markdown and pictures, uint8 [N, H, W, 3], by name, to the writers that can show them."""
     self._writer.show(step, texts, images)
 
   def event(self, what: str, **facts: Any) -> None:
-    """Writes that the run started or ended; see `metrics_file`."""
+    """Records that the run started or ended; see `metrics_file`."""
     self._writer.event(self._step, what, **facts)
 
 
 def _is_latest(name: str) -> bool:
-  """Whether a report holds a metric's last value and not its mean: what only moves slowly, and the norms of parts."""
+  """Whether a report holds the last value of a metric instead of its mean."""
   return name in ("learning_rate", "skipped") or "/" in name
 
 
@@ -250,9 +250,9 @@ def summarise(rows: Sequence[tuple[str, str, float]]) -> dict[str, float]:
 
 
 def device_memory() -> dict[str, float]:
-  """`peak_bytes`, in use at most so far on the fullest device of this process, and `peak_share` of what it has.
+  """`peak_bytes`, the peak memory use of this process's fullest device, and `peak_share`, its share of the memory.
 
-  Nothing where the devices do not say, as CPUs.
+  Empty if the devices do not report it, as CPUs.
   """
   stats = [device.memory_stats() or {} for device in jax.local_devices()]
   used = [
@@ -264,7 +264,7 @@ def device_memory() -> dict[str, float]:
 
 
 def _finite_mean(values: Sequence[Any]) -> float:
-  # A skipped step is counted and said; its NaN would hide the others' loss.
+  # Skipped steps are reported separately; their NaN would hide the loss of the others.
   finite = [float(value) for value in values if np.isfinite(value)]
   return float(np.mean(finite)) if finite else float("nan")
 

@@ -1,4 +1,4 @@
-"""What a run learns: captions, or tags. The loop knows neither, only `init` and `loss`."""
+"""Objectives for captions and for tags. The training loop uses only their `init` and `loss`."""
 
 import math
 from collections.abc import Mapping
@@ -23,11 +23,10 @@ class CaptionObjective:
   """The mean cross-entropy of a caption's tokens, with label smoothing and z-loss, as in t5x.
 
   Args:
-    vit: of the captioner.
-    t5: of the captioner.
-    label_smoothing: probability spread over all other tokens; the loss of a perfect guess is still 0, since
-      the entropy of the smoothed target is taken off.
-    z_loss: weight of log(Z)^2, which keeps the softmax's normaliser near 1 (Chowdhery et al. 2022).
+    vit, t5: configuration of the captioner.
+    label_smoothing: probability spread over all other tokens. The entropy of the smoothed target is subtracted, so
+      that a perfect prediction has loss 0.
+    z_loss: weight of log(Z)^2, which keeps the softmax's normalizer Z near 1 (Chowdhery et al. 2022).
   """
 
   def __init__(
@@ -58,9 +57,8 @@ class CaptionObjective:
         [B, K, T].
 
     Returns:
-      The loss, float32 [], a mean by weight over tokens; and metrics: `cross_entropy` (with neither smoothing
-      nor z-loss, nats a token), `accuracy` (of the next token, given the true ones before), `weight` (of all
-      tokens).
+      The loss, float32 [], a weighted mean over tokens; and the metrics `cross_entropy` (nats per token, without
+      smoothing and z-loss), `accuracy` (of the next token, with teacher forcing) and `weight` (sum over tokens).
     """
     inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
     outputs = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
@@ -68,7 +66,7 @@ class CaptionObjective:
     targets, weights = batch["target_tokens"], batch["target_weights"]
     of_targets = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     losses, cross_entropy = token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
-    # Not argmax: the maximum is needed for the softmax anyway, and XLA's argmax is slow on CPUs.
+    # Not argmax: the softmax needs the maximum anyway, and XLA's argmax is slow on CPUs.
     right = of_targets >= jnp.max(logits, -1)
     weight = jnp.sum(weights)
 
@@ -81,13 +79,13 @@ class CaptionObjective:
 
 @gin.configurable
 class TagObjective:
-  """Naming what a picture shows: in order (a softmax for each slot), and as a set (a sigmoid for each class).
+  """Predicts a picture's tags: in order (a softmax per slot), and as a set (a sigmoid per class).
 
   Args:
-    vit: of the tagger; its parameters are `vit/...`, as in the captioner.
-    num_classes: C, of the corpus (lines of its `tags.txt`).
-    num_slots: S, the most tags of one picture that count; the stream's.
-    labels_weight: of the sigmoid loss (summed over the classes, as big_vision does) beside the softmax loss
+    vit: configuration of the ViT; its parameters are `vit/...`, as in the captioner.
+    num_classes: C, the number of lines in the corpus's `tags.txt`.
+    num_slots: S, the largest number of tags per picture, as in the stream.
+    labels_weight: weight of the sigmoid loss (summed over the classes, as in big_vision) relative to the softmax loss
       (mean over the slots).
   """
 
@@ -111,13 +109,13 @@ class TagObjective:
     """The loss of a batch.
 
     Args:
-      batch: `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], class + 1, 0 for an empty slot; `weights` float32 [B], 1
-        if it is absent: a picture of weight 0 counts nowhere.
+      batch: `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], class + 1, or 0 for an empty slot; `weights` float32 [B],
+        0 for padding; all 1 if absent.
 
     Returns:
-      The loss, float32 [], a mean by weight over pictures; and metrics, such means too: `accuracy` (share of a
-      picture's tags that are right; of a picture without tags, whether all slots are named empty), `exact` (whether
-      all slots are right), `labels_loss`; and `weight` (of all pictures).
+      The loss, float32 [], a weighted mean over pictures; and the metrics `accuracy` (share of a picture's tags that
+      are right; for a picture without tags, whether all slots are predicted empty), `exact` (whether all slots are
+      right), `labels_loss`, all weighted means too, and `weight` (sum over pictures).
     """
     outputs = self.module.apply({"params": params}, batch["image"], deterministic, rngs={"dropout": rng})
     slots, labels = cast(tuple[jax.Array, jax.Array], outputs)
@@ -150,13 +148,13 @@ def token_losses(
   """Cross-entropy of each token, with and without smoothing and z-loss; t5x's `cross_entropy_with_logits`.
 
   Args:
-    logits: [..., V]; all is computed in float32.
-    of_targets: [...], those of the right tokens among them.
+    logits: [..., V]; computed in float32.
+    of_targets: [...], the logits of the target tokens.
     label_smoothing: e; the target is 1 - e for the right token and e / (V - 1) for each other.
     z_loss: weight of log(Z)^2.
 
   Returns:
-    The loss of each token and its plain cross-entropy, float32 [...] both.
+    The loss and the plain cross-entropy of each token, both float32 [...].
   """
   logits = logits.astype(jnp.float32)
   log_z = jax.nn.logsumexp(logits, axis=-1)

@@ -1,4 +1,4 @@
-"""Optimizers: which way each parameter goes (optax), and how far (schedule times multipliers)."""
+"""Optimizers: an optax update rule, a learning-rate schedule, multipliers, clipping and freezing."""
 
 import dataclasses
 import re
@@ -9,7 +9,6 @@ import gin
 import jax
 import numpy as np
 import optax
-from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
@@ -28,15 +27,15 @@ def adafactor(
   momentum: float | None = None,
   weight_decay: float | None = None,
 ) -> optax.GradientTransformation:
-  """Adafactor (Shazeer & Stern 2018) at rate 1, with t5x's settings as defaults.
+  """Adafactor (Shazeer & Stern 2018) with learning rate 1 and t5x's defaults.
 
   Args:
-    decay_rate: the mean of squares at step t weighs the past by 1 - t^-decay_rate.
+    decay_rate: the second-moment estimate at step t decays by 1 - t^-decay_rate.
     clipping_threshold: the largest root mean square of an update; None: no limit.
-    multiply_by_parameter_scale: the rate is relative to the root mean square of each parameter, at least 1e-3.
-    min_dim_size_to_factor: parameters with two axes of this size keep two factors in place of the squares.
-    momentum: decay of a running mean of updates; None: none is kept.
-    weight_decay: taken times the learning rate; None: none.
+    multiply_by_parameter_scale: scale each update by the root mean square of its parameter, at least 1e-3.
+    min_dim_size_to_factor: factor the second moments of parameters with two dimensions of at least this size.
+    momentum: decay of the running mean of updates; None: no momentum.
+    weight_decay: multiplied by the learning rate; None: no weight decay.
   """
   return optax.chain(
     optax.adafactor(
@@ -48,7 +47,7 @@ def adafactor(
       momentum=momentum,
       weight_decay_rate=weight_decay,
     ),
-    # optax's sign is that of a finished update; `Optimizer` subtracts.
+    # optax returns an update to add; `Optimizer` subtracts.
     optax.scale(-1.0),
   )
 
@@ -57,12 +56,12 @@ def adafactor(
 def adam(
   b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.0
 ) -> optax.GradientTransformation:
-  """Adam (Kingma & Ba 2015) at rate 1.
+  """Adam (Kingma & Ba 2015) with learning rate 1.
 
   Args:
-    b1, b2: decay of the running means of gradients and of their squares.
-    eps: added to the root of the squares.
-    weight_decay: decoupled (AdamW), taken times the learning rate.
+    b1, b2: decay of the first and second moments.
+    eps: added to the square root of the second moment.
+    weight_decay: decoupled (AdamW), multiplied by the learning rate.
   """
   decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
   return optax.chain(optax.scale_by_adam(b1=b1, b2=b2, eps=eps), *decay)
@@ -71,41 +70,41 @@ def adam(
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
-  """An update rule, a schedule, multipliers, clipping and freezing: all that turns gradients into new parameters.
+  """Turns gradients into new parameters: an update rule, a schedule, multipliers, clipping and freezing.
 
-  Patterns are searched (`re.search`) in a parameter's path, such as `decoder/layers_0/mlp/wi_0/kernel`; the layers of
-  a stack are one array, `decoder/layers/mlp/wi_0/kernel`, but a pattern may name one of them. A pattern that decides
-  nothing is an error.
+  Patterns are matched by `re.search` against a parameter's path, such as `decoder/layers_0/mlp/wi_0/kernel`. The layers
+  of a stack are one array, `decoder/layers/mlp/wi_0/kernel`, but a pattern may name a single layer. A pattern without
+  effect is an error.
 
   Attributes:
-    transformation: makes the optax rule at rate 1: `adafactor` or `adam`. Each layer of a stack has its own.
-    schedule: (step, total_steps) -> rate. A function of the step alone, so that skipped updates do not shift it.
-    multipliers: (pattern, number) pairs; the first pattern that is found gives the factor of a parameter's rate, and 1
-      holds where none is.
-    frozen: patterns; the parameters found stay as they are. They have no gradients and no optimizer state, unless other
-      layers of their stack learn.
-    clip_norm: gradients are scaled down to this global L2 norm; None does not clip, as t5x does not.
+    transformation: makes the optax rule with learning rate 1: `adafactor` or `adam`. Each layer of a stack has its own.
+    schedule: (step, total_steps) -> learning rate. It depends on the step alone, so skipped updates do not shift it.
+    multipliers: (pattern, number) pairs. The first match multiplies a parameter's learning rate; without one it is
+      unchanged.
+    frozen: patterns of parameters that do not learn. They have no gradients and no optimizer state, unless other layers
+      of their stack learn.
+    clip_norm: gradients are scaled down to this global L2 norm; None: no clipping, as in t5x.
   """
 
   transformation: Callable[[], optax.GradientTransformation] = adafactor
-  # A factory: a default made here would be made before gin has read its files.
+  # A factory, because defaults are evaluated before gin has read its files.
   schedule: Schedule = dataclasses.field(default_factory=schedule_lib.ConstantThenRsqrt)
   multipliers: Sequence[tuple[str, float]] = ()
   frozen: Sequence[str] = ()
   clip_norm: float | None = None
 
   def split(self, params: Params) -> tuple[Params, Params]:
-    """The parameters that learn, and the frozen ones: two trees that `merge` makes one again."""
+    """Splits parameters into those that learn and the frozen ones; `merge` joins them again."""
     factors = _factors(params, self._frozen_rules(), "frozen")
     flat = stacking.flatten(params)
     learning = {path: leaf for path, leaf in flat.items() if np.any(factors[path])}
     frozen = {path: leaf for path, leaf in flat.items() if path not in learning}
     if not learning:
       raise UsageError("Optimizer.frozen freezes every parameter: nothing is left to learn")
-    return traverse_util.unflatten_dict(learning, sep="/"), traverse_util.unflatten_dict(frozen, sep="/")
+    return stacking.nested(learning), stacking.nested(frozen)
 
   def init(self, learning: Params) -> optax.OptState:
-    """The state of the update rule; `learning` is of `split`. UsageError if a multiplier decides nothing."""
+    """The optimizer state for the `learning` parameters of `split`. UsageError if a multiplier has no effect."""
     self._rates(learning)
     return self._rule(learning).init(learning)
 
@@ -115,8 +114,9 @@ class Optimizer:
     """One update of the parameters that learn.
 
     Returns:
-      The new parameters, the new state, and float32 []s: `learning_rate`, `grad_norm` (before clipping), and of each
-      part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the update).
+      The new parameters, the new state, and metrics, float32 []: `learning_rate`, `grad_norm` (before clipping), and
+      for each part of the tree, such as `vit`, `grad_norm/vit`, `update_norm/vit` and `param_norm/vit` (before the
+      update).
     """
     measured = {
       "grad_norm": optax.global_norm(grads),
@@ -135,7 +135,7 @@ class Optimizer:
     return cast(Params, optax.apply_updates(learning, updates)), opt_state, measured
 
   def _rule(self, learning: Params) -> optax.GradientTransformation:
-    """The rule for all parameters; what it makes of a whole one, such as its scale, is a layer's own in a stack."""
+    """The rule for all parameters. It treats each layer of a stack as a parameter of its own, with its own scale."""
 
     def label(path: Sequence[Any], leaf: Any) -> str:
       return f"layers_{leaf.shape[0]}" if stacking.is_stacked(path_name(path)) else "single"
@@ -146,18 +146,18 @@ class Optimizer:
     return optax.partition(rules, labels)
 
   def _rates(self, learning: Params) -> Params:
-    """The factor of each parameter's rate: a number, or an array [layers, 1, ...] for the layers of a stack."""
+    """The learning-rate multiplier of each parameter: a number, or an array [layers, 1, ...] for a stack."""
     rules = []
     for pattern, factor in self.multipliers:
       if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
         raise UsageError(
-          f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0; Optimizer.frozen leaves parameters"
-          " as they are"
+          f"Optimizer.multipliers: ({pattern!r}, {factor!r}): give a number above 0, or freeze the parameters with"
+          " Optimizer.frozen"
         )
       rules.append((_pattern(pattern, "multipliers"), float(factor)))
     factors = _factors(learning, rules, "multipliers")
     stays = _factors(learning, self._frozen_rules(), None)
-    return traverse_util.unflatten_dict({path: factors[path] * stays[path] for path in factors}, sep="/")
+    return stacking.nested({path: factors[path] * stays[path] for path in factors})
 
   def _frozen_rules(self) -> list[tuple[re.Pattern, float]]:
     return [(_pattern(pattern, "frozen"), 0.0) for pattern in self.frozen]
@@ -168,17 +168,17 @@ def _each_layer(rule: optax.GradientTransformation) -> optax.GradientTransformat
 
 
 def merge(some: Params, others: Params) -> Params:
-  """One tree of two that share no leaf."""
-  return traverse_util.unflatten_dict({**stacking.flatten(some), **stacking.flatten(others)}, sep="/")
+  """Joins two trees that share no leaf."""
+  return stacking.nested({**stacking.flatten(some), **stacking.flatten(others)})
 
 
 def _factors(
   params: Params, rules: Sequence[tuple[re.Pattern, float]], option: str | None
 ) -> dict[str, float | np.ndarray]:
-  """The factor of each parameter by its path: that of the first pattern that is found, else 1.
+  """The factor of each parameter by its path: that of the first matching pattern, else 1.
 
-  It is an array [layers, 1, ...] where the layers of a stack differ. A pattern that decides nothing is a UsageError
-  that names `option`; with None it need not.
+  It is an array [layers, 1, ...] where the layers of a stack differ. A pattern without effect raises a UsageError that
+  names `option`, unless that is None.
   """
   decided, seen = set(), set()
 
@@ -192,14 +192,14 @@ def _factors(
   for path, leaf in stacking.flatten(params).items():
     layers = stacking.one_by_one(path, np.shape(leaf)[0] if np.ndim(leaf) else 0, lambda n: n)
     each = [factor_of(path, name) for name in layers] or [factor_of(path)]
-    # One number where it can be, which costs nothing.
+    # A single number where possible, which costs nothing in the compiled step.
     same = len(set(each)) == 1
     factors[path] = each[0] if same else np.array(each, np.float32).reshape(-1, *[1] * (np.ndim(leaf) - 1))
   for index, (pattern, _) in enumerate(rules):
-    # All that is frozen is frozen alike, whichever pattern comes first.
+    # For `frozen` the order of the patterns does not matter, so a match is enough.
     if option and index not in (seen if option == "frozen" else decided):
       raise UsageError(
-        f"Optimizer.{option}: {pattern.pattern!r} is found in no parameter's path, or only where one before it is;"
+        f"Optimizer.{option}: {pattern.pattern!r} matches no parameter, or only some that an earlier pattern matches;"
         f" paths look like {min(factors)!r}"
       )
   return factors
@@ -209,7 +209,7 @@ def _pattern(pattern: Any, option: str) -> re.Pattern:
   try:
     return re.compile(pattern)
   except (re.error, TypeError) as error:
-    raise UsageError(f"Optimizer.{option}: {pattern!r} is no pattern: {error}") from None
+    raise UsageError(f"Optimizer.{option}: {pattern!r} is not a regular expression: {error}") from None
 
 
 def path_name(path: Sequence[Any]) -> str:
@@ -218,5 +218,5 @@ def path_name(path: Sequence[Any]) -> str:
 
 
 def _norms(name: str, tree: Params) -> dict[str, jax.Array]:
-  """The L2 norm of each part of a tree, float32 []: `NAME/PART`, the parts as the tree's top level calls them."""
+  """The L2 norm of each top-level part of a tree, float32 [], as `NAME/PART`."""
   return {f"{name}/{part}": optax.global_norm(below) for part, below in tree.items()}

@@ -1,4 +1,4 @@
-"""A run between two steps, and the hooks that look at it."""
+"""The state of a run between two steps, and the base class of hooks."""
 
 import dataclasses
 import os
@@ -16,11 +16,11 @@ class Run:
 
   Attributes:
     step: steps done, of `total_steps`.
-    state: after that step. The next step gives its arrays away.
+    state: the state after that step. The next step donates its arrays.
     saved: the step of the newest checkpoint; None: there is none.
-    metrics: name -> value, of the last report and the last evaluation.
-    evaluation_stopped: the last evaluation was left before its end, because the run was asked to stop.
-    finished: whether it came to its end; if not, a signal ended it, and the same command goes on.
+    metrics: name -> value, from the last report and the last evaluation.
+    evaluation_stopped: whether the last evaluation was cut short because the run was asked to stop.
+    finished: whether the run reached its last step; if not, a signal stopped it, and the same command resumes it.
     message: how it ended.
   """
 
@@ -44,12 +44,12 @@ class Run:
     return self.step == self.total_steps
 
   def every(self, steps: int) -> bool:
-    """Whether something is due that comes every so many steps, and after the last one; 0: only then."""
+    """Whether something is due that happens every `steps` steps and after the last one; 0: only after the last."""
     return self.is_last or (steps > 0 and self.step % steps == 0)
 
 
 class Hook:
-  """Something that happens between steps; decides by the step whether it is its turn."""
+  """Something that happens between steps; it decides by the step whether it is due."""
 
   def begin(self, run: Run) -> None:
     """Called before the first step."""

@@ -1,4 +1,4 @@
-"""The arguments of `train` and `hooks` as gin binds them, each resolved by itself: for plans and dry runs."""
+"""The arguments of `train` and `hooks` as configured in gin, each resolved separately, for plans and dry runs."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from xmcap.training.optimizer import Optimizer
 
 
 def check_batch(pictures: int, groups: int, microbatches: int) -> None:
-  """Raises UsageError if the pictures of a batch do not divide over data x fsdp devices, or into microbatches."""
+  """Raises UsageError if a batch cannot be split evenly over data x fsdp devices and into microbatches."""
   if pictures % groups or pictures % microbatches:
     raise UsageError(
-      f"{pictures:,} pictures a batch do not divide over data x fsdp = {groups} devices and {microbatches} "
+      f"a batch of {pictures:,} pictures cannot be split evenly over data x fsdp = {groups} devices and {microbatches} "
       "microbatches: change one of them"
     )
 
 
 class Once:
-  """A value made when it is first asked for; an error in the making is raised each time."""
+  """A value that is made on first use; if making it fails, every call raises the error."""
 
   def __init__(self, make: Callable[[], Any]):
     self._make = make
@@ -49,7 +49,7 @@ class Once:
 
 
 class Arguments:
-  """The arguments of a run by name, each resolved by itself, so that one that cannot be made hides no other."""
+  """The arguments of a run by name, each resolved separately, so that one failure does not hide another."""
 
   _MADE = {"optimizer": Optimizer, "checkpoint": CheckpointPolicy, "partitioning": sharding.Partitioning}
 
@@ -65,7 +65,7 @@ class Arguments:
     return self._once.setdefault(name, Once(lambda: self._resolve(name)))
 
   def unresolved(self, name: str) -> Sequence[Any]:
-    """The items of a list, as they are bound."""
+    """The items of a list argument, with references not yet resolved."""
     value = self._bound.get(name, ())
     while isinstance(value, gin_config.ConfigurableReference) and value.selector == "gin.macro":
       value = gin.query_parameter(f"{value.scoped_selector}.value")

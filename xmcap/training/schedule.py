@@ -16,9 +16,9 @@ class ConstantThenRsqrt:
 
   Attributes:
     learning_rate: the constant rate.
-    constant_steps: steps before the decay sets in; 0 or None never decays.
-    warmup_steps: steps in which the rate rises linearly from 0 (excluded) to its value.
-    cooldown_steps: steps, counted from the end of the run, in which it falls linearly to 0 (excluded).
+    constant_steps: steps before the decay begins; 0 or None: no decay.
+    warmup_steps: first steps, over which the rate rises linearly from 0 (excluded).
+    cooldown_steps: last steps, over which the rate falls linearly to 0 (excluded).
   """
 
   learning_rate: float = 1e-3
@@ -32,7 +32,7 @@ class ConstantThenRsqrt:
         raise UsageError(f"ConstantThenRsqrt.{name} is {getattr(self, name)}: give a number >= 0")
 
   def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
-    """The rate of the update that leads from `step` to `step + 1`, float32 [], for a run of `total_steps`."""
+    """The learning rate of the update from `step` to `step + 1`, float32 [], in a run of `total_steps`."""
     done = jnp.asarray(step, jnp.float32)
     rate = jnp.float32(self.learning_rate)
     if self.constant_steps:

@@ -1,6 +1,6 @@
-"""Where arrays lie: a mesh of devices, and one table from logical axes to mesh axes.
+"""Sharding: the mesh of devices, and one table from logical axes to mesh axes.
 
-One device is a mesh of 1 x 1 x 1: no code asks how many there are.
+A single device is a mesh of 1 x 1 x 1, so no code needs a special case for it.
 """
 
 import collections
@@ -26,9 +26,10 @@ from xmcap.training import optimizer as optimizer_lib
 MESH_AXES = ("data", "fsdp", "model")
 BATCH_AXES = ("data", "fsdp")
 
-# The first rule for a logical axis whose mesh axes are still free in that array is taken; None: not sharded.
-# In activations `batch` has taken `data` and `fsdp`, so that only the later rules hold there. Parameters are cut over
-# both (Rajbhandari et al., "ZeRO", 2020, stage 3): every device keeps its part, and its part of the optimizer's state.
+# A logical axis takes the first rule whose mesh axes are still free in that array; None: not sharded.
+# In activations `batch` already uses `data` and `fsdp`, so only the later rules apply there. Parameters are sharded
+# over both (Rajbhandari et al., "ZeRO", 2020, stage 3): every device keeps its shard of them and of the optimizer
+# state.
 DEFAULT_RULES = (
   ("batch", BATCH_AXES),
   ("vocab", ("model", "data")),
@@ -60,13 +61,13 @@ class Partitioning:
   """The shape of the mesh, and the rules that map logical axes to it.
 
   Attributes:
-    data: devices (groups of them) that each take other pictures, and together have all parameters for each layer; -1:
-      all that are left.
-    fsdp: devices that each take other pictures and share out the parameters of a layer while it is computed, gathered
-      where needed; -1: all that are left, in one slice or node (see `fast_domains`) and as `fsdp_limit` says.
-    model: devices that share the work on each picture (heads, MLP and vocabulary are cut).
-    fsdp_limit: where `fsdp` is -1, no more than so many, and a divisor of it; the rest is `data`'s.
-    rules: see `DEFAULT_RULES`, which they replace. t5x's meaning.
+    data: number of data-parallel groups, each with its own pictures, whose parameters are gathered for each layer; -1:
+      all remaining devices.
+    fsdp: number of devices, each with its own pictures, that keep a layer's parameters sharded while it is computed;
+      -1: all remaining devices of one slice or node (see `fast_domains`), up to `fsdp_limit`.
+    model: number of devices that share the work on each picture (heads, MLP and vocabulary are sharded).
+    fsdp_limit: where `fsdp` is -1, its upper limit, of which it is a divisor; the remaining devices go to `data`.
+    rules: replace `DEFAULT_RULES`; the meaning is t5x's.
     extra_rules: put before `rules`.
   """
 
@@ -78,11 +79,11 @@ class Partitioning:
   extra_rules: Rules = ()
 
   def mesh(self, devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh over `devices` (default: all of them); raises as `sizes`."""
+    """A mesh over `devices` (default: all devices); raises as `sizes`."""
     devices = jax.devices() if devices is None else devices
     slices = fast_domains(devices)
     sizes = self.sizes(len(devices), slices)
-    # An axis of the slice may serve two of the mesh: 4 x 8 x 2 lies on 4 x 4 x 4 only so.
+    # Without splitting physical axes, a 4 x 8 x 2 mesh would not fit on a 4 x 4 x 4 slice.
     split = {"allow_split_physical_axes": True}
     if slices == 1:
       return Mesh(mesh_utils.create_device_mesh(sizes, devices, **split), MESH_AXES)
@@ -90,9 +91,9 @@ class Partitioning:
     return Mesh(mesh_utils.create_hybrid_device_mesh(inside, (slices, 1, 1), devices, **split), MESH_AXES)
 
   def sizes(self, count: int, slices: int = 1) -> tuple[int, int, int]:
-    """`data`, `fsdp` and `model` on so many devices, of all slices (GPUs: nodes) together.
+    """The sizes of `data`, `fsdp` and `model` for `count` devices in `slices` slices (GPUs: nodes).
 
-    Raises UsageError if they do not multiply to the number of devices, or `data` cannot join the slices.
+    Raises UsageError if their product is not the number of devices, or `data` is not a multiple of the slices.
     """
     data, fsdp, model = self.data, self.fsdp, self.model
     said = f"Partitioning: data {data} x fsdp {fsdp} x model {model}"
@@ -103,45 +104,45 @@ class Partitioning:
       data = count // (fsdp * model)
     if min(data, fsdp, model) < 1 or data * fsdp * model != count:
       raise UsageError(
-        f"{said} is no mesh of {count} device(s): make the product equal (-1: all that are left)"
+        f"{said} does not fit {count} device(s): make the product equal (-1: all remaining devices)"
       )
     if data % slices:
       raise UsageError(
-        f"{said}: `data` alone joins the {slices} slices (GPUs: nodes), make it a multiple of {slices}"
+        f"{said}: only `data` may span the {slices} slices (GPUs: nodes): make it a multiple of {slices}"
       )
     return data, fsdp, model
 
   def logical_rules(self) -> tuple[tuple[str, Any], ...]:
-    """The rules in order of precedence; UsageError if one names a mesh axis that there is not."""
+    """The rules in order of precedence; UsageError if one names an unknown mesh axis."""
     rules = (*self.extra_rules, *self.rules)
     for logical, mesh_axes in rules:
       for axis in (mesh_axes,) if isinstance(mesh_axes, str) else mesh_axes or ():
         if axis not in MESH_AXES:
           raise UsageError(
-            f"Partitioning: rule ({logical!r}, {mesh_axes!r}): mesh axes are {', '.join(MESH_AXES)}"
+            f"Partitioning: rule ({logical!r}, {mesh_axes!r}): the mesh axes are {', '.join(MESH_AXES)}"
           )
     return tuple((logical, tuple(axes) if isinstance(axes, list) else axes) for logical, axes in rules)
 
 
 def fast_domains(devices: Sequence[Any]) -> int:
-  """How many groups of devices there are, each joined by a fast network: slices of TPUs, nodes of GPUs.
+  """The number of groups of devices with a fast network inside each: TPU slices or GPU nodes.
 
-  All else, such as CPUs, is one group. For GPUs, XLA gives all processes of one machine the same `slice_index`;
-  JAX_PARTITION_INDEX in each process names other groups. Raises UsageError if the groups are not of one size.
+  Other devices, such as CPUs, are one group. For GPUs, XLA gives all processes of a machine the same `slice_index`;
+  JAX_PARTITION_INDEX in each process overrides that. Raises UsageError if the groups differ in size.
   """
   sizes = collections.Counter(
     getattr(device, "slice_index", None) for device in devices if device.platform in ("tpu", "gpu")
   )
   if len(set(sizes.values())) > 1:
     found = ", ".join(str(size) for _, size in sorted(sizes.items()))
-    raise UsageError(f"the slices or nodes have {found} devices: a mesh needs as many of each")
+    raise UsageError(f"the slices or nodes have {found} devices: a mesh needs the same number from each")
   return len(sizes) or 1
 
 
 @contextlib.contextmanager
 def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
-  """Within it, models' logical constraints on activations hold on `mesh`."""
-  # `with mesh:` alone is not seen by flax, whose constraints then do nothing.
+  """A context in which the models' logical sharding constraints on activations apply to `mesh`."""
+  # flax does not see `with mesh:` alone, and its constraints would do nothing.
   with jax.set_mesh(mesh), nn.logical_axis_rules(rules):
     yield
 
@@ -149,9 +150,9 @@ def use(mesh: Mesh, rules: Rules) -> Iterator[None]:
 def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules) -> Any:
   """A `NamedSharding` for each parameter, from the logical axes it was made with.
 
-  A dimension that its mesh axes do not divide is cut over fewer of them, which is logged. Nothing is cut over `data`
-  where that joins slices of TPUs or nodes of GPUs: the network between them is slow. `params_axes` is flax's collection
-  of that name, `{..., NAME_axes: AxisMetadata}`.
+  A dimension that its mesh axes do not divide is sharded over fewer of them, and a warning is logged. Nothing is
+  sharded over `data` if that spans TPU slices or GPU nodes, because the network between them is slow. `params_axes` is
+  flax's collection of that name, `{..., NAME_axes: AxisMetadata}`.
   """
   names = stacking.flatten(partitioning.get_axis_names(params_axes or {}))
   known = {logical for logical, _ in rules}
@@ -162,7 +163,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
     axes = names.get(name)
     if axes is None or len(axes) != len(param.shape):
       raise XmcapError(
-        f"parameter {name} {param.shape}: its logical axes are {axes}; make it by param_with_axes"
+        f"parameter {name} {param.shape}: its logical axes are {axes}: make it with param_with_axes"
       )
     unknown = [axis for axis in axes if axis is not None and axis not in known]
     if unknown:
@@ -183,23 +184,23 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
 def _dividing(
   size: int, axes: str | tuple[str, ...] | None, mesh: Mesh, one_domain: bool, dimension: str
 ) -> str | tuple[str, ...] | None:
-  """The mesh axes to cut a dimension over: the wanted ones without those, from the last on, that do not divide it."""
+  """The mesh axes to shard a dimension over: the wanted ones, less those at the end that do not divide it."""
   wanted = (axes,) if isinstance(axes, str) else tuple(axes or ())
   wanted = kept = tuple(axis for axis in wanted if one_domain or axis != "data")
   while size % axis_size(mesh, kept):
     kept = kept[:-1]
   if kept != wanted:
     whole, parts = axis_size(mesh, wanted), axis_size(mesh, kept)
-    logging.warning("%s is cut into %d parts: %d do not divide it", dimension, parts, whole)
+    logging.warning("%s is sharded %d ways: it is not divisible by %d", dimension, parts, whole)
   return kept[0] if len(kept) == 1 else kept or None
 
 
 def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
-  """Shardings for a whole training state: the optimizer's arrays lie as their parameters do.
+  """Shardings for a whole training state: the optimizer's arrays are sharded like their parameters.
 
-  An array of the state belongs to the parameter whose path its own path ends with. Of the same shape, it lies the same;
-  as Adafactor's factored `v_row` and `v_col`, it lies as the parameter without the reduced dimension. All else (counts,
-  placeholders) is replicated.
+  An array of the state belongs to the parameter whose path is the end of its own. If it has the same shape, it has the
+  same sharding; Adafactor's factored `v_row` and `v_col` have that of the parameter without the reduced dimension.
+  Everything else (counts, placeholders) is replicated.
   """
   places = jax.tree.leaves(param_shardings)
   parameters = {
@@ -216,7 +217,7 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
     shape, spec = parameters[name]
     if leaf.shape == shape:
       return spec
-    # optax keeps in v_row the mean over the largest dimension of a layer's, in v_col that over the next.
+    # optax's v_row is the mean over the largest dimension of a layer, v_col that over the second largest.
     reduced = {"v_row": -1, "v_col": -2}.get(names[start - 1])
     if reduced is not None and len(leaf.shape) == len(shape) - 1:
       first = int(stacking.is_stacked(name))
@@ -232,13 +233,14 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
 
 
 def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.ndarray:
-  """The rows of a batch that a process feeds: those of the devices that it holds, wherever these lie on the mesh.
+  """The rows of a batch that a process feeds: those of its devices, wherever these are on the mesh.
 
-  A slice lays its devices out by their places on the torus. The rows of a host are then seldom one block: a 2 x 2 x 1
-  host of a v4 slice may hold [0, 1, 4, 5]. Processes that differ along `model` alone feed the same rows.
+  A TPU slice orders its devices by their position on the torus, so the rows of a host are seldom contiguous: a 2 x 2 x
+  1 host of a v4 slice may hold [0, 1, 4, 5]. Processes that differ only along `model` feed the same rows.
 
   Args:
-    rows: of the whole batch, cut evenly over `data` and `fsdp`; UsageError if they do not divide.
+    mesh: the whole mesh.
+    rows: number of rows in the global batch, split evenly over `data` and `fsdp`; UsageError if that is impossible.
     process_index: None: this process.
 
   Returns:
@@ -248,7 +250,7 @@ def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.
   groups = axis_size(mesh, BATCH_AXES)
   if rows < 1 or rows % groups:
     raise UsageError(
-      f"{rows} pictures a batch do not divide over data x fsdp = {groups} devices: change one of them"
+      f"a batch of {rows} pictures cannot be split evenly over data x fsdp = {groups} devices: change one of them"
     )
   owners = np.array([device.process_index for device in mesh.devices.flat]).reshape(groups, -1)
   held = np.flatnonzero((owners == process_index).any(axis=1))
@@ -259,12 +261,12 @@ def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-  """Where the arrays of a batch lie: rows over `data` and `fsdp`."""
+  """The sharding of the arrays of a batch: rows over `data` and `fsdp`."""
   return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
 
 
 def numeric(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
-  """The fields of a batch that a step takes: those of text, such as `key`, stay out."""
+  """The numeric fields of a batch, which a step takes; text fields such as `key` are dropped."""
   arrays = {name: np.asarray(array) for name, array in batch.items()}
   return {name: array for name, array in arrays.items() if array.dtype.kind in "biuf"}
 
@@ -272,12 +274,13 @@ def numeric(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def put_batch(
   batch: Mapping[str, np.ndarray], mesh: Mesh, rows: int | None = None, fed: np.ndarray | None = None
 ) -> dict[str, jax.Array]:
-  """What a process feeds of a batch, placed as parts of the whole; see `numeric`.
+  """Places this process's rows on the mesh, as part of the global batch; see `numeric`.
 
   Args:
     batch: arrays [N, ...].
-    rows: of the whole batch; None: N, all of them are here.
-    fed: of `process_rows(mesh, rows)`, which of them the N are; None: those.
+    mesh: the whole mesh.
+    rows: number of rows in the global batch; None: N.
+    fed: positions of the N rows in the global batch; None: `process_rows(mesh, rows)`.
 
   Returns:
     Arrays [rows, ...].
@@ -293,7 +296,7 @@ def put_batch(
 
     def of_device(index: tuple[slice, ...] | None) -> np.ndarray:
       assert index is not None  # as every device of a mesh holds rows
-      # A device's rows are one block of the batch, and so of what is fed.
+      # A device's rows are contiguous in the batch, and so in `fed`.
       start, stop, _ = index[0].indices(rows)
       first = int(np.searchsorted(fed, start))
       return array[first : first + stop - start]
@@ -304,7 +307,7 @@ def put_batch(
 
 
 def described(mesh: Mesh) -> str:
-  """Where a run computes: `data 4 x fsdp 2 x model 1 (8 TPU v4 devices on 2 hosts)`."""
+  """A mesh in words: `data 4 x fsdp 2 x model 1 (8 TPU v4 devices on 2 hosts)`."""
   axes = " x ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
   kind, hosts = mesh.devices.flat[0].device_kind, jax.process_count()
   devices = f"{mesh.size:,} {kind} device{'' if mesh.size == 1 else 's'}"
@@ -312,5 +315,5 @@ def described(mesh: Mesh) -> str:
 
 
 def axis_size(mesh: Mesh, axes: str | tuple[str, ...]) -> int:
-  """How many devices one axis, or several together, are cut over."""
+  """The size of one mesh axis, or the product of several."""
   return int(np.prod([mesh.shape[axis] for axis in ((axes,) if isinstance(axes, str) else axes)]))

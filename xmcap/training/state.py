@@ -1,4 +1,4 @@
-"""The state of a run before it is made: its shapes, and where on the mesh each array will lie."""
+"""Plans the training state before it is made: the shape and sharding of each array."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from xmcap.training.step import TrainState, create_state
 
 @dataclasses.dataclass(frozen=True)
 class StatePlan:
-  """A `TrainState` to be: `target` holds `jax.ShapeDtypeStruct`s with shardings, `shardings` the shardings alone."""
+  """A planned `TrainState`: `target` holds `jax.ShapeDtypeStruct`s with shardings, `shardings` the shardings alone."""
 
   target: TrainState
   shardings: TrainState
@@ -27,7 +27,7 @@ class StatePlan:
 
   @property
   def num_parameters(self) -> int:
-    """Numbers in all parameters, frozen ones included."""
+    """The number of parameters, frozen ones included."""
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.target.params))
 
   @property
@@ -36,10 +36,10 @@ class StatePlan:
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.target))
 
   def create(self, given: Collection[str] = ()) -> TrainState:
-    """The fresh state, made on the mesh in one compiled function: no host ever holds a copy.
+    """Makes a fresh state directly on the mesh, in one compiled function: no host ever holds a full copy.
 
-    The parameters of the paths `given` are zeros, as others will take their place: random numbers take a minute to
-    compile for a large model.
+    Parameters whose paths are in `given` are zeros, because they will be replaced: random initialization of a large
+    model takes a minute to compile.
     """
 
     def fresh(path: Sequence[Any], leaf: jax.Array) -> jax.Array:
@@ -53,10 +53,10 @@ class StatePlan:
       return jax.jit(init, out_shardings=self.shardings)(self._key)
 
   def jit(self, step: Callable) -> Callable:
-    """Compiles (state, batch) -> (state, anything), for calls within `sharding.use(mesh, rules)`.
+    """Compiles (state, batch) -> (state, anything), to be called within `sharding.use(mesh, rules)`.
 
-    The state lies as planned before and after, and is given away; a batch lies as `sharding.put_batch` puts it. The
-    loop, the dry run and `xmcap plan` all compile by this.
+    The state has the planned shardings before and after, and is donated; a batch is sharded as by `sharding.put_batch`.
+    The loop, the dry run and `xmcap plan` all use this function.
     """
     return jax.jit(
       step, donate_argnums=0, in_shardings=(self.shardings, None), out_shardings=(self.shardings, None)
@@ -72,7 +72,7 @@ def plan_state(
   seed: int = 0,
   rng_impl: str | None = None,
 ) -> StatePlan:
-  """Plans the state for an objective (see `objectives`) from the shapes of a batch; nothing of its size is made."""
+  """Plans the state for an objective (see `objectives`) from the shapes of a batch, without allocating it."""
   one_row = {name: np.zeros((1, *array.shape[1:]), array.dtype) for name, array in batch.items()}
 
   def init(rng: jax.Array) -> tuple[TrainState, Any]:

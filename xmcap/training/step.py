@@ -14,13 +14,13 @@ Metrics = dict[str, jax.Array]
 
 
 class TrainState(flax.struct.PyTreeNode):
-  """All that a run carries from step to step; the data's position and the random keys follow from `step`.
+  """Everything that a run carries from step to step; the data's position and the random keys follow from `step`.
 
   Attributes:
     step: int32 [], steps done, skipped ones included.
     params, opt_state: trees of float32.
-    skipped: int32 [], steps whose loss or gradient was not finite, so that they changed nothing.
-    skipped_in_a_row: int32 [], how many of those came last, with none between.
+    skipped: int32 [], number of steps skipped because the loss or gradient was not finite.
+    skipped_in_a_row: int32 [], number of steps skipped since the last step that was not.
   """
 
   step: jax.Array
@@ -32,7 +32,7 @@ class TrainState(flax.struct.PyTreeNode):
 
 def create_state(params: Any, optimizer: optimizer_lib.Optimizer) -> TrainState:
   """The state before the first step."""
-  # Three arrays, not one thrice: the state is donated, and a buffer can be given away only once.
+  # Three arrays, not the same one three times: the state is donated, and a buffer can be donated only once.
   step, skipped, in_a_row = (jnp.zeros((), jnp.int32) for _ in range(3))
   learning, _ = optimizer.split(params)
   return TrainState(step, params, optimizer.init(learning), skipped, in_a_row)
@@ -47,21 +47,22 @@ def make_train_step(
   rng_impl: str | None = None,
   param_shardings: Any = None,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, Metrics]]:
-  """The step for an objective; to be jitted with the state donated.
+  """Makes the step for an objective, to be jitted with the state donated.
 
   Args:
-    objective: has `loss(params, batch, rng, deterministic) -> (loss [], metrics)`, the loss a mean over
-      `metrics["weight"]` tokens (or images) and the other metrics means over the same.
-    optimizer, total_steps: the schedule may need the length of the run.
-    seed: of dropout. The key of a step is a function of (seed, step), and of the microbatch.
-    microbatches: the batch is cut into this many, one after the other, and their gradients summed by weight:
-      the same update as the whole batch gives, in less memory.
-    rng_impl: jax's name of the key type; None is its default (threefry: the same bits on every mesh).
-    param_shardings: of `StatePlan`; the gradients are to lie so too. None leaves that to the compiler.
+    objective: has `loss(params, batch, rng, deterministic) -> (loss [], metrics)`. The loss and the other metrics are
+      means over `metrics["weight"]` tokens or images.
+    optimizer: turns gradients into updates.
+    total_steps: length of the run, for the schedule.
+    seed: seed of dropout. The key of a step is a function of (seed, step, microbatch).
+    microbatches: number of parts of the batch that are computed one after the other. Their gradients are summed by
+      weight, which gives the same update as the whole batch in less memory.
+    rng_impl: jax's name of the key type; None: its default (threefry: the same bits on every mesh).
+    param_shardings: shardings of the gradients, as of the parameters in `StatePlan`; None: the compiler decides.
 
   Returns:
-    The step. Its metrics are the objective's, those of `Optimizer.update`, `skipped` and `skipped_in_a_row`, all
-    float32 []. Where loss or gradient is not finite, `params` and `opt_state` stay.
+    The step. Its metrics, all float32 [], are the objective's, those of `Optimizer.update`, `skipped` and
+    `skipped_in_a_row`. If the loss or gradient is not finite, `params` and `opt_state` do not change.
   """
 
   def value_and_grad(params: Any, batch: Batch, rng: jax.Array) -> tuple[Metrics, Any]:
@@ -95,7 +96,7 @@ def make_train_step(
     if param_shardings is not None:
       grads = jax.lax.with_sharding_constraint(grads, optimizer.split(param_shardings)[0])
     updated, opt_state, measured = optimizer.update(grads, state.opt_state, learning, state.step, total_steps)
-    # A step whose loss or gradient is not finite changes nothing but the counts.
+    # If the loss or gradient is not finite, only the counters change.
     finite = jnp.isfinite(metrics["loss"]) & jnp.isfinite(measured["grad_norm"])
     updated, opt_state = jax.tree.map(
       lambda new, old: jnp.where(finite, new, old), (updated, opt_state), (learning, state.opt_state)
@@ -114,7 +115,7 @@ def make_train_step(
 
 
 def weighted(result: tuple[Metrics, Any]) -> tuple[Metrics, Any]:
-  """Metrics and gradients that are means over `weight`, as sums; `weight` itself stays."""
+  """Turns metrics and gradients that are means over `weight` into sums; `weight` itself is unchanged."""
   metrics, grads = result
   weight = metrics["weight"]
   sums = {name: value if name == "weight" else value * weight for name, value in metrics.items()}
@@ -124,6 +125,6 @@ def weighted(result: tuple[Metrics, Any]) -> tuple[Metrics, Any]:
 def split(array: jax.Array, parts: int) -> jax.Array:
   """[B, ...] -> [parts, B / parts, ...]: part i holds the rows i, i + parts, ... of the batch.
 
-  Strided rows keep every part spread over all devices where the batch is; a part of neighbours would not.
+  With strided rows every part is spread over all devices, as the batch is; contiguous rows would not be.
   """
   return array.reshape(array.shape[0] // parts, parts, *array.shape[1:]).swapaxes(0, 1)

@@ -94,7 +94,7 @@ def test_one_file_for_all_as_written_by_older_versions_is_read(folder):
   assert set(json.loads((folder / "crc32.json").read_text())) == set(FILES)
   assert checksums.difference(folder) is None
   (folder / "ocdbt.process_1/d/bb").write_bytes(b"1" * 6999)
-  assert "6,999 bytes, and had 7,000" in checksums.difference(folder)
+  assert "6,999 bytes, but had 7,000" in checksums.difference(folder)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
@@ -104,4 +104,4 @@ def test_sums_that_are_none_of_ours_are_damage(folder, name, text):
   (folder / name).write_bytes(text.encode(errors="surrogateescape"))
   if name != checksums.NAME:
     (folder / checksums.NAME).write_text(json.dumps({name: checksums._sum(folder / name)}))
-  assert checksums.difference(folder) == f"{folder / name} cannot be read as what was written"
+  assert checksums.difference(folder) == f"{folder / name} is damaged"

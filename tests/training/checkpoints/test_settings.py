@@ -80,7 +80,7 @@ def test_other_data_are_refused_until_they_are_asked_for(tmp_path, stream, chang
   assert "--other_data" in str(error.value).split("\n")[0]
   assert not begun and not (tmp_path / "damaged").exists()
   result, lines = run(tmp_path, 14, stream, other_data=True, begun=begun.append)
-  assert lines[0] == f"going on with other data: {change}" and result.step == 14 and begun == [7]
+  assert lines[0] == f"continuing on other data: {change}" and result.step == 14 and begun == [7]
   # What was asked for once holds for what came of it.
   assert "resuming from step 14" in run(tmp_path, 20, stream)[1][0]
   with pytest.raises(UsageError, match="other data"):
@@ -96,7 +96,7 @@ def test_a_process_with_other_data_is_named(tmp_path, monkeypatch):
       return ", ".join(f"process {number} (w-{number})" for number in numbers)
 
   monkeypatch.setattr(hosts, "_current", Hosts())
-  with pytest.raises(UsageError, match=r"^process 1 \(w-1\) has other data than process 0"):
+  with pytest.raises(UsageError, match=r"^process 1 \(w-1\) has different data from process 0"):
     settings.of_run(SignedStream())
 
 
@@ -122,7 +122,7 @@ def test_a_checkpoint_of_an_older_version_has_none_and_that_is_said(tmp_path, ca
   (item / "settings.json").unlink()
   (item / "crc32.json").unlink()
   assert "resuming from step 7" in run(tmp_path, 14, ToyStream(rows=16))[1][0]
-  assert "checkpoints/7: an older version wrote no settings" in caplog.text
+  assert "checkpoints/7: written by an older version without settings" in caplog.text
 
 
 # ---- the file ------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_starts_3_from_a_given_checkpoint_with_its_step_and_optimizer(tmp_path):
   write(tmp_path / "other", [8, 9])
   state, origin = begin(tmp_path / "own", initial_checkpoint=str(tmp_path / "other"))
   assert_same(state, fresh(seed=9, step=9))
-  assert "going on from" in origin and "checkpoints/9" in origin
+  assert "continuing from" in origin and "checkpoints/9" in origin
 
 
 def test_starts_4_from_pretrained_parts_and_leaves_the_rest(tmp_path):
@@ -107,9 +107,9 @@ def test_starts_5_from_scratch(tmp_path):
 
 @pytest.mark.parametrize(
   "mine, prefix, message",
-  [({"vit": {"kernel": (2, 4)}}, "vit", r"vit/kernel has shape \(2, 3\), and this model's has \(2, 4\)"),
-   ({"vit": {"kernel": (2, 3), "extra": (1,)}}, "vit", r"no vit/extra, which this model has \(1,\)"),
-   ({"vit": {"kernel": (2, 3)}}, "decoder", "lies below 'decoder'; its parts are vit")],
+  [({"vit": {"kernel": (2, 4)}}, "vit", r"vit/kernel has shape \(2, 3\), but \(2, 4\) in this model"),
+   ({"vit": {"kernel": (2, 3), "extra": (1,)}}, "vit", r"vit/extra \(1,\) of this model is missing"),
+   ({"vit": {"kernel": (2, 3)}}, "decoder", "no parameters below 'decoder'; its parts are vit")],
 )  # fmt: skip
 def test_pretrained_parts_that_do_not_fit(tmp_path, mine, prefix, message):
   checkpoints = Checkpoints(tmp_path / "tags")
@@ -162,7 +162,7 @@ def test_a_converted_folder_gives_all_it_holds_and_the_rest_is_said(tmp_path):
   state, origin = begin(tmp_path / "own", mine, pretrained=folder)
   assert_same(state.params, mine.params | {"vit": mine.params["vit"] | {"norm": {"scale": jnp.full(3, 7.0)}}})
   assert_same(state.opt_state, mine.opt_state)
-  assert origin == f"starting with vit from {folder}; fresh: decoder, vit/head"
+  assert origin == f"starting with vit from {folder}; randomly initialized: decoder, vit/head"
 
 
 def test_a_list_of_folders_and_pairs(tmp_path):
@@ -205,7 +205,7 @@ def test_positions_of_another_grid_are_resized_and_that_is_said(tmp_path):
 def test_positions_of_no_square_are_not_resized(tmp_path):
   folder = write_converted(tmp_path / "vit", {"vit/position_embedding": np.zeros((5, 4), np.float32)})
   mine = model_of({"vit": {"position_embedding": np.zeros((9, 4), np.float32)}})
-  with pytest.raises(XmcapError, match=r"has shape \(5, 4\), and this model's has \(9, 4\)"):
+  with pytest.raises(XmcapError, match=r"has shape \(5, 4\), but \(9, 4\) in this model"):
     begin(tmp_path / "own", mine, pretrained=folder)
 
 
@@ -225,8 +225,8 @@ def test_single_layers_are_stacked(tmp_path):
 @pytest.mark.parametrize(
   "flat, message",
   [
-    ({"vit/a": np.zeros((2, 3), np.float32)}, r"vit/a has shape \(2, 3\), and this model's has \(4,\): give --gin"),
-    ({"vit/a": np.zeros(4, np.float32), "head/b": np.zeros(2, np.float32)}, r"head/b \(2,\) \(and 0 more\) has no"),
+    ({"vit/a": np.zeros((2, 3), np.float32)}, r"vit/a has shape \(2, 3\), but \(4,\) in this model: give --gin"),
+    ({"vit/a": np.zeros(4, np.float32), "head/b": np.zeros(2, np.float32)}, r"head/b \(2,\) \(and 0 more\) is not in"),
     ({"vit/a": np.zeros(4, np.int32)}, r"vit/a \(4,\) is int32"),
   ],
 )  # fmt: skip
@@ -238,7 +238,7 @@ def test_converted_folders_that_do_not_fit(tmp_path, flat, message):
 
 def test_the_same_parameter_from_two_folders(tmp_path):
   folders = [write_converted(tmp_path / name, {"vit/a": np.zeros(4, np.float32)}) for name in "ab"]
-  with pytest.raises(UsageError, match="vit/a is in .*/b and in one before it"):
+  with pytest.raises(UsageError, match="vit/a is in .*/b and in an earlier one"):
     begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folders)
 
 
@@ -257,7 +257,7 @@ def test_an_item_that_is_neither_folder_nor_pair(tmp_path, item):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-  with pytest.raises(UsageError, match="no checkpoint there"):
+  with pytest.raises(UsageError, match="no checkpoint found"):
     begin(tmp_path / "own", pretrained=str(tmp_path / "absent"))
 
 

@@ -20,13 +20,13 @@ def test_options_name_the_process():
 
 @pytest.mark.parametrize("options", [("a:1", None, None), ("a:1", 2, None), (None, 2, 0), (None, 2, None)])
 def test_some_options_without_the_others(options):
-  with pytest.raises(UsageError, match="all three or none"):
+  with pytest.raises(UsageError, match="give all three of"):
     cluster.find_process(*options)
 
 
 @pytest.mark.parametrize("index", [-1, 2])
 def test_number_out_of_range(index):
-  with pytest.raises(UsageError, match="processes count from 0"):
+  with pytest.raises(UsageError, match="processes are numbered from 0"):
     cluster.find_process("a:1", 2, index)
 
 
@@ -69,7 +69,7 @@ def test_gke_is_recognised(monkeypatch):
 def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
   for name, value in {**SLURM, "SLURM_NTASKS": "four"}.items():
     monkeypatch.setenv(name, value)
-  with pytest.raises(UsageError, match="looks like one of a cluster.*or --num_processes=1"):
+  with pytest.raises(UsageError, match="looks like part of a cluster.*or --num_processes=1"):
     cluster.find_process()
 
 

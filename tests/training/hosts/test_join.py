@@ -47,7 +47,7 @@ def test_all_hear_all_names():
 def test_the_missing_one_is_named_to_all_that_came():
   for error in call(4, [0, 3, 1], 2):
     assert isinstance(error, RestartError)
-    assert str(error) == ("after 2 s process 2 of 4 had not come; there are 0 (host0), 1 (host2), 3 (host1)")
+    assert str(error) == ("after 2 s process 2 of 4 was missing; present: 0 (host0), 1 (host2), 3 (host1)")
 
 
 def test_process_0_missing_is_said_with_its_address():
@@ -64,7 +64,7 @@ def test_two_of_one_number_are_refused():
 def test_another_number_of_processes_is_refused():
   errors = call(2, [0, 1], 30, counts={1: 3})
   assert all(
-    "process 1 on host1 was started for 3 processes, process 0 on host0 for 2" in str(e) for e in errors
+    "process 1 on host1 was started with 3 processes, process 0 on host0 with 2" in str(e) for e in errors
   )
 
 

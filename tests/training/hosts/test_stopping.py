@@ -79,7 +79,9 @@ def stopped_within_an_evaluation(folder, step, policy):
   evaluator = Evaluator(stop)
   result, lines = run(folder, evaluators=[evaluator], eval_every=7, checkpoint=policy)
   assert evaluator.batches[-1] == (step, 2), "the next batch is not begun"
-  assert not result.finished and lines[-1].startswith(f"stopped by SIGTERM at step {step} of 20, all saved")
+  assert not result.finished and lines[-1].startswith(
+    f"stopped by SIGTERM at step {step} of 20, everything is saved"
+  )
   return result
 
 

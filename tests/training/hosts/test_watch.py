@@ -86,7 +86,7 @@ def test_the_location_is_in_the_program(looking):
 
 
 def test_names_are_checked():
-  with pytest.raises(ValueError, match="no phase 'evaluate'"):
+  with pytest.raises(ValueError, match="unknown phase 'evaluate'"):
     watch.progress("evaluate")
   with pytest.raises(UsageError, match=r"HangLimits.step is -1"):
     watch.HangLimits(step=-1)
@@ -96,7 +96,7 @@ def test_the_line_names_limit_and_location():
   state = State(3, "evaluation", "batch 7 of loss", 901.2, 900, False, "a.py:1 in f")
   assert state.describe("process 1 (w-1)") == (
     "process 1 (w-1) has been in 'batch 7 of loss' for 901 s (HangLimits.evaluation is 900), at a.py:1 in f; its stack"
-    " is in its log; the run goes on from its newest checkpoint when it is started again"
+    " is in its log; start the run again to resume from its newest checkpoint"
   )
 
 

@@ -35,7 +35,7 @@ def test_the_steps_asked_for_are_traced_and_both_files_open(tmp_path):
   assert steps_in(folder / "process_0.trace.json.gz") == [4, 5, 6]
   planes = list(jax.profiler.ProfileData.from_file(str(folder / "process_0.xplane.pb")).planes)
   assert any(any(line.events for line in plane.lines) for plane in planes)
-  assert any(line.startswith("trace of the steps from 4 in") for line in lines)
+  assert any(line.startswith("trace from step 4 on in") for line in lines)
 
 
 def test_the_first_steps_can_be_traced(tmp_path):

@@ -1,1 +1,1 @@
-"""Captions from a captioner: searches over a key-value cache."""
+"""Decoding captions: searches with a key-value cache."""

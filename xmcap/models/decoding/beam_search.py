@@ -1,7 +1,7 @@
-"""Beam search, by T5's rules or by those of transformers.
+"""Beam search with the conventions of t5x or of transformers.
 
-Hypotheses that end leave the beam for a list of their own, and a row is done when nothing in the beam can, or is
-hoped to, beat the worst of that list.
+Hypotheses that end move from the beam to a separate list. A row is done when no live hypothesis can (or, depending on
+`early_stopping`, is expected to) beat the worst of that list.
 """
 
 import dataclasses
@@ -22,16 +22,16 @@ from xmcap.models.decoding.search import run_in_stages, top, top_tokens
 from xmcap.models.t5 import EOS_ID, PAD_ID
 
 IMPOSSIBLE = -1e7
-"""Score of a hypothesis that is not there."""
+"""Score of an empty place for a hypothesis."""
 
 CONVENTIONS = ("t5x", "transformers")
 EARLY_STOPPING = ("never", False, True)
 
 
 class _Rows(struct.PyTreeNode):
-  """Live hypotheses have not ended; tokens [rows, beams, max_length + 1], scores float32 [rows, beams].
+  """Live and ended hypotheses: tokens [rows, beams, max_length + 1], scores float32 [rows, beams].
 
-  Both lists are sorted, the best first. The cache's arrays are [rows, beams, max_length, heads, kv].
+  Both lists are sorted, best first. The cache's arrays are [rows, beams, max_length, heads, kv].
   """
 
   live_tokens: jax.Array
@@ -46,28 +46,27 @@ class _Rows(struct.PyTreeNode):
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Beam:
-  """The best of several hypotheses; a score is a log-probability over a penalty of the length, EOS counted.
+  """Beam search. The score of a hypothesis is its log-probability divided by a penalty of its length, counting EOS.
 
-  Two conventions, each equal to its namesake but for ties (here the lower token, and the better parent, win;
-  elsewhere the order is the library's):
+  There are two conventions. Each equals its namesake except for ties, where here the lower token and the better parent
+  win:
 
   - `t5x`: the penalty is ((5 + length) / 6)^length_penalty (Wu et al., "Google's Neural Machine Translation
-    System", 2016, equation 14). A hypothesis ends with EOS only; where none has ended by max_length, the best
-    one is given as it is. Any EOS among the 2 * beams best continuations ends a hypothesis.
-  - `transformers`: the penalty is length^length_penalty (its own default is 1.0). What reaches max_length has
-    ended there. Only what is among the `beams` best continuations may end: an EOS below is dropped.
+    System", 2016, equation 14). A hypothesis ends only with EOS; if none has ended by max_length, the best live one is
+    returned. Any EOS among the 2 * beams best continuations ends a hypothesis.
+  - `transformers`: the penalty is length^length_penalty (transformers' default is 1.0). A hypothesis also ends at
+    max_length. Only the `beams` best continuations may end; an EOS below them is dropped.
 
   Attributes:
-    beams: hypotheses a row.
-    length_penalty: 0: none, larger: longer captions.
+    beams: hypotheses per row.
+    length_penalty: 0: none; larger values prefer longer captions.
     convention: `t5x` or `transformers`.
-    early_stopping: when a row whose list of ended hypotheses is full is done, with transformers' values.
-      "never" (T5's): when even the best live one could not enter the list at the kindest penalty, that of
-      max_length: nothing is missed. False (transformers' default): when it could not at the penalty of its length
-      so far. True: at once.
+    early_stopping: when a row with a full list of ended hypotheses is done, as in transformers. "never" (T5): when even
+      the best live hypothesis could not enter the list with the penalty of max_length, so that nothing is missed. False
+      (transformers' default): when it could not with the penalty of its current length. True: immediately.
 
   Raises:
-    UsageError: for a value out of range.
+    UsageError: a value is out of range.
   """
 
   beams: Annotated[int, Meta(ge=1, le=1024)] = 4
@@ -87,14 +86,14 @@ class Beam:
       )
 
   def penalty(self, length: jax.Array | int) -> jax.Array:
-    """What a hypothesis of `length` tokens has its log-probability divided by."""
+    """The divisor of the log-probability of a hypothesis of `length` tokens."""
     base = (5.0 + length) / 6.0 if self.convention == "t5x" else jnp.float32(length)
     return base**self.length_penalty
 
   def run(self, step, cross, cache, max_length, keys):
     """See `Search.run`."""
     rows = keys.shape[0]
-    # The beams begin as one: else each would hold the same hypotheses.
+    # Only one beam is live at first; otherwise all would hold the same hypotheses.
     start = jnp.full((rows, self.beams), IMPOSSIBLE).at[:, 0].set(0.0)
     tokens = jnp.full((rows, self.beams, max_length + 1), PAD_ID, jnp.int32)
     ended = jnp.full((rows, self.beams), IMPOSSIBLE)
@@ -109,7 +108,7 @@ class Beam:
     return tokens[:, 0], scores[:, 0]
 
   def _best(self, max_length, rows: _Rows, count: int):
-    """Tokens [rows, count, max_length] and scores: those that ended, then live ones, each the best first."""
+    """Tokens [rows, count, max_length] and scores: ended hypotheses, then live ones, each best first."""
     num_ended = jnp.sum(rows.ended_scores > IMPOSSIBLE / 2, axis=1, keepdims=True)
     place = jnp.arange(count)[None]
     index = jnp.where(place < num_ended, place, self.beams + place - num_ended)
@@ -119,7 +118,7 @@ class Beam:
     return tokens[..., 1:], jnp.take_along_axis(scores, index, axis=1)
 
   def _extend(self, step, max_length, cross, position, rows: _Rows) -> _Rows:
-    """Every live hypothesis grows by one token."""
+    """Extends every live hypothesis by one token."""
     tokens, scores, parents, cache = self._continuations(step, cross, position, rows)
     ends = tokens[:, :, position + 1] == EOS_ID
     if self.convention == "transformers":
@@ -145,9 +144,9 @@ class Beam:
     return _Rows(live_tokens, live_scores, ended_tokens, ended_scores, done, cache)
 
   def _continuations(self, step, cross, position, rows: _Rows):
-    """The 2 * beams best: tokens [rows, 2 * beams, max_length + 1], scores, parents (beams), and the grown cache.
+    """The 2 * beams best continuations, since `beams` of them may end.
 
-    Twice the beams, as `beams` of them may end. No more than that many come from one hypothesis.
+    Returns tokens [rows, 2 * beams, max_length + 1], scores, parents (indices of beams), and the updated cache.
     """
     count = rows.done.shape[0]
     before = lax.dynamic_slice_in_dim(rows.live_tokens, position, 1, axis=2)[..., 0]
@@ -165,10 +164,10 @@ class Beam:
     return tokens, scores, parents, cache
 
   def _nothing_to_gain(self, best_live, worst_ended, length, max_length):
-    """Whether a row is done, bool [rows], by its scores after `length` tokens; see `early_stopping`."""
+    """Whether each row is done, bool [rows], given its scores after `length` tokens; see `early_stopping`."""
     if self.early_stopping is True:
       return worst_ended > IMPOSSIBLE / 2
-    # A log-probability can only fall, so a score rises at most by the penalty.
+    # A log-probability can only fall, so a score can only rise through the penalty.
     final = max_length if self.early_stopping == "never" else length
     return worst_ended >= best_live / self.penalty(final)
 
@@ -176,9 +175,9 @@ class Beam:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class NBest(Beam):
-  """Beam search that returns its `count` best hypotheses, the best first: tokens [rows, count, T], scores likewise.
+  """Beam search that returns its `count` best hypotheses, best first: tokens [rows, count, T], scores [rows, count].
 
-  Where there are fewer hypotheses, as with a tiny `max_length`, the scores of the rest are about `IMPOSSIBLE`.
+  If there are fewer hypotheses, as with a tiny `max_length`, the scores of the rest are about `IMPOSSIBLE`.
   """
 
   count: int = 1
@@ -187,7 +186,7 @@ class NBest(Beam):
     super().__post_init__()
     if not 1 <= self.count <= self.beams:
       raise UsageError(
-        f"{self.count} best of {self.beams} beams: ask for 1 to {self.beams}, or use more beams"
+        f"the {self.count} best of {self.beams} beams: ask for 1 to {self.beams}, or use more beams"
       )
 
   def _result(self, max_length, rows: _Rows):
@@ -195,5 +194,5 @@ class NBest(Beam):
 
 
 def n_best(beam: Beam, count: int) -> NBest:
-  """The same search, returning `count` hypotheses; UsageError for more than it has beams."""
+  """The same search, returning `count` hypotheses; UsageError if that is more than its beams."""
   return NBest(**{field.name: getattr(beam, field.name) for field in dataclasses.fields(beam)}, count=count)

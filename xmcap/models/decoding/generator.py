@@ -1,4 +1,4 @@
-"""Captions from a captioner, by a search over a key-value cache; a picture is encoded once for all languages."""
+"""Generates captions by a search with a key-value cache; a picture is encoded once for all languages."""
 
 import functools
 from typing import Any
@@ -17,13 +17,13 @@ from xmcap.models.layers import resolve_dtype
 from xmcap.models.t5 import PAD_ID
 
 _GREEDY = Greedy()
-_BEYOND_TOKENS = 2**30  # no id of a vocabulary
+_BEYOND_TOKENS = 2**30  # larger than any token id
 
 
 def _row_keys(rng: jax.Array, row_ids: jax.Array, prompts: jax.Array) -> jax.Array:
-  """A key for each (picture, prompt): of the picture's id and the prompt's tokens, not of their place.
+  """A key for each (picture, prompt), a function of the picture's id and the prompt's tokens, not of their position.
 
-  Where a picture has a prompt several times, each has a key of its own.
+  If a picture has the same prompt several times, each repetition has a different key.
   """
 
   def key(row_id, prompt, repetition):
@@ -39,7 +39,7 @@ def _row_keys(rng: jax.Array, row_ids: jax.Array, prompts: jax.Array) -> jax.Arr
 
 
 def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
-  """The kernels and the embedding as products take them, once, not at each step; nothing else changes."""
+  """Casts the kernels and the embedding once, so that the search does not cast them at each step."""
   vit, t5 = resolve_dtype(captioner.vit.dtype), resolve_dtype(captioner.t5.dtype)
 
   def cast(path, leaf):
@@ -51,9 +51,9 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnames=("captioner", "max_length", "cache_dtype"))
 def generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
-  """`Generator.__call__` as one jitted function: after `Generator.static` its arguments, all given, prompts [B, L, P].
+  """`Generator.__call__` as one jitted function of `Generator.static` and its arguments, with prompts [B, L, P].
 
-  In a program that is being traced the number of pictures may be symbolic.
+  When it is traced for export, the number of pictures may be symbolic.
   """
   params = in_dtype_of_activations(captioner, params)
   apply = functools.partial(
@@ -75,17 +75,17 @@ def generate(captioner, search, max_length, cache_dtype, params, image, prompt_t
 
 @gin.configurable
 class Generator:
-  """Captions for batches of pictures, by one program.
+  """Captions batches of pictures with one compiled program.
 
   Args:
     captioner: the model.
     search: `Greedy()`, `Beam(...)` or `Sample(...)`.
-    max_length: T, the most tokens of a caption, its EOS counted.
-    cache_dtype: of the keys and values that the decoder keeps, `float32` or `bfloat16` (half the memory, nearly
-      the same captions); `auto`: that of the T5's activations.
+    max_length: T, the largest number of tokens in a caption, counting EOS.
+    cache_dtype: dtype of the cached keys and values, `float32` or `bfloat16` (half the memory, nearly the same
+      captions); `auto`: that of the T5's activations.
 
   Raises:
-    UsageError: for a length below 1, or an unknown dtype.
+    UsageError: max_length is below 1, or the dtype is unknown.
   """
 
   def __init__(
@@ -100,33 +100,33 @@ class Generator:
 
   @property
   def static(self) -> tuple[Any, ...]:
-    """The first arguments of `generate`: the program is compiled for them, but for the leaves of the search."""
+    """The first arguments of `generate`, for which it is compiled (except for the leaves of the search)."""
     return self.captioner, self.search, self.max_length, self.cache_dtype
 
   def cast(self, params: Any) -> Any:
-    """Parameters in the dtypes that captions are computed in."""
+    """Casts parameters to the dtypes of the computation."""
     return in_dtype_of_activations(self.captioner, params)
 
   def __call__(
     self, params: Any, image: Any, prompt_tokens: Any, rng: jax.Array | None = None, row_ids: Any = None
   ) -> tuple[jax.Array, jax.Array]:
-    """Captions pictures; each number of pictures is compiled once.
+    """Captions pictures; compiles once per batch size.
 
     Args:
-      params: the captioner's parameters, or what `cast` made of them.
+      params: the captioner's parameters, or the output of `cast`.
       image: [B, H, W, 3], values 0..255.
-      prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0. `Sample` draws
-        another caption for each repetition of a prompt.
-      rng: key for `Sample`; None: that of seed 0.
-      row_ids: int32 [B], of the pictures in their split: the same (rng, id, prompt) gives the same sample in
-        any batch and beside any languages. None: 0 .. B - 1.
+      prompt_tokens: int32 [L, P], the same languages for every picture, or [B, L, P]; padded with 0. `Sample` draws a
+        different caption for each repetition of a prompt.
+      rng: key for `Sample`; None: seed 0.
+      row_ids: int32 [B], ids of the pictures in their split. The same (rng, id, prompt) gives the same sample in any
+        batch and with any other languages. None: 0 .. B - 1.
 
     Returns:
-      Tokens int32 [B, L, T], ended by EOS (1) where the caption ended, then 0; and scores float32 [B, L]. The search
-      `NBest` adds a dimension: [B, L, count, T] and [B, L, count].
+      Tokens int32 [B, L, T], ending with EOS (1) unless max_length was reached, padded with 0; and scores float32
+      [B, L]. The search `NBest` adds a dimension: [B, L, count, T] and [B, L, count].
 
     Raises:
-      UsageError: no pictures, or prompts that do not fit the pictures.
+      UsageError: there are no pictures, or the prompts do not match the pictures.
     """
     batch = len(image)
     if not batch:
@@ -135,7 +135,7 @@ class Generator:
       prompt_tokens = np.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
     if prompt_tokens.ndim != 3 or len(prompt_tokens) != batch:
       raise UsageError(
-        f"prompts of shape {tuple(prompt_tokens.shape)} do not fit {batch} pictures: "
+        f"prompts of shape {tuple(prompt_tokens.shape)} do not match {batch} pictures: "
         f"give [L, P] or [{batch}, L, P]"
       )
     row_ids = np.arange(batch, dtype=np.int32) if row_ids is None else row_ids

@@ -1,6 +1,6 @@
-"""What all searches share, and those with one hypothesis a row: greedy search and sampling.
+"""The base of all searches, and those with one hypothesis per row: greedy search and sampling.
 
-A row is one caption to be found: a picture in a language.
+A row is one caption to generate, that is, one picture and one language.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ Step = Callable[[jax.Array, jax.Array, CrossCache, SelfCache], tuple[jax.Array, 
 """(tokens [rows, beams], position, cross, cache) -> (logits [rows, beams, V], cache)."""
 
 STAGES = (2, 4, 8, 16)
-"""A search goes on with 1 / stage of its rows once no more are unfinished; each stage is compiled."""
+"""Once at most 1 / stage of the rows are unfinished, a search continues with those alone; each stage is compiled."""
 FEWEST = 32
-"""Rows below which a step takes the time of reading the weights: no stage is smaller."""
+"""Smallest stage, in rows: with fewer, the time of a step is that of reading the weights."""
 
 
 class Search(Protocol):
-  """How captions are chosen: a pytree, whose leaves a compiled program takes as they come, and pure in `run`."""
+  """A search: a pytree whose leaves are arguments of the compiled program, with a pure function `run`."""
 
   beams: int
 
@@ -43,12 +43,18 @@ class Search(Protocol):
 
 
 def top_tokens(logits: jax.Array, count: int, portable: bool = False) -> tuple[jax.Array, jax.Array]:
-  """`lax.top_k` over a vocabulary, ties included (the lower token first), in little more than one pass.
+  """`lax.top_k` over a vocabulary, with the same order of ties (lower token first), in little more than one pass.
 
-  The `count` best lie in the `count` blocks of the highest maxima, so only these are searched. A vocabulary that
-  no power of two from 64 on divides is searched as a whole.
+  The `count` best logits are in the `count` blocks with the highest maxima, so only these are searched. A vocabulary
+  whose size is not divisible by 64 is searched as a whole.
 
-  From logits [..., V] to those of the best and to their tokens, int32, each [..., count]; for `portable` see `top`.
+  Args:
+    logits: [..., V].
+    count: number of tokens.
+    portable: see `top`.
+
+  Returns:
+    The best logits and their tokens, int32, each [..., count].
   """
   vocabulary = logits.shape[-1]
   block = math.gcd(vocabulary, 256)
@@ -63,10 +69,10 @@ def top_tokens(logits: jax.Array, count: int, portable: bool = False) -> tuple[j
 
 
 def top(x: jax.Array, count: int, portable: bool = False) -> tuple[jax.Array, jax.Array]:
-  """`lax.top_k`; the best one alone by reductions, which devices that share the rows compute without an exchange.
+  """`lax.top_k`; for count 1 by reductions, which need no communication between devices that share the rows.
 
-  A `portable` program, as one for any number of rows always is, sorts instead, with the same result: TensorFlow 2.21
-  cannot read what jax 0.10 makes of `lax.top_k`.
+  With `portable`, and always for a symbolic number of rows, it sorts instead, with the same result: TensorFlow 2.21
+  cannot read the `lax.top_k` of jax 0.10.
   """
   if count > 1 and (portable or is_symbolic(*x.shape)):
     tokens = lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1)
@@ -78,7 +84,7 @@ def top(x: jax.Array, count: int, portable: bool = False) -> tuple[jax.Array, ja
 
 
 def is_symbolic(*sizes: Any) -> bool:
-  """Whether a program is traced for any number of rows, by `jax.export`."""
+  """Whether a size is symbolic, as when `jax.export` traces a program for any number of rows."""
   return not all(isinstance(size, int) for size in sizes)
 
 
@@ -88,14 +94,14 @@ def run_in_stages(
 ) -> Any:  # fmt: skip
   """Extends rows until all are done or have max_length tokens, and returns their `result`; see `STAGES`.
 
-  `rows` is a dataclass whose leaves lead with the rows, with the field `done`, bool [rows]. `extend(cross, position,
-  rows)` gives rows with one token more and leaves those that are done as they are. The leaves of `result(rows)` lead
-  with the rows too.
+  `rows` is a dataclass whose leaves have the rows as leading axis, with a field `done`, bool [rows]. `extend(cross,
+  position, rows)` returns rows with one more token, and must not change rows that are done. The leaves of
+  `result(rows)` have the rows as leading axis too.
   """
   count = rows.done.shape[0]
   index, position = jnp.arange(count), jnp.int32(0)
   results = result(rows)
-  stages = () if is_symbolic(count) else STAGES  # half of any number is none
+  stages = () if is_symbolic(count) else STAGES  # the size of a stage must be known
   sizes = {size for stage in stages if FEWEST <= (size := math.ceil(count / stage)) < count}
   for fewer in [*sorted(sizes, reverse=True), 0]:
 
@@ -122,7 +128,7 @@ def run_in_stages(
 class _Rows(struct.PyTreeNode):
   """Rows with one hypothesis each.
 
-  Column 0 of `tokens` is the start token, so that column `position` is what stands before it.
+  Column 0 of `tokens` is the start token, so column `position` holds the token before that position.
   """
 
   tokens: jax.Array
@@ -133,7 +139,7 @@ class _Rows(struct.PyTreeNode):
 
 
 def _one_by_one(step, cross, cache, max_length, keys, choose):
-  """Search with one hypothesis a row; `choose(logits [rows, V], position, keys) -> (logits, tokens) [rows]`."""
+  """A search with one hypothesis per row; `choose(logits [rows, V], position, keys) -> (logits, tokens) [rows]`."""
 
   def extend(cross, position, rows):
     before = lax.dynamic_slice_in_dim(rows.tokens, position, 1, axis=1)
@@ -156,7 +162,7 @@ def _one_by_one(step, cross, cache, max_length, keys, choose):
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Greedy:
-  """The likeliest token at each position. Scores are sums of log-probabilities."""
+  """Greedy search: the most likely token at each position. Scores are sums of log-probabilities."""
 
   beams = 1
 
@@ -174,17 +180,17 @@ class Greedy:
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Sample:
-  """A random token at each position; one program serves all temperatures.
+  """Sampling: a random token at each position. One compiled program serves all temperatures.
 
   Scores are sums of log-probabilities under the model itself, before temperature, top-k and top-p.
 
   Attributes:
     temperature: logits are divided by it.
-    top_k: only the k likeliest tokens; 0: all.
-    top_p: of those, the fewest whose probabilities (after temperature and top_k) reach p; 1: all.
+    top_k: sample from the k most likely tokens; 0: all.
+    top_p: of those, sample from the fewest whose probabilities (after temperature and top_k) sum to p; 1: all.
 
   Raises:
-    UsageError: for a value out of range.
+    UsageError: a value is out of range.
   """
 
   temperature: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
@@ -198,15 +204,15 @@ class Sample:
       raise UsageError(f"Sample.temperature is {self.temperature}: it must be above 0 (use Greedy for 0)")
     if not self.top_p:
       raise UsageError(f"Sample.top_p is {self.top_p}: it must be above 0 and at most 1")
-    object.__setattr__(self, "temperature", float(self.temperature))  # an int would be another program
+    object.__setattr__(self, "temperature", float(self.temperature))  # an int would compile another program
 
   def tree_flatten(self):
-    """The temperature is a leaf."""
+    """The temperature is the only leaf."""
     return (self.temperature,), (self.top_k, self.top_p)
 
   @classmethod
   def tree_unflatten(cls, fixed, leaves):
-    """Checks nothing, as what stands for the temperature may be no number."""
+    """Skips the checks, because jax may put a tracer or another object in place of the temperature."""
     search = object.__new__(cls)
     vars(search).update(temperature=leaves[0], top_k=fixed[0], top_p=fixed[1])
     return search

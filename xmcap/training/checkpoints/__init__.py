@@ -1,1 +1,1 @@
-"""Checkpoints of a run: written, read, verified; and where a run starts."""
+"""Checkpoints of a run: writing, reading and verifying them, and deciding where a run starts."""

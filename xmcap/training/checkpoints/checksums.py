@@ -1,8 +1,9 @@
 """Sizes and CRC-32 sums of the files of a checkpoint, to find damage when it is read.
 
-Each process sums the files that it wrote into `crc32-PROCESS.json`; process 0 sums the few files that join the shares,
-and those of the sums, into `crc32.json`. So no process reads during a save what another wrote. TensorStore checks only
-its indexes: a flipped bit in an array would go unnoticed. CRC-32 does not protect against malice.
+Each process writes the sums of its own files to `crc32-PROCESS.json`. Process 0 writes those of the few shared files,
+and of the files of sums, to `crc32.json`. So no process reads another's files during a save. TensorStore checks only
+its
+indexes: a flipped bit in an array would go unnoticed. CRC-32 does not protect against tampering.
 """
 
 import dataclasses
@@ -29,14 +30,14 @@ Sums = dict[str, tuple[int, int]]
 
 
 def write_share(folder: epath.Path, process: int) -> None:
-  """Writes `crc32-PROCESS.json` for the files that this process alone wrote into a folder."""
+  """Writes `crc32-PROCESS.json` for the files in a folder that only this process wrote."""
   _write(
     folder, f"crc32-{process}.json", _names(folder / f"ocdbt.process_{process}", f"ocdbt.process_{process}/")
   )
 
 
 def write(folder: epath.Path) -> None:
-  """Writes `crc32.json` for all files of a folder that no process has summed."""
+  """Writes `crc32.json` for all files of a folder that are in no `crc32-PROCESS.json`."""
   names = set(_names(folder))
   for name in [name for name in names if _OF_PROCESS.fullmatch(name)]:
     names -= set(_read(folder / name))
@@ -44,9 +45,9 @@ def write(folder: epath.Path) -> None:
 
 
 def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None:
-  """Says which file of a folder with a `crc32.json` is not what was written; None if all are.
+  """Compares the files of a folder with its `crc32.json`; returns what is wrong with the first bad file, or None.
 
-  Compares share `index` of `count` of the files, so that hosts divide the work. OSError means that a file exists but
+  Checks only share `index` of `count` of the files, so that hosts divide the work. OSError means that a file exists but
   cannot be read now.
   """
   file = folder / NAME
@@ -58,7 +59,7 @@ def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None
         return problem
       sums |= _read(file)
   except ValueError:
-    return f"{file} cannot be read as what was written"
+    return f"{file} is damaged"
   share = sorted(sums.items())[index::count]
   with futures.ThreadPoolExecutor(_READERS) as readers:
     problems = readers.map(lambda item: _compare(folder / item[0], *item[1]), share)
@@ -66,12 +67,12 @@ def difference(folder: epath.Path, index: int = 0, count: int = 1) -> str | None
 
 
 def _read(file: epath.Path) -> Sums:
-  """Reads a file of sums; ValueError if it is none, or names a file outside its folder."""
+  """Reads a file of sums; ValueError if it is malformed or names a file outside its folder."""
   sums = {}
   for name, pair in small_json.read(file).items():
     is_pair = isinstance(pair, list) and [type(number) for number in pair] == [int, int]
     if not is_pair or name.startswith("/") or ".." in name.split("/"):
-      raise ValueError(f"{file}: no sum of a file: {name!r}")
+      raise ValueError(f"{file}: not a checksum of a file: {name!r}")
     sums[name] = tuple(pair)
   return sums
 
@@ -87,7 +88,7 @@ def _compare(file: epath.Path, size: int, crc: int) -> str | None:
   try:
     length = file.stat().length
     if length != size:
-      return f"{file} has {length:,} bytes, and had {size:,} when it was written"
+      return f"{file} has {length:,} bytes, but had {size:,} when it was written"
     found = _sum(file)[1]
   except (FileNotFoundError, NotADirectoryError):
     return f"{file} is missing"
@@ -96,7 +97,7 @@ def _compare(file: epath.Path, size: int, crc: int) -> str | None:
 
 
 def _names(folder: epath.Path, prefix: str = "") -> Iterator[str]:
-  """The files in a folder and below it, except for `crc32.json`."""
+  """The files in a folder and its subfolders, except for `crc32.json`."""
   for path in folder.iterdir() if folder.exists() else ():
     if path.is_dir():
       yield from _names(path, f"{prefix}{path.name}/")
@@ -116,7 +117,7 @@ class SummedHandler(ocp.StandardCheckpointHandler):
   """Writes the sums of an item's files before Orbax moves the checkpoint into place."""
 
   async def async_save(self, directory: epath.Path, *args, **kwargs) -> list[orbax_future.Future]:
-    """Orbax's background thread waits for the returned future before process 0 finalizes the checkpoint."""
+    """Orbax waits for the returned future in its background thread before process 0 finalizes the checkpoint."""
     written = await super().async_save(directory, *args, **kwargs) or []
     text = kwargs["args"].settings
 
@@ -137,7 +138,7 @@ class SummedHandler(ocp.StandardCheckpointHandler):
 @ocp.args.register_with_handler(SummedHandler, for_save=True)
 @dataclasses.dataclass
 class SummedSave(ocp.args.StandardSave):
-  """Orbax chooses the handler by this type; `settings` is the text of `settings.json`, if there is to be one."""
+  """Selects `SummedHandler` for saving; `settings` is the text of `settings.json`, or None to write none."""
 
   settings: str | None = None
 
@@ -145,4 +146,4 @@ class SummedSave(ocp.args.StandardSave):
 @ocp.args.register_with_handler(SummedHandler, for_restore=True)
 @dataclasses.dataclass
 class SummedRestore(ocp.args.StandardRestore):
-  """Orbax accepts no handler without a type for restoring."""
+  """Selects `SummedHandler` for restoring; Orbax requires such a type."""

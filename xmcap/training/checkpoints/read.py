@@ -1,4 +1,4 @@
-"""Reads checkpoints: checks that their files are whole, then loads the parameters or a whole state."""
+"""Reads checkpoints: verifies their files, then loads the parameters or the whole state."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ PARAMS, TRAINING = "params", "training"
 
 
 class CheckpointDamaged(XmcapError):
-  """The files of a checkpoint are not what was written: cut short, changed or missing."""
+  """Files of a checkpoint are truncated, changed or missing."""
 
 
 def restore(
@@ -40,12 +40,14 @@ def restore(
   """Reads the state in one checkpoint with the shardings of `target`, whatever mesh wrote it.
 
   Args:
+    path: folder of the checkpoint.
     target: `jax.ShapeDtypeStruct`s with shardings.
-    settings, other_data, say: of the run that resumes, see `settings.check`; None: they are not compared.
+    settings: settings of the resuming run, compared by `settings.check`; None: not compared.
+    other_data, say: see `settings.check`.
 
   Raises:
-    CheckpointDamaged: its files are not what was written.
-    XmcapError: its files cannot be read now, or names or shapes differ from `target`'s.
+    CheckpointDamaged: files are truncated, changed or missing.
+    XmcapError: files cannot be read now, or names or shapes differ from those of `target`.
   """
   folder = epath.Path(addresses.absolute(path))
   verified = _verify(folder, (PARAMS, TRAINING), shared=True)
@@ -67,7 +69,7 @@ def restore(
 
 
 def items(state: TrainState) -> dict[str, Any]:
-  """Divides a state into the items of a checkpoint, by their names."""
+  """Splits a state into the items of a checkpoint, by name."""
   fields = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
   return {PARAMS: fields.pop(PARAMS), TRAINING: fields}
 
@@ -75,7 +77,7 @@ def items(state: TrainState) -> dict[str, Any]:
 def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
   """Compares the files of items with their checksums; returns False if an item has none.
 
-  If `shared`, all processes of the run call this, and each reads a share.
+  If `shared`, all processes of the run must call this, and each checks a share of the files.
   """
   run = hosts.current() if shared else None
   share = (run.index, len(run.names)) if run else (0, 1)
@@ -84,13 +86,13 @@ def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
   try:
     damage = next(filter(None, (checksums.difference(path / name, *share) for name in summed)), "")
   except OSError as error:
-    trouble = f"{path}: cannot be read now ({error.strerror or one_line(error)}): start again when it can"
+    trouble = f"{path}: cannot be read now ({error.strerror or one_line(error)}): start again later"
   for kind, found in ((CheckpointDamaged, damage), (XmcapError, trouble)):
     reports = hosts.agree(f"check of checkpoint {path.name}", found) if shared else [found]
     if report := next(filter(None, reports), ""):
       raise kind(report)
   if len(summed) < len(names):
-    logging.warning("%s: has no checksums, so its files cannot be verified", path)
+    logging.warning("%s: no checksums, so the files cannot be verified", path)
   return len(summed) == len(names)
 
 
@@ -98,8 +100,8 @@ def load_params(model_dir: str | os.PathLike, step: int | None = None) -> dict[s
   """Reads the parameters of a run as a nested dict of numpy arrays.
 
   Args:
-    model_dir: a run's folder, its `checkpoints`, or one checkpoint; UsageError if there is none.
-    step: of the checkpoint; None: the newest that can be read. CheckpointDamaged if it, or every one, cannot be.
+    model_dir: a run's folder, its `checkpoints` folder, or one checkpoint; UsageError if there is no checkpoint.
+    step: step of the checkpoint; None: the newest readable one. CheckpointDamaged if it, or every one, is damaged.
   """
   if step is None:
     path, params = first_readable(model_dir, _read_params)
@@ -107,7 +109,7 @@ def load_params(model_dir: str | os.PathLike, step: int | None = None) -> dict[s
     root = checkpoints_dir(model_dir)
     path = root / str(step)
     if not path.exists():
-      raise UsageError(f"{root}: no checkpoint of step {step}; there are {steps_in(root)}")
+      raise UsageError(f"{root}: no checkpoint of step {step}: choose one of {steps_in(root)}")
     params = _read_params(path)
   logging.info("parameters from %s", path)
   return params
@@ -121,14 +123,14 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
     as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
     params = ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
-  # Checkpoints of before 2026-11 may hold the layers of a stack one by one.
+  # Checkpoints written before 2026-11 may hold the layers of a stack separately.
   return stacking.stack(params)
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
   """Calls `read` on one checkpoint, or on those of a run, newest first, until one is not damaged.
 
-  Returns the path of the checkpoint, and what `read` returned.
+  Returns the path of that checkpoint, and what `read` returned.
   """
   path = epath.Path(addresses.absolute(folder))
   if (path / PARAMS).exists():
@@ -136,7 +138,7 @@ def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any])
   root = checkpoints_dir(folder)
   steps = steps_in(root)
   if not steps:
-    raise UsageError(f"{folder}: no checkpoint there (looked for {path / PARAMS} and for {root}/STEP)")
+    raise UsageError(f"{folder}: no checkpoint found (looked for {path / PARAMS} and {root}/STEP)")
   for step in reversed(steps):
     try:
       return root / str(step), read(root / str(step))
@@ -152,11 +154,11 @@ def notes(root: epath.Path) -> dict[int, retention.Note]:
 
 
 def best_step(model_dir: str | os.PathLike) -> int | None:
-  """The step of the best checkpoint by the run's `best_metric`; None if the run kept none by a metric."""
+  """The step of the best checkpoint by the run's `best_metric`; None if no checkpoint has a score."""
   root = checkpoints_dir(model_dir)
   with _explained(root):
     scores = {step: (note.metric, note.score) for step, note in notes(root).items() if note.score is not None}
-  # A run may have been continued with another metric; values of two metrics cannot be compared.
+  # The metric may have changed when the run was resumed, and values of different metrics cannot be compared.
   newest = scores[max(scores)][0] if scores else None
   return retention.best_of({step: score for step, (metric, score) in scores.items() if metric == newest})
 
@@ -188,57 +190,58 @@ def steps_in(root: epath.Path) -> list[int]:
 
 
 def _metadata(path: epath.Path, item: str, verified: bool) -> Any:
-  """The tree of an item, with Orbax's metadata (the shape) in the place of each array."""
+  """The tree of an item, with Orbax's metadata (shape and dtype) in place of each array."""
   with _explained(path, verified):
     orbax_tensors.check_metadata(path / item)
     return ocp.PyTreeCheckpointHandler().metadata(path / item).tree
 
 
 def flat(tree: Any) -> dict[str, Any]:
-  """{path: leaf} of a tree; a path is like `decoder/decoder_norm/scale`."""
+  """Flattens a tree to {path: leaf}, with paths such as `decoder/decoder_norm/scale`."""
   return {path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def check_same(
   wanted: Mapping[str, Any], given: Mapping[str, Any], where: str, allow_extra: bool = False
 ) -> None:
-  """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first that differs in shape."""
+  """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first difference."""
   shapes = {path: tuple(leaf.shape) for path, leaf in wanted.items()}
   for path, shape in shapes.items():
     if path in given and tuple(given[path].shape) != shape:
       raise XmcapError(
-        f"{where}: {path} has shape {tuple(given[path].shape)}, and this model's has {shape}: "
+        f"{where}: {path} has shape {tuple(given[path].shape)}, but {shape} in this model: "
         "use the configuration it was trained with, or another model_dir"
       )
     if path not in given and any(name in given for name in stacking.one_by_one(path, 1, lambda n: n)):
       raise XmcapError(
-        f"{where}: an older version of xmcap wrote it, with the layers one by one. Its parameters can be used: give it "
-        "as PRETRAINED to a run in another folder"
+        f"{where}: written by an older version of xmcap, which stored each layer separately. To use its parameters, "
+        "give it as PRETRAINED to a run in another folder"
       )
     if path not in given:
       raise XmcapError(
-        f"{where}: no {path}, which this model has {shape}: it was made with another configuration"
+        f"{where}: {path} {shape} of this model is missing: use the configuration it was trained with"
       )
   extra = sorted(set(given) - set(wanted))
   if extra and not allow_extra:
     raise XmcapError(
-      f"{where}: {extra[0]} (and {len(extra) - 1} more) has no place in this model or its optimizer"
+      f"{where}: {extra[0]} (and {len(extra) - 1} more) is not in this model or its optimizer: use the configuration "
+      "it was trained with"
     )
 
 
 @contextlib.contextmanager
 def _explained(path: epath.Path, verified: bool = False) -> Iterator[None]:
-  """Turns the many errors that Orbax, TensorStore and JSON raise for a short or missing file into ours."""
+  """Converts the many errors of Orbax, TensorStore and JSON for a truncated or missing file into ours."""
   try:
     yield
   except Exception as error:
     if lost := hosts.as_lost(error):
       raise lost from error
     if verified:
-      # The cause is memory or network, so another checkpoint would fare no better.
+      # The cause is memory or network, so an older checkpoint would fail too.
       raise XmcapError(
-        f"{path}: cannot be read, though its files are what was written ({one_line(error)})"
+        f"{path}: cannot be read, though its checksums are right ({one_line(error)})"
       ) from error
     raise CheckpointDamaged(
-      f"{path}: cannot be read, it was cut short or files are missing ({one_line(error)})"
+      f"{path}: cannot be read: files are truncated or missing ({one_line(error)})"
     ) from error

@@ -1,4 +1,4 @@
-"""Which checkpoints a run writes and keeps, and the results of evaluations by which it finds the best."""
+"""Decides which checkpoints a run writes and keeps, and records the evaluations that tell which is best."""
 
 import dataclasses
 import json
@@ -21,17 +21,17 @@ NOTE = "metrics/metrics"
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class CheckpointPolicy:
-  """Which checkpoints a run writes and keeps. It always writes one at its end, and where it is stopped.
+  """Which checkpoints a run writes and keeps. It always writes one when it ends or is stopped.
 
   Attributes:
     every: steps between two checkpoints; 0: none by steps.
-    minutes: also write one when this time has passed since the last, by the clock of process 0, checked at each report
-      (`hooks.log_every`); 0: none by time.
-    keep: how many of the newest to keep.
-    keep_every: write and keep forever the checkpoints of multiples of this step; 0: none.
+    minutes: also write one when this much time has passed since the last, by the clock of process 0, checked at each
+      report (`hooks.log_every`); 0: none by time.
+    keep: number of newest checkpoints to keep.
+    keep_every: write and keep forever a checkpoint every so many steps; 0: none.
     best_metric: a metric of the evaluators. A checkpoint is written before each evaluation, and the best is kept.
     best_mode: `max` or `min`.
-    asynchronous: write in the background while the training goes on.
+    asynchronous: write in the background while training goes on.
   """
 
   every: int = 1000
@@ -52,30 +52,30 @@ class CheckpointPolicy:
       raise UsageError(f"CheckpointPolicy.best_mode is {self.best_mode!r}: give 'max' or 'min'")
 
   def due(self, step: int) -> bool:
-    """Whether the number of a step asks for a checkpoint."""
+    """Whether a checkpoint is due at this step."""
     return any(steps > 0 and step % steps == 0 for steps in (self.every, self.keep_every))
 
   def copies(self, total_steps: int) -> int:
-    """The most checkpoints on the disk at the end of a run, counting the one that is being written."""
+    """The largest number of checkpoints on disk, counting the one that is being written."""
     for_ever = total_steps // self.keep_every if self.keep_every else 0
     return self.keep + 1 + (self.best_metric is not None) + for_ever
 
   def score(self, value: float) -> float:
-    """A value of `best_metric` as a number that is larger for a better checkpoint."""
+    """Turns a value of `best_metric` into a score that is larger for a better checkpoint."""
     return value if self.best_mode == "max" else -value
 
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-  """What an evaluation found by `CheckpointPolicy.best_metric`, noted beside its checkpoint when it has ended."""
+  """The value of `CheckpointPolicy.best_metric` in a finished evaluation, stored beside its checkpoint."""
 
-  metric: str | None  # None also if an older version wrote the note
-  value: float | None  # None also if it was not finite
-  score: float | None  # the value, negated where a small value is best
+  metric: str | None  # None also in notes of older versions
+  value: float | None  # None also if not finite
+  score: float | None  # the value, negated if `best_mode` is `min`
 
 
 def write_note(checkpoint: epath.Path, means: Mapping[str, float], note: Note) -> None:
-  """Writes a note with the mean of every metric, whole or not at all."""
+  """Writes a note and the mean of every metric atomically."""
   finite = {name: float(value) if math.isfinite(value) else None for name, value in means.items()}
   content = {"means": finite, **dataclasses.asdict(note)}
   files.write_anywhere(checkpoint / NOTE, json.dumps(content, allow_nan=False).encode())
@@ -88,10 +88,10 @@ def read_note(checkpoint: epath.Path) -> Note | None:
     return None
   content = small_json.read(file)
   metric, value, score = (content.get(name) for name in ("metric", "value", "score"))
-  # Nothing else would show a bit that has flipped: the note has no checksum.
+  # The note has no checksum; comparing value and score detects a flipped bit.
   same = value is score is None or (_is_number(value) and _is_number(score) and abs(value) == abs(score))
   if not isinstance(metric, str | None) or not same:
-    raise ValueError(f"{file}: no note of an evaluation, or a damaged one")
+    raise ValueError(f"{file}: not a note of an evaluation, or a damaged one")
   return Note(metric, value, score)
 
 
@@ -101,9 +101,9 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 @dataclasses.dataclass
 class Retention(ocp.checkpoint_managers.PreservationPolicy):
-  """Decides which checkpoints stay. Orbax's `BestN` would need the metric when the checkpoint is saved.
+  """Decides which checkpoints to keep. Orbax's `BestN` would need the metric when the checkpoint is saved.
 
-  `notes` (by step) and `pending` (steps whose evaluation is still to come) change while the run goes on.
+  `notes` (by step) and `pending` (steps whose evaluation has not finished) change during the run.
   """
 
   policy: CheckpointPolicy
@@ -111,13 +111,13 @@ class Retention(ocp.checkpoint_managers.PreservationPolicy):
   pending: Set[int]
 
   def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
-    """Orbax asks this after each save."""
+    """Called by Orbax after each save."""
     steps = [checkpoint.step for checkpoint in checkpoints]
     superfluous = self.superfluous(steps)
     return [step not in superfluous for step in steps]
 
   def superfluous(self, steps: Sequence[int]) -> list[int]:
-    """The steps, given in ascending order, whose checkpoints need not stay."""
+    """Those of `steps`, given in ascending order, whose checkpoints can be deleted."""
     metric, every = self.policy.best_metric, self.policy.keep_every
     values = {
       step: self.policy.score(note.value)
@@ -129,5 +129,5 @@ class Retention(ocp.checkpoint_managers.PreservationPolicy):
 
 
 def best_of(scores: Mapping[int, float]) -> int | None:
-  """The step with the highest score, the newest of equals; None if there is none."""
+  """The step with the highest score, the newest if there is a tie; None if `scores` is empty."""
   return max(scores, key=lambda step: (scores[step], step), default=None)

@@ -1,7 +1,7 @@
-"""The settings of a run: kept in each checkpoint, and compared when a run resumes from one.
+"""The settings of a run: stored in each checkpoint, and compared when a run resumes from it.
 
-`checkpoints/STEP/training/settings.json` is written and checksummed with the checkpoint. It holds `bindings`, all that
-gin binds, and `data`, which decides which example lies at which position (the stream's `signature()`).
+`checkpoints/STEP/training/settings.json` is written and checksummed with the checkpoint. It holds `bindings`, all gin
+bindings, and `data`, the settings that decide which example is at which position (the stream's `signature()`).
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ _LONGEST_VALUE = 100  # characters in a message
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """What gin binds (name -> value as text), and what decides the data (name -> JSON value)."""
+  """Gin bindings (name -> value as text), and the settings that decide the data (name -> JSON value)."""
 
   bindings: Mapping[str, str]
   data: Mapping[str, Any]
@@ -38,8 +38,8 @@ class Settings:
 def of_run(stream: Any) -> Settings:
   """The settings of the current run; all its processes must call this.
 
-  A stream without `signature()` is known by its kind and its pictures a batch. Raises UsageError if a process has other
-  data than process 0.
+  A stream without `signature()` is identified by its type and its pictures per batch. Raises UsageError if a process
+  has different data from process 0.
   """
   known = {"stream": type(stream).__name__, "pictures": stream.pictures}
   data = json.dumps(stream.signature() if hasattr(stream, "signature") else known, sort_keys=True)
@@ -49,21 +49,21 @@ def of_run(stream: Any) -> Settings:
     run = hosts.current()
     assert run is not None  # there are several processes
     raise UsageError(
-      f"{run.describe(others)} has other data than process 0: start all with the same command, on copies of"
-      " the same corpus and vocabulary"
+      f"{run.describe(others)} has different data from process 0: start all processes with the same command, on copies"
+      " of the same corpus and vocabulary"
     )
   return Settings(configuration.bindings(), json.loads(data))
 
 
 def read(folder: epath.Path) -> Settings | None:
-  """Reads the settings in a folder of a checkpoint; None if an older version wrote it. ValueError if damaged."""
+  """Reads the settings in a checkpoint's folder; None if an older version wrote it. ValueError if damaged."""
   file = folder / NAME
   if not file.exists():
     return None
   content = small_json.read(file)
   bindings, data = content.get("bindings"), content.get("data")
   if not isinstance(bindings, dict) or not isinstance(data, dict):
-    raise ValueError(f"{file}: no settings of a run")
+    raise ValueError(f"{file}: not the settings of a run")
   return Settings(bindings, data)
 
 
@@ -80,13 +80,15 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def check(
   checkpoint: epath.Path, before: Settings | None, now: Settings, other_data: bool, say: Callable[[str], None]
 ) -> None:
-  """Prints a line for each setting that has changed since a checkpoint that a run resumes from.
+  """Prints a line for each setting that has changed since the checkpoint that a run resumes from.
 
   Raises:
-    UsageError: the data have changed, and the user did not allow it by `other_data`.
+    UsageError: the data changed and `other_data` is not set.
   """
   if before is None:
-    logging.warning("%s: an older version wrote no settings, so they cannot be compared", checkpoint)
+    logging.warning(
+      "%s: written by an older version without settings, so they cannot be compared", checkpoint
+    )
     return
   for line in changes(before.bindings, now.bindings):
     say(f"changed since checkpoint {checkpoint.name}: {line}")
@@ -96,14 +98,14 @@ def check(
   listed = "; ".join(others[:6]) + (f"; and {len(others) - 6} more" if len(others) > 6 else "")
   if not other_data:
     raise UsageError(
-      f"{checkpoint}: was trained on other data ({listed}): set them back, give another MODEL_DIR, or go on with the"
-      " new data by --other_data"
+      f"{checkpoint}: was trained on other data ({listed}): restore the old settings, give another MODEL_DIR, or"
+      " continue on the new data with --other_data"
     )
-  say(f"going on with other data: {listed}")
+  say(f"continuing on other data: {listed}")
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-  """Replaces each inner mapping by entries `NAME.KEY`, one level deep."""
+  """Replaces each nested mapping by entries `NAME.KEY`, one level deep."""
   flat = {}
   for name, value in values.items():
     flat |= (

@@ -1,4 +1,4 @@
-"""Reads the small JSON files of a run's folder; anything wrong with one is a ValueError."""
+"""Reads the small JSON files of a run's folder; any malformed content is a ValueError."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from xmcap.errors import UsageError
 from xmcap.storage import strict_json
 
 MOST_BYTES = 64 << 20
-"""The checksums of a million files take this much; a larger file is not one of ours."""
+"""As much as the checksums of a million files take; xmcap writes no larger file."""
 
 
 def read(file: epath.Path) -> dict[str, Any]:
   """Returns the JSON object in a file.
 
   Raises:
-    ValueError: the file is too large or holds no strict JSON object.
-    OSError: it cannot be read.
+    ValueError: the file is too large or is not a strict JSON object.
+    OSError: the file cannot be read.
   """
   if file.stat().length > MOST_BYTES:
     raise ValueError(f"{file}: more than {MOST_BYTES:,} bytes")

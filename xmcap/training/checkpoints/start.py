@@ -1,4 +1,4 @@
-"""Decides where a run starts from: one numbered list, in order of precedence."""
+"""Decides where a run starts from, in a numbered order of precedence."""
 
 import math
 import os
@@ -31,24 +31,24 @@ def starting_state(
 ) -> tuple[TrainState, str]:
   """Returns the state that a run begins with, and a line that says where it came from.
 
-  In this order:
+  The first of these that applies:
 
-  1. The run's own newest readable checkpoint: the run resumes. If it was trained on other data, the run is refused,
-     unless `other_data`.
-  2. If the run has none, but `damaged/` holds checkpoints that could not be read, the run is refused, unless
-     `from_scratch`.
+  1. The run's own newest readable checkpoint: the run resumes. If it was trained on other data, that is an error,
+     unless `other_data` is set.
+  2. If the run has no checkpoint, but `damaged/` holds some that could not be read, that is an error, unless
+     `from_scratch` is set.
   3. `initial_checkpoint`: the whole state (parameters, optimizer state, step) of another run.
-  4. `pretrained`: parameters put over fresh ones; the optimizer begins anew, at step 0.
+  4. `pretrained`: parameters that replace fresh ones, with a fresh optimizer state, at step 0.
   5. Scratch.
 
   Args:
-    checkpoints: of the run; has `directory` and `restore_latest(target, other_data, say)`, as `write.Checkpoints`.
+    checkpoints: has `directory` and `restore_latest(target, other_data, say)`, as `write.Checkpoints`.
     create: `StatePlan.create`.
     target: shapes and shardings of the state.
-    initial_checkpoint: a run's folder (its newest readable checkpoint), its `checkpoints`, or one checkpoint.
+    initial_checkpoint: a run's folder (its newest readable checkpoint), its `checkpoints` folder, or one checkpoint.
     pretrained: see `pretrained_parts`.
-    from_scratch, other_data: what the user allows.
-    say: prints a line about each setting that has changed since the checkpoint.
+    from_scratch, other_data: see 2 and 1.
+    say: prints a line for each setting that has changed since the checkpoint.
   """
   if initial_checkpoint and pretrained:
     raise UsageError(
@@ -60,31 +60,31 @@ def starting_state(
   if not from_scratch:
     steps, damaged = damaged_steps(checkpoints.directory), damaged_dir(checkpoints.directory)
     refusal = (
-      f"{checkpoints.directory}: none of the checkpoints {steps} can be read; they are in {damaged}: put a whole one"
-      " back, begin anew by --from_scratch, or remove that folder"
+      f"{checkpoints.directory}: none of the checkpoints {steps} can be read; they are in {damaged}: put an intact copy"
+      " back, start over with --from_scratch, or remove that folder"
     )
-    # Process 0 decides for all, as the folder may change at any moment.
-    if refusal := hosts.agree("whether to begin anew", refusal if steps else "")[0]:
+    # Process 0 decides for all, because the folder may change at any moment.
+    if refusal := hosts.agree("whether to start over", refusal if steps else "")[0]:
       raise XmcapError(refusal)
   if initial_checkpoint:
     path, state = first_readable(initial_checkpoint, lambda path: restore(path, target))
-    return state, f"going on from {path} (step {int(state.step)})"
+    return state, f"continuing from {path} (step {int(state.step)})"
   if pretrained:
-    # The parts are checked before minutes go into making the fresh state.
+    # Check the parts before the fresh state is made, which can take minutes.
     parts, origin = pretrained_parts(target.params, pretrained)
     return overlay(create([path for path in flat(target.params) if path in parts]), parts), origin
   return create(()), "starting from scratch"
 
 
 def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Tensor], str]:
-  """Returns {path: tensor} of all that `pretrained` gives a model, not yet read, and a line that says what it is.
+  """Returns the pretrained parameters of a model as {path: tensor}, not yet read, and a line that describes them.
 
   Args:
     target: the model's parameters or their shapes.
-    pretrained: a folder, or a list of folders and (folder, prefix) pairs. A folder is a run's, a checkpoint, or one
-      that `xmcap convert` wrote. A folder alone gives all that it holds, which must have a place in the model. With a
-      prefix (a path such as `vit`; "" is all) it gives every parameter of the model below that, and must hold each.
-      Position embeddings of another grid are resized.
+    pretrained: a folder, or a list of folders and (folder, prefix) pairs. A folder is that of a run, a checkpoint, or
+      the output of `xmcap convert`. From a folder alone all parameters are taken, and each must exist in the model.
+      With a prefix (a path such as `vit`; "" is the whole model) all parameters of the model below the prefix are
+      taken, and each must exist in the folder. Position embeddings for another grid are resized.
   """
   model = flat(target)
   parts: dict[str, Tensor] = {}
@@ -97,7 +97,7 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
     both = sorted(set(fitted) & set(parts))
     if both:
       raise UsageError(
-        f"train.pretrained: {both[0]} is in {folder} and in one before it: write ('{folder}', 'PREFIX') for one part"
+        f"train.pretrained: {both[0]} is in {folder} and in an earlier one: write ('{folder}', 'PREFIX') for one part"
       )
     names = ", ".join(sorted({path.split("/")[0] for path in fitted})) if prefix is None else prefix
     sources.append(f"{names or 'all parameters'} from {folder}")
@@ -105,16 +105,16 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
     parts |= {path: tensor for path, (tensor, _) in fitted.items()}
   fresh = _fresh(set(model), set(parts))
   if fresh:
-    logging.info("parameters that begin fresh: %s", ", ".join(fresh))
+    logging.info("randomly initialized parameters: %s", ", ".join(fresh))
     more = f" and {len(fresh) - 6} more" if len(fresh) > 6 else ""
-    lines.append(f"fresh: {', '.join(fresh[:6])}{more}")
+    lines.append(f"randomly initialized: {', '.join(fresh[:6])}{more}")
   return parts, "; ".join([f"starting with {', '.join(sources)}", *lines])
 
 
 def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
-  """Puts tensors in the place of a state's parameters, one at a time, with their dtypes and shardings."""
+  """Replaces parameters of a state by tensors, one at a time, keeping dtypes and shardings."""
   paths, (leaves, structure) = list(flat(state.params)), jax.tree.flatten(state.params)
-  # Only the list holds the fresh parameters now, so each is freed when it is replaced.
+  # Now only the list refers to the fresh parameters, so each is freed when it is replaced.
   state = state.replace(params=None)
   for index, path in enumerate(paths):
     if path in parts:
@@ -133,7 +133,7 @@ def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
 
 
 def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str | None) -> dict[str, Tensor]:
-  """The tensors below a prefix, which must be those of the model; None: all of a folder, which may lack some."""
+  """The tensors below a prefix, all of which the model needs; None: all in the folder, which need not be complete."""
 
   def below(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not prefix or f"{path}/".startswith(f"{prefix.rstrip('/')}/")]
@@ -143,33 +143,33 @@ def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str 
   extra = sorted(set(below(weights.tensors)) - set(wanted))
   if prefix is None and extra:
     raise XmcapError(
-      f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) has no place in this"
+      f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) is not in this"
       f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
     )
   if not wanted:
     parts = sorted({path.split("/")[0] for path in model})
     raise UsageError(
-      f"train.pretrained: no parameter of this model lies below {prefix!r}; its parts are {', '.join(parts)}"
+      f"train.pretrained: this model has no parameters below {prefix!r}; its parts are {', '.join(parts)}"
     )
   if prefix is not None and missing:
     shape = tuple(model[missing[0]].shape)
-    raise XmcapError(f"{weights.where}: no {missing[0]}, which this model has {shape}: {weights.hint}")
+    raise XmcapError(f"{weights.where}: {missing[0]} {shape} of this model is missing: {weights.hint}")
   if extra:
     logging.warning(
-      "%s: %d parameters below %r have no place in this model: %s ...", folder, len(extra), prefix, extra[0]
+      "%s: %d parameters below %r are not in this model: %s ...", folder, len(extra), prefix, extra[0]
     )
   return {path: weights.tensors[path] for path in wanted if path in weights.tensors}
 
 
 def _fitted(path: str, tensor: Tensor, shape: tuple[int, ...], weights: Weights) -> tuple[Tensor, str]:
-  """The tensor in the model's shape, and a line that says what was done for that, if anything."""
+  """The tensor in the model's shape, and a line that says how it was resized, if it was."""
   if tensor.shape == shape:
     return tensor, ""
   is_position = path.rpartition("/")[2] == "position_embedding" and len(shape) == len(tensor.shape) == 2
   old, new = (math.isqrt(size[0]) for size in (tensor.shape, shape)) if is_position else (0, 0)
   if not is_position or (old * old, new * new) != (tensor.shape[0], shape[0]) or tensor.shape[1] != shape[1]:
     raise XmcapError(
-      f"{weights.where}: {path} has shape {tensor.shape}, and this model's has {shape}: {weights.hint}"
+      f"{weights.where}: {path} has shape {tensor.shape}, but {shape} in this model: {weights.hint}"
     )
 
   def read() -> np.ndarray:
@@ -180,15 +180,15 @@ def _fitted(path: str, tensor: Tensor, shape: tuple[int, ...], weights: Weights)
 
 
 def _resized(positions: np.ndarray, old: int, new: int) -> np.ndarray:
-  """Position embeddings of another grid, [old * old, width] -> [new * new, width], bilinear as in big_vision."""
-  from scipy import ndimage  # takes half a second, and few runs need it
+  """Resizes position embeddings, [old * old, width] -> [new * new, width], bilinearly as in big_vision."""
+  from scipy import ndimage  # slow to import, and few runs need it
 
   grid = positions.astype(np.float32).reshape(old, old, -1)
   return np.asarray(ndimage.zoom(grid, (new / old, new / old, 1), order=1)).reshape(new * new, -1)
 
 
 def _fresh(model: set[str], taken: set[str]) -> list[str]:
-  """The parameters that are not taken; a part of the model with none taken is given by its name alone."""
+  """The parameters that are not taken; a part of the model of which none is taken is listed by its name alone."""
   inner = {path.rsplit("/", depth)[0] for path in taken for depth in range(1, path.count("/") + 1)}
   fresh = set()
   for path in model - taken:

@@ -1,4 +1,4 @@
-"""Opens weights that a run can start from, whoever wrote them, and reads one parameter at a time."""
+"""Opens pretrained weights, from a run or from `xmcap convert`, and reads one parameter at a time."""
 
 import dataclasses
 import os
@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import model_json, stacking
@@ -16,19 +15,19 @@ from xmcap.tensors.orbax import read_orbax
 from xmcap.training.checkpoints import read
 
 PARAMS = "params.safetensors"
-"""The file of weights in a folder that `xmcap convert` wrote, beside its `model.json`."""
+"""The weights in a folder that `xmcap convert` wrote, beside its `model.json`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-  """Parameters by their paths, with the layers of a stack as one tensor; `hint`: what to do if they fit no model."""
+  """Parameters by path, with the layers of a stack as one tensor; `hint` says what to do if they do not fit."""
 
   where: str
   tensors: Mapping[str, Tensor]
   hint: str
 
   def parts(self) -> list[str]:
-    """The first names of the paths."""
+    """The top-level names of the parameters."""
     return sorted({path.split("/")[0] for path in self.tensors})
 
 
@@ -40,7 +39,7 @@ def open_weights(folder: str | os.PathLike) -> Weights:
     for path, tensor in tensors.items():
       if tensor.dtype not in FLOATS:
         raise UsageError(
-          f"{file}: {path} {tensor.shape} is {tensor.dtype}, no parameter: convert the source again"
+          f"{file}: {path} {tensor.shape} is {tensor.dtype}, not floating-point: convert the source again"
         )
     return Weights(str(file), stacked(tensors), f"give --gin_file={pathlib.Path(folder, model_json.NAME)}")
 
@@ -55,23 +54,21 @@ def open_weights(folder: str | os.PathLike) -> Weights:
 
 
 def read_all(folder: str | os.PathLike) -> dict[str, Any]:
-  """The parameters of a folder of `open_weights`, as nested dicts of float32 arrays."""
+  """Reads all parameters of a folder (see `open_weights`) as nested dicts of float32 arrays."""
   held = open_weights(folder).tensors
-  return traverse_util.unflatten_dict(
-    {path: np.asarray(tensor.read(), np.float32) for path, tensor in held.items()}, sep="/"
-  )
+  return stacking.nested({path: np.asarray(tensor.read(), np.float32) for path, tensor in held.items()})
 
 
 def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """Joins single layers (`layers_0/NAME`, ...) into one tensor each (`layers/NAME`)."""
+  """Stacks the tensors of single layers (`layers_0/NAME`, ...) into one (`layers/NAME`)."""
 
   def join(path: str, layers: Sequence[Tensor]) -> Tensor:
     first = layers[0]
     for n, layer in enumerate(layers):
       if (layer.shape, layer.dtype) != (first.shape, first.dtype):
-        raise UsageError(f"{layer.where}: {path}: layer {n} is {layer.shape}, and the first is {first.shape}")
+        raise UsageError(f"{layer.where}: {path}: layer {n} is {layer.shape}, but the first is {first.shape}")
     if path in tensors:
-      raise UsageError(f"{first.where}: {path} is there twice, by itself and in layers: copy it again")
+      raise UsageError(f"{first.where}: {path} occurs twice, stacked and as single layers: copy it again")
     shape = (len(layers), *first.shape)
     return Tensor(shape, first.dtype, lambda: np.stack([layer.read() for layer in layers]), first.where)
 
@@ -83,7 +80,7 @@ def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """The reverse of `stacked`, for other code bases."""
+  """The inverse of `stacked`, for other code bases."""
   last, single = LastRead(), {}
   for path, tensor in tensors.items():
     slices = last.slices(path, tensor) if stacking.is_stacked(path) else []

@@ -1,8 +1,8 @@
-"""Writes the checkpoints of a run with Orbax; `retention.py` says which, and `read.py` reads them.
+"""Writes the checkpoints of a run with Orbax; `retention.py` decides which, and `read.py` reads them.
 
 `MODEL_DIR/checkpoints/STEP/` holds two items: `params`, the tree of parameters, and `training`, the rest of the
-`TrainState` (step, optimizer state, counters). Orbax renames a checkpoint into place when it is whole. Each item holds
-checksums of its files (`checksums.py`), and the results of an evaluation are noted beside it, in `metrics/metrics`.
+`TrainState` (step, optimizer state, counters). Orbax renames a checkpoint into place when it is complete. Each item has
+checksums of its files (`checksums.py`). The results of an evaluation are beside them, in `metrics/metrics`.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ from xmcap.training.step import TrainState
 class Checkpoints:
   """The checkpoints of one run, open for writing.
 
-  `settings` is written into each checkpoint, and compared with those of the one that the run resumes from. Raises
-  XmcapError if the folder cannot be written, or is not the same for all processes.
+  `settings` is written into each checkpoint, and compared with the settings in the checkpoint that the run resumes
+  from. Raises XmcapError if the folder cannot be written, or is not the same for all processes.
   """
 
   def __init__(
@@ -64,8 +64,8 @@ class Checkpoints:
   def save(self, step: int, state: TrainState, pending: bool = False) -> None:
     """Writes the state of `step`, in the background if the policy says so; a second call for a step does nothing.
 
-    The state may be donated as soon as this returns. With `pending` an evaluation is to come, and the checkpoint stays
-    until `note_evaluation`. Raises XmcapError if this write, or the one before it, failed.
+    The state may be donated as soon as this returns. With `pending`, the checkpoint is kept until `note_evaluation` is
+    called. Raises XmcapError if this write or the previous one failed.
     """
     if step in self._manager.all_steps():
       return
@@ -81,10 +81,10 @@ class Checkpoints:
       self._manager.save(step, args=ocp.args.Composite(**arguments), force=True)
 
   def note_evaluation(self, step: int, means: Mapping[str, float]) -> None:
-    """Notes the results of an evaluation beside the checkpoint of `step`, once that is on disk.
+    """Stores the results of an evaluation beside the checkpoint of `step`, once that is on disk.
 
-    All processes must call this; the values of process 0 count. A checkpoint that was kept only as the best goes if
-    this one is better. Raises UsageError if `best_metric` is not among the means.
+    All processes must call this; the values of process 0 count. If this checkpoint is the best, one that was kept only
+    as the best is deleted. Raises UsageError if `best_metric` is not among the means.
     """
     name, value, score = self.policy.best_metric, None, None
     if name is not None:
@@ -109,37 +109,37 @@ class Checkpoints:
         self._manager.delete(old)
 
   def evaluated(self, step: int) -> bool:
-    """Whether the checkpoint of a step was evaluated to the end."""
+    """Whether the evaluation of a step's checkpoint has finished."""
     return step in self._notes
 
   def check(self) -> None:
-    """Raises XmcapError if a write in the background has failed."""
+    """Raises XmcapError if a background write has failed."""
     with self._explained("last checkpoint"):
       self._manager.check_for_errors()
 
   def wait(self) -> None:
-    """Returns when all that was saved is on disk; raises as `save`."""
+    """Waits until everything is on disk; raises as `save`."""
     with self._writing("the last checkpoint"):
       self._manager.wait_until_finished()
 
   def close(self) -> None:
-    """Waits, then frees what Orbax holds."""
+    """Waits, then closes Orbax's manager."""
     with self._writing("the last checkpoint"):
       self._manager.close()
 
   def restore_latest(
     self, target: TrainState, other_data: bool = False, say: Callable[[str], None] = print
   ) -> TrainState | None:
-    """Reads the newest checkpoint that can be read; None if there is none. See `read.restore`.
+    """Reads the newest readable checkpoint; None if there is none. See `read.restore`.
 
-    A damaged one is logged and moved to `MODEL_DIR/damaged/`, and the one before it is tried.
+    A damaged checkpoint is logged and moved to `MODEL_DIR/damaged/`, and the one before it is tried.
     """
     for step in reversed(self.steps()):
       try:
         return read.restore(self.directory / str(step), target, self.settings, other_data, say)
       except read.CheckpointDamaged as error:
         logging.error("%s; taking the one before it", error)
-      # Orbax does not overwrite a checkpoint, and the run will come to this step again.
+      # The run will reach this step again, and Orbax does not overwrite a checkpoint.
       if jax.process_index() == 0:
         with self._explained(f"damaged checkpoint {step}"):
           self._move_aside(step)
@@ -157,7 +157,7 @@ class Checkpoints:
   def _remove_unfinished(self) -> None:
     """Removes the checkpoint that a killed run was writing.
 
-    Orbax's own clean-up is a thread that nothing waits for: it fails where a run ends at once.
+    Orbax's own clean-up runs in a thread that nothing waits for, and fails if a run ends immediately.
     """
     for path in self.directory.iterdir():
       if path.name.split(".")[0].isdigit() and not ocp.utils.is_checkpoint_finalized(path):
@@ -169,14 +169,14 @@ class Checkpoints:
       checkpoint = self.directory / str(step)
       file = checkpoint / "_CHECKPOINT_METADATA"
       if file.exists() and not _is_orbax_metadata(file):
-        logging.error("%s: cut short or changed; taking the one before it", file)
+        logging.error("%s: truncated or changed; taking the one before it", file)
         self._move_aside(step)
         continue
       try:
         retention.read_note(checkpoint)
       except ValueError:
         file = checkpoint / retention.NOTE
-        logging.error("%s: cut short or changed; removed, the checkpoint counts as not evaluated", file)
+        logging.error("%s: truncated or changed; removed, the checkpoint counts as not evaluated", file)
         file.unlink()
 
   @contextlib.contextmanager
@@ -193,7 +193,7 @@ class Checkpoints:
         raise lost from error
       raise XmcapError(
         f"{what} in {self.directory}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
-        " What was saved before stays"
+        " Earlier checkpoints are kept"
       ) from error
 
 
@@ -203,6 +203,6 @@ def _is_orbax_metadata(file: epath.Path) -> bool:
     ocp.metadata.get_step_metadata(file.parent)
   except OSError:
     raise
-  except Exception:  # for a wrong type Orbax raises ValueError, TypeError or KeyError
+  except Exception:  # malformed content: Orbax raises ValueError, TypeError or KeyError
     return False
   return True

@@ -1,1 +1,1 @@
-"""The processes of a run: who is there, who hangs, when to stop."""
+"""The processes of a run: joining them, watching for lost or hanging ones, and stopping together."""

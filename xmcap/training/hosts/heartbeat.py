@@ -1,8 +1,8 @@
 """Signs of life between the processes of a run.
 
-A thread of each process says every few seconds that it is alive and where it is, through jax's coordination service,
-also while the main thread computes, waits or hangs. It ends the process when another one has failed, is lost, or hangs.
-A run of one process has the same thread, which ends it when it hangs.
+A thread in each process reports every few seconds, through jax's coordination service, that the process is alive and
+where it is, even while the main thread computes, waits or hangs. It ends the process when another one has failed, is
+lost, or hangs. A run of one process has the same thread, which ends it when it hangs.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from xmcap.errors import RestartError
 from xmcap.training.hosts import watch as watch_lib
 
 BEAT = watch_lib.BEAT
-# Seconds that a process that ends leaves the others to read why, before their collectives break. Process 0 holds the
-# service that they read from, so it ends last.
+# A process that ends waits this many seconds, so that the others can read why before their collectives break. Process 0
+# runs the service that they read from, so it ends last.
 _LAST_WORDS, _LAST_WORDS_PROCESS_0 = BEAT + 1, 2 * BEAT + 3
 
 
 class Alone(dict):
-  """The keys and values of a run of one process, as jax's coordination service holds those of several."""
+  """Stands in for the client of jax's coordination service in a run of one process."""
 
   def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
     self[key] = value
@@ -33,14 +33,16 @@ class Alone(dict):
 
 
 class Heartbeat:
-  """The signs of life of this process, and its watch over the others, until `stop`.
+  """Sends this process's signs of life and watches those of the others, until `stop`.
 
-  Each process says one of {"alive": number, "state": State}, {"failed": line, "code": exit code}, {"hangs": line}.
+  Each process reports one of {"alive": number, "state": State}, {"failed": line, "code": exit code}, {"hangs": line}.
 
   Args:
-    client: of jax's coordination service, or `Alone`.
-    lost: seconds without a sign of life until a process counts as lost.
-    watch: over this process; None: it may hang unnoticed.
+    client: client of jax's coordination service, or `Alone`.
+    index, count: number of this process, and of all processes.
+    lost: seconds without a sign of life after which a process counts as lost.
+    watch: watches this process for hangs; None: it is not watched.
+    describe: names processes by their numbers.
   """
 
   def __init__(
@@ -66,7 +68,7 @@ class Heartbeat:
     self._thread.join()
 
   def await_end(self) -> None:
-    """Never returns if this process is being ended: an error of the main thread then has the same cause."""
+    """Never returns if this process is being ended; an error of the main thread then has the same cause."""
     if self._ending.is_set():
       self._thread.join()
 
@@ -93,7 +95,7 @@ class Heartbeat:
           int(key.rsplit("/", 1)[1]): text for key, text in self._client.key_value_dir_get("xmcap/alive/")
         }
       except Exception:
-        # Process 0 and its service are gone; jax ends this process, unless the main thread hangs.
+        # Process 0 and its service are gone. jax then ends this process, unless the main thread hangs.
         if state.hangs:
           self._hang(state)
         continue
@@ -110,8 +112,8 @@ class Heartbeat:
       if silent := [number for number, seconds in heard_at.items() if now - seconds > self._lost]:
         self._end(
           RestartError.exit_code,
-          f"lost {self._describe(silent)}: no sign of life for {self._lost:g} s; the run goes on from its newest"
-          " checkpoint when it is started again",
+          f"lost {self._describe(silent)}: no sign of life for {self._lost:g} s; start the run again to resume from its"
+          " newest checkpoint",
         )
       states = {number: watch_lib.State(**each["state"]) for number, each in words.items() if "state" in each}
       if state.hangs and self._index in watch_lib.behind(states):

@@ -1,7 +1,7 @@
 """Joins the processes of one run, and lets them wait for each other and agree.
 
-`cluster.py` finds which process this is, `roll_call.py` names those that are missing, and `heartbeat.py` notices that
-one is gone or hangs. A run of one process goes through the same code and waits for nobody.
+`cluster.py` finds which process this is, `roll_call.py` names missing processes, and `heartbeat.py` notices when one is
+gone or hangs. A run of one process uses the same code and waits for nobody.
 """
 
 import collections
@@ -27,7 +27,7 @@ from xmcap.training.hosts import cluster, watch
 from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call
 
-# jax ends a process without naming the host that is lost, so its timeout is later than ours.
+# jax would end a process without naming the lost host, so its timeout is later than ours.
 _JAX_LATER = 12
 _FOLDER_SECONDS = 15  # for a network disk to show a new file
 _LOST = re.compile(
@@ -43,9 +43,9 @@ class HostTimeouts:
   """Seconds that the processes of one run wait for each other.
 
   Attributes:
-    start: until all are there.
-    lost: for a sign of life of another, which then counts as lost.
-    barrier: at a common point.
+    start: for all processes to start.
+    lost: for a sign of life from another process, which then counts as lost.
+    barrier: at a barrier.
   """
 
   start: float = 300
@@ -76,18 +76,18 @@ class Hosts:
     return ", ".join(f"process {number} ({self.names[number]})" for number in numbers)
 
   def barrier(self, what: str) -> None:
-    """Returns when all processes have come; RestartError names `what` and those that have not."""
+    """Waits for all processes; on a timeout, RestartError names `what` and the missing processes."""
     seconds = self.timeouts.barrier
     self._turns[what] += 1
     try:
       self._client.wait_at_barrier(f"xmcap/{what}/{self._turns[what]}", int(seconds * 1000))
     except jax.errors.JaxRuntimeError as error:
       raise RestartError(
-        f"{what}: waited {seconds:g} s for {self.missing(str(error))}; the others have come"
+        f"{what}: waited {seconds:g} s for {self.missing(str(error))}; the others are there"
       ) from error
 
   def agree(self, what: str, mine: str) -> list[str]:
-    """Returns what each process says, by number; all must call this. Raises as `barrier`."""
+    """Returns every process's `mine`, by process number; all must call this. Raises as `barrier`."""
     folder = f"xmcap/said/{what}/{self._turns[what]}/"
     self._client.key_value_set(f"{folder}{self.index}", mine)
     self.barrier(what)
@@ -95,14 +95,14 @@ class Hosts:
     return [said[number] for number in range(len(self.names))]
 
   def missing(self, text: str) -> str:
-    """Names the processes that jax lists by number in the error of a barrier."""
+    """Names the processes that jax lists by number in a barrier's error message."""
     listed = text.partition("timed out task names:")[2]
     numbers = [int(word) for word in re.findall(r"^(?:.*task:)?(\d+)\s*$", listed, re.MULTILINE)]
     numbers = [number for number in numbers if number < len(self.names)]
     return self.describe(numbers) if numbers else f"another process ({_one_line(text)})"
 
   def leave(self) -> None:
-    """Waits for the others and parts from them; raises as `barrier`."""
+    """Waits for the others and disconnects; raises as `barrier`."""
     self.barrier("end of the run")
     self.heartbeat.stop()
     jax.distributed.shutdown()
@@ -117,7 +117,7 @@ def current() -> Hosts | None:
 
 
 def agree(what: str, mine: str) -> list[str]:
-  """`Hosts.agree`; with one process, what it says."""
+  """`Hosts.agree`; with one process, `[mine]`."""
   return _current.agree(what, mine) if _current else [mine]
 
 
@@ -136,10 +136,10 @@ def barrier(what: str) -> None:
 
 
 def check_folder(directory: epath.Path) -> None:
-  """Makes a folder inside the run's folder and tries it; all processes of the run must call this.
+  """Makes a folder inside the run's folder and tries to write there; all processes of the run must call this.
 
-  Raises XmcapError if it cannot be written, or a host does not see what process 0 writes there: shares of checkpoints
-  in folders of their own could never be put together.
+  Raises XmcapError if it cannot be written, or a host does not see what process 0 writes there: a checkpoint whose
+  parts are on different disks could not be read.
   """
   folder = directory.parent
   file = folder / agree("name of a test file", f".write-test-{os.getpid()}-{time.time_ns()}")[0]
@@ -149,7 +149,7 @@ def check_folder(directory: epath.Path) -> None:
       file.write_text("")
   except OSError as error:
     raise XmcapError(
-      f"{directory}: cannot be written ({error.strerror or error}): give a folder that can"
+      f"{directory}: cannot be written ({error.strerror or error}): give a writable folder"
     ) from None
   barrier("test file written")
   deadline = time.monotonic() + _FOLDER_SECONDS
@@ -159,7 +159,7 @@ def check_folder(directory: epath.Path) -> None:
   if jax.process_index() == 0:
     file.unlink()
   if blind := [number for number, report in enumerate(reports) if report != "True"]:
-    assert _current is not None  # what one process alone wrote was there to be unlinked
+    assert _current is not None  # a single process always sees its own file
     raise XmcapError(
       f"{folder}: {_current.describe(blind)} does not see what process 0 ({_current.names[0]}) writes there: give a"
       " folder that all hosts share, such as gs://... or a network disk"
@@ -176,13 +176,13 @@ def joined(
 ) -> Iterator[None]:
   """Joins the processes of the run; enter it before any use of jax.
 
-  A failure of one ends all with its exit code, and each says whose it was. RestartError if processes are missing at the
-  start or at the end, or are lost on the way.
+  A failure of one process ends all with its exit code, and each names the process that failed. RestartError if
+  processes are missing at the start or the end, or are lost in between.
 
   Args:
     address, count, index: see `cluster.find_process`.
-    preemption: jax turns a SIGTERM of one process into a step at which all stop.
-    limits: end all processes when one makes no progress for so long; None: no limits.
+    preemption: whether a SIGTERM to one process makes all stop at a common step, by jax's preemption service.
+    limits: end all processes when one makes no progress for this long; None: no limits.
   """
   timeouts = HostTimeouts()
   process = cluster.find_process(address, count, index, timeouts.start)
@@ -237,12 +237,9 @@ def _joined(
 
 
 def as_lost(error: BaseException) -> RestartError | None:
-  """Returns the error to raise instead if a lost process is the cause; None for any other cause.
-
-  A collective of jax and a barrier of Orbax each have their own words for it.
-  """
+  """Returns a RestartError if the message of `error`, from jax or Orbax, shows that a process was lost, else None."""
   is_known = isinstance(error, jax.errors.JaxRuntimeError | OSError | RuntimeError)
-  # A program that breaks while it is handed to a CPU raises ValueError.
+  # On CPUs, dispatching a program that has lost a peer raises ValueError.
   if _current is None or not (is_known or (isinstance(error, ValueError) and "Gloo" in str(error))):
     return None
   texts, cause = [], error
@@ -253,7 +250,7 @@ def as_lost(error: BaseException) -> RestartError | None:
   if not _LOST.search(text):
     return None
   if "timed out task names:" in text:
-    return RestartError(f"waited in vain for {_current.missing(text)}")
+    return RestartError(f"timed out waiting for {_current.missing(text)}")
   return RestartError(f"another process of the run is gone ({_one_line(str(error))})")
 
 

@@ -1,7 +1,7 @@
-"""The roll call before the processes of a run join: says by name which are there and which are missing.
+"""The roll call before the processes of a run join: names the hosts that are present and those that are missing.
 
-`jax.distributed.initialize` knows only numbers, and aborts if a process is missing. So each process first tells process
-0 its number and host, over TCP at the address where jax's service will listen a moment later.
+`jax.distributed.initialize` knows only numbers, and aborts if a process is missing. So each process first sends its
+number and host to process 0, over TCP at the address where jax's service will listen a moment later.
 """
 
 import contextlib
@@ -13,17 +13,18 @@ import time
 from xmcap.errors import RestartError, UsageError, XmcapError
 
 _LONGEST = 1 << 20  # bytes of a message
-# A stranger on the port, or a process that hangs up, leads to one of these.
+# A foreign client on the port, or a dropped connection, leads to one of these.
 _NO_MESSAGE = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> list[str]:
-  """Returns the names of all hosts by process number, when all processes have come.
+  """Waits for all processes, and returns the names of their hosts by process number.
 
   Args:
     address: HOST:PORT of process 0.
-    count, index: of the processes, and of this one.
-    seconds: to wait for the others; RestartError if some are missing then.
+    count: number of processes.
+    index: number of this process.
+    seconds: how long to wait for the others; RestartError if some are still missing.
     me: this host's name.
   """
   host, port = split_address(address)
@@ -37,12 +38,12 @@ def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> 
   missing = ", ".join(str(number) for number, name in enumerate(names) if not name)
   if missing:
     there = ", ".join(f"{number} ({name})" for number, name in enumerate(names) if name)
-    raise RestartError(f"after {seconds:g} s process {missing} of {count} had not come; there are {there}")
+    raise RestartError(f"after {seconds:g} s process {missing} of {count} was missing; present: {there}")
   return names
 
 
 def split_address(address: str) -> tuple[str, int]:
-  """Returns host and port; UsageError if the address has not both."""
+  """Returns host and port; UsageError if the address lacks one."""
   host, _, port = address.rpartition(":")
   if not host or not port.isdigit() or not 0 < int(port) < 65536:
     raise UsageError(f"coordinator address {address!r}: give HOST:PORT of process 0, such as 10.0.0.2:8476")
@@ -50,14 +51,14 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def _collect(port: int, mine: dict, seconds: float) -> dict:
-  """Process 0: collects what the others say of themselves, and answers all of them."""
+  """Process 0: collects the reports of the others, and answers all of them."""
   count, dual = mine["processes"], socket.has_dualstack_ipv6()
   family = socket.AF_INET6 if dual else socket.AF_INET
   try:
     server = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=1024)
   except OSError as error:
     raise XmcapError(
-      f"process 0 on {mine['host']}: port {port} cannot be listened at ({error.strerror}): give another port in"
+      f"process 0 on {mine['host']}: cannot listen on port {port} ({error.strerror}): give another port in"
       " --coordinator_address"
     ) from None
   came, connections, problem = {0: mine}, [], None
@@ -77,11 +78,11 @@ def _collect(port: int, mine: dict, seconds: float) -> dict:
         continue
       connections.append(connection)
       number, host = said["process"], said["host"]
-      # A process whose connection broke comes again.
+      # A process whose connection broke reports again.
       other = came.setdefault(number, said)
       if said["processes"] != count or not 0 <= number < count:
         problem = (
-          f"process {number} on {host} was started for {said['processes']} processes, process 0 on {mine['host']} for"
+          f"process {number} on {host} was started with {said['processes']} processes, process 0 on {mine['host']} with"
           f" {count}"
         )
       elif said != other:
@@ -90,13 +91,13 @@ def _collect(port: int, mine: dict, seconds: float) -> dict:
     for connection in connections:
       with contextlib.suppress(OSError):
         connection.sendall(json.dumps({"hosts": hosts, "problem": problem}).encode() + b"\n")
-        connection.recv(1)  # they hang up first, so that the port is free at once
+        connection.recv(1)  # the client closes first, so that the port is free at once
   return {"hosts": hosts, "problem": problem}
 
 
 def _report(host: str, port: int, mine: dict, seconds: float) -> dict:
-  """Any other process: tells process 0 that it is there, and waits for the answer."""
-  # Process 0 may start later, and names all that are missing only when its own time is up.
+  """Any other process: reports to process 0, and waits for the answer."""
+  # Process 0 may start later, and answers with the missing processes only when its own time is up.
   deadline = time.monotonic() + seconds + 5
   while (left := deadline - time.monotonic()) > 0:
     try:

@@ -1,7 +1,7 @@
-"""Stops a run before its end, on a signal or a preemption notice.
+"""Stops a run early, on a signal or a preemption notice.
 
-A TPU VM that is preempted gets SIGTERM, and SIGKILL 30 seconds later. Its metadata server tells the same to a process
-whose parent keeps signals to itself (https://cloud.google.com/compute/docs/instances/preemptible).
+A preempted TPU VM gets SIGTERM, and SIGKILL 30 seconds later. If a parent process does not pass signals on, the
+metadata server still announces the preemption (https://cloud.google.com/compute/docs/instances/preemptible).
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from jax.experimental import multihost_utils
 from xmcap.training.hosts import watch
 
 NOTICE = "a preemption notice"
-_SECONDS = 5  # between two questions to the metadata server
+_SECONDS = 5  # between two queries of the metadata server
 
 
 class EvaluationStopped(BaseException):
-  """Leaves an evaluation because the run is asked to stop; no `Exception`, so that no evaluator catches it."""
+  """Ends an evaluation because the run was asked to stop; not an `Exception`, so that no evaluator catches it."""
 
 
 class Stop:
-  """Whether a run is asked to end; `name` is that of the signal or notice, "" if there was none."""
+  """Whether a run was asked to stop; `name` is that of the signal or notice, "" if there was none."""
 
   def __init__(self):
     self.name = ""
@@ -40,21 +40,21 @@ class Stop:
     self.ask(signal.Signals(number).name)
 
   def ask(self, name: str) -> None:
-    """Asks the run to stop, whichever process this is."""
+    """Asks all processes of the run to stop."""
     self.name = self.name or name
     if jax.process_count() > 1:
       # jax's preemption service tells the others.
       os.kill(os.getpid(), signal.SIGTERM)
 
   def asked(self) -> bool:
-    """Whether to end now; True from then on. Of several processes, all get the same answer.
+    """Whether to stop now; once True, always True. All processes get the same answer.
 
-    All processes must ask at the same points: after each step, and between the batches of an evaluation.
+    They must ask at the same points: after each step, and between the batches of an evaluation.
     """
     if jax.process_count() == 1:
       return bool(self.name)
     if not self._stopped:
-      # jax names a number that no process has reached, so the numbers must have no gaps.
+      # jax picks a future number as the point to stop at, so the numbers must have no gaps.
       self._looks += 1
       self._stopped = multihost_utils.reached_preemption_sync_point(self._looks)
     if self._stopped:
@@ -66,9 +66,9 @@ _current: Stop | None = None
 
 
 def evaluation_batch(what: str) -> None:
-  """Marks progress (`watch.py`) before each batch of an evaluation; EvaluationStopped if the run is asked to stop.
+  """Marks progress (`watch.py`) before each batch of an evaluation; EvaluationStopped if the run was asked to stop.
 
-  All processes of a run must call this equally often; `what` names the batch, such as `batch 7 of LossEvaluator`.
+  All processes must call this the same number of times; `what` names the batch, as in `batch 7 of LossEvaluator`.
   """
   watch.progress("evaluation", what)
   if _current is not None and _current.asked():
@@ -77,14 +77,14 @@ def evaluation_batch(what: str) -> None:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[Stop]:
-  """Makes SIGTERM, SIGINT and a preemption notice end the run after the current step or batch of an evaluation."""
+  """Makes SIGTERM, SIGINT and a preemption notice stop the run after the current step or batch of an evaluation."""
   global _current
   if threading.current_thread() is not threading.main_thread():
-    logging.warning("training outside the main thread: SIGTERM will not save")
+    logging.warning("training outside the main thread: no checkpoint is saved on SIGTERM")
     yield Stop()
     return
   _current = stop = Stop()
-  # With several processes jax's own service handles SIGTERM and agrees on the step.
+  # With several processes, jax's own service handles SIGTERM and makes all stop at the same step.
   numbers = (signal.SIGINT,) if jax.process_count() > 1 else (signal.SIGTERM, signal.SIGINT)
   before = {number: signal.signal(number, stop.on_signal) for number in numbers}
   ended = threading.Event()
@@ -100,9 +100,9 @@ def stop_requests() -> Iterator[Stop]:
 
 
 def metadata_server() -> str | None:
-  """HOST[:PORT] of the server that tells a TPU VM about itself; None elsewhere.
+  """HOST[:PORT] of a TPU VM's metadata server; None elsewhere.
 
-  GKE's pods see TPUs but no such server, as their TPU_SKIP_MDS_QUERY says.
+  Pods on GKE have TPUs but no such server; they set TPU_SKIP_MDS_QUERY.
   """
   if given := os.environ.get("GCE_METADATA_HOST"):
     return given
@@ -115,7 +115,7 @@ def _await_notice(server: str, stop: Stop, ended: threading.Event) -> None:
   opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy reaches this server
   url, headers = f"http://{server}/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"}
   while not ended.wait(_SECONDS):
-    # The server may be absent or silent; SIGTERM comes all the same.
+    # The server may be absent or not answer; SIGTERM still comes.
     with contextlib.suppress(OSError, ValueError):
       with opener.open(urllib.request.Request(url, headers=headers), timeout=_SECONDS) as answer:
         preempted = answer.read().strip() == b"TRUE"

@@ -1,8 +1,8 @@
 """Notices when a run hangs: the main thread marks its progress, and another thread watches the marks.
 
-Past the limit of a phase (`HangLimits`) the process writes the stacks of its threads to its log and ends with exit code
-75. When one of several processes hangs, the others wait for it in a collective and make no progress either:
-`heartbeat.py` compares the marks of all to name the one that is behind.
+When the limit of a phase (`HangLimits`) has passed, the process writes the stacks of its threads to its log and exits
+with code 75. When one of several processes hangs, the others wait for it in a collective and make no progress either:
+`heartbeat.py` compares the marks of all processes to name the one that is behind.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from xmcap import terminal
 from xmcap.errors import RestartError, UsageError
 
 BEAT = 3.0
-"""Seconds between two looks at the marks, and between two signs of life to the other processes."""
+"""Seconds between two checks of the marks, and between two signs of life to the other processes."""
 
-_UNLIMITED = ("data", "")  # data have their own limit, `train.data_timeout`; "" is not watched
-# A thread whose innermost frame is in one of these waits for its devices or for another process.
+_UNLIMITED = ("data", "")  # `data` has its own limit, `train.data_timeout`; "" is not watched
+# A thread whose innermost frame is in one of these modules waits for its devices or for another process.
 _WAITS = ("jax.", "jaxlib.", "orbax.checkpoint._src.multihost.", "xmcap.training.hosts.join.")
-# Frames that do not tell a reader where the program is.
+# Frames in these modules do not tell a reader where the program is.
 _LIBRARIES = (
   "jax.", "jaxlib.", "numpy.", "orbax.", "threading.", "queue.", "concurrent.", "asyncio.", "selectors.",
 )  # fmt: skip
@@ -40,11 +40,11 @@ class HangLimits:
 
   Attributes:
     start: the first batch, shapes, the folder of checkpoints.
-    restore: reading or making the state that the run begins with.
-    compile: a step whose shapes are new.
+    restore: reading or making the initial state.
+    compile: a step with new shapes.
     step: any other step.
-    evaluation: a batch of an evaluator, with its compilation, or its scores.
-    checkpoint: handing a checkpoint over for writing; at the end, writing it.
+    evaluation: a batch of an evaluator, including compilation, or its scoring.
+    checkpoint: starting to write a checkpoint; at the end of the run, writing it.
   """
 
   start: float = 3600
@@ -74,16 +74,16 @@ _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
 def progress(phase: str, what: str = "") -> None:
-  """Marks that the calling thread has come to a point of a phase: one of `HangLimits`, `data`, or "" if unwatched."""
+  """Marks progress of the calling thread in a phase: one of `HangLimits`, `data`, or "" (not watched)."""
   global _mark
   if phase not in _PHASES:
-    raise ValueError(f"no phase {phase!r}; there are {sorted(_PHASES)}")
+    raise ValueError(f"unknown phase {phase!r}; the phases are {sorted(_PHASES)}")
   _mark = _Mark(_mark.count + 1, phase, what or phase, threading.get_ident())
 
 
 @contextlib.contextmanager
 def during(phase: str, what: str = "") -> Iterator[None]:
-  """Marks a phase on entry; on exit the phase before begins anew."""
+  """Marks a phase on entry, and the previous one again on exit."""
   before = _mark
   progress(phase, what)
   try:
@@ -97,9 +97,9 @@ class State:
   """Where a process is: its last mark, the seconds since then, and the phase's limit (0: none).
 
   Attributes:
-    count: of the marks so far.
+    count: number of marks so far.
     waits: whether it waits for its devices or for another process.
-    location: `FILE:LINE in FUNCTION`, outside the libraries.
+    location: `FILE:LINE in FUNCTION`, outside libraries.
   """
 
   count: int = 0
@@ -116,16 +116,16 @@ class State:
     return 0 < self.limit < self.seconds
 
   def describe(self, process: str) -> str:
-    """A line on a process that hangs."""
+    """A line that describes a hanging process."""
     at = f", at {self.location}" if self.location else ""
     return (
       f"{process} has been in '{self.what}' for {self.seconds:.0f} s (HangLimits.{self.phase} is {self.limit:g}){at};"
-      " its stack is in its log; the run goes on from its newest checkpoint when it is started again"
+      " its stack is in its log; start the run again to resume from its newest checkpoint"
     )
 
 
 class Watch:
-  """Looks at the marks of this process every `BEAT` seconds."""
+  """Watches the marks of this process; `look` is called every `BEAT` seconds."""
 
   def __init__(self, limits: HangLimits, clock: Callable[[], float] = time.monotonic):
     self._limits = dataclasses.asdict(limits)
@@ -160,10 +160,10 @@ def _location(frame: FrameType | None) -> str:
 
 
 def behind(states: Mapping[int, State]) -> list[int]:
-  """The processes, by number, that the others wait for.
+  """The numbers of the processes that the others wait for.
 
-  They do not wait for another themselves, unless all do (for a network or device that hangs). Of these, the ones with
-  the fewest marks are behind, as all processes pass the same points.
+  They do not wait themselves, unless all do (for a network or device that hangs). Of these, the ones with the fewest
+  marks are behind, since all processes pass the same points.
   """
   free = {number: state for number, state in states.items() if not state.waits} or states
   least = min(state.count for state in free.values())
@@ -173,13 +173,15 @@ def behind(states: Mapping[int, State]) -> list[int]:
 def write_stacks(why: str) -> None:
   """Writes the stacks of all threads of this process to its log."""
   print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
-  with contextlib.suppress(OSError, ValueError, AttributeError):  # no file descriptor, as under a test runner
+  with contextlib.suppress(
+    OSError, ValueError, AttributeError
+  ):  # stderr has no file descriptor in a test runner
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
 
 
 def end(code: int, line: str, seconds: float = 0.0) -> None:
-  """Ends this process from any thread: prints a line, and gives the others time to read what it left them."""
-  kind = "to be started again" if code == RestartError.exit_code else "error"
+  """Ends this process from any thread: prints a line, and waits `seconds` for the others to read its last words."""
+  kind = "restart needed" if code == RestartError.exit_code else "error"
   print(f"xmcap: {kind}: {terminal.shown(line, limit=None)}", file=sys.stderr, flush=True)
   sys.stdout.flush()
   time.sleep(seconds)

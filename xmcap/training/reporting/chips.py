@@ -1,7 +1,7 @@
-"""The peak bfloat16 rate of each kind of chip, by which model-flops utilisation is measured."""
+"""The peak bfloat16 rate of each kind of chip, from which model-flops utilisation (MFU) is computed."""
 
 PEAK_FLOPS = {
-  # cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e. What jax calls a device is a whole chip there.
+  # cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e. On these a jax device is a whole chip.
   "TPU v4": 275e12,
   "TPU v5 lite": 197e12,
   "TPU v5e": 197e12,
@@ -9,7 +9,7 @@ PEAK_FLOPS = {
   "TPU v5p": 459e12,
   "TPU v6 lite": 918e12,
   "TPU v6e": 918e12,
-  # Data sheets at nvidia.com, half of what they print "with sparsity": A100, H100, H200, L4, L40S, B200.
+  # Data sheets at nvidia.com, half of the figures "with sparsity": A100, H100, H200, L4, L40S, B200.
   "NVIDIA A100-SXM4-40GB": 312e12,
   "NVIDIA A100-SXM4-80GB": 312e12,
   "NVIDIA A100-PCIE-40GB": 312e12,
@@ -23,4 +23,4 @@ PEAK_FLOPS = {
   "NVIDIA L40S": 362e12,
   "NVIDIA B200": 2250e12,
 }
-"""bfloat16 operations a second, by jax's `device_kind`."""
+"""bfloat16 operations per second, by jax's `device_kind`."""

@@ -1,4 +1,4 @@
-"""Counts the operations of a model's matrix products as traced, whatever a compiler makes of them."""
+"""Counts the floating-point operations of a model's matrix products in its jaxpr, before compilation."""
 
 import copy
 import dataclasses
@@ -17,10 +17,10 @@ from xmcap.training.reporting.chips import PEAK_FLOPS
 def step_flops(
   objective: Any, optimizer: Optimizer, params: Any, batch: Mapping[str, Any], remat: bool = False
 ) -> int:
-  """Operations of the matrix products of loss and gradients, of arrays or their shapes; nothing is computed.
+  """Operations of all matrix products in the loss and its gradient; nothing is computed.
 
-  With `remat` what a configuration's `remat` computes twice counts twice. Otherwise each product counts once, as
-  model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
+  `params` and `batch` hold arrays or their shapes. With `remat`, products that rematerialization repeats count twice.
+  Otherwise each counts once, as model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
   """
   if not remat:
     objective = _without_remat(objective)
@@ -37,9 +37,9 @@ def step_flops(
 def ideal_seconds(
   objective: Any, optimizer: Optimizer, params: Any, devices: Sequence[Any], batch: Mapping[str, Any]
 ) -> float | None:
-  """Seconds of a step whose products run at the devices' peak; None if the peak is not known.
+  """Seconds of a step whose matrix products run at the devices' peak; None if the peak is unknown.
 
-  Divided by the seconds of a real step, this is its model-flops utilisation. See `step_flops`.
+  Divided by the seconds of a real step, this is the model-flops utilisation. See `step_flops`.
   """
   peak = PEAK_FLOPS.get(devices[0].device_kind)
   return None if peak is None else step_flops(objective, optimizer, params, batch) / (peak * len(devices))
@@ -59,9 +59,10 @@ def _without_remat(objective: Any) -> Any:
 
 
 def matmul_flops(function: Callable, *arguments: Any) -> int:
-  """Operations of all matrix products and convolutions of a jax function, two for each multiplication.
+  """Operations of all matrix products and convolutions of a jax function: two for each multiplication.
 
-  A loop counts as often as it runs, and of branches the largest counts. The arguments are arrays or their shapes.
+  The body of a loop counts once per iteration; of several branches the largest counts. The arguments are arrays or
+  their shapes.
   """
   return _of_jaxpr(jax.make_jaxpr(function)(*arguments).jaxpr)
 

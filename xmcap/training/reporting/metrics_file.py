@@ -1,7 +1,8 @@
-"""`metrics.jsonl` of a run's folder: what was measured, one JSON object a line. Needs neither jax nor tensorflow.
+"""`metrics.jsonl` in a run's folder: one JSON object per line. Needs neither jax nor tensorflow.
 
-A line has `step`, `time` (seconds since 1970), and either numbers by name (null if not finite) or an `event` with its
-facts: `started`, `finished`, `stopped`, `failed`. A run that resumes appends; the last line of a repeated step counts.
+A line has `step`, `time` (seconds since 1970), and either numbers by name (null if not finite) or an `event`
+(`started`, `finished`, `stopped`, `failed`) with its facts. A resumed run appends; the last line of a repeated step
+counts.
 """
 
 import json
@@ -25,14 +26,14 @@ def line(step: int, seconds: float, values: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
   if value is None or isinstance(value, str | bool | int):
     return value
-  return float(f"{value:.8g}") if math.isfinite(value) else None  # as many digits as float32 has
+  return float(f"{value:.8g}") if math.isfinite(value) else None  # the digits of float32
 
 
 class MetricsFile:
   """The writer of the file.
 
-  On a disk each line is appended at once. An object store cannot append, so there the whole object is written again
-  every `every` seconds, and a kill loses at most that much. Lines that could not be written wait for the next time.
+  On a disk each line is appended at once. An object store cannot append, so there the whole object is rewritten every
+  `every` seconds, and a killed run loses at most that much. Lines that could not be written are tried again next time.
   """
 
   def __init__(self, model_dir: str | os.PathLike, every: float = 60.0):
@@ -41,7 +42,7 @@ class MetricsFile:
     self._is_remote = "://" in os.fspath(model_dir)
     self._every = every
     self._lines: list[str] = []
-    self._object: bytes | None = None  # what the object store holds, once it is known
+    self._object: bytes | None = None  # content of the object in the store, once known
     self._last = time.monotonic()
 
   def scalars(self, step: int, values: Mapping[str, Any]) -> None:
@@ -51,11 +52,11 @@ class MetricsFile:
       self.close()
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """Adds a line that the run started or ended."""
+    """Adds a line for the start or end of the run."""
     self.scalars(step, {"event": what, **facts})
 
   def close(self) -> None:
-    """Writes the lines that are left."""
+    """Writes the remaining lines."""
     self._last = time.monotonic()
     data = "".join(self._lines).encode()
     if self._is_remote and data:
@@ -78,6 +79,6 @@ def _append(path: epath.Path, data: bytes) -> None:
   with open(path, "ab+") as file:
     if file.seek(0, os.SEEK_END):
       file.seek(-1, os.SEEK_END)
-      if file.read(1) != b"\n":  # a kill or a full disk has cut the last line short
+      if file.read(1) != b"\n":  # the last line was truncated by a kill or a full disk
         data = b"\n" + data
     file.write(data)

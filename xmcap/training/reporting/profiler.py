@@ -1,7 +1,7 @@
 """Traces a few steps for XProf (TensorBoard's Profile) and Perfetto.
 
-`MODEL_DIR/profile/plugins/profile/step_NNNNNN/` holds two files of each process: `process_I.xplane.pb`, which
-`tensorboard --logdir MODEL_DIR/profile` opens, and `process_I.trace.json.gz`, which ui.perfetto.dev opens.
+`MODEL_DIR/profile/plugins/profile/step_NNNNNN/` holds two files per process: `process_I.xplane.pb` for `tensorboard
+--logdir MODEL_DIR/profile`, and `process_I.trace.json.gz` for ui.perfetto.dev.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from xmcap.training.hosts import watch
 from xmcap.training.run import Hook, Run
 
 REQUEST = "profile.now"
-"""A file of this name in the run's folder asks for a trace, and is removed when the trace begins."""
+"""A file of this name in the run's folder requests a trace; it is removed when the trace begins."""
 
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Profiler:
-  """Which steps are traced.
+  """Which steps to trace.
 
   Attributes:
-    steps: (first, last), both included, counted from 1 as in the lines of progress; () is none.
-    num_steps: of a trace that `MODEL_DIR/profile.now` asks for; it begins after the next report.
-    python: whether to trace Python's calls, which makes files larger and the host slower.
+    steps: (first, last), both included, counted from 1 as in the lines of progress; (): none.
+    num_steps: length of a trace that is requested by `MODEL_DIR/profile.now`; it begins after the next report.
+    python: whether to trace Python calls, which makes files larger and the host slower.
   """
 
   steps: Sequence[int] = ()
@@ -49,7 +49,7 @@ class Profiler:
 
 
 class Profile(Hook):
-  """The hook that traces; process 0 looks for `profile.now` every `check_every` steps, and all trace the same steps."""
+  """The tracing hook. Process 0 looks for `profile.now` every `check_every` steps; all trace the same steps."""
 
   def __init__(self, profiler: Profiler, check_every: int):
     self._profiler = profiler
@@ -102,11 +102,11 @@ class Profile(Hook):
   def _begin(self, first: int, last: int) -> None:
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = int(self._profiler.python)
-    # On a disk first, as the run's folder may be an object store.
+    # Written to a local disk first, because the run's folder may be in an object store.
     self._temporary = tempfile.TemporaryDirectory(prefix="xmcap-profile-")
     try:
       jax.profiler.start_trace(self._temporary.name, create_perfetto_trace=True, profiler_options=options)
-    except RuntimeError as error:  # another trace is being made
+    except RuntimeError as error:  # another trace is running
       self._temporary.cleanup()
       self._say(f"no trace from step {first}: {one_line(error)}")
       return
@@ -121,7 +121,7 @@ class Profile(Hook):
       except (OSError, ValueError) as error:
         self._say(f"the trace could not be written: {one_line(error)}; the run goes on")
         return
-    self._say(f"trace of the steps from {self._first} in {out}")
+    self._say(f"trace from step {self._first} on in {out}")
 
   def _keep(self, folder: pathlib.Path) -> epath.Path:
     (xplane,) = folder.glob("plugins/profile/*/*.xplane.pb")

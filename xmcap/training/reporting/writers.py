@@ -1,4 +1,4 @@
-"""Where a run's numbers go: `metrics.jsonl`, TensorBoard, and Weights & Biases. Only process 0 writes."""
+"""Writers for a run's metrics: `metrics.jsonl`, TensorBoard, and Weights & Biases. Only process 0 writes."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ class Writers:
   """Which writers a run has besides `metrics.jsonl`.
 
   Attributes:
-    tensorboard: whether to write TensorBoard's files, into `MODEL_DIR/tensorboard`.
-    wandb: a project of Weights & Biases; "" sends nothing there.
+    tensorboard: whether to write TensorBoard files to `MODEL_DIR/tensorboard`.
+    wandb: a project of Weights & Biases; "": none.
   """
 
   tensorboard: bool = True
@@ -41,7 +41,7 @@ class Writers:
       )
 
   def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":
-    """Opens the writers of a run's folder; none in processes other than the first."""
+    """Opens the writers of a run's folder; only process 0 has any."""
     writers = []
     if jax.process_index() == 0:
       writers.append(MetricsFile(model_dir))
@@ -53,10 +53,10 @@ class Writers:
 
 
 class AllWriters:
-  """Several writers as one, on a thread of their own. A failure of one is said once, and the run goes on.
+  """Several writers as one, in a background thread. A failing writer is reported once, and the run goes on.
 
-  A writer has a `name`, `scalars(step, {"group/name": number})`, `close()` and, if it shows them, `event(step, what,
-  facts)` and `show(step, {name: Markdown}, {name: pictures uint8 [N, H, W, 3]})`.
+  A writer has a `name`, `scalars(step, {"group/name": number})`, `close()` and optionally `event(step, what, facts)`
+  and `show(step, {name: Markdown}, {name: pictures uint8 [N, H, W, 3]})`.
   """
 
   def __init__(self, writers: Sequence[Any], say: Callable[[str], None]):
@@ -84,7 +84,7 @@ class AllWriters:
         if hasattr(writer, method):
           getattr(writer, method)(*arguments)
         self._failing.discard(writer)
-      except Exception as error:  # TensorFlow, wandb and object stores have many kinds
+      except Exception as error:  # TensorFlow, wandb and object stores raise many types
         if writer not in self._failing:
           self._say(f"{writer.name}: cannot be written ({one_line(error)}); the run goes on and tries again")
         self._failing.add(writer)
@@ -117,7 +117,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-  """A run of Weights & Biases, named like the run's folder; an id in that folder lets a resumed run continue it."""
+  """A run in Weights & Biases, named after the run's folder; an id in that folder lets a resumed run continue it."""
 
   name = "Weights & Biases"
 
@@ -125,7 +125,7 @@ class WeightsAndBiases:
     import wandb  # pyright: ignore[reportMissingImports]  # an extra that CI does not install
 
     folder = os.fspath(model_dir)
-    # wandb sends its own files from a disk.
+    # wandb needs a local folder for its files.
     local = tempfile.mkdtemp(prefix="wandb-") if "://" in folder else folder
     try:
       os.makedirs(local, exist_ok=True)
@@ -137,9 +137,9 @@ class WeightsAndBiases:
         resume="allow",
         config={"MODEL_DIR": folder},
       )
-      # wandb's own step may not go back, as that of a resumed run does.
+      # wandb's own step cannot decrease, but that of a resumed run does.
       self._run.define_metric("*", step_metric="step")
-    except Exception as error:  # wandb has many kinds
+    except Exception as error:  # wandb raises many types
       raise XmcapError(
         f"Weights & Biases: {one_line(error)}; log in with `wandb login`, or set WANDB_MODE=offline"
       ) from None
@@ -148,7 +148,7 @@ class WeightsAndBiases:
     self._run.log({"step": step, **{name: value for name, value in values.items() if math.isfinite(value)}})
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
-    """The facts of the start become the run's configuration."""
+    """Stores the facts of the start as the run's configuration."""
     if what == "started":
       self._run.config.update(dict(facts), allow_val_change=True)
 
