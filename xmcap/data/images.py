@@ -234,12 +234,6 @@ def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = Fals
   return np.asarray(picture.crop((left, top, left + size, top + size)))
 
 
-def check(data: bytes, key: str) -> None:
-  """Checks the header of a picture; XmcapError if it is not a picture, or too large."""
-  with _opened(data, key):
-    pass
-
-
 def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
   max_pixels: int = MAX_PIXELS,

@@ -136,13 +136,8 @@ def _classes(found: ZeroShot) -> str:
   if len(every) > len(chosen):
     note = f"The {len(chosen)} of {len(every):,} classes whose scores differ most between languages. {note}"
   views = [("score", "score"), ("own", "difference to all classes")]
-  controls = (
-    elements.choice("heat-view", "Show", views, buttons=False)
-    + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
-    + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
-  )
   body = heat_map.holder("Top-1 by class and language", named=True) + elements.script_json("heat-data", data)
-  return elements.section("classes", "Class by language", body, note, controls)
+  return elements.section("classes", "Class by language", body, note, heat_map.view_controls(views))
 
 
 def _examples(found: ZeroShot, folder: pathlib.Path) -> str:

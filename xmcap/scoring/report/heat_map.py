@@ -54,13 +54,19 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
   explanation = f"<summary>By group of languages and by script</summary>{groups}"
   body = holder("Scores by region and language") + elements.script_json("heat-data", values)
   body += elements.tag("details", explanation, class_="explanations")
-  controls = (
-    elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
-    + elements.choice("heat-view", "Show", views, buttons=False)
+  controls = elements.metric_choice("heat-metric", first.table.metrics, first.table.primary) + view_controls(
+    views
+  )
+  return elements.section("regions", "Region by language", body, note, controls)
+
+
+def view_controls(views: Sequence[tuple[str, str]]) -> str:
+  """Returns the controls of a heat map other than its metric: view, order, numbers."""
+  return (
+    elements.choice("heat-view", "Show", views, buttons=False)
     + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
     + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
   )
-  return elements.section("regions", "Region by language", body, note, controls)
 
 
 def holder(label: str, named: bool = False) -> str:
