@@ -162,7 +162,8 @@ def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Nam
       )
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, the folder for the files")
-  read = {f"--{option}": getattr(arguments, option, None) for option in ("release", "exclude", *parts)}
+  options = ("release", "exclude", *parts)
+  read = {f"--{option}": given for option in options if (given := getattr(arguments, option, None))}
   outputs.keep_apart({"--out": arguments.out}, read)
   places = [("--out", arguments.out, True)]
   if arguments.download:
