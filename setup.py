@@ -82,6 +82,7 @@ setuptools.setup(
     "tensorflow>=2.21",
     "tensorflow-datasets>=4.9.10",
     "tensorstore>=0.1.86",
+    "tokenizers>=0.23",
     "unidic-lite==1.0.8",
     "wrapt>=2.0",
   ],

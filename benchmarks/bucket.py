@@ -84,7 +84,7 @@ def main():
     report(f"bucket, {arguments.latency * 1000:.0f} ms a request, no cache", train(address, arguments.steps))
     with gin.unlock_config():
       gin.bind_parameter("RecordCache.bytes", _CACHE)
-    report("the same with a cache", train(address, arguments.steps))
+    report("bucket, 30 ms per request, with a cache", train(address, arguments.steps))
     records = sum(file.stat().st_size for file in corpus.glob("*train.array_record*"))
     held = RecordCache().open().disk_bytes()
     print(
@@ -92,12 +92,12 @@ def main():
     )
   results.write(
     "bucket",
-    "The device waits for data from a bucket, tiny model",
+    "Time spent waiting for data from a bucket (tiny model)",
     rows,
-    columns=("records", "waiting for data", "captions a second"),
+    columns=("records", "waiting for data", "captions per second"),
     notes=[
       f"The cache held {held / 1e6:.1f} MB of {records / 1e6:.1f} MB of records; its limit was {_CACHE / 1e6:.1f} MB. "
-      "The store's own process shares the cores."
+      "The server of the bucket runs on the same cores."
     ],
   )
 

@@ -51,13 +51,13 @@ def main():
   print(f"ratio K=4 / K=1: {shared / single:.2f}")
   report.write(
     "captions_per_image",
-    "Captions that share a picture's encoding, tiny model",
+    "Captions per picture in a training step (tiny model)",
     [
-      ("captions a second, K = 4", f"{shared:,.0f}"),
-      ("captions a second, K = 1", f"{single:,.0f}"),
+      ("captions per second, K = 4", f"{shared:,.0f}"),
+      ("captions per second, K = 1", f"{single:,.0f}"),
       ("K = 4 / K = 1", f"{shared / single:.2f}"),
     ],
-    notes=["Training steps of 128 captions, targets of 24 tokens."],
+    notes=["Training steps of 128 captions with 24 target tokens."],
   )
 
 

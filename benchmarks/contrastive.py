@@ -45,13 +45,16 @@ def main() -> None:
       print("  ".join(rows[-1]), flush=True)
   report.write(
     "contrastive",
-    "The contrastive step of B/16 and mT5-base on a v4-128, batch 32,768",
+    "Contrastive training step of B/16 and mT5-base on a v4-128, batch 32,768",
     rows,
     columns=(
-      "captions a picture", "captions", "GiB a chip", "of it working", *(f"{name} MiB" for name in _EXCHANGES),
-      "million cycles",
+      "captions per picture", "captions", "GiB per chip", "of which temporaries",
+      *(f"{name} MiB" for name in _EXCHANGES), "million cycles",
     ),
-    notes=["By the compiler, for a chip; exchanges within a loop count once. Nothing was run on a chip."],
+    notes=[
+      "Compiler output for one chip; communication within a loop counts once. Nothing was run on a chip. Captions"
+      " rotate between the devices (`round`), or are gathered on every device."
+    ],
   )  # fmt: skip
 
 

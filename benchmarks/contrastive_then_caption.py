@@ -43,10 +43,10 @@ def main() -> None:
     print("  ".join(rows[-1]), flush=True)
   report.write(
     "contrastive_then_caption",
-    f"A captioner of emoji36 after {caption_steps:,} steps, by what its ViT had learned before",
+    f"Captioner of emoji36 after {caption_steps:,} steps, by pretraining of its ViT",
     rows,
-    columns=("ViT learned", "seconds", "CIDEr-D", "exact captions"),
-    notes=["Means of 36 languages on unseen combinations; one seed each."],
+    columns=("pretraining of the ViT", "seconds", "CIDEr-D", "exact captions"),
+    notes=["Means over 36 languages on unseen combinations; one seed each."],
   )
 
 

@@ -53,10 +53,10 @@ def main():
   print(f"ratio of captions/s, stream / one batch again and again: {ratio:.2f}")
   report.write(
     "data_wait",
-    "The device waits for data, tiny model",
+    "Time spent waiting for data (tiny model)",
     [
-      ("share of the time that the device waits", f"{streamed['waiting_for_data']:.1%}"),
-      ("captions a second, the stream / one batch again and again", f"{ratio:.2f}"),
+      ("share of time that the device waits", f"{streamed['waiting_for_data']:.1%}"),
+      ("captions per second, stream / the same batch repeated", f"{ratio:.2f}"),
     ],
   )
 

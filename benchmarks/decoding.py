@@ -139,7 +139,7 @@ def main():
   each = np.repeat(images, _LANGUAGES, axis=0), np.tile(prompts, (chosen.pictures, 1))[:, None]
   runs = {
     _OURS: lambda: shared(params, images, prompts),
-    f"{_OURS}, the picture encoded for each language": lambda: shared(params, *each),
+    f"{_OURS}, picture encoded once per language": lambda: shared(params, *each),
   }
   peer = usual = None
   if chosen.no_peer or not all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
@@ -149,9 +149,9 @@ def main():
 
     peer = decoding_peer.Peer(vit, t5, params, search, chosen.length)
     threads = peer.choose_threads(images, prompts)
-    runs[f"transformers at its best ({threads} threads)"] = lambda: peer.best(images, prompts)
+    runs[f"transformers, best case ({threads} threads)"] = lambda: peer.best(images, prompts)
     some = prompts[:: max(1, _LANGUAGES // chosen.usual_languages)]
-    usual = f"transformers in its usual way ({len(some)} of the languages)"
+    usual = f"transformers, usual way ({len(some)} of the languages)"
     runs[usual] = lambda: peer.usual(images, some)
   seconds = take_turns(runs, chosen.repeats)
   rows = []
@@ -169,7 +169,7 @@ def main():
     "decoding" + "_beam" * beam + "_vit_g" * large,
     f"Captions in 36 languages, {'Bg' if large else 'BB'} at full size, {chosen.search}",
     rows,
-    columns=("", "captions a second", "times as slow as xmcap"),
+    columns=("", "captions per second", "slowdown relative to xmcap"),
     notes=[
       f"float32, {chosen.pictures} pictures; captions of {long.mean():.1f} tokens on the mean; "
       f"medians of {chosen.repeats} turns."

@@ -91,14 +91,14 @@ def main() -> None:
     print(f"one split a language / built: {by_language / built:.1f}")
     report.write(
       "disk",
-      "Disk that a built COCO-35L takes",
+      "Disk space of COCO-35L",
       [
         ("pictures, MB", f"{images / 1e6:.1f}"),
         ("captions compressed, MB", f"{captions / 1e6:.1f}"),
-        ("built, one record an image, MB", f"{built / 1e6:.1f}"),
-        ("one split a language, MB", f"{by_language / 1e6:.1f}"),
-        ("built / (pictures + captions compressed)", f"{built / (images + captions):.2f}"),
-        ("one split a language / built", f"{by_language / built:.1f}"),
+        ("built, one record per image, MB", f"{built / 1e6:.1f}"),
+        ("one split per language, MB", f"{by_language / 1e6:.1f}"),
+        ("built corpus / (pictures + compressed captions)", f"{built / (images + captions):.2f}"),
+        ("one split per language / built corpus", f"{by_language / built:.1f}"),
       ],
       notes=[f"{count:,} generated pictures of {images / count / 1e3:.0f} kB, 175 captions each."],
     )

@@ -25,7 +25,7 @@ _TESTS = {
   "noto": "Noto, unseen scenes",
   "twemoji": "Twemoji, unseen artist",
   "openmoji": "OpenMoji, unseen artist",
-  "held_out": "Noto, classes held out",
+  "held_out": "Noto, held-out classes",
 }
 _SLOTS = 3  # of runs/pretrain_tags.gin
 _NEAREST = 5_000  # training pictures of one emoji
@@ -72,9 +72,9 @@ def main() -> None:
       "top-1", "mean of languages", "English", "lowest language", "tag classifier", "nearest pixels", "chance",
     ),
     notes=[
-      f"Retrieval among {count:,} unseen scenes, mean of the languages: R@1 {mean['t2i_r1']:.1%} of captions to "
-      f"pictures, {mean['i2t_r1']:.1%} of pictures to captions; chance is {1 / count:.1%}.",
-      "A language's classes are those whose name is not the English one; chance is that of all classes.",
+      f"Retrieval among {count:,} unseen scenes, mean of the languages: R@1 {mean['t2i_r1']:.1%} text to "
+      f"image, {mean['i2t_r1']:.1%} image to text; chance is {1 / count:.1%}.",
+      "A language is tested on the classes whose name differs from the English one. Chance is for all classes.",
     ],
   )  # fmt: skip
 

@@ -134,10 +134,10 @@ def main():
       print(*rows[-1], sep=" | ")
   report.write(
     "export", "Exported captioners", rows,
-    columns=("run by", "MB", "export, s", "load, s", "first call, s", "later calls, ms"),
+    columns=("format", "MB", "export, s", "load, s", "first call, s", "later calls, ms"),
     notes=[
-      f"The quickstart's model; a call captions {_PICTURES} pictures in all languages of its vocabulary, greedily, in a"
-      " process of its own. Loading counts imports; the first call compiles."
+      f"The quickstart's model; a call captions {_PICTURES} pictures in all languages of its vocabulary with greedy"
+      " search, in a separate process. Loading includes imports; the first call includes compilation."
     ],
   )  # fmt: skip
 

@@ -177,7 +177,7 @@ def main() -> None:
     print(f"\n{total} faults in {runs} runs; each run ended with the undisturbed run's bits\n")
     report.write(
       "faults",
-      "Training runs broken at random moments",
+      "Training runs interrupted at random moments",
       [
         (
           kind,
@@ -187,9 +187,9 @@ def main() -> None:
         )
         for kind, row in rows.items()
       ],
-      columns=("fault", "times", "exit codes (times)", "named what was wrong"),
+      columns=("fault", "times", "exit codes (times)", "fault reported"),
       notes=[
-        f"{total} faults in {runs} runs of a small network. Each run ended with the undisturbed run's bits."
+        f"{total} faults in {runs} runs of a small network. Each run ended with the bits of an undisturbed run."
       ],
     )
     print("| fault | times | exit codes (times) | what was wrong is named |\n| --- | --- | --- | --- |")

@@ -27,14 +27,14 @@ def main() -> None:
     (name, *(f"{count.get(end, 0):,}" for end in _ENDS)) for name, count in (*counts.items(), ("all", total))
   ]
   if kills:
-    columns = ("command", "calls stopped by a signal", "other results than an undisturbed call's")
+    columns = ("command", "killed calls", "results that differ from an undisturbed call")
     rows = [(row[0], row[1], row[-1]) for row in rows]
   report.write(
     "kills" if kills else "fuzz",
-    "Commands that a signal stops at a random moment" if kills else "Commands called with damaged inputs",
+    "Commands killed at a random moment" if kills else "Commands called with damaged inputs",
     rows,
     columns,
-    notes=["docs/security.md says when a case counts as wrong."],
+    notes=["docs/security.md defines when a case counts as wrong."],
   )
   sys.exit(code)
 

@@ -101,7 +101,7 @@ def main() -> None:
     rows.append((", ".join(map(str, of_sizes)), str(window), f"{padded:.1%}", f"{positions:.1f}", shares))
     mix = ", ".join(f"{size}: {share:.0%}" for size, share in counts.items())
     return (
-      f"padded {padded:.1%}; {positions:.1f} positions a caption; "
+      f"padded {padded:.1%}; {positions:.1f} positions per caption; "
       f"batches of {mix}; {milliseconds:.1f} ms a batch to find"
     )
 
@@ -112,12 +112,12 @@ def main() -> None:
     k = arguments.captions_per_image
     report.write(
       "lengths" if k == 1 else f"lengths_k{k}",
-      f"Padding of targets by length buckets, K = {k}",
+      f"Padding of targets with length buckets, K = {k}",
       rows,
-      columns=("lengths", "window", "padded", "positions a caption", "share of batches by length"),
+      columns=("lengths", "window", "padded", "positions per caption", "share of batches by length"),
       notes=[
-        f"Batches of {arguments.batch_size:,} captions, made up as long as COCO-35L's (the script says how): "
-        f"{pieces.mean():.1f} pieces on the mean."
+        f"Batches of {arguments.batch_size:,} generated captions with the lengths of COCO-35L's (the script describes "
+        f"how): {pieces.mean():.1f} tokens on average."
       ],
     )
 

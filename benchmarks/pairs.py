@@ -245,20 +245,20 @@ def main() -> None:
       counts[name] = pairs.counts | {"seconds": round(time.monotonic() - began, 1)}
       print(f"{name}: {counts[name]}", flush=True)
   print(
-    "\n| command | pairs | second refused by name | second came later | wrong |\n| --- | --- | --- | --- | --- |"
+    "\n| command | pairs | second refused | second started later | wrong |\n| --- | --- | --- | --- | --- |"
   )
   for name, row in counts.items():
     print(f"| {name} | {row['pairs']} | {row['refused']} | {row['came later']} | {row['wrong']} |")
   report.write(
     "pairs",
-    "Two of a command at once into one output",
+    "One command started twice with one output",
     [
       (name, *(f"{row[column]}" for column in ("pairs", "refused", "came later", "wrong")))
       for name, row in counts.items()
     ],
-    columns=("command", "pairs", "second refused by name", "second came later", "wrong results"),
+    columns=("command", "pairs", "second refused", "second started after the first ended", "wrong results"),
     notes=[
-      "A result is wrong where it differs in a byte (of training: a bit) from that of an undisturbed command."
+      "A result is wrong if it differs in any byte (training: any bit) from that of an undisturbed command."
     ],
   )
   if any(row["wrong"] for row in counts.values()):

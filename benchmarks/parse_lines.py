@@ -147,7 +147,7 @@ def main() -> None:
     for name, seconds in found.items():
       middle = statistics.median(seconds)
       print(f"  {name:14s} {middle:6.2f} s  {lines / middle:10,.0f} lines a second")
-      rows.append((f"lines a second: {_NAMES[name]}", f"{lines / middle:,.0f}"))
+      rows.append((f"lines per second: {_NAMES[name]}", f"{lines / middle:,.0f}"))
     print(f"the start of a process that is ours: {statistics.median(starts):.2f} s")
     for name in list(ways)[1:]:
       ratios = [a / b for a, b in zip(found["plain"], found[name], strict=True)]
@@ -169,9 +169,9 @@ def main() -> None:
       rows.append((f"MB of a process that has parsed {result['lines']:,} lines", f"{result['memory']:.0f}"))
     report.write(
       "parse_lines" if arguments.order == "image" else "parse_lines_by_language",
-      "Lines of captions that one core parses",
+      "Parsing of caption files on one core",
       rows,
-      notes=[f"{size / 1e6:,.0f} MB of bz2; seconds of CPU, medians of {arguments.repeats} turns."],
+      notes=[f"{size / 1e6:,.0f} MB of bz2; CPU time, medians of {arguments.repeats} rounds."],
     )
 
 

@@ -18,7 +18,7 @@ import report
 _TOPOLOGY = "--topology=v4-128"
 _RUN = "--gin_file=runs/train_coco35l.gin"
 _ESTIMATE = (
-  "Batch 2,048. Times are estimates of the compiled program (see docs/plan.md); nothing was run on a TPU."
+  "Batch 2,048. Times are estimates for the compiled program (see docs/plan.md). Nothing was run on a TPU."
 )
 
 
@@ -59,7 +59,7 @@ def meshes(models: list[str]) -> None:
       for key, by_model in cells.items()
     ],
     columns=("data x fsdp x model", "K", *(f"{model}: {what}" for model in models for what in ("GiB", "ms"))),
-    notes=[_ESTIMATE + " Scanned layers; targets of 64 tokens. K > 1 is another recipe.", _libtpu()],
+    notes=[_ESTIMATE + " Scanned layers; targets of 64 tokens. K > 1 is a different recipe.", _libtpu()],
   )
 
 
@@ -75,7 +75,8 @@ def lengths(models: list[str]) -> None:
     rows,
     columns=("", "16: ms", "32: ms", "64: ms", "mean: ms"),
     notes=[
-      _ESTIMATE + " The mean is of steps in the shares 44%, 50% and 6%, those of captions like COCO-35L's."
+      _ESTIMATE
+      + " The mean weights the lengths by their share of steps with captions like COCO-35L's: 44%, 50% and 6%."
     ],
   )
 
@@ -95,13 +96,10 @@ def captions_per_image(models: list[str]) -> None:
       ))  # fmt: skip
   report.write(
     "plan_captions_per_image",
-    "Captions of one picture in a step, on 64 v4 chips",
+    "Captions per picture on 64 v4 chips",
     rows,
-    columns=("", "K", "GiB", "ms", "captions a second", "times K = 1", "bound by"),
-    notes=[
-      _ESTIMATE
-      + " Targets of 32 tokens. Bg and Lg recompute the ViT at K = 1, where they do not fit otherwise."
-    ],
+    columns=("", "K", "GiB", "ms", "captions per second", "relative to K = 1", "bottleneck"),
+    notes=[_ESTIMATE + " Targets of 32 tokens. At K = 1, Bg and Lg need remat of the ViT to fit."],
   )
 
 
@@ -121,13 +119,16 @@ def decode(models: list[str]) -> None:
     rows,
     columns=(
       "",
-      "GiB a chip",
+      "GiB per chip",
       "ms, pictures and prompts",
-      "ms a token",
-      "captions a second",
+      "ms per token",
+      "captions per second",
       "seconds for XM3600",
     ),
-    notes=[_ESTIMATE + " Greedy; 32 pictures of each host at once in 36 languages; captions of 64 tokens."],
+    notes=[
+      _ESTIMATE
+      + " Greedy search; each host decodes 32 pictures at a time in 36 languages; captions of 64 tokens."
+    ],
   )
 
 
@@ -146,8 +147,8 @@ def gpus(models: list[str]) -> None:
     "plan_gpus",
     "Memory of BB's training step on H100",
     rows,
-    columns=("GPUs", "captions a step", "tokens", "microbatches", "GiB of one GPU"),
-    notes=["Scanned layers, compiled on a host without a GPU; nothing was run on one."],
+    columns=("GPUs", "captions per step", "tokens", "microbatches", "GiB per GPU"),
+    notes=["Scanned layers, compiled on a host without a GPU. Nothing was run on a GPU."],
   )
 
 

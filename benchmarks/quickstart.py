@@ -23,15 +23,15 @@ def main() -> None:
     minutes = (time.monotonic() - began) / 60
     table = json.loads(pathlib.Path(folder, "runs/quickstart/eval/table.json").read_text(encoding="utf-8"))
   mean = table["means"]["36"]
-  rows = [("the captioner", f"{mean['cider_d']:.2f}", f"{mean['exact']:.1%}")]
+  rows = [("captioner", f"{mean['cider_d']:.2f}", f"{mean['exact']:.1%}")]
   for name, scores in table["beside"].items():
     rows.append((name, f"{scores['36']:.2f}", ""))
   report.write(
     "quickstart",
     "bash quickstart.sh",
     rows,
-    columns=("mean over 36 languages", "CIDEr-D", "exactly right"),
-    notes=[f"{minutes:.1f} minutes in all, the set-up of .venv included."],
+    columns=("mean over 36 languages", "CIDEr-D", "exact captions"),
+    notes=[f"{minutes:.1f} minutes in total, including the set-up of .venv."],
   )
 
 

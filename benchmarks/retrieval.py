@@ -48,7 +48,7 @@ def main() -> None:
     files = folder / "xm3600"
     labels = folder / "labels"
     runs = {
-      "torch: product and topk": [sys.executable, "-c", _PEER, str(files)],
+      "torch: matrix product and topk": [sys.executable, "-c", _PEER, str(files)],
       "xmcap score retrieval": [
         *xmcap, "retrieval", f"--pictures={files}/pictures.npy", f"--captions={files}/captions.json",
         f"--texts={files}/texts", f"--out={folder}/scores",
@@ -69,14 +69,14 @@ def main() -> None:
   rate = _LANGUAGES * _PROMPTS * _CLASSES / medians["xmcap score zero-shot, labels by 80 prompts"]
   report.write(
     "retrieval",
-    "Retrieval of XM3600's size, and label ensembles, from embeddings on the disk",
+    "Retrieval at the size of XM3600, and label ensembles, from embeddings on disk",
     [(name, f"{median:.1f}", f"{memory[name]:,.0f}") for name, median in medians.items()],
     columns=(f"{_CAPTIONS:,} captions x {_PICTURES:,} pictures x {_WIDTH}", "seconds", "MB"),
     notes=[
-      f"Medians of {repeats}, taken in turns.",
-      f"Ensembles: {_LANGUAGES * _PROMPTS * _CLASSES:,} texts of {_LANGUAGES} languages, {rate:,.0f} texts a second, "
-      f"start and 1,000 pictures included; by extrapolation {_TEXTS / rate:,.0f} s for Babel-ImageNet's {_TEXTS:,}. "
-      "One language is in memory at a time.",
+      f"Medians of {repeats} alternating runs.",
+      f"Ensembles: {_LANGUAGES * _PROMPTS * _CLASSES:,} texts of {_LANGUAGES} languages, {rate:,.0f} texts per second, "
+      f"including start-up and 1,000 pictures; extrapolated, {_TEXTS / rate:,.0f} s for Babel-ImageNet's {_TEXTS:,}. "
+      "Memory holds one language at a time.",
     ],
   )
 

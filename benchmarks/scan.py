@@ -22,7 +22,7 @@ from xmcap.training.optimizer import Optimizer
 from xmcap.training.step import create_state, make_train_step
 
 _VARIANTS = {
-  "layers one by one": {},
+  "without scan": {},
   "remat": {"remat": True},
   "scan": {"scan": True},
   "scan + remat": {"scan": True, "remat": True},
@@ -34,7 +34,7 @@ def main() -> None:
   """Prints what the docstring says."""
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   parser.add_argument("--model", default="bb", help="of gin/models")
-  parser.add_argument("--batch", type=int, default=8, help="captions a step")
+  parser.add_argument("--batch", type=int, default=8, help="captions per step")
   parser.add_argument("--length", type=int, default=24, help="tokens of a caption")
   arguments = parser.parse_args()
   configuration.parse([f"models/{arguments.model}.gin"])
@@ -60,7 +60,7 @@ def main() -> None:
     "scan",
     f"Scan and rematerialisation, {arguments.model}",
     rows,
-    columns=("layers", "seconds to compile", "GiB beside the state", "largest difference of five losses"),
+    columns=("layers", "seconds to compile", "GiB beside the state", "largest difference in five losses"),
     notes=[f"A training step of {arguments.batch} captions of {arguments.length} tokens, compiled on a CPU."],
   )
 

@@ -59,8 +59,8 @@ def main() -> None:
     runs = {
       "pycocoevalcap (PTBTokenizer + Cider)": peer,
       "xmcap score --metrics=cider_d --only_tables --no_health": table,
-      "the same with --processes=1": [*table, "--processes=1"],
-      "the same with --bootstrap=1000": [*table, "--bootstrap=1000"],
+      "same, --processes=1": [*table, "--processes=1"],
+      "same, --bootstrap=1000": [*table, "--bootstrap=1000"],
       "xmcap score, everything (CIDEr, CIDEr-D, health, slices, report)": [*score, f"--out={folder}/all"],
     }
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -77,13 +77,13 @@ def main() -> None:
     print(f"{median:8.2f} s  {base / median:6.1f} x  {memory[name]:8.0f} MB  {name}")
   report.write(
     "scoring",
-    "From files to a written table: xmcap score beside pycocoevalcap",
+    "xmcap score compared with pycocoevalcap, from files to tables",
     [
       (name, f"{median:.1f}", f"{base / median:.1f}", f"{memory[name]:,.0f}")
       for name, median in medians.items()
     ],
-    columns=("36 languages x 3,600 images x (1 prediction + 2 references)", "seconds", "times as fast", "MB"),
-    notes=[f"Medians of {repeats}, taken in turns; memory of all processes of a run together."],
+    columns=("36 languages x 3,600 images x (1 prediction + 2 references)", "seconds", "speed-up", "MB"),
+    notes=[f"Medians of {repeats} alternating runs; memory of all processes of a run."],
   )
 
 

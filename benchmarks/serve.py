@@ -105,7 +105,7 @@ def main() -> None:
   options = parser.parse_args()
   pictures = [photographs.picture(seed) for seed in range(16)]
   servers = {
-    "one picture a call": Server(options.model_dir, "--batch_size=1", "--batch_milliseconds=0"),
+    "one picture per call": Server(options.model_dir, "--batch_size=1", "--batch_milliseconds=0"),
     "shared calls": Server(options.model_dir),
   }
   sides = [(words, n, codes) for codes in LANGUAGES for n in (1, options.clients) for words in servers]
@@ -132,14 +132,15 @@ def main() -> None:
   ]
   report.write(
     "serve",
-    "The server under load, the tiny model on the CPU",
+    "Server under load (tiny model, CPU)",
     rows,
-    columns=("server", "clients", "languages", "p50 ms", "p95 ms", "captions a second", "lost"),
+    columns=("server", "clients", "languages", "p50 ms", "p95 ms", "captions per second", "lost"),
     notes=[
-      "JPEGs of 640 x 480 as large as photographs. Clients run on the same cores, in one process of Python.",
-      f"Medians of {options.rounds} rounds, in which the servers took turns.",
-      f"SIGTERM while {options.clients} clients asked each server: {stops['answered']:,} requests were answered before"
-      f" and after it, {stops['lost']} lost.",
+      "JPEGs of 640 x 480 pixels and the file size of photographs. The clients are one Python process on the same"
+      " cores.",
+      f"Medians of {options.rounds} rounds, alternating between the servers.",
+      f"SIGTERM while {options.clients} clients used each server: {stops['answered']:,} requests were answered before"
+      f" and after the signal, {stops['lost']} lost.",
     ],
   )
   if stops["lost"] or any(found[3] for side in rounds.values() for found in side):

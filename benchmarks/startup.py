@@ -45,8 +45,8 @@ def commands(model: str, picture: str) -> dict[str, tuple[list[str], int]]:
     ),
     "`xmcap caption`": (["-c", _COMMAND, "caption", f"--model_dir={model}", "--languages=en,th", picture], 0),
     "`xmcap train --explain`": (["-c", _COMMAND, "train", *_RUN, "--explain"], 0),
-    "a macro that is misspelled": (["-c", _COMMAND, "train", *_RUN, "--gin.TOTAL_STEP=9"], 2),
-    "an option that is misspelled": (["-c", _COMMAND, "caption", f"--model_dir={model}", "--langages=en", picture], 2),
+    "a misspelled macro": (["-c", _COMMAND, "train", *_RUN, "--gin.TOTAL_STEP=9"], 2),
+    "a misspelled option": (["-c", _COMMAND, "caption", f"--model_dir={model}", "--langages=en", picture], 2),
   }  # fmt: skip
 
 
@@ -88,10 +88,10 @@ def main() -> None:
     print(f"{name:50s} {middle:6.2f} s  TensorFlow: {rows[-1][-1]}")
   report.write(
     "startup",
-    "Start-up",
+    "Commands and imports",
     rows,
-    columns=("command", "seconds, median", "the fastest", "imports TensorFlow"),
-    notes=[f"Medians of {arguments.repeats} processes, with programs compiled before."],
+    columns=("command", "median seconds", "fastest", "imports TensorFlow"),
+    notes=[f"Medians of {arguments.repeats} processes, with compiled programs in the cache."],
   )
 
 

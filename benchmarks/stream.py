@@ -194,14 +194,14 @@ def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: floa
   print(f"pictures of 16 x 16 pixels a second, by threads: {counts}")
   report.write(
     "stream_cores",
-    "Pictures a second by cores",
+    "Pictures per second by number of cores",
     rows,
-    columns=("cores", "stream", "times one core", "decode and resize alone", "times one core"),
+    columns=("cores", "stream", "relative to one core", "decode and resize only", "relative to one core"),
     notes=[
       f"A picture takes {whole:.1f} ms on one core: "
       + ", ".join(f"{name} {1e3 / middle[name, 1] / whole:.0%}" for name in parts)
       + f"; {held:.1f} ms of it hold the interpreter lock ({', '.join(locked) or 'none'}).",
-      f"Pictures of 16 x 16 pixels a second, which no number of cores exceeds, by threads: {counts}.",
+      f"Upper limit for any number of cores, in pictures of 16 x 16 pixels a second by threads: {counts}.",
     ],
   )
 
@@ -253,11 +253,13 @@ def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int)
   print(f"from nothing to the first batch at position 0: {near * 1e3:.0f} ms; at 10^9: {far * 1e3:.0f} ms; "
         f"ratio {far / near:.2f}")  # fmt: skip
   rates = [
-    (f"{name}, pictures a second", f"{_BATCH / statistics.median(values):.0f}")
+    (f"{name}, pictures per second", f"{_BATCH / statistics.median(values):.0f}")
     for name, values in times.items()
   ]
-  rows.append(("time to the first batch at position 10^9 / at 0", f"{far / near:.2f}"))
-  report.write("stream", "The stream beside a bare loop of decode and resize, one core", [*rates, *rows])
+  rows.append(("time to the first batch at position 10^9 / at position 0", f"{far / near:.2f}"))
+  report.write(
+    "stream", "Data stream compared with a bare loop of decode and resize, one core", [*rates, *rows]
+  )
 
 
 def main():

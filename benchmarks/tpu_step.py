@@ -58,10 +58,10 @@ def main() -> None:
     rows.append(line(mesh, devices, arguments))
   report.write(
     "tpu_step",
-    "mT5-base's training step on 64 v4 chips, beside t5x's",
+    "mT5-base's training step on 64 v4 chips, compared with t5x",
     rows,
-    columns=("a chip", "Tflop", "GB accessed", "GB at most", "million cycles"),
-    notes=["What XLA and libtpu say of the compiled program; nothing was run on a TPU. `-`: not known."],
+    columns=("per chip", "Tflop", "GB accessed", "GB at most", "million cycles"),
+    notes=["Reported by XLA and libtpu for the compiled program. Nothing was run on a TPU. `-`: unknown."],
   )
 
 

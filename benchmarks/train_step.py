@@ -62,9 +62,11 @@ def main():
     captioner.close()
   report.write(
     "train_step",
-    "Examples a second of a training step in BB's shape",
+    "Training speed compared with t5x and torch, BB's text shape",
     ratios,
-    notes=[f"{shape}; medians of {arguments.turns} turns of {arguments.steps} steps."],
+    notes=[
+      f"{shape}; examples per second; medians of {arguments.turns} alternating rounds of {arguments.steps} steps."
+    ],
   )
 
 
@@ -113,7 +115,7 @@ def against_t5x(
   theirs.close()
   return [
     ("xmcap / t5x", f"{rates['xmcap'] / rates['t5x']:.2f}"),
-    ("xmcap / t5x where its embedding gathers too", f"{rates['xmcap'] / rates['t5x_gather']:.2f}"),
+    ("xmcap / t5x with a gathering embedding", f"{rates['xmcap'] / rates['t5x_gather']:.2f}"),
   ]
 
 

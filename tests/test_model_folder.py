@@ -233,9 +233,9 @@ def claim(shape, chunks):
 @pytest.mark.parametrize(
   "mutate, says",
   [
-    (changed_metadata(outside), "is no name of a parameter"),
-    (claim([10**12], [10**6]), "claims 4,000,000,121,696 bytes of numbers"),
-    (claim([16], [10**12]), "claims 4,000,000,121,696 bytes of numbers"),
+    (changed_metadata(outside), "is not a valid parameter name"),
+    (claim([10**12], [10**6]), "claims 4,000,000,121,696 bytes of arrays"),
+    (claim([16], [10**12]), "claims 4,000,000,121,696 bytes of arrays"),
     (lambda params: (params / "_METADATA").open("r+b").truncate(2**28), "_METADATA: 268,435,456 bytes"),
     (lambda params: (params / "_METADATA").write_text("[" * 100_000), "cannot be read"),
     (lambda params: (params / "manifest.ocdbt").write_bytes(bytes(100)), "cannot be read"),

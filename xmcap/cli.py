@@ -24,6 +24,7 @@ from xmcap.commands import (
   model,
   plan,
   published,
+  retrieval,
   runs,
   score,
   serve,
@@ -151,7 +152,21 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
-  for group in (model, embed, serve, convert, export, plan, launch, runs, score, human, published, data):
+  for group in (
+    model,
+    embed,
+    serve,
+    convert,
+    export,
+    plan,
+    launch,
+    runs,
+    score,
+    retrieval,
+    human,
+    published,
+    data,
+  ):
     group.add(commands)
   return parser
 

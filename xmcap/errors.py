@@ -1,4 +1,4 @@
-"""Errors for people: one line that says what is wrong, where, and what to do."""
+"""Errors for users: one line that says what is wrong, where, and what to do."""
 
 from xmcap.terminal import shown
 
@@ -16,11 +16,11 @@ class UsageError(XmcapError):
 
 
 class RestartError(XmcapError):
-  """A run ended early and goes on when it is started again; the command exits 75 (EX_TEMPFAIL of sysexits.h)."""
+  """A run ended early and continues when it is started again; the command exits 75 (EX_TEMPFAIL in sysexits.h)."""
 
   exit_code = 75
 
 
 def one_line(error: BaseException) -> str:
-  """The message of an error in one line of at most 200 plain characters."""
+  """Returns the message of an error as one line of at most 200 plain characters."""
   return shown(" ".join(str(error).split()) or type(error).__name__)

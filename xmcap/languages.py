@@ -1,4 +1,4 @@
-"""The 36 languages of XM3600, in one table, and any other by its BCP-47 tag.
+"""The table of XM3600's 36 languages; any other language is known by its BCP-47 tag.
 
 Source: Thapliyal et al., "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset" (EMNLP 2022),
 section 2.1: English, the 30 languages most used on the web, and five low-resource languages.
@@ -16,14 +16,14 @@ from xmcap.errors import UsageError
 class Language:
   """One language."""
 
-  code: str  # of the XM3600 release (ISO 639-1 where there is one)
+  code: str  # as in the XM3600 release (ISO 639-1 where there is one)
   english_name: str
   native_name: str
   script: str = "Latn"  # ISO 15924 code
-  group: str = "web"  # or "english", or "low_resource"; "other" outside of the table
+  group: str = "web"  # or "english", or "low_resource"; "other" for languages outside the table
   direction: str = "ltr"  # or "rtl"
-  spaces: bool = True  # separate words; otherwise a segmenter finds them
-  trained: bool = True  # COCO-35L and CC3M-35L hold captions in it
+  spaces: bool = True  # whether spaces separate words; otherwise a segmenter finds the words
+  trained: bool = True  # whether COCO-35L and CC3M-35L have captions in it
 
 
 _TABLE = (
@@ -66,10 +66,10 @@ _TABLE = (
 )
 
 LANGUAGES: dict[str, Language] = {language.code: language for language in _TABLE}
-"""All 36 by code, in alphabetical order."""
+"""All 36 languages by code, in alphabetical order."""
 
 TRAINED: tuple[str, ...] = tuple(code for code, language in LANGUAGES.items() if language.trained)
-"""The codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
+"""Codes of the 35 languages of CC3M-35L and COCO-35L: all but `quz`."""
 
 WIDE: tuple[str, ...] = tuple(
   """
@@ -78,7 +78,7 @@ WIDE: tuple[str, ...] = tuple(
   ps pt quz rm ro ru sd shn si sk sl so sq sr sv sw ta te th ti tk to tr uk ur uz vi yo yue zh zu
   """.split()  # noqa: SIM905  too long a list to read
 )
-"""The 101 languages in which Unicode CLDR 48 names 1,000 pictographs or more: those of emoji100."""
+"""The 101 languages of emoji100: those in which Unicode CLDR 48 names at least 1,000 pictographs."""
 
 _ALIASES = {
   "cmn": "zh",
@@ -92,12 +92,12 @@ _ALIASES = {
   "jp": "ja",
   "kr": "ko",
 }
-"""Other codes of languages of the table, which would be taken for further languages or are mistakes."""
+"""Other codes in use for languages of the table: legacy codes, macrolanguages and common mistakes."""
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _PRIVATE = re.compile(
   r"q[a-t][a-z]|und|mul|mis|zxx|art"
-)  # of no language, or of one that only its user knows
+)  # codes for no particular language, or for private use
 _RIGHT_TO_LEFT = frozenset(
   {"Adlm", "Arab", "Aran", "Hebr", "Mand", "Mend", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"}
 )
@@ -107,12 +107,12 @@ _NO_SPACES = frozenset(
 
 
 def is_known(code: str) -> bool:
-  """Whether a code is one of the 36, or the BCP-47 tag of another language as its standard writes it (`pt-BR`)."""
+  """Whether a code is one of the 36, or another language's BCP-47 tag in its standard form (`pt-BR`)."""
   return code in LANGUAGES or _further(code) is not None
 
 
 def get(code: str) -> Language:
-  """Returns the language of a code or BCP-47 tag; UsageError names the nearest code if it is neither."""
+  """Returns the language of a code or BCP-47 tag; for others raises UsageError, which suggests the nearest code."""
   language = LANGUAGES.get(code) or _further(code)
   if language is not None:
     return language
@@ -126,20 +126,20 @@ def get(code: str) -> Language:
 
 
 def canonical(name: str) -> str | None:
-  """The code of a language by another of its names (`TL` for fil, `pt-br`); None if it is none that is known."""
+  """Returns the code of a language spelled another way (`TL` for fil, `pt-br`); None if it is unknown."""
   code = _ALIASES.get(name.lower()) or (name.lower() if name.lower() in LANGUAGES else _standard(name))
   return code if code is not None and is_known(code) else None
 
 
 def ordered(codes) -> list[str]:
-  """Codes in the order of the table, further ones behind it by their tags; one that is repeated once."""
+  """Returns the distinct codes in the order of the table, then other languages sorted by tag."""
   held = set(codes)
   return [*(code for code in LANGUAGES if code in held), *sorted(held - LANGUAGES.keys())]
 
 
 @functools.lru_cache(maxsize=4096)
 def _further(tag: str) -> Language | None:
-  """A language that is not in the table; None if the text is no BCP-47 tag, or not written as the standard has it."""
+  """Returns a language outside the table; None if `tag` is not a BCP-47 tag in its standard form."""
   if tag in _ALIASES or tag in LANGUAGES or _standard(tag) != tag or _PRIVATE.fullmatch(tag.split("-")[0]):
     return None
   import langcodes
@@ -163,10 +163,10 @@ def _further(tag: str) -> Language | None:
 
 
 def _standard(tag: str) -> str | None:
-  """How BCP-47 writes a tag; None if it is none."""
+  """Returns the standard form of a BCP-47 tag; None if it is not a tag."""
   if not _TAG.fullmatch(tag):
     return None
-  import langcodes  # some tens of milliseconds, and few users need it
+  import langcodes  # takes tens of milliseconds, and few users need it
 
   try:
     return langcodes.standardize_tag(tag)
@@ -175,7 +175,7 @@ def _standard(tag: str) -> str | None:
 
 
 def parse(text: str) -> tuple[str, ...]:
-  """Turns `en,th,ar`, `all` or `trained` into codes; UsageError names one that is unknown or repeated."""
+  """Turns `en,th,ar`, `all` or `trained` into codes; raises UsageError for an unknown or repeated code."""
   if text == "all":
     return tuple(LANGUAGES)
   if text == "trained":

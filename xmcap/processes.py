@@ -1,7 +1,7 @@
-"""Worker processes that end with the process that started them.
+"""Worker processes that end when the process that started them ends.
 
-Those of `concurrent.futures` outlive a parent that is killed, and leave its semaphores in /dev/shm. A worker here has
-one connection and shares nothing, so nothing is left behind.
+Workers of `concurrent.futures` outlive a killed parent and leave its semaphores in /dev/shm. A worker here has one
+connection and shares nothing, so it leaves nothing behind.
 """
 
 import contextlib
@@ -20,20 +20,20 @@ from typing import Any
 from xmcap.errors import XmcapError
 
 MAX = 256
-"""The most processes that are started, whatever the user asks for."""
+"""Upper bound on the number of processes, whatever the user asks for."""
 
-_LOOK = 0.5  # seconds between two looks whether the parent is alive
+_LOOK = 0.5  # seconds between two checks that the parent is alive
 
 
 class Killed(XmcapError):
-  """A worker process ended in the middle of its work."""
+  """A worker process died during a call."""
 
 
 class Worker:
   """A process that makes one call at a time.
 
-  It calls `initializer` before anything else. `others` are the workers that were started before. `connection` is ready
-  to be read when a result has come, or the process has ended.
+  It calls `initializer(*arguments)` first. `others` are the workers started before it. `connection` becomes readable
+  when a result is there or the process has ended.
   """
 
   def __init__(
@@ -44,14 +44,14 @@ class Worker:
     others: Sequence["Worker"] = (),
   ):
     self.connection, theirs = context.Pipe()
-    # A forked process must close its copies of these, or the other workers would not see this process's end.
+    # A forked child must close its copies, or the other workers would not notice when this process ends.
     is_forked = context.get_start_method() == "fork"
     copies = [self.connection, *(worker.connection for worker in others)] if is_forked else []
     self._process = context.Process(target=_serve, args=(theirs, copies, initializer, arguments), daemon=True)
     if not is_forked:
-      # Python would start it with the first process, and let SIGINT through again afterwards.
+      # Otherwise Python starts the tracker with the first process, which unblocks SIGINT.
       multiprocessing.resource_tracker.ensure_running()
-    # The process is born with SIGINT blocked, or one that still imports would print a traceback.
+    # The child starts with SIGINT blocked: interrupted during its imports, it would print a traceback.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
       self._process.start()
@@ -65,17 +65,17 @@ class Worker:
       theirs.close()
 
   def send(self, function: Callable, *arguments: Any) -> None:
-    """Starts a call; the worker must have no other."""
+    """Starts a call; the worker must be idle."""
     try:
       self.connection.send_bytes(pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL))
     except ConnectionError as error:
       raise self._killed() from error
 
   def receive(self) -> Any:
-    """Waits for the call; returns its result or raises its error, or Killed if the process ended first."""
+    """Waits for the call and returns its result; raises its error, or Killed if the process ended first."""
     try:
       packed = self.connection.recv_bytes()
-    except (EOFError, OSError) as error:  # the second if the result is cut off
+    except (EOFError, OSError) as error:  # OSError if the result was cut off
       raise self._killed() from error
     succeeded, value = pickle.loads(packed)
     if succeeded:
@@ -83,7 +83,7 @@ class Worker:
     raise value
 
   def end(self, at_once: bool = False) -> None:
-    """Ends the process, after its call or at once."""
+    """Ends the process: after its current call, or at once."""
     if at_once:
       self._process.kill()
     self.connection.close()
@@ -102,9 +102,9 @@ class Worker:
 def share(
   workers: Sequence[Worker], function: Callable, calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Any]]:
-  """Yields (number of the call, result) as calls are done; `calls` holds the arguments of each.
+  """Yields (index of the call, result) as calls finish; `calls` gives the arguments of each call.
 
-  Each worker gets the next call when it is free.
+  A worker gets the next call as soon as it is free.
   """
   numbered, running = enumerate(calls), {}
 
@@ -131,7 +131,7 @@ def _serve(
   arguments: tuple[Any, ...],
 ) -> None:
   _end_with_parent()
-  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard stops the parent, and the parent its workers
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, and the parent stops its workers
   for copy in copies:
     copy.close()
   if initializer is not None:
@@ -142,7 +142,7 @@ def _serve(
 
 
 def _outcome(packed: bytes) -> bytes:
-  """Makes a call; returns (True, result) or (False, error), pickled."""
+  """Makes a call and returns (True, result) or (False, error), pickled."""
   try:
     function, arguments = pickle.loads(packed)
     return pickle.dumps((True, function(*arguments)), pickle.HIGHEST_PROTOCOL)
@@ -161,12 +161,12 @@ def _outcome(packed: bytes) -> bytes:
 
 
 def _end_with_parent() -> None:
-  """Ends this process within a second of its parent, whatever it is doing."""
+  """Makes this process exit within a second of its parent's end, whatever it is doing."""
   parent = multiprocessing.parent_process()
   assert parent is not None  # this is a worker
 
   def is_gone(timeout: float) -> bool:
-    # Forked processes hold copies of each other's sentinels; hence the second look.
+    # Forked processes hold copies of each other's sentinels, hence the check of the parent's id.
     return bool(multiprocessing.connection.wait([parent.sentinel], timeout)) or os.getppid() != parent.pid
 
   def watch() -> None:

@@ -1,4 +1,4 @@
-"""The progress of a piece of work, in lines of text."""
+"""Progress lines: how much is done, at what rate, and how long the rest will take."""
 
 import time
 from collections.abc import Callable
@@ -8,10 +8,10 @@ _SECONDS_BETWEEN = 2.0
 
 
 class Progress:
-  """Says now and then how much of a piece of work is done, how fast it goes and how long it will take.
+  """Reports the amount done, the rate and the time left, every two seconds at most.
 
-  Called with the units done. With a `unit`, such as `bytes`, the first call does not count for the rate: it reports
-  what an earlier run has done.
+  It is called with the number of units done so far. With a `unit`, such as `bytes`, the rate leaves out the first call,
+  which reports the work of an earlier run.
   """
 
   def __init__(self, say: Say, what: str, total: int, unit: str = ""):

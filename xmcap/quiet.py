@@ -1,8 +1,8 @@
-"""Keeps the notes that libraries in C++ print about themselves off the terminal, and their stack traces.
+"""Keeps start-up logs and stack traces of C++ libraries off the terminal.
 
-TensorFlow tells which CPU instructions and drivers it found, in a block of lines before the first line of a command.
-None of its settings stops all of them (TF_CPP_MIN_LOG_LEVEL=3 does not: they come before its log is set up), so what
-is printed while it is imported goes through a file, and only lines that are no such notes come back.
+On import TensorFlow logs the CPU instructions and drivers that it found. No setting silences all of these lines
+(TF_CPP_MIN_LOG_LEVEL=3 does not: some come before its log is set up). So output during the import goes to a file, and
+all other lines are printed afterwards.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-# "I0000 00:00:1795470578.940145   14097 port.cc:153] oneDNN custom ...", and the line that announces such lines.
+# "I0000 00:00:1795470578.940145   14097 port.cc:153] oneDNN custom ...", and the line that precedes them.
 _NOTE = re.compile(rb"[IWE]\d{4} \d\d:\d\d:\d+\.\d+ +\d+ \S+:\d+\] |WARNING: All log messages before absl::")
 _NOISY = ("tensorflow", "libtpu")
 _SETTINGS = {
@@ -28,7 +28,7 @@ _SETTINGS = {
 
 
 def guard() -> None:
-  """From now on the import of a library that is known for such notes prints none; a user's own settings stand."""
+  """Silences the start-up logs of later imports of noisy libraries; the user's own settings take precedence."""
   for name, value in _SETTINGS.items():
     os.environ.setdefault(name, value)
   if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
@@ -37,12 +37,12 @@ def guard() -> None:
 
 @contextlib.contextmanager
 def without_notes() -> Iterator[None]:
-  """Inside it, what C++ code writes to the standard error output is kept; at the end all but notes is printed."""
+  """Holds back what C++ code writes to stderr; at the end prints it without the start-up logs."""
   with tempfile.TemporaryFile() as kept:
     try:
       sys.stderr.flush()
       before = os.dup(2)
-    except (OSError, AttributeError, ValueError):  # no standard error output
+    except (OSError, AttributeError, ValueError):  # no stderr
       yield
       return
     os.dup2(kept.fileno(), 2)
@@ -58,13 +58,13 @@ def without_notes() -> Iterator[None]:
 
 
 def die_plainly() -> None:
-  """SIGTERM ends the process at once again, where a library in C++ has put a stack trace in its place."""
+  """Restores SIGTERM's default action where a C++ library has replaced it by a stack trace."""
   if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, None):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-  """Finds what the others find, with a loader that is quiet about the noisy ones."""
+  """Finds the noisy libraries and wraps their loaders in `without_notes`."""
 
   def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
     if fullname not in _NOISY:

@@ -1,9 +1,9 @@
-r"""Escapes foreign text before it reaches a terminal or a message.
+r"""Escapes untrusted text before it reaches a terminal or a message.
 
-Names of files, keys, captions and answers of servers come from strangers. A control character in one could move the
-cursor, a newline could forge a line of a log, an override of direction could show another name than the real one.
-`shown` writes such characters as JSON does (`\n`, `\u001b`, `\u202e`), so text that is JSON keeps its meaning.
-Messages quote text through `shown`; `guard` escapes all that the process prints or logs once more.
+File names, keys, captions and server responses come from strangers. A control character in one could move the cursor, a
+newline could forge a log line, and a bidirectional override could disguise a name. `shown` escapes such characters as
+JSON does (`\n`, `\u001b`, `\u202e`), so JSON text keeps its meaning. Messages quote text through `shown`; `guard` also
+escapes everything that the process prints or logs.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ import unicodedata
 from typing import Any
 
 _LIMIT = 200
-# Invisible signs of spelling: joiners (Persian, Hindi, Bengali), and the marks and numbers of Arabic and Hebrew. They
-# affect only the word that they stand in.
+# Invisible characters that spelling needs: joiners (Persian, Hindi, Bengali), and the direction and number marks of
+# Arabic and Hebrew. They affect only their own word.
 _SPELLING = frozenset("\u200c\u200d\u200e\u200f\u061c\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u08e2")
 _SHORT = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shown(text: object, limit: int | None = _LIMIT) -> str:
-  """Returns `str(text)` as one line of plain characters, at most `limit` of them (None: any number).
+  """Returns `str(text)` as one line of at most `limit` plain characters (None: no limit).
 
-  Letters, marks, signs, emoji and spaces of every script stay. Control characters (line ends and tabs too), format
-  characters such as bidirectional overrides and zero-width spaces, lone surrogates, and private and unassigned
-  characters are escaped. Escaping twice changes nothing. A text that is too long ends in three dots.
+  Letters, marks, symbols, emoji and spaces of every script stay. Control characters (including newlines and tabs),
+  format characters such as bidirectional overrides and zero-width spaces, lone surrogates, and private-use and
+  unassigned characters are escaped. Escaping twice changes nothing. A text that is too long is cut and ends in "...".
   """
   text = str(text)
   if limit is None:
@@ -35,22 +35,22 @@ def shown(text: object, limit: int | None = _LIMIT) -> str:
 
 
 def is_plain(text: str) -> bool:
-  """Whether `shown` leaves a text, of whatever length, as it is."""
+  """Whether `shown` with no limit leaves a text unchanged."""
   return text.isprintable() or all(map(_is_plain_character, text))
 
 
 def lines(text: str) -> str:
-  """Escapes each line of a text, and cuts none."""
+  """Escapes each line of a text; keeps the newlines and the full length."""
   return text if text.isprintable() else "\n".join(map(_escaped, text.split("\n")))
 
 
 def guard() -> None:
-  """Escapes all that this process prints or logs from now on.
+  """Escapes everything that this process prints or logs from now on.
 
-  Standard output and errors keep newlines; a message of `logging` becomes one line. What the terminal's encoding cannot
-  hold is escaped too. What libraries in C print themselves is out of reach.
+  stdout and stderr keep newlines; a `logging` message becomes one line. Characters that the terminal's encoding lacks
+  are escaped too. Output that C libraries print themselves is not escaped.
   """
-  # Python would colour tracebacks by control characters.
+  # Python would colour tracebacks with control characters.
   os.environ.setdefault("PYTHON_COLORS", "0")
   for name, words in (("stdout", "the standard output"), ("stderr", "the standard error output")):
     stream = getattr(sys, name)
@@ -77,7 +77,7 @@ def _escape(character: str) -> str:
 
 
 class _Guarded:
-  """A text stream that escapes what is written to it; an error names the stream."""
+  """A text stream that escapes what is written to it; its errors name the stream."""
 
   def __init__(self, stream: Any, name: str):
     self._stream, self._name = stream, name
@@ -110,7 +110,7 @@ class _Guarded:
 
 
 class _Record(logging.LogRecord):
-  """A message of `logging` on one line."""
+  """A log record whose message is one escaped line."""
 
   def getMessage(self) -> str:
     return shown(super().getMessage(), limit=None)

@@ -48,7 +48,7 @@ def test_cc3m_with_each_part_named(tmp_path):
       "give --train_captions, --dev_captions, --karpathy, --train_images, --val_images .or add --download.",
     ),
     (["coco35l", "--release={empty}"], "empty has no coco_mt_train.jsonl.bz2: give --train_captions"),
-    (["cc3m35l"], "the TSVs of CC3M have no public address: ask for them at https"),
+    (["cc3m35l"], "the TSVs of CC3M have no public URL: request them at https"),
     (["xm3600"], "give --captions, --images .or add --download."),
     (["coco35l", "--download"], "--download needs --release=DIR"),
     (

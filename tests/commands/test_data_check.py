@@ -77,8 +77,8 @@ def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
     (["show", "DIR", "--out=x.html", "--gin.A=1"], "needs --gin_file"),
     (["show", "DIR", "--out=x.html", "--step=-1"], "--step=-1: give a number from 0"),
     (["show", "DIR", "--out=x.html", "--image_size=0"], "--image_size=0: give a number from 1"),
-    (["show", "absent", "--out=x.html"], "absent is no corpus"),
-    (["check", "absent"], "absent is no corpus"),
+    (["show", "absent", "--out=x.html"], "absent is not a corpus"),
+    (["check", "absent"], "absent is not a corpus"),
     (["check", "absent", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )

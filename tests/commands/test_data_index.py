@@ -26,15 +26,15 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   assert cli.main(["data", "index", str(corpus)]) == 0
   printed = capsys.readouterr()
   assert "lengths of captions, 84 in train (" in printed.out
-  assert "train: lengths counted of records: 24 of 24" in printed.err
+  assert "train: records counted for the index: 24 of 24" in printed.err
   assert os.path.isdir(lengths.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 
 
 @pytest.mark.parametrize(
   "arguments, words",
   [
-    (["{empty}"], "empty holds no vocabulary.model: name one with --vocabulary=PATH"),
-    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty is no corpus"),
+    (["{empty}"], "empty has no vocabulary.model: give one with --vocabulary=PATH"),
+    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty is not a corpus"),
     (["{tiny}", "--vocabulary={tiny}/tags.txt"], "tags.txt: not a SentencePiece model"),
     (["{tiny}", "--splits=test"], "has no split 'test'"),
     (["{tiny}", "--processes=0"], "--processes=0: give a number from 1"),

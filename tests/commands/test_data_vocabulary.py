@@ -25,7 +25,10 @@ def test_a_vocabulary_of_any_corpus(corpus, tmp_path):
 
 @pytest.mark.parametrize(
   ("arguments", "said"),
-  [(["--size=110"], "split 'train': no vocabulary of 110 pieces"), (["--split=no"], "no split 'no'")],
+  [
+    (["--size=110"], "split 'train': cannot train a vocabulary of 110 pieces"),
+    (["--split=no"], "no split 'no'"),
+  ],
 )
 def test_errors_are_of_one_line(corpus, tmp_path, arguments, said, capsys):
   assert cli.main(["data", "vocabulary", str(corpus), f"--out={tmp_path / 'own.model'}", *arguments]) == 2

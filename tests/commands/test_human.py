@@ -74,7 +74,8 @@ def test_ratings_are_tallied_and_held_against_scores(folder, capsys):
   shown = capsys.readouterr().out
   assert "delta SxS" in shown and "Pearson" in shown
   assert {path.name for path in (folder / "out").iterdir()} == {
-    "sxs.json", "sxs.md", "sxs.csv", "correlations.json", "correlations.md", "correlations.csv",
+    "sxs.json", "sxs.md", "sxs.tex", "sxs.csv",
+    "correlations.json", "correlations.md", "correlations.tex", "correlations.csv",
   }  # fmt: skip
   tallies = json.loads((folder / "out/sxs.json").read_text())["tallies"]
   assert [(t["system"], t["against"], t["language"]) for t in tallies][:3] == [
@@ -86,9 +87,8 @@ def test_scores_that_were_made_in_other_ways_are_refused(folder, capsys):
   table = json.loads((folder / "B/table.json").read_text())
   (folder / "B/table.json").write_text(json.dumps({**table, "signature": "tokenizer:y"}))
   assert _run("sxs", f"--ratings={folder}/ratings.jsonl", *_scores(folder)) == 2
-  assert (
-    "'A' and 'B' cannot be held against each other, their signatures differ in tokenizer: x against y"
-    in (capsys.readouterr().err)
+  assert "'A' and 'B' cannot be compared, because their signatures differ in tokenizer: x against y" in (
+    capsys.readouterr().err
   )
 
 
@@ -135,8 +135,8 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["sxs", "--ratings=/nowhere"], "/nowhere: cannot be read"),
     (["sxs", "--ratings={}/ratings.jsonl", "--baseline=Z"], "--baseline=Z"),
     (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A"], "system 'B' has ratings but no scores"),
-    (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A", "--metric=chrf"], "was not scored in 'chrf'"),
-    (["sxs", "--ratings={}/core.csv"], "0 columns are called 'image/key'"),
+    (["sxs", "--ratings={}/ratings.jsonl", "--scores=A={}/A", "--metric=chrf"], "was not scored with 'chrf'"),
+    (["sxs", "--ratings={}/core.csv"], "0 columns are named 'image/key'"),
     (["thumb"], "--ratings"),
     (["thumb", "--ratings=/nowhere"], "/nowhere: cannot be read"),
     (["thumb", "--ratings={}/thumb.jsonl", "--language=xx"], "unknown language 'xx'"),

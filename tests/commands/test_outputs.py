@@ -12,6 +12,7 @@ import sys
 
 import gin
 import pytest
+from PIL import Image
 
 from tests.data import conftest, releases
 from tests.runs import synthetic
@@ -45,6 +46,10 @@ def place(tmp_path_factory):
     )
   )
   (folder / "core.csv").write_text("m1,m2,lang,delta_sxs,delta_x\nA,B,en,1,2\nA,C,en,3,1\nB,C,en,-3,1\n")
+  written = {"caption": "a dog", "tags": [], "suggested": {"sentences": [], "tags": []}, "events": []}
+  row = {"image/key": "dog", "language": "en", "annotator": "anna", **written}
+  (folder / "annotations.jsonl").write_text(json.dumps(row) + "\n")
+  Image.new("RGB", (8, 8)).save(folder / "photo.png")
   synthetic.captioner(folder / "run", 0, 400, 400, ends="finished")
   (folder / "corpus").mkdir()
   conftest.write_corpus(
@@ -85,6 +90,8 @@ _SHOW = "data show corpus --image_size=16 --target_length=16 --count=2"
     (f"{_RATE} --out=new.html", ".new.html.lock"),
     (f"{_RATE} --out=new.html", ".new.key.jsonl.lock"),
     ("human rate --join=key.jsonl ratings.jsonl --out=new.jsonl", ".new.jsonl.lock"),
+    ("human annotate --images=photo.png --language=en --out=new", "new/.xmcap.lock"),
+    ("human annotations annotations.jsonl --out=new", "new/.xmcap.lock"),
     ("runs run --out=new.html", ".new.html.lock"),
     ("convert --input=weights --out=new", "new/.xmcap.lock"),
   ],
@@ -121,29 +128,44 @@ def test_a_second_run_in_a_model_folder_is_refused(here, capsys, no_configuratio
 @pytest.mark.parametrize(
   ("command", "words"),
   [
-    ("data build xm3600 --release=corpus --out=corpus", "--out=corpus: would be written over --release"),
-    ("data build xm3600 --captions=x --images=corpus --out=link", "--out=link: .* over --images=corpus"),
-    (f"{_SHOW} --out=corpus/vocabulary.model", "written over DIR"),
-    (f"{_SHOW} --out=corpus/../corpus/dataset_info.json", "written over DIR"),
-    (f"{_SCORE} --out=new --save_df=predictions.jsonl", "--save_df=.* over --predictions"),
-    (f"{_SCORE} --out=new --save_df=references.jsonl", "--save_df=.* over --references"),
+    ("data build xm3600 --release=corpus --out=corpus", "--out=corpus: would overwrite the input --release"),
+    (
+      "data build xm3600 --captions=x --images=corpus --out=link",
+      "--out=link: would overwrite the input --images=corpus",
+    ),
+    (f"{_SHOW} --out=corpus/vocabulary.model", "would overwrite the input DIR"),
+    (f"{_SHOW} --out=corpus/../corpus/dataset_info.json", "would overwrite the input DIR"),
+    (f"{_SCORE} --out=new --save_df=predictions.jsonl", "--save_df=.* overwrite the input --predictions"),
+    (f"{_SCORE} --out=new --save_df=references.jsonl", "--save_df=.* overwrite the input --references"),
     (
       f"{_SCORE} --out=new --save_df=new/table.csv",
-      "--save_df=new/table.csv: --out=new/table.csv is written there too",
+      "--save_df=new/table.csv: --out=new/table.csv is the same file",
     ),
-    (f"{_SCORE} --out=new --save_df=link/tags.txt --df=corpus/tags.txt", "--save_df=.* over --df"),
-    (f"{_SCORE} --out=scored --baseline=scored", "--out=scored/table.json: .* over --baseline"),
+    (
+      f"{_SCORE} --out=new --save_df=link/tags.txt --df=corpus/tags.txt",
+      "--save_df=.* overwrite the input --df",
+    ),
+    (
+      f"{_SCORE} --out=scored --baseline=scored",
+      "--out=scored/table.json: .* overwrite the input --baseline",
+    ),
     ("compare scored A=scored --out=new --references=new/report.html", "--out=new/report.html"),
     (
       "human sxs --comparisons=core=correlations.csv --out=.",
-      "--out=.*csv: would be written over --comparisons",
+      "--out=.*csv: would overwrite the input --comparisons",
     ),
-    (f"{_RATE} --out=predictions.jsonl", "--out=predictions.jsonl: .* over --predictions"),
-    (f"{_RATE} --references=references.jsonl --out=references.jsonl", "--out=.* over --references"),
-    ("human rate --join=a.key.jsonl predictions.jsonl --out=predictions.jsonl", "over RATINGS"),
-    ("human rate --join=predictions.jsonl other.jsonl --out=predictions.jsonl", "over --join"),
-    ("runs run --out=run/metrics.jsonl", "--out=run/metrics.jsonl: would be written over DIR"),
-    ("convert --input=run --out=link/../run", "--out=link/../run: would be written over --input=run"),
+    (f"{_RATE} --out=predictions.jsonl", "--out=predictions.jsonl: .* overwrite the input --predictions"),
+    (
+      f"{_RATE} --references=references.jsonl --out=references.jsonl",
+      "--out=.* overwrite the input --references",
+    ),
+    (
+      "human rate --join=a.key.jsonl predictions.jsonl --out=predictions.jsonl",
+      "overwrite the input RATINGS",
+    ),
+    ("human rate --join=predictions.jsonl other.jsonl --out=predictions.jsonl", "overwrite the input --join"),
+    ("runs run --out=run/metrics.jsonl", "--out=run/metrics.jsonl: would overwrite the input DIR"),
+    ("convert --input=run --out=link/../run", "--out=link/../run: would overwrite the input --input=run"),
   ],
 )
 def test_an_output_that_is_an_input_is_refused(here, capsys, command, words):

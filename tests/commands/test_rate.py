@@ -72,7 +72,7 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--protocol=sxs", "--out=p.html"], "needs --protocol"),
     (["--protocol=stars", *_SYSTEMS, "--out=p.html"], "invalid choice: 'stars'"),
     (["--protocol=sxs", *_SYSTEMS], "required: --out"),
-    (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "side by side needs two systems"),
+    (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "needs two or more systems"),
     (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),
     (["--protocol=sxs", *_SYSTEMS, _SYSTEMS[0], "--out=p.html"], "'base' is named twice"),
     (["--protocol=sxs", *_SYSTEMS, "x.jsonl", "--out=p.html"], "'x.jsonl': ratings need --join"),
@@ -82,7 +82,7 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--protocol=sxs", "--predictions=a=no.jsonl", "--out=p.html"], "no.jsonl"),
     (["--join=no.jsonl", "--out=j.jsonl"], "name the files that raters saved"),
     (["--join=no.jsonl", "x.jsonl", "--out=j.jsonl"], "no.jsonl"),
-    (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "which is read: name another"),
+    (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "would overwrite the input"),
     (["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"], "leave out --predictions and --protocol"),
   ],
 )

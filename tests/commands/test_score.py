@@ -124,7 +124,7 @@ def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
     ("--subset=xm600", "give xm600:SEED"),
     ("--subset=xm600:x", "SEED must be a whole number, as in xm600:7"),
     ("--processes=-1", "--processes=-1: give a number from 0"),
-    ("--pictures=link", "name the folder of the pictures"),
+    ("--pictures=link", "give the folder of the pictures"),
     ("--bootstrap=-1", "--bootstrap=-1: give a number from 0"),
     ("--df=absent.gz", "cannot be read"),
     ("--baseline=absent", "cannot be read"),
@@ -167,7 +167,7 @@ def test_compare_says_which_is_better(folder, capsys):
   arguments = ["compare", "bad", "ours=good", "--metrics=cider,cider_d", "--resamples=50", "--out=compared"]
   assert cli.main([*arguments, "--references=references.jsonl"]) == 0
   printed = capsys.readouterr().out
-  assert "CIDEr: ours against bad" in printed and "few: fewer than 1.5 references an image" in printed
+  assert "CIDEr: ours against bad" in printed and "few: fewer than 1.5 references per image" in printed
   assert {path.name for path in (folder / "compared").iterdir()} == {
     "comparison.csv", "comparison.json", "comparison.md", "comparison.tex", "report.html",
   }  # fmt: skip
@@ -186,7 +186,7 @@ def test_compare_refuses_other_words(folder, capsys):
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    (["good"], "needs two systems"),
+    (["good"], "needs two or more systems"),
     (["good", "good"], "'good' is named twice: give one of them another name"),
     (["good", "absent"], "cannot be read"),
     (["good", "b=good", "--resamples=0"], "must be 1 or more"),
@@ -194,7 +194,7 @@ def test_compare_refuses_other_words(folder, capsys):
     (["good", "\udcff=good"], "is not UTF-8"),
     (["good", "b" * 300], "File name too long"),
     (["good", "b=good", "--references=references.jsonl"], "with --out=DIR"),
-    (["good", "b=good", "--metrics=chrf"], "was not scored in chrf"),
+    (["good", "b=good", "--metrics=chrf"], "was not scored with chrf"),
     (["good", "b=good", "--seed=-1"], "--seed=-1: give a number from 0"),
     (["good", "b=good", "--images=."], "--images is for the report"),
     (

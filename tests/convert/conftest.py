@@ -96,6 +96,25 @@ def config_of(folder, config):
   )
 
 
+def embedded(folder, pixels, texts):
+  """Embeddings of pictures and texts by the dual tower in a folder that `xmcap convert` wrote, and their logits."""
+  from xmcap.evaluation import embedder
+  from xmcap.models import model_json
+  from xmcap.training.checkpoints import weights
+
+  model, params = model_json.read(folder / "model.json"), weights.read_all(str(folder))
+  params.setdefault("logit_bias", np.zeros((), np.float32))
+  module = embedder.tower(model.config("vit"), model.config("text"), model.config("dual"))
+
+  @jax.jit
+  def run(params, pixels, texts):
+    image = module.apply({"params": params}, pixels, method="embed_images")
+    text = module.apply({"params": params}, texts, method="embed_texts")
+    return image, text, jax.numpy.exp(params["logit_scale"]) * text @ image.T + params["logit_bias"]
+
+  return [np.asarray(array) for array in run(params, pixels, texts)]
+
+
 def same_trees(a, b):
   jax.tree.map(np.testing.assert_array_equal, a, b)
 

@@ -56,7 +56,7 @@ class Ids:
   def __init__(self, pad_id, max_length):
     self.pad_id, self.max_length = pad_id, max_length
 
-  def encode_all(self, texts):
+  def encode_all(self, texts, language=""):
     return [[int(number) for number in text.split()] for text in texts], 0
 
 

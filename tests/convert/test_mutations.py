@@ -45,23 +45,23 @@ def overlap(header):
 
 
 MUTATIONS = {
-  "cut short": (lambda file: file.write_bytes(file.read_bytes()[:-5]), "not a whole safetensors file"),
-  "longer": (lambda file: file.write_bytes(file.read_bytes() + b"12"), "not a whole safetensors file"),
-  "empty": (lambda file: file.write_bytes(b""), "not a whole safetensors file"),
-  "header cut": (lambda file: file.write_bytes(file.read_bytes()[:40]), "not a whole safetensors file"),
+  "cut short": (lambda file: file.write_bytes(file.read_bytes()[:-5]), "not a complete safetensors file"),
+  "longer": (lambda file: file.write_bytes(file.read_bytes() + b"12"), "not a complete safetensors file"),
+  "empty": (lambda file: file.write_bytes(b""), "not a complete safetensors file"),
+  "header cut": (lambda file: file.write_bytes(file.read_bytes()[:40]), "not a complete safetensors file"),
   "header too long": (
-    lambda file: file.write_bytes(struct.pack("<Q", 1 << 60) + file.read_bytes()[8:]), "not a whole safetensors file",
+    lambda file: file.write_bytes(struct.pack("<Q", 1 << 60) + file.read_bytes()[8:]), "not a complete",
   ),
-  "no JSON": (lambda file: file.write_bytes(struct.pack("<Q", 9) + b"{not json" + bytes(99)), "not a whole"),
+  "no JSON": (lambda file: file.write_bytes(struct.pack("<Q", 9) + b"{not json" + bytes(99)), "not a complete"),
   "beyond the file": (
-    edit_header(lambda header: header[NAME]["data_offsets"].__setitem__(1, 1 << 40)), "not a whole safetensors file",
+    edit_header(lambda header: header[NAME]["data_offsets"].__setitem__(1, 1 << 40)), "not a complete safetensors file",
   ),
-  "overlapping": (edit_header(overlap), "not a whole safetensors file"),
+  "overlapping": (edit_header(overlap), "not a complete safetensors file"),
   "shape without the numbers": (
-    edit_header(lambda header: header[NAME].update(shape=[99, 99])), "not a whole safetensors file",
+    edit_header(lambda header: header[NAME].update(shape=[99, 99])), "not a complete safetensors file",
   ),
-  "unknown dtype": (edit_header(lambda header: header[NAME].update(dtype="F12")), "not a whole safetensors file"),
-  "text": (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"), "not a whole"),
+  "unknown dtype": (edit_header(lambda header: header[NAME].update(dtype="F12")), "not a complete safetensors file"),
+  "text": (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"), "not a complete"),
   "pickle": (lambda file: file.write_bytes(pickle.dumps({"a": 1})), "a pickle, which can run code"),
   "renamed": (
     edit_header(lambda header: header.update({"renamed": header.pop(NAME)})),
@@ -188,6 +188,6 @@ def test_an_npz_whose_header_claims_more(tmp_path, convert):
     np.lib.format.write_array_header_1_0(
       member, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
     )
-  assert "a holds 128 bytes, and its shape (1099511627776,) asks for others" in convert(
+  assert "a has 128 bytes, which does not match its shape (1099511627776,)" in convert(
     tmp_path / "vit.npz", code=2
   )

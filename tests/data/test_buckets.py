@@ -130,7 +130,7 @@ def test_several_lengths_of_a_large_split_need_an_index(tiny, tmp_path, monkeypa
   monkeypatch.setattr(lengths, "SMALL", NUM_PICTURES - 1)
   assert captions(tiny).mix_of_lengths(10) == {24: 1.0}
   with pytest.raises(
-    UsageError, match="has no index of the lengths of 'train' .*: `xmcap data index .* makes it"
+    UsageError, match="has no index of lengths for 'train' .*: make it with `xmcap data index .*`"
   ):
     captions(tiny, target_lengths=(12, 24))
 

@@ -51,7 +51,7 @@ def test_the_index_of_lengths(store, local, remote, register):
   shutil.rmtree(local / "lengths")
   assert there.layouts == here.layouts
   np.testing.assert_array_equal(there.lengths, here.lengths)
-  with pytest.raises(UsageError, match="an index is written on this machine alone"):
+  with pytest.raises(UsageError, match="an index can only be written locally"):
     lengths.write(remote, model, ["train"])
 
 
@@ -82,7 +82,7 @@ def test_the_commands_read_it(local, remote, tmp_path, capsys):
   assert cli.main(["data", "show", remote, f"--out={tmp_path / 'sheet.html'}", "--count=2"]) == 0
   capsys.readouterr()
   assert cli.main(["data", "check", remote]) == 2
-  assert "say where the report goes with --out=DIR" in capsys.readouterr().err
+  assert "give a local folder for the report with --out=DIR" in capsys.readouterr().err
 
 
 def test_references_and_pictures_of_an_evaluator(local, remote):

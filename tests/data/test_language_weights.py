@@ -62,11 +62,11 @@ def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
   [
     (
       dict(languages=("en", "th")),
-      "CaptionStream.languages: 'th' is none of the languages to draw from: ar de en",
+      "CaptionStream.languages: 'th' is not one of the available languages: ar de en",
     ),
     (dict(language_weights="most"), "language_weights is 'most': give rates, uniform, count, or weights"),
-    (dict(language_weights={"th": 1}), "language_weights: 'th' is none"),
-    (dict(languages=("en",), language_weights={"de": 1}), "language_weights: 'de' is none .*: en"),
+    (dict(language_weights={"th": 1}), "language_weights: 'th' is not one"),
+    (dict(languages=("en",), language_weights={"de": 1}), "language_weights: 'de' is not one .*: en"),
     (dict(language_weights={"en": -1}), "'en' has -1"),
     (dict(language_weights={"en": float("nan")}), "'en' has nan"),
     (dict(language_weights={"en": 0}), "are all 0"),

@@ -95,7 +95,7 @@ def test_processes_write_what_one_writes(corpus, model, monkeypatch):
     monkeypatch.setattr(lengths, "_ENCODED", chunk)
     said = []
     lengths.write(corpus, model, ["train"], processes=processes, say=said.append)
-    assert said[-1] == f"train: lengths counted of records: {NUM_PICTURES:,} of {NUM_PICTURES:,}"
+    assert said[-1] == f"train: records counted for the index: {NUM_PICTURES:,} of {NUM_PICTURES:,}"
     contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
   assert contents[0] == contents[1] == contents[2]
@@ -119,8 +119,8 @@ def test_a_very_long_caption_takes_two_bytes(tmp_path):
 def test_a_large_split_without_an_index_names_the_command(corpus, model, never_small):
   with pytest.raises(
     UsageError,
-    match=r"has no index of the lengths of 'train\[:9\]' in pieces of .*vocabulary.model, which target_lengths needs: "
-    r"`xmcap data index .*corpus --vocabulary=.*vocabulary.model --splits=train` makes it",
+    match=r"has no index of lengths for 'train\[:9\]' and .*vocabulary.model, which target_lengths needs: "
+    r"make it with `xmcap data index .*corpus --vocabulary=.*vocabulary.model --splits=train`",
   ):
     lengths.index_of(RecordSource(corpus, "train[:9]"), model)
 
@@ -128,12 +128,12 @@ def test_a_large_split_without_an_index_names_the_command(corpus, model, never_s
 def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_path):
   lengths.write(corpus, model, ["train"])
   other = train_vocabulary(f"{corpus}/text.txt", str(tmp_path / "other.model"), size=420, span_words=True)
-  with pytest.raises(UsageError, match=r"pieces of .*other\.model"):
+  with pytest.raises(UsageError, match=r"index of lengths for 'train' and .*other\.model"):
     lengths.index_of(RecordSource(corpus), other)
   # Two hashes that begin alike.
   folder_of(corpus, "train", model).rename(folder_of(corpus, "train", other))
   with pytest.raises(
-    UsageError, match="is an index of other vocabulary than there are now: make it again: `xmcap"
+    UsageError, match="the vocabulary changed after the index was made: make it again: `xmcap"
   ):
     lengths.index_of(RecordSource(corpus), other)
 
@@ -143,7 +143,7 @@ def test_other_records_are_noticed(corpus, model):
   for path in corpus.glob("*.array_record*"):
     path.unlink()
   write_corpus(corpus, [tiny_record(index + 1) for index in range(NUM_PICTURES)], train_vocabulary=False)
-  with pytest.raises(UsageError, match="is an index of other records than there are now"):
+  with pytest.raises(UsageError, match="the records changed after the index was made"):
     lengths.index_of(RecordSource(corpus), model)
   lengths.write(corpus, model, ["train"])
   assert listed(lengths.index_of(RecordSource(corpus), model)) == by_hand(RecordSource(corpus), model)

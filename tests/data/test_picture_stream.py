@@ -206,10 +206,10 @@ def test_the_batches_before_a_bad_picture_are_whole(tmp_path, register):
   "arguments, message",
   [
     ((0, [4, 6]), "rows of a batch of 6 pictures"),
-    ((0, [-1, 2]), "ascending from 0"),
+    ((0, [-1, 2]), "ascending rows from 0"),
     ((0, [2, 1]), "ascending"),
     ((0, [1, 1]), "ascending"),
-    ((0, []), "some of them"),
+    ((0, []), "ascending"),
     ((-1, None), "step -1"),
   ],
 )

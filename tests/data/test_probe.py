@@ -31,7 +31,7 @@ def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypa
   assert stream.lost == {} and stream.pictures == 6
   assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
   stream.batch(0)
-  assert stream.lost["captions cut at the target length"] > 0
+  assert stream.lost["captions truncated at the target length"] > 0
 
 
 def test_ends_after_its_time(tiny, monkeypatch):

@@ -53,7 +53,7 @@ def _lose(path):
   ("spoil", "words"),
   [
     (_flip, "hash mismatch"),
-    (_lose, r"but 1 \(3 bytes\) are read back \(another file\)"),
+    (_lose, r"but 1 \(3 bytes\) can be read back \(another file\)"),
     (lambda path: path.write_bytes(path.read_bytes()[:70_000]), "read back"),
   ],
 )

@@ -14,7 +14,7 @@ from xmcap.data import images, vocabulary
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 
-CUT = "captions cut at the target length"
+CUT = "captions truncated at the target length"
 
 
 def test_shapes_and_types(tiny):
@@ -114,18 +114,18 @@ def test_long_captions_are_cut_without_an_end_and_counted(tiny):
 @pytest.mark.parametrize(
   "options, message",
   [
-    (dict(batch_size=13), "13 captions cannot hold 2 an image"),
-    (dict(captions_per_image=0), "cannot hold 0"),
+    (dict(batch_size=13), "13 captions with 2 per image"),
+    (dict(captions_per_image=0), "with 0 per image"),
     (dict(image_size=0), "0 pixels is empty"),
-    (dict(prompt_length=0), "raise prompt_length, now 0"),
-    (dict(target_lengths=(24, 12)), "rising lengths"),
-    (dict(target_lengths=(12, 12)), "rising lengths"),
-    (dict(target_length=1), "one piece and its end"),
-    (dict(target_lengths=(12, 24), bucket_window=0), "at least one batch"),
+    (dict(prompt_length=0), "raise prompt_length, which is 0"),
+    (dict(target_lengths=(24, 12)), "ascending lengths"),
+    (dict(target_lengths=(12, 12)), "ascending lengths"),
+    (dict(target_length=1), "a piece and EOS"),
+    (dict(target_lengths=(12, 24), bucket_window=0), "bucket_window at least 1"),
     (dict(split="nothing"), "nothing"),
-    (dict(workers=-1), "-1 workers"),
-    (dict(depth=1), "at least 2 batches"),
-    (dict(prefetch_bytes=-1), "-1 bytes ahead"),
+    (dict(workers=-1), "workers=-1"),
+    (dict(depth=1), "depth must be at least 2"),
+    (dict(prefetch_bytes=-1), "prefetch_bytes=-1"),
   ],
 )
 def test_bad_configurations(tiny, options, message):

@@ -127,7 +127,7 @@ def test_no_vocabulary_beside_the_records(tmp_path, register):
 
 @pytest.mark.parametrize("rates", [{"en": 1.0}, {"en": 1.0, "de": -1.0}, {"en": 0.0, "de": 0.0}])
 def test_bad_rates(rates):
-  with pytest.raises(UsageError, match="give each of its languages"):
+  with pytest.raises(UsageError, match="for exactly its languages"):
     tasks.register_corpus("never", languages=("en", "de"), rates=rates)
 
 
@@ -165,7 +165,7 @@ def test_what_is_not_a_corpus_is_refused(tiny_dir, register):
     source=seqio.FunctionDataSource(lambda split, shuffle_files: None, ["train"]),
     output_features={},
   )
-  with pytest.raises(UsageError, match="not made of image records"):
+  with pytest.raises(UsageError, match="does not consist of image records"):
     tasks.registration(text)
 
 

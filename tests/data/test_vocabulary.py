@@ -143,7 +143,7 @@ def test_an_absent_model(tmp_path):
 
 def test_other_special_ids_are_refused(tmp_path):
   path = foreign_model(tmp_path / "other.model")  # SentencePiece's own: unknown 0, begin 1, end 2
-  with pytest.raises(UsageError, match="other.model: pad, end and unknown are ids"):
+  with pytest.raises(UsageError, match="other.model: the ids of padding, EOS and unknown are"):
     Vocabulary(path)
 
 
@@ -169,7 +169,7 @@ def test_absent_text(tmp_path):
 
 
 def test_too_small_a_size(text_file, tmp_path):
-  with pytest.raises(UsageError, match="no vocabulary of 100 pieces"):
+  with pytest.raises(UsageError, match="cannot train a vocabulary of 100 pieces"):
     train_vocabulary(text_file, str(tmp_path / "v.model"), size=100)
 
 

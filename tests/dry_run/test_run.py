@@ -206,7 +206,7 @@ def test_a_missing_split_of_an_evaluator(tmp_path, run, quick):
 
 def test_no_corpus_at_all_is_said_once(tmp_path, run, corpus, quick):
   found = run(tmp_path / "nowhere", f"--gin.VOCABULARY={corpus / 'vocabulary.model'}")
-  assert_one_failure(found, "data", "nowhere is no corpus", code=2)
+  assert_one_failure(found, "data", "nowhere is not a corpus", code=2)
   assert "evaluator 1 (LossEvaluator): as data" in found[1]["skipped"]
 
 
@@ -254,7 +254,7 @@ def test_a_vocabulary_that_knows_no_thai(corpus, tmp_path, run, monkeypatch, qui
   )
   train_vocabulary(str(text), str(tmp_path / "latin.model"), size=120)
   found = run(corpus, NO_EVALUATORS, f"--gin.VOCABULARY={tmp_path / 'latin.model'}")
-  assert_one_failure(found, "vocabulary", "latin.model", "(ar) comes back as", code=2)
+  assert_one_failure(found, "vocabulary", "latin.model", "(ar) decodes to", code=2)
 
 
 # ---- weights, folder, mesh, evaluators -----------------------------------------------------------

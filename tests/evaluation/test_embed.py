@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from xmcap.models import model_json
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -81,19 +85,27 @@ def test_files_go_into_both_scores(work, capsys):
   assert main(["score", "zero-shot", *score[:2], "--out", str(work / "scores2"), *labels]) == 0
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, monkeypatch, capsys):
-  monkeypatch.setattr(embed_lib, "_PART", 5)
+@pytest.fixture
+def small_parts(monkeypatch):
+  monkeypatch.setattr(embed_lib, "_PART", {"pictures": 5, "captions": 9, "labels": 2})
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, monkeypatch, capsys):
+  texts = json.loads((work / "captions.json").read_text())
+  texts["captions"]["en"][0] = ["dog " * 80]  # it is cut, and counted in embeddings.json
+  (work / "captions.json").write_text(json.dumps(texts))
   assert embed(work, *everything(work)) == 0
+  assert "texts of more than 64 pieces, which were cut: 1" in capsys.readouterr().err
   whole = contents(work / "out")
 
   made = embed_lib.DualEmbedder.pictures
   calls = []
 
-  def stopped(self, paths):
+  def stopped(self, paths, read):
     calls.append(paths)
     if len(calls) == 2:
       raise KeyboardInterrupt
-    return made(self, paths)
+    return made(self, paths, read)
 
   (work / "out").rename(work / "first")
   monkeypatch.setattr(embed_lib.DualEmbedder, "pictures", stopped)
@@ -106,6 +118,53 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, monkeypatch, ca
   assert "holds these embeddings already" in capsys.readouterr().err
 
 
+def test_the_size_of_the_parts_does_not_matter(work, monkeypatch, request):
+  assert embed(work, *everything(work)) == 0
+  (work / "out").rename(work / "whole")
+  request.getfixturevalue("small_parts")
+  assert embed(work, *everything(work)) == 0
+  for path in (work / "whole").rglob("*.npy"):
+    np.testing.assert_allclose(
+      np.load(work / "out" / path.relative_to(work / "whole")), np.load(path), atol=1e-6
+    )
+
+
+def launched(work, *options):
+  """`xmcap embed` in two processes; returns the exit code, and what they said."""
+  command = [sys.executable, "-m", "xmcap.cli", "launch", "local", "--processes=2", "--devices=1", "--", "embed",
+             f"--model_dir={work / 'run'}", f"--out={work / 'out'}", *options]  # fmt: skip
+  ended = subprocess.run(
+    command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
+  )
+  return ended.returncode, ended.stdout
+
+
+@pytest.mark.slow
+def test_two_processes_write_what_one_writes_and_another_number_goes_on(work, capsys):
+  assert embed(work, *everything(work)) == 0
+  (work / "out").rename(work / "one")
+
+  picture = (work / "images" / "e.png").read_bytes()
+  (work / "images" / "e.png").write_bytes(b"no picture")
+  code, said = launched(work, *everything(work))
+  assert code == 1 and "e.png" in said, said  # after the texts
+  parts = sorted(path.name for path in (work / "out" / ".build").glob("*.npz"))
+  assert [name.partition("-")[0] for name in parts] == ["captions", "captions", "labels", "labels"]
+  (work / "images" / "e.png").write_bytes(picture)
+  code, said = launched(work, *everything(work))
+  assert code == 0 and "embeddings are ready" in said, said
+  names = {path.relative_to(work / "one") for path in (work / "one").rglob("*") if path.is_file()}
+  assert names == {path.relative_to(work / "out") for path in (work / "out").rglob("*") if path.is_file()}
+  for name in names:
+    one, two = work / "one" / name, work / "out" / name
+    if name.suffix == ".npy":
+      np.testing.assert_allclose(np.load(two), np.load(one), atol=1e-6)
+    else:
+      assert one.read_bytes() == two.read_bytes()
+  code, said = launched(work, *everything(work))
+  assert code == 0 and "holds these embeddings already" in said, said
+
+
 def test_pictures_alone_have_the_keys_of_their_folder(work):
   assert embed(work, f"--images={work / 'images'}") == 0
   assert (work / "out" / "keys.txt").read_text().split() == list("abcdefghijkl")
@@ -114,7 +173,7 @@ def test_pictures_alone_have_the_keys_of_their_folder(work):
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    ([], "nothing to embed: give --images, --captions or --labels"),
+    ([], "nothing to embed: give --images, --captions, --labels or --corpus"),
     (["--prompts=prompts.json", "--images=images"], "--prompts are for names of classes: give --labels too"),
     (["--labels=labels.json", "--languages=th"], "no labels in th"),
     (["--images=empty"], "empty"),
@@ -127,6 +186,28 @@ def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
   assert embed(work, *options) != 0
   error = capsys.readouterr().err
   assert message in error and error.count("\n") == 1 and error.startswith("xmcap: error: ")
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("prompts", {"EN": ["a dog"]}, "'EN', prompt 0 ('a dog'): has {} 0 times"),
+    ("prompts", {"EN": ["a {}", "{} and {}"]}, "'EN', prompt 1 ('{} and {}'): has {} 2 times"),
+    ("prompts", {"english": ["a {}"]}, "unknown language 'english'"),
+    ("labels", {"EN": [[0, 0], ["dog", "cat"]]}, "index 0 is repeated"),
+    ("labels", {"EN": [[0, -1], ["dog", "cat"]]}, "index -1 is out of range"),
+    ("labels", {"EN": [[0, 1], ["dog"]]}, "2 indices and 1 label"),
+    ("labels", {"EN": [[0, 1], ["dog", " "]]}, "the label of class 1 is empty"),
+    ("labels", {"DE": [[0, 1], ["Hund", "\u2581"]]}, "labels of 'de', from 0: text 1"),
+    ("captions", {"images": ["a", "b"], "captions": {"en": [["dog"], [""]]}}, "caption 1: is empty"),
+    ("captions", {"images": ["a"], "captions": {"en": [["\u2581"]]}}, "captions of 'en', from 0: text 0"),
+  ],
+)
+def test_bad_input_is_refused_in_one_line(work, capsys, name, content, message):
+  (work / f"{name}.json").write_text(json.dumps(content))
+  assert embed(work, *everything(work)[1:]) == 2
+  errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+  assert len(errors) == 1 and message in errors[0] and errors[0].startswith("xmcap: error: "), errors
 
 
 def test_a_captioner_is_refused(work, capsys):

@@ -67,7 +67,7 @@ def test_what_was_decoded_is_kept_beside_older_results_until_the_new_ones_are_th
 
 def test_an_evaluation_does_not_write_over_its_references(files):
   (files / "captions.jsonl").rename(files / "predictions.jsonl")
-  with pytest.raises(UsageError, match="out_dir=.*predictions.jsonl: would be written over .*references"):
+  with pytest.raises(UsageError, match="out_dir=.*predictions.jsonl: would overwrite the input .*references"):
     CaptionEvaluator(None, references=str(files / "predictions.jsonl"), out_dir=str(files))
 
 

@@ -44,7 +44,7 @@ def test_it_runs(notebook, tmp_path, monkeypatch):
   (draw, build, pictures, train, look, scores, compared) = [
     _output(cell) for cell in notebook.cells if cell.cell_type == "code" and cell is not parameters
   ]
-  assert "IMG_0001.jpg" in draw and "nothing was wrong" in build
+  assert "IMG_0001.jpg" in draw and "no problems" in build
   assert pictures.count("<img") == 4
   assert "finished at step 4" in train
   assert look.count("<img") >= 4 and look.count("lang=th") == look.count("<img")

@@ -237,6 +237,7 @@ LIGHT = (
   ),
   Command("human sxs", ["human"], _sxs, ("--metric", "--baseline", "--raters", "--resamples", "--seed"), 2),
   Command("human thumb", ["human"], _THUMB, _OF_THUMB, 2),
+  Command("human annotations", ["human"], _always("human/annotations.jsonl", "--out=out"), (), 2),
   Command("human rate", ["captions"], _rate, ("--languages", "--limit", "--seed", "--rater", "--images"), 2),
   Command("runs", ["runs"], _always("runs/a", "runs/b", "--out=out/page.html"), (), 2),
   Command("launch", [], _launch, ("--env",), 2, writes=("out", "runs"), leaves=False),

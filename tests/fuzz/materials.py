@@ -83,7 +83,7 @@ def _captions(folder: pathlib.Path) -> None:
 
 
 def _human(folder: pathlib.Path) -> None:
-  """Ratings of three systems by three raters, THumB ratings, comparisons of systems."""
+  """Ratings of three systems by three raters, THumB ratings, comparisons of systems, annotations."""
   folder.mkdir()
   rng = random.Random(0)
   rows = []
@@ -104,6 +104,16 @@ def _human(folder: pathlib.Path) -> None:
   )
   _jsonl(
     folder / "references.jsonl", [{"seg_id": str(k), "refs": ["a dog runs", "a small cat"]} for k in range(4)]
+  )
+  written = {"caption": "a dog", "tags": ["dog"], "suggested": {"sentences": ["a cat"], "tags": ["dog"]}}
+  events = [{"time": time, "event": event} for time, event in enumerate(("open", "copy_sentence", "done"))]
+  _jsonl(
+    folder / "annotations.jsonl",
+    [
+      {"image/key": f"k{k}", "language": "en", "annotator": name, **written, "events": events}
+      for name in "ab"
+      for k in range(4)
+    ],
   )
   (folder / "core.csv").write_text("m1,m2,lang,delta_sxs,delta_x\nA,B,en,1,2\nA,C,en,3,1\nB,C,en,-3,1\n")
   for number, system in enumerate("ABC"):

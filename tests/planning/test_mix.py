@@ -71,7 +71,7 @@ def test_without_data_the_mean_is_not_known():
   found, text = _mix(None)
   assert found["shares"] is None and found["mean_step_seconds"] is None
   assert ["8", "unknown", "8.00", "1,000"] in [line.split() for line in text.splitlines()]
-  assert "The mean is unknown: /nowhere is no corpus" in text and "--length_mix=LENGTH:SHARE" in text
+  assert "The mean is unknown: /nowhere is not a corpus" in text and "--length_mix=LENGTH:SHARE" in text
 
 
 def test_a_run_of_one_length_has_no_mix():

@@ -72,4 +72,4 @@ def test_another_folder_or_file_is_refused(tmp_path, capsys):
   (tmp_path / "babel-imagenet").mkdir()
   (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
   assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
-  assert "no results of Babel-ImageNet" in capsys.readouterr().err
+  assert "not a result file of Babel-ImageNet" in capsys.readouterr().err

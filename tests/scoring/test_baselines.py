@@ -74,7 +74,7 @@ def test_notes_of_the_baseline_are_carried(folder):
 
 
 def test_the_papers_scores_do_not_stand_beside_those_of_other_pictures(monkeypatch):
-  with pytest.raises(UsageError, match="of the 3,600 pictures of XM3600, and the references are of others"):
+  with pytest.raises(UsageError, match="on the 3,600 pictures of XM3600, and the references are for other"):
     check_pictures("paper", _REFERENCES)
   check_pictures("a folder", _REFERENCES)
   monkeypatch.setattr(published, "XM3600_IMAGES", of_images(_REFERENCES))

@@ -45,7 +45,7 @@ def test_the_same_bytes_each_time(path, tmp_path, frequencies):
 
 def test_words_of_another_tokenizer_are_refused(path):
   with pytest.raises(
-    UsageError, match="line 1: words of en were found by default-.* would now be by whitespace-"
+    UsageError, match="line 1: en was tokenised with default-.* but whitespace-.* is in use now"
   ):
     document_frequency_files.read(path, "whitespace")
 
@@ -87,5 +87,5 @@ def test_numbers_that_cannot_be_are_refused(path, change):
 @pytest.mark.parametrize("change", [{"language": 3}, {"tokenizer": None}])
 def test_lines_of_something_else_are_refused(path, change):
   _write(path, {**_lines(path)[0], **change})
-  with pytest.raises(UsageError, match="line 1: .* is missing or no text"):
+  with pytest.raises(UsageError, match="line 1: .* is missing or not a string"):
     document_frequency_files.read(path, "default")

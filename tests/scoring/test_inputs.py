@@ -71,7 +71,7 @@ def test_errors_in_a_document_have_line_and_column(tmp_path):
   path = tmp_path / "results.json"
   for content, message in [
     (b'[\n  {"a": nan}]', r"broken JSON \(Expecting value at line 2, column 9\)"),
-    (b'[\n  {"a": NaN}]', "NaN is no JSON"),
+    (b'[\n  {"a": NaN}]', "NaN is not valid JSON"),
     (b'[\n  "\xff"]', r"byte 0xff at line 2, column 4"),
     (b'[{"image_id": 7, "a": 1, "a": 2}]', r"names 'a' twice"),
   ]:
@@ -103,7 +103,7 @@ def test_what_an_archive_holds_is_checked(tmp_path, members, message):
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
-  with pytest.raises(UsageError, match=r"\(captions.jsonl\): a packed file of over 1 MiB"):
+  with pytest.raises(UsageError, match=r"\(captions.jsonl\): over 1 MiB when decompressed"):
     _rows(_zip(tmp_path / "x", {"captions.jsonl": b"\n" * ((1 << 20) + 1)}))
 
 
@@ -127,7 +127,7 @@ def test_broken_encrypted_and_odd_archives_are_refused(tmp_path):
   for content, message in [
     (whole[:-5], "cannot be read .*not a zip file"),
     (encrypted, "encrypted"),
-    (other.getvalue(), "compressed in a way"),
+    (other.getvalue(), "compressed in an unsupported way"),
   ]:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(UsageError, match=message):

@@ -54,8 +54,8 @@ def test_another_language_than_wanted_leaves_nothing(tmp_path):
     (_annotations({"image_id": 7.0, "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": [], "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": 1, "caption": "a"}), r"annotations\[0\]: image_id 1 is not among the images"),
-    (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 is given twice"),
-    (_annotations(images=[]), "no image in it"),
+    (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 occurs twice"),
+    (_annotations(images=[]), "contains no images"),
   ],
 )
 def test_bad_annotations_are_named(tmp_path, document, message):
@@ -73,7 +73,7 @@ def test_ids_of_annotations_decide_nothing_and_repeated_ones_are_counted(tmp_pat
   references = read_references(_write(tmp_path, document), language="el")
   assert references == {"7": {"el": ["0", "1", "2", "3", "4", "5"]}}
   (note,) = references.notes
-  assert "2 have the id of an earlier one" in note
+  assert "2 of the annotations have the id of an earlier one" in note
   assert note in score(references, {"7": {"el": "0"}}).table.notes
 
 
@@ -83,9 +83,9 @@ def test_references_need_a_language_and_hold_no_released_words(tmp_path):
     read_references(path)
   with pytest.raises(UsageError, match="unknown language 'xx'"):
     read_references(path, language="xx")
-  with pytest.raises(UsageError, match="holds no caption/tokenized"):
+  with pytest.raises(UsageError, match="has no caption/tokenized"):
     read_references(path, language="el", tokenized=True)
-  with pytest.raises(UsageError, match="a list, as COCO has for results"):
+  with pytest.raises(UsageError, match="a list, as in COCO results"):
     read_references(_write(tmp_path, []), language="el")
 
 
@@ -99,10 +99,13 @@ def test_results_are_predictions_of_one_language(tmp_path, indent):
   "results, message",
   [
     ([[]], r"results\[0\]: must be an object"),
-    ([{"image_id": 7, "caption": "a"}, {"image_id": 7}], r"results\[1\]: 'caption' is missing or no text"),
+    (
+      [{"image_id": 7, "caption": "a"}, {"image_id": 7}],
+      r"results\[1\]: 'caption' is missing or not a string",
+    ),
     ([{"image_id": None, "caption": "a"}], r"results\[0\]: 'image_id' is missing"),
     ([{"image_id": 7, "caption": "a"}, {"image_id": "7", "caption": "a"}], r"twice \(el 7 as results\[1\]\)"),
-    ([], "no prediction in it"),
+    ([], "contains no predictions"),
   ],
 )
 def test_bad_results_are_named(tmp_path, results, message):

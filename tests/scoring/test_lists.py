@@ -43,9 +43,9 @@ def test_tuples_do_too_and_options_reach_the_scorer():
     ({"en": [["a"]]}, {}, "predictions: .* must be a dictionary"),
     ({"en": [["a"]]}, {"de": ["a"]}, "only the references have 'en'"),
     ({"en": [["a"]]}, {"en": ["a"], "de": ["a"]}, "only the predictions have 'de'"),
-    ({"en": [["a"], ["b"]]}, {"en": ["a"]}, "'en': 2 pictures have references, and 1 a prediction"),
+    ({"en": [["a"], ["b"]]}, {"en": ["a"]}, "'en': references for 2 pictures, but 1 predictions"),
     ({"en": "a"}, {"en": ["a"]}, "must be a list"),
-    ({"en": [["a"]]}, {"en": [["a"]]}, "must be a text"),
+    ({"en": [["a"]]}, {"en": [["a"]]}, "must be a string"),
     ({"xx": [["a"]]}, {"xx": ["a"]}, "references: .*xx"),
   ],
 )

@@ -158,7 +158,7 @@ def test_document_frequencies_are_saved_and_used(files, tmp_path):
 
 
 def test_the_paper_does_not_stand_beside_other_pictures(files, tmp_path):
-  with pytest.raises(UsageError, match="the baseline 'paper' is of the 3,600 pictures of XM3600"):
+  with pytest.raises(UsageError, match="the baseline 'paper' has scores on the 3,600 pictures of XM3600"):
     score_files(*files, tmp_path / "out", baseline="paper", only_tables=True)
 
 

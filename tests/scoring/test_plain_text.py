@@ -40,19 +40,19 @@ def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
 @pytest.mark.parametrize(
   ("name", "text", "language", "message"),
   [
-    ("p.txt", "one\n", "en", "1 caption in en without keys, where the references have 2 images"),
+    ("p.txt", "one\n", "en", "1 caption in en without keys, but the references have 2 images"),
     ("p.txt", "one\ntwo\n", None, "line 1: no language; give it with --language=CODE"),
-    ("p.csv", "key,text\na,one\n", "en", "line 1: its columns are 'key, text'"),
-    ("p.csv", "key,image_id,caption\n", "en", "line 1: its columns"),
-    ("p.csv", "caption,caption\n", "en", "line 1: its columns"),
+    ("p.csv", "key,text\na,one\n", "en", "line 1: the columns are 'key, text'"),
+    ("p.csv", "key,image_id,caption\n", "en", "line 1: the columns"),
+    ("p.csv", "caption,caption\n", "en", "line 1: the columns"),
     (
       "p.csv",
       "id,caption\nc,one\na,two\n",
       "en",
-      "line 1: 'id' is no column that is read; call the image's key",
+      "line 1: unknown column 'id'; name the column of image keys",
     ),
-    ("p.csv", "", "en", "line 1: its columns"),
-    ("p.csv", "key,caption\n", "en", "no prediction in it"),
+    ("p.csv", "", "en", "line 1: the columns"),
+    ("p.csv", "key,caption\n", "en", "contains no predictions"),
     ("p.csv", "key,caption\na,one,two\n", "en", "line 2: 3 cells under 2 headings"),
     ("p.csv", 'key,caption\na,"one\n', "en", "line 2: broken CSV"),
     ("p.csv", "key,caption\n,one\n", "en", "line 2: 'key' is empty"),
@@ -73,7 +73,7 @@ def test_without_references_there_is_no_order(tmp_path):
 
 
 def test_references_are_no_text(tmp_path):
-  with pytest.raises(UsageError, match="text and CSV are for predictions; references are JSONL"):
+  with pytest.raises(UsageError, match="text and CSV are only for predictions; give references as JSONL"):
     read_references(_write(tmp_path, "r.txt", "one\ntwo\n"), language="en")
   held = read_references(_write(tmp_path, "r2.txt", '{"image/key": "a", "caption": "one"}\n'), language="en")
   assert held == {"a": {"en": ["one"]}}

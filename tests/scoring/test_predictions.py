@@ -24,9 +24,9 @@ def test_unwritable_place_is_one_line(tmp_path):
 @pytest.mark.parametrize(
   "line, message",
   [
-    ('{"image/key": "k", "language": "en"}', "line 2: 'caption' is missing or no text"),
-    ('{"image/key": "k", "language": "en", "caption": null}', "line 2: 'caption' is missing or no text"),
-    ('{"image/key": 1, "language": "en", "caption": ""}', "line 2: 'image/key' is missing or no text"),
+    ('{"image/key": "k", "language": "en"}', "line 2: 'caption' is missing or not a string"),
+    ('{"image/key": "k", "language": "en", "caption": null}', "line 2: 'caption' is missing or not a string"),
+    ('{"image/key": 1, "language": "en", "caption": ""}', "line 2: 'image/key' is missing or not a string"),
     (
       '{"image/key": "k", "language": "eng", "caption": ""}',
       "line 2: unknown language 'eng'; did you mean 'en'",
@@ -47,7 +47,7 @@ def test_bad_rows_are_named(tmp_path, line, message):
 
 def test_empty_file_is_refused(tmp_path):
   (tmp_path / "p.jsonl").write_text("\n")
-  with pytest.raises(UsageError, match="no prediction in it"):
+  with pytest.raises(UsageError, match="contains no predictions"):
     read_predictions(tmp_path / "p.jsonl")
 
 
@@ -87,12 +87,12 @@ def test_a_folder_holds_a_file_a_language(tmp_path):
 @pytest.mark.parametrize(
   "contents, language, message",
   [
-    ({}, None, "no predictions in it"),
-    ({"README_md": ""}, None, "README.md is not the one file of a language's predictions"),
-    ({"xx_jsonl": ""}, None, "xx.jsonl is not the one file of a language's predictions"),
-    ({"en_jsonl": ""}, None, "en.jsonl: no prediction in it"),
-    ({"en_jsonl": "[]", "en_json": "[]"}, None, "en.json is not the one file"),
-    ({"en_jsonl": "[]"}, "el", "en.jsonl is not the one file of el"),
+    ({}, None, "contains no predictions"),
+    ({"README_md": ""}, None, "README.md is not the only file of predictions in a language"),
+    ({"xx_jsonl": ""}, None, "xx.jsonl is not the only file of predictions in a language"),
+    ({"en_jsonl": ""}, None, "en.jsonl: contains no predictions"),
+    ({"en_jsonl": "[]", "en_json": "[]"}, None, "en.json is not the only file"),
+    ({"en_jsonl": "[]"}, "el", "en.jsonl is not the only file of predictions in el"),
     (
       {"en_jsonl": '{"image/key": "k", "language": "el", "caption": ""}'},
       None,
@@ -112,7 +112,7 @@ def test_anything_else_in_a_folder_is_named(tmp_path, contents, language, messag
 
 def test_a_folder_in_the_folder_is_named(tmp_path):
   (tmp_path / "en.json").mkdir()
-  with pytest.raises(UsageError, match="en.json is not the one file"):
+  with pytest.raises(UsageError, match="en.json is not the only file"):
     read_predictions(tmp_path)
 
 
@@ -139,10 +139,10 @@ def test_surplus_is_refused_even_where_missing_ones_are_empty():
 
 
 @pytest.mark.parametrize(
-  ("key", "advice"), [("x", "write them as"), ("pictures/k1.jpg", "have names without folder and ending")]
+  ("key", "advice"), [("x", "write them as"), ("pictures/k1.jpg", "use names without folder and suffix")]
 )
 def test_foreign_keys_come_first_where_none_matches(key, advice):
-  with pytest.raises(UsageError, match=f"none of the 1 predicted images.*'{key}' against 'k1'.*{advice}"):
+  with pytest.raises(UsageError, match=f"none of the 1 predicted images.*'{key}' and 'k1'.*{advice}"):
     match_references(_REFERENCES, {key: {"en": "", "de": ""}})
 
 
@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_refused(predictions, message):
 def test_asking_for_a_language_without_references_is_refused():
   with pytest.raises(UsageError, match="no references in de"):
     match_references(_REFERENCES, {"k1": {"de": ""}}, ["de"])
-  with pytest.raises(UsageError, match="the references hold no caption"):
+  with pytest.raises(UsageError, match="the references have no captions"):
     match_references({"k": {}}, {})
 
 

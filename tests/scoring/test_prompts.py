@@ -29,10 +29,10 @@ def test_other_braces_mean_nothing():
   [
     ({"DE": ["ein Bild"]}, r"'DE', prompt 0 \('ein Bild'\): has {} 0 times"),
     ({"DE": ["{}", "{} und {}"]}, r"'DE', prompt 1 \('{} und {}'\): has {} 2 times"),
-    ({"DE": []}, "'DE': no prompt"),
-    ({"DE": ["{}"], "de": ["{}"]}, "the language 'de' is there twice"),
+    ({"DE": []}, "'DE': has no prompts"),
+    ({"DE": ["{}"], "de": ["{}"]}, "the language 'de' occurs twice"),
     ({"xx-unknown": ["{}"]}, "unknown language 'xx-unknown'"),
-    (["{}"], "no prompts"),
+    (["{}"], "not a file of prompts"),
     ("{", "prompts.json"),
   ],
 )

@@ -110,7 +110,7 @@ def test_other_inputs_may_be_pipes_too(tmp_path, pipe):
 
 def test_a_zip_archive_in_a_pipe_has_a_limit(tmp_path, pipe, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 18)
-  with pytest.raises(UsageError, match="a packed file of over 0 MiB; unpack it yourself"):
+  with pytest.raises(UsageError, match="over 0 MiB when decompressed; decompress it yourself"):
     inputs.Input(pipe("zip", b"PK\x03\x04" + bytes(1 << 19)))
 
 
@@ -125,5 +125,7 @@ def test_one_pipe_is_not_read_twice(tmp_path, second):
     predictions = tmp_path / "link"
   else:
     options[{"--df": "document_frequencies", "--subset": "subset"}[second]] = tmp_path / "link"
-  with pytest.raises(UsageError, match=f"^--references and {second} are the same pipe, which is read once"):
+  with pytest.raises(
+    UsageError, match=f"^--references and {second} are the same pipe, which can be read only once"
+  ):
     score_files(pipe, predictions, tmp_path / "out", **options)

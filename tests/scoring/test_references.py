@@ -56,7 +56,9 @@ def test_released_words_are_read_if_asked_for(tmp_path):
 )
 def test_released_words_that_do_not_fit_are_named(tmp_path, member):
   path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a", "b"], **member}})
-  with pytest.raises(UsageError, match=r"line 1: 'en' needs in caption/tokenized as many texts .*\(2\)"):
+  with pytest.raises(
+    UsageError, match=r"line 1: 'en': caption/tokenized must have an entry for each caption \(2\)"
+  ):
     read_references(path, tokenized=True)
 
 
@@ -86,7 +88,7 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
     tmp_path, {"image/key": "a", "caption": "x"}, {"image/key": "a", "language": "en", "caption": "y"}
   )
   assert read_references(path, language="el") == {"a": {"el": ["x"], "en": ["y"]}}
-  with pytest.raises(UsageError, match="line 1: 'language' is missing or no text"):
+  with pytest.raises(UsageError, match="line 1: 'language' is missing or not a string"):
     read_references(path)
 
 
@@ -95,12 +97,12 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
   [
     ({"image/key": "k", "caption": "a"}, "line 2: 'language' is missing"),
     ({"image/key": "k", "language": "xx", "caption": "a"}, "line 2: unknown language 'xx'"),
-    ({"image/key": "k", "language": "en"}, "line 2: 'caption' must be a text or a list"),
+    ({"image/key": "k", "language": "en"}, "line 2: 'caption' must be a string or a list"),
     ({"image/key": "k", "language": "en", "caption": ["a", None]}, "line 2: 'caption' must be"),
     ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: 'language' is missing"),
     (
       {"image/key": "k", "image/locale": "fr", "language": "en", "caption": "a"},
-      "line 2: image/locale is 'fr', on an earlier line of this image 'de'",
+      "line 2: image/locale is 'fr', but 'de' on an earlier line of this image",
     ),
   ],
 )
@@ -120,11 +122,11 @@ def test_languages_choose(tmp_path):
 @pytest.mark.parametrize(
   "row, message",
   [
-    ({"en": {"caption": ["a"]}}, "line 2: 'image/key' is missing or no text"),
-    ({"image/key": 7}, "line 2: 'image/key' is missing or no text"),
+    ({"en": {"caption": ["a"]}}, "line 2: 'image/key' is missing or not a string"),
+    ({"image/key": 7}, "line 2: 'image/key' is missing or not a string"),
     ({"image/key": ""}, "line 2: 'image/key' is empty"),
-    ({"image/key": "k"}, "line 2: image/key 'k' is on line 1 already"),
-    ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a text"),
+    ({"image/key": "k"}, "line 2: image/key 'k' is already on line 1"),
+    ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a string"),
     ({"image/key": "m", "xx": {"caption": ["a"]}}, "line 2: unknown language 'xx'"),
     ({"image/key": "m", "x" * 10_000_000: {}}, "line 2: unknown language 'xxxx"),
     ({"image/key": "m", "en": ["a"]}, "line 2: 'en' must be an object"),
@@ -141,7 +143,7 @@ def test_bad_rows_are_named(tmp_path, row, message):
 
 
 def test_empty_file_is_refused(tmp_path):
-  with pytest.raises(UsageError, match="no image in it"):
+  with pytest.raises(UsageError, match="contains no images"):
     read_references(_write(tmp_path))
 
 

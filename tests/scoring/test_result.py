@@ -51,13 +51,13 @@ def test_notes_on_columns_are_not_read_as_there_are_no_columns(result, tmp_path)
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nonsense", b"\x93NUMPY"])
 def test_what_holds_no_scores_is_refused(content, tmp_path):
   (tmp_path / "scores.npz").write_bytes(content)
-  with pytest.raises(UsageError, match="no scores of xmcap in it.*write them with xmcap score"):
+  with pytest.raises(UsageError, match="not a file of scores of xmcap.*write it with xmcap score"):
     read_statistics(tmp_path / "scores.npz")
 
 
 def test_objects_in_an_archive_are_never_unpickled(tmp_path):
   np.savez(tmp_path / "scores.npz", keys=np.array([{}], object))
-  with pytest.raises(UsageError, match="no scores of xmcap"):
+  with pytest.raises(UsageError, match="not a file of scores of xmcap"):
     read_statistics(tmp_path / "scores.npz")
 
 
@@ -66,7 +66,7 @@ def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
   arrays = dict(np.load(tmp_path / "scores.npz"))
   arrays["en/cider_d"] = arrays["en/cider_d"][:1]
   np.savez(tmp_path / "scores.npz", **arrays)
-  with pytest.raises(UsageError, match="do not fit together"):
+  with pytest.raises(UsageError, match="inconsistent arrays"):
     read_statistics(tmp_path / "scores.npz")
 
 
@@ -74,28 +74,28 @@ def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
   "content, message",
   [
     ("", "broken JSON"),
-    ("[]", "no table of xmcap score"),
-    ('{"languages": {}}', "no table of xmcap score"),
-    ('{"signature": "s", "languages": {"en": {"cider": 1}, "de": {"chrf": 1}}}', "'s' is no signature"),
+    ("[]", "not a table of xmcap score"),
+    ('{"languages": {}}', "not a table of xmcap score"),
+    ('{"signature": "s", "languages": {"en": {"cider": 1}, "de": {"chrf": 1}}}', "'s' is not a signature"),
     (
       f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1}}, "de": {{"chrf": 1}}}}}}',
-      "languages with other metrics",
+      "languages differ in their metrics",
     ),
-    ('{"languages": {"en": {"cider": 1}}}', "'' is no signature"),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1}}}}}}', "languages with other metrics"),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1, "bertscore": 2}}}}}}', "one that this version"),
-    ('{"signature": "s", "languages": {"en": {"cider": 1}}}', "table.json: 's' is no signature"),
-    ('{"signature": "s", "notes": [1], "languages": {"en": {"cider": 1}}}', "no table of xmcap score"),
-    (f'{{{_SIGNED}, "means": [], "languages": {{"en": {{"cider": 1}}}}}}', "no table of xmcap score"),
+    ('{"languages": {"en": {"cider": 1}}}', "'' is not a signature"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1}}}}}}', "languages differ in their metrics"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1, "bertscore": 2}}}}}}', "unknown to this version"),
+    ('{"signature": "s", "languages": {"en": {"cider": 1}}}', "table.json: 's' is not a signature"),
+    ('{"signature": "s", "notes": [1], "languages": {"en": {"cider": 1}}}', "not a table of xmcap score"),
+    (f'{{{_SIGNED}, "means": [], "languages": {{"en": {{"cider": 1}}}}}}', "not a table of xmcap score"),
     (
       f'{{{_SIGNED}, "means": {{"35": 1}}, "languages": {{"en": {{"cider": 1}}}}}}',
-      "no table of xmcap score",
+      "not a table of xmcap score",
     ),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": {{"score": 1}}}}}}}}', "no table of xmcap score"),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1e999}}}}}}', "no table of xmcap score"),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1{"0" * 400}}}}}}}', "no table of xmcap score"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": {{"score": 1}}}}}}}}', "not a table of xmcap score"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1e999}}}}}}', "not a table of xmcap score"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1{"0" * 400}}}}}}}', "not a table of xmcap score"),
     (f'{{{_SIGNED}, "languages": {{"en": {{"cider": NaN}}}}}}', "NaN"),
-    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1.5, "cider": 1}}}}}}', "en: images is no whole number"),
+    (f'{{{_SIGNED}, "languages": {{"en": {{"images": 1.5, "cider": 1}}}}}}', "en: images is not an integer"),
     (f'{{{_SIGNED}, "languages": {{"en": {{"cider": 1}}, "en": {{"cider": 1}}}}}}', "names 'en' twice"),
     ("[" * 100_000, "nested too deeply"),
     (f'{{"signature": 1{"0" * 5000}}}', "a number too long"),
@@ -110,7 +110,7 @@ def test_what_holds_no_table_is_refused(content, message, tmp_path):
 def test_table_and_scores_must_belong_together(result, tmp_path):
   result.table.write(tmp_path)
   write_statistics(tmp_path / "scores.npz", score(_REFERENCES, _PREDICTIONS).statistics)
-  with pytest.raises(UsageError, match="are of different runs"):
+  with pytest.raises(UsageError, match="are from different runs"):
     read_system(tmp_path)
 
 
@@ -118,7 +118,7 @@ def test_table_and_scores_of_other_captions_are_noticed(result, tmp_path):
   other = {"b": {"en": "a dog", "de": "Hunde"}, "a": {"en": "two cats"}}
   result.table.write(tmp_path)
   write_statistics(tmp_path / "scores.npz", score(_REFERENCES, other, metrics=("cider_d", "bleu")).statistics)
-  with pytest.raises(UsageError, match="are of different runs"):
+  with pytest.raises(UsageError, match="are from different runs"):
     read_system(tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_last_digits_may_differ_between_machines(result, tmp_path):
 
 def test_a_folder_of_tables_alone_is_told_so(result, tmp_path):
   result.table.write(tmp_path)
-  with pytest.raises(UsageError, match="written with --only_tables; score again without it"):
+  with pytest.raises(UsageError, match="written with --only_tables; score again without that option"):
     read_system(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """`xmcap score retrieval`, from files to tables, and what it refuses."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -104,6 +105,16 @@ def test_intervals_and_comparisons(options, tmp_path, capsys):
   assert "I2T R@1: b against a" in capsys.readouterr().out
 
 
+def _rows(name, width=None, **rows):
+  def change(folder):
+    array = np.load(folder / name)
+    for row, value in rows.items():
+      array[int(row[3:])] = value
+    np.save(folder / name, array[:, :width])
+
+  return change
+
+
 def _captions(lines):
   return lambda folder: (folder / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
 
@@ -111,7 +122,7 @@ def _captions(lines):
 @pytest.mark.parametrize(
   "change, more, message",
   [
-    (_captions([{"image/key": "1", "en": {"caption": ["a"]}}]), [], "20 embeddings of 1 picture"),
+    (_captions([{"image/key": "1", "en": {"caption": ["a"]}}]), [], "20 embeddings for 1 picture"),
     (_captions([{"image/key": f"{i}", "en": {"caption": ["a"]}} for i in range(20)]), [], "for 20 captions"),
     (lambda folder: (folder / "texts/th.npy").unlink(), [], "no embeddings of the captions in th"),
     (
@@ -119,6 +130,15 @@ def _captions(lines):
       [],
       "embed the captions of the file",
     ),
+    (_rows("pictures.npy", row3=np.nan), [], "pictures.npy, row 3: holds NaN or infinity"),
+    (_rows("texts/th.npy", row2=np.inf), [], "th.npy, row 2: holds NaN or infinity"),
+    (_rows("pictures.npy", row5=0), [], "pictures, row 5: an embedding of length 0"),
+    (_rows("texts/en.npy", row4=0), [], "texts of en, row 4: an embedding of length 0"),
+    (_rows("texts/en.npy", width=5), [], "texts of en: width 5, and pictures have 8"),
+    (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), [], "a pickle"),
+    (lambda folder: (folder / "texts/en.npy").write_bytes(pickle.dumps([1])), [], "a pickle"),
+    (lambda folder: (folder / "texts/qq.npy").write_bytes(b""), [], "unknown language 'qq'"),
+    (lambda folder: None, ["--languages=jp"], "'ja'"),
     (lambda folder: None, ["--k=1,7"], "--k=1,7: name some of 1, 5, 10"),
     (lambda folder: None, ["--languages=da"], "no captions in da"),
   ],
@@ -142,18 +162,21 @@ def test_fewer_candidates_than_k_are_refused(tmp_path, capsys):
     f"--texts={tmp_path / 'texts'}",
   ]
   assert _run(options, tmp_path / "out") == 2
-  assert "R@10 needs 10 candidates or more, and there are 2 pictures" in capsys.readouterr().err
+  error = capsys.readouterr().err
+  assert (
+    "R@10 needs at least 10 candidates, but there are only 2 pictures" in error and error.count("\n") == 1
+  )
   assert _run(options, tmp_path / "out", "--k=1") == 0
 
 
 @pytest.mark.parametrize(
   "held, message",
   [
-    ({"images": [1, 1], "captions": {"en": [["a"], ["b"]]}}, "named twice"),
+    ({"images": [1, 1], "captions": {"en": [["a"], ["b"]]}}, "occurs twice"),
     ({"images": [1, 2], "captions": {"en": [["a"]]}}, "1 lists of captions for 2 images"),
     ({"images": [1, 2], "captions": {"en": [["a"], [""]]}}, "caption 1: is empty"),
     ({"images": [1, 2], "captions": {"qq": [["a"], ["b"]]}}, "unknown language 'qq'"),
-    ({"images": [1, 2], "captions": {"en": ["a", "b"]}}, "no captions"),
+    ({"images": [1, 2], "captions": {"en": ["a", "b"]}}, "not a file of captions"),
   ],
 )
 def test_bad_pairs_are_refused(tmp_path, capsys, held, message):

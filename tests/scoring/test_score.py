@@ -121,10 +121,10 @@ def _first_references(references):
     ({"bootstrap": 1.5}, "--bootstrap: must be a whole number"),
     ({"bootstrap": 5, "seed": -1}, "--seed: must be a whole number from 0 to"),
     ({"metrics": "cidr"}, "did you mean 'cider'"),
-    ({"metrics": []}, r"metrics: \(\) is no list of names"),
-    ({"metrics": [1]}, r"metrics: \(1,\) is no list of names"),
+    ({"metrics": []}, r"metrics: \(\) is not a list of names"),
+    ({"metrics": [1]}, r"metrics: \(1,\) is not a list of names"),
     ({"languages": "eng"}, "did you mean 'en'"),
-    ({"languages": []}, r"languages: \(\) is no list of names"),
+    ({"languages": []}, r"languages: \(\) is not a list of names"),
     ({"missing": "drop"}, "choose refuse or empty"),
     ({"subset": "xm600"}, "give xm600:SEED"),
     ({"tokenizer": "defalt"}, "did you mean 'default'"),
@@ -155,12 +155,12 @@ def test_other_document_frequencies_change_scores_and_signature():
 
 def test_document_frequencies_of_the_language_are_demanded():
   held = score(_REFERENCES, _PREDICTIONS, ["en"], keep=["document_frequency"]).document_frequencies
-  with pytest.raises(UsageError, match="has none of 'th'"):
+  with pytest.raises(UsageError, match="lacks 'th'"):
     score(_REFERENCES, _PREDICTIONS, document_frequencies=held)
 
 
 def test_given_words_need_references_that_hold_them():
-  with pytest.raises(UsageError, match="needs references that hold caption/tokenized"):
+  with pytest.raises(UsageError, match="needs references with caption/tokenized"):
     score(_REFERENCES, _PREDICTIONS, tokenizer="given")
   references = References(_REFERENCES, {}, _REFERENCES)
   assert score(references, _PREDICTIONS, ["en"], tokenizer="given").table.rows["en"]["images"] == 3

@@ -74,6 +74,6 @@ def test_a_difference_that_is_too_long_to_be_read_gives_way_to_its_name():
 
 @pytest.mark.parametrize("text", ["", "nonsense", "a:1|a:2|tokenizer:x", "tokenizer:", "a\nb"])
 def test_what_is_no_signature_is_refused(text):
-  with pytest.raises(UsageError, match="is no signature of xmcap") as caught:
+  with pytest.raises(UsageError, match="is not a signature of xmcap") as caught:
     Signature.parse(text)
   assert "\n" not in str(caught.value)

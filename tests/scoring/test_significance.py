@@ -104,7 +104,7 @@ def test_languages_with_few_references_are_flagged():
 def test_too_few_resamples_to_mark_any_language_are_told(resamples, told):
   far = {code: values + 9 for code, values in _BASE.items()}
   held = compare({"a": _system(_BASE), "b": _system(far)}, resamples=resamples)
-  text = "Of 2 languages none can be marked with 39 resamples: it takes 40 or more."
+  text = "With 39 resamples none of 2 languages can be significant: use at least 40."
   assert (text in held.terminal()) == told
   assert [row.significant for row in held.rows if row.name in ("en", "th")] == [not told] * 2
 
@@ -139,12 +139,12 @@ def test_signatures_must_agree():
 
 
 def test_a_metric_must_have_been_scored():
-  with pytest.raises(UsageError, match="a was not scored in chrf"):
+  with pytest.raises(UsageError, match="a was not scored with chrf"):
     compare({"a": _system(_BASE), "b": _system(_BETTER)}, ["chrf"])
 
 
 def test_two_systems_are_needed():
-  with pytest.raises(UsageError, match="needs two systems"):
+  with pytest.raises(UsageError, match="needs two or more systems"):
     compare({"a": _system(_BASE)})
 
 

@@ -27,13 +27,13 @@ def test_a_file_names_images(tmp_path):
 @pytest.mark.parametrize(
   "content, message",
   [
-    (b"k1\n\nk2\nk1\n", "line 4: 'k1' is on line 1 already"),
+    (b"k1\n\nk2\nk1\n", "line 4: 'k1' is already on line 1"),
     (b"k1\nx\n\ny\n", r"2 keys not among the images of the references \('x' on line 2, 'y' on line 4\)"),
     (b"a\nb\nc\nd\n", r"4 keys .* \('a' on line 1, 'b' on line 2, 'c' on line 3, \.\.\.\)"),
     (b"\xff\n", "line 1: not UTF-8"),
     (b"k1\n\x00\n", "1 key not among"),
-    (b"\n", "no key in it"),
-    (b"", "no key in it"),
+    (b"\n", "contains no keys"),
+    (b"", "contains no keys"),
   ],
 )
 def test_bad_files_are_named(tmp_path, content, message):
@@ -86,7 +86,7 @@ def test_a_seed_is_a_whole_number(spec):
 
 def test_too_few_images_are_refused():
   assert len(subsets.choose("xm600:1", {str(key): {} for key in range(600)})[0]) == 600
-  with pytest.raises(UsageError, match="draws 600 images, and the references have 599"):
+  with pytest.raises(UsageError, match="draws 600 images, but the references have only 599"):
     subsets.choose("xm600:1", {str(key): {} for key in range(599)})
 
 

@@ -1,6 +1,7 @@
 """`xmcap score zero-shot`, from files to tables, and what it refuses."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -146,35 +147,58 @@ def _labels(code, indices, names):
   return lambda folder: (folder / "labels.json").write_text(json.dumps({code: [indices, names]}))
 
 
+def _both_names_of_filipino(folder):
+  classes = [[0, 1], ["a", "b"]]
+  (folder / "labels.json").write_text(json.dumps({"TL": classes, "FIL": classes}))
+
+
 @pytest.mark.parametrize(
   "change, message",
   [
     (_npy("pictures.npy", rows={3: np.nan}), "pictures.npy, row 3: holds NaN"),
     (_npy("pictures.npy", rows={5: 0}), "pictures, row 5: an embedding of length 0"),
-    (_npy("texts/en.npy", width=9), "texts of en: width 9, and pictures have 16"),
+    (_npy("texts/en.npy", width=9), "texts of en: width 9, but pictures: width 16"),
     (_npy("texts/de.npy", rows={2: np.inf}), "texts/de.npy, row 2: holds NaN or infinity"),
     (_labels("EN", [0, 1, 1], ["a", "b", "c"]), "index 1 is repeated"),
     (_labels("EN", [0, -1], ["a", "b"]), "index -1 is out of range"),
     (_labels("EN", [0, 1], ["a", "b", "c"]), "2 indices and 3 labels"),
     (_labels("EN", [0, 1], ["a", " "]), "the label of class 1 is empty"),
-    (_labels("EN", [1, 0], ["a", "b"]), "indices are not rising"),
+    (_labels("EN", [1, 0], ["a", "b"]), "indices are not ascending"),
+    (_labels("EN", [0, 10**6], ["a", "b"]), "index 1000000 is out of range"),
+    (_labels("EN", [0], ["a"]), "needs 2 classes or more, and it has 1"),
+    (_labels("filipino", [0, 1], ["a", "b"]), "unknown language 'filipino'"),
+    (_both_names_of_filipino, "the language 'fil' is there twice"),
+    (
+      lambda folder: np.save(folder / "targets.npy", np.arange(120) - 1),
+      "targets.npy: an index is out of range",
+    ),
+    (
+      lambda folder: np.save(folder / "targets.npy", np.ones(120)),
+      "holds float64 [120]; targets are integers",
+    ),
+    (
+      lambda folder: np.save(folder / "targets.npy", np.array([{}])),
+      "targets.npy: no array of class indices",
+    ),
     (_labels("EN", [0, 1], ["a", "b"]), "class 11 is out of range; the labels end at 1"),
     (_labels("EN", list(range(11)) + [20], ["a"] * 12), None),
     (_labels("EN", [0, 11], ["a", "b"]), "12 embeddings for 2 labels"),
     (_labels("XX", [0, 1], ["a", "b"]), "unknown language 'XX'"),
-    (_labels("EN", ["0", 1], ["a", "b"]), "no labels"),
-    (lambda folder: (folder / "targets.txt").write_text("1\nx\n"), "line 2: 'x' is no index of a class"),
+    (_labels("EN", ["0", 1], ["a", "b"]), "not a file of labels"),
+    (lambda folder: (folder / "targets.txt").write_text("1\nx\n"), "line 2: 'x' is not a class index"),
     (lambda folder: (folder / "targets.txt").write_text("1\n"), "1 target for 120 pictures"),
     (lambda folder: (folder / "texts/de.npy").unlink(), "no embeddings of the labels in de"),
     (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), "a pickle"),
-    (lambda folder: (folder / "pictures.npy").write_bytes(b"PK"), "no header of a numpy array"),
-    (lambda folder: np.save(folder / "pictures.npy", np.ones((120, 16), int)), "holds int64"),
+    (lambda folder: (folder / "pictures.npy").write_bytes(b"PK"), "no valid numpy header"),
+    (lambda folder: np.save(folder / "pictures.npy", np.ones((120, 16), int)), "dtype int64"),
     (lambda folder: np.save(folder / "pictures.npy", np.ones(16, np.float32)), "has shape [16]"),
     (lambda folder: (folder / "texts/xx.npy").write_bytes(b""), "unknown language 'xx'"),
   ],
 )
 def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, message):
   change(tmp_path / "in")
+  if (tmp_path / "in/targets.npy").exists():
+    options.append(f"--targets={tmp_path / 'in/targets.npy'}")
   code = _run(options, tmp_path / "out")
   error = capsys.readouterr().err
   if message is None:
@@ -182,6 +206,24 @@ def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, mes
     return
   assert code == 2 and error.count("\n") == 1 and message in error, error
   assert not (tmp_path / "out/table.json").exists()
+
+
+@pytest.mark.parametrize("name, code", [("tl", "fil"), ("jp", "ja"), ("FIL", "fil"), ("JA", "ja")])
+def test_another_name_of_a_language_is_refused_with_the_code_it_stands_for(
+  options, tmp_path, capsys, name, code
+):
+  assert _run(options, tmp_path / "out", f"--languages={name}") == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and f"'{name}'" in error and f"'{code}'" in error, error
+
+
+@pytest.mark.parametrize("option", ["pictures", "texts"])
+def test_a_pickle_is_refused_whatever_its_name(options, tmp_path, capsys, option):
+  file = tmp_path / "in" / ("pictures.npy" if option == "pictures" else "texts/en.npy")
+  file.write_bytes(pickle.dumps(np.ones((120, 16), np.float32)))
+  assert _run(options, tmp_path / "out") == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and "a pickle" in error and file.name in error, error
 
 
 def test_safetensors_by_language_and_other_names_of_languages(tmp_path):

@@ -129,7 +129,7 @@ def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeyp
   said = []
   with outputs.held(tmp_path / "out", "xmcap score", say=said.append):
     pass
-  assert len(said) == 1 and "nobody notices two writers at once" in said[0] and "No locks" in said[0]
+  assert len(said) == 1 and "cannot be locked" in said[0] and "No locks" in said[0]
   assert not list(tmp_path.rglob("*"))
 
 
@@ -137,7 +137,7 @@ def test_of_a_bucket_it_is_said_that_nobody_looks_out(tmp_path):
   said = []
   with outputs.held("gs://bucket/run", "xmcap train", say=said.append):
     pass
-  assert said == ["xmcap: gs://bucket/run: nobody notices two writers at once in a bucket: start one alone"]
+  assert said == ["xmcap: gs://bucket/run: a bucket cannot be locked: start only one writer"]
 
 
 def test_what_cannot_be_written_is_left_to_the_command(tmp_path):
@@ -235,13 +235,13 @@ def test_an_output_that_is_an_input_is_refused(tmp_path):
   (tmp_path / "link").symlink_to(ratings)
   os.link(ratings, tmp_path / "hard")
   for out in (ratings, tmp_path / "link", tmp_path / "hard", tmp_path / ".." / tmp_path.name / ratings.name):
-    with pytest.raises(UsageError, match=r"^--out=.*written over --ratings.*, which is read: name another$"):
+    with pytest.raises(UsageError, match=r"^--out=.*would overwrite the input --ratings.*: name another$"):
       outputs.keep_apart({"--out": out}, {"--ratings": [tmp_path / "other", ratings]})
 
 
 def test_outputs_that_are_not_there_yet_are_known_by_their_place(tmp_path):
   (tmp_path / "link").symlink_to(tmp_path)
-  with pytest.raises(UsageError, match="--save_df=.*: --out=.* is written there too"):
+  with pytest.raises(UsageError, match="--save_df=.*: --out=.* is the same file"):
     outputs.keep_apart({"--out": tmp_path / "new", "--save_df": tmp_path / "link" / "new"}, {})
   with pytest.raises(UsageError, match="gs://a/b"):
     outputs.keep_apart({"--out": "gs://a/b/"}, {"--input": "gs://a/b"})
@@ -261,7 +261,7 @@ def test_other_files_devices_and_nothing_are_let_be(tmp_path):
   [
     ("", True, "--out is empty: give the path of a folder"),
     ("", False, "--out is empty: give the path of a file"),
-    ("pages/", False, "--out=pages/ is a folder's path: give that of a file"),
+    ("pages/", False, "--out=pages/ is the path of a folder: give the path of a file"),
   ],
 )
 def test_a_path_that_names_nothing_is_refused(tmp_path, monkeypatch, path, folder, message):

@@ -179,7 +179,7 @@ def test_a_journal_of_somebody_else_touches_nothing(folders, content):
   victim = folder.parent / "victim"
   victim.write_text("mine")
   (folder / whole_files.FOLDER_JOURNAL).write_text(content)
-  with pytest.raises(XmcapError, match="no list of results of xmcap: remove it"):
+  with pytest.raises(XmcapError, match="not a journal that xmcap wrote: remove it"):
     outputs.settle(folder)
   (folder / whole_files.FOLDER_JOURNAL).unlink()
   assert victim.read_text() == "mine"
@@ -188,7 +188,7 @@ def test_a_journal_of_somebody_else_touches_nothing(folders, content):
 
 def test_a_journal_that_is_no_file_is_not_waited_for(folders):
   os.mkfifo(folders[0] / whole_files.FOLDER_JOURNAL)
-  with pytest.raises(XmcapError, match="no list of results"):
+  with pytest.raises(XmcapError, match="not a journal"):
     outputs.settle(folders[0])
 
 

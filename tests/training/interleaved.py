@@ -1,5 +1,5 @@
 """What runs of several processes are given by gin: a mesh on which their devices alternate, as those of a TPU slice's
-hosts do, and an objective that compiles at once.
+hosts do, and objectives that compile at once.
 
 A 2 x 2 x 1 host of a v4 slice holds two and two chips along an axis: of two such hosts the first has the rows
 [0, 1, 4, 5]. So the devices come here: half of each process's, then the other half of each.
@@ -10,8 +10,12 @@ import dataclasses
 import gin
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen import partitioning as nn_partitioning
 
-from tests.training.toy import CLASSES, WIDTH, ToyObjective
+from tests.training.toy import CLASSES, HIDDEN, WIDTH, ToyObjective
+from xmcap.models.dual import Embeddings
+from xmcap.training.contrastive import ContrastiveObjective, infonce_losses, sigmoid_losses
 from xmcap.training.sharding import Partitioning
 
 
@@ -48,3 +52,31 @@ class CaptionToy(ToyObjective):
       "y": pieces % CLASSES,
       "w": jnp.sum(batch["target_weights"], (1, 2)),
     }
+
+
+class ToyTowers(nn.Module):
+  """Two towers of a layer each, as `DualTower` is called; captions are sums of embedded tokens."""
+
+  scale: float
+
+  @nn.compact
+  def __call__(self, image, tokens, deterministic=True):
+    init = nn.initializers.normal(0.3)
+    wi = nn_partitioning.param_with_axes("wi", init, (WIDTH, HIDDEN), axes=("embed", "mlp"))
+    table = nn_partitioning.param_with_axes("table", init, (64, HIDDEN), axes=("vocab", "mlp"))
+    scale = nn_partitioning.param_with_axes("scale", nn.initializers.constant(self.scale), (), axes=())
+    bias = nn_partitioning.param_with_axes("bias", nn.initializers.constant(-1.0), (), axes=())
+    pictures = jnp.mean(image.reshape(len(image), WIDTH, -1) / 255, -1) @ wi
+    texts = jnp.sum(jax.nn.one_hot(tokens % 64, 64), axis=2) @ table
+    pictures, texts = (x / jnp.linalg.norm(x, axis=-1, keepdims=True) for x in (pictures, texts))
+    return Embeddings(pictures, texts, scale, bias)
+
+
+@gin.configurable
+class DualToy(ContrastiveObjective):
+  """The contrastive objective with towers that compile at once."""
+
+  def __init__(self, kind):
+    self.module = ToyTowers(10.0)
+    self.losses = {"sigmoid": sigmoid_losses, "infonce": infonce_losses}[kind]
+    self.mask_equal = True

@@ -1,4 +1,4 @@
-"""Contrastive losses against transformers' CLIP and SigLIP, against loops, and on meshes."""
+"""Contrastive losses against transformers' CLIP and SigLIP, and on meshes; test_contrastive_losses.py has loops."""
 
 import json
 import os
@@ -82,34 +82,6 @@ def test_the_sigmoid_loss_is_that_of_transformers_model():
   )
   loss = mean_loss("sigmoid", rows, float(model.logit_scale.exp().detach()), float(model.logit_bias.detach()))
   assert float(loss) == pytest.approx(out.loss.item(), abs=1e-5)
-
-
-def looped(kind, rows, scale, bias):
-  """The mean loss of the captions that are present, pair by pair."""
-  image, text = np.asarray(rows.image, np.float64), np.asarray(rows.text, np.float64)
-  captions = len(text) // len(image)
-  owner = np.arange(len(text)) // captions
-  present, pictures = np.asarray(rows.text_present), np.asarray(rows.image_present)
-  logits, total = scale * image @ text.T + bias, 0.0
-  for j in np.flatnonzero(present):
-    i = owner[j]
-    if kind == "sigmoid":
-      for picture in np.flatnonzero(pictures):
-        total += np.log1p(np.exp(-logits[picture, j] if picture == i else logits[picture, j]))
-      continue
-    to_picture = np.exp(logits[pictures, j])
-    others = np.exp(logits[i, present & (owner != i)])
-    total -= np.log(np.exp(logits[i, j]) / to_picture.sum()) / 2
-    total -= np.log(np.exp(logits[i, j]) / (np.exp(logits[i, j]) + others.sum())) / 2
-  return total / present.sum()
-
-
-@pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("present", [None, [1, 1, 1, 0, 1, 1, 0, 0, 0, 1, 1, 0]])
-def test_several_captions_equal_a_loop(kind, present):
-  rows = rows_of(4, 3, present=present if present is None else np.array(present, bool))
-  found = mean_loss(kind, rows, 5.0, -2.0 if kind == "sigmoid" else 0.0)
-  assert float(found) == pytest.approx(looped(kind, rows, 5.0, -2.0 if kind == "sigmoid" else 0.0), rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", LOSSES)

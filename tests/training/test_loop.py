@@ -68,9 +68,9 @@ def test_trains_says_how_far_it_is_and_saves(tmp_path):
 
 def test_what_the_stream_left_out_is_summed_up(tmp_path):
   stream = ToyStream()
-  stream.lost = {"captions cut at the target length": 1234}
+  stream.lost = {"captions truncated at the target length": 1234}
   _, lines = run(tmp_path, stream=stream)
-  assert lines[-2] == "left out: 1,234 captions cut at the target length" and "finished" in lines[-1]
+  assert lines[-2] == "left out: 1,234 captions truncated at the target length" and "finished" in lines[-1]
 
 
 def test_pictures_that_a_stream_skips_are_listed_in_the_models_folder(tmp_path):

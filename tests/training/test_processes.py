@@ -30,6 +30,8 @@ FLAGS = (
 )  # fmt: skip
 # `model` joins devices of two processes: those feed the same rows.
 MESHES = {1: (8, 1, 1), 2: (2, 2, 2), 4: (4, 2, 1)}
+# Meshes and devices of a process for a dual tower, whose captions go round over all devices.
+RINGS = {1: ((1, 1, 1), 1), 2: ((4, 2, 1), 4)}
 pytestmark = pytest.mark.slow
 
 
@@ -47,14 +49,16 @@ def runs(corpus, tmp_path_factory):
     one = count, objective
     if one not in found:
       found[one] = tmp_path_factory.mktemp(f"{objective}{count}") / "run"
-      finish(launched(corpus, found[one], count, *interleaved(count), *OBJECTIVES[objective](corpus)))
+      mesh, devices = RINGS[count] if objective in DUALS else (MESHES[count], 8 // count)
+      flags = (*interleaved(mesh), *OBJECTIVES[objective](corpus))
+      finish(launched(corpus, found[one], count, *flags, devices=devices))
     return found[one]
 
   return run
 
 
-def interleaved(count):
-  data, fsdp, model = MESHES[count]
+def interleaved(mesh):
+  data, fsdp, model = mesh
   return (
     "--gin_file=tests/training/interleaved.gin", "--gin.train.partitioning=@Interleaved()",
     f"--gin.Interleaved.data={data}", f"--gin.Interleaved.fsdp={fsdp}", f"--gin.Interleaved.model={model}",
@@ -79,12 +83,24 @@ def captioner(corpus):
   )  # fmt: skip
 
 
-OBJECTIVES = {"toy": toy, "captioner": captioner}
+def dual(*flags):
+  """A dual tower with two captions a picture, for three steps."""
+  more = ("--gin.TOTAL_STEPS=3", "--gin.BATCH_SIZE=16", "--gin.CaptionStream.captions_per_image=2")
+  return lambda corpus: ("--gin_file=tests/training/interleaved.gin", *more, *flags)
 
 
-def launched(corpus, folder, count, *flags, restart=0):
+DUALS = {
+  "sigmoid": dual("--gin.train.objective=@DualToy()", "--gin.DualToy.kind='sigmoid'"),
+  "infonce": dual("--gin.train.objective=@DualToy()", "--gin.DualToy.kind='infonce'"),
+  "towers": dual("--gin_file=tests/training/dual.gin", "--gin.ViTConfig.pool='map'"),
+}
+OBJECTIVES = {"toy": toy, "captioner": captioner, **DUALS}
+
+
+def launched(corpus, folder, count, *flags, restart=0, devices=None):
   """`xmcap launch local`, going; its lines are to be read from its `stdout`."""
-  command = [sys.executable, "-m", "xmcap.cli", "launch", "local", f"--processes={count}", f"--devices={8 // count}",
+  places = (f"--processes={count}", f"--devices={devices or 8 // count}")
+  command = [sys.executable, "-m", "xmcap.cli", "launch", "local", *places,
              f"--restart={restart}", "--", "train", *FLAGS, *flags, f"--gin.DATA_DIR={corpus}",
              f"--gin.MODEL_DIR={folder}"]  # fmt: skip
   environment = dict(os.environ)
@@ -159,10 +175,25 @@ def test_the_evaluation_of_one_process(runs, count, objective):
     np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("kind", ["sigmoid", "infonce", pytest.param("towers", marks=pytest.mark.full)])
+def test_the_contrastive_loss_of_one_device(runs, kind):
+  found, one = (measured(runs(count, kind), "train/") for count in (2, 1))
+  assert len(one["train/loss"]) == 3
+  for name in ("loss", "similarity", "scale", "bias"):
+    np.testing.assert_allclose(
+      found[f"train/{name}"], one[f"train/{name}"], rtol=1e-5, atol=1e-5, err_msg=name
+    )
+  jax.tree.map(
+    lambda two, one: np.testing.assert_allclose(two, one, atol=1e-4),
+    load_params(runs(2, kind)),
+    load_params(runs(1, kind)),
+  )
+
+
 @pytest.mark.parametrize("then_stopped", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path, then_stopped):
   # Without the evaluation after the last step, which changes no bit.
-  launcher = launched(corpus, tmp_path / "run", 2, *interleaved(2), *TOY, restart=2)
+  launcher = launched(corpus, tmp_path / "run", 2, *interleaved(MESHES[2]), *TOY, restart=2)
   said = lines_until(launcher, "step 7/")
   os.kill(process(launcher, 1), signal.SIGKILL)
   said += lines_until(launcher, "step 8/")

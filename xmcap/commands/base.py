@@ -82,6 +82,17 @@ def number(
   command.add_argument(name, type=parsed, metavar=metavar, help=help, default=default, **settings)
 
 
+def add_output(command) -> None:
+  """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
+  text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
+  text(command, "--languages", "CODES", "only these; default: all that are named", "")
+  number(
+    command, "--bootstrap", "resamples of the pictures for 95%% intervals, such as 1000", 0, most=100_000
+  )
+  number(command, "--seed", "of the resamples and of random classes", 0)
+  text(command, "--title", "TEXT", "heads the tables", "")
+
+
 def add_processes(command) -> None:
   """Adds the option for the number of processes."""
   number(command, "--processes", "number of processes; default: one per core", least=1)

@@ -11,32 +11,45 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "convert", _convert,
-    "convert weights from transformers, t5x or big_vision, or to transformers",
+    "convert weights from transformers, t5x, big_vision or OpenCLIP, or to transformers",
     "Needs neither torch nor transformers, and holds only a few tensors in memory. No file that it reads can run code:"
     " pickles are refused.",
   )  # fmt: skip
-  what = "a Hugging Face folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder, a checkpoint, or"
-  base.text(command, "--input", "PATH", f"{what} converted weights", required=True)
+  what = (
+    "a Hugging Face or OpenCLIP folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder,"
+  )
+  base.text(command, "--input", "PATH", f"{what} a checkpoint or converted weights", required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   base.text(
-    command, "--from", "NAME", "hf, t5x or big_vision; default: detected from the content", dest="format"
+    command,
+    "--from",
+    "NAME",
+    "hf, t5x, big_vision or open_clip; default: detected from the content",
+    dest="format",
   )
   base.text(command, "--pool", "NAME", "pooling of a ViT: gap, map, tok or none; default: its own")
   base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
-  part = (
-    "dual: both towers of CLIP, SigLIP or AltCLIP; adapter: from a run of runs/adapter.gin; with --to=hf: t5,"
-  )
+  part = "dual: both towers of CLIP, SigLIP and the like; adapter: from a run of runs/adapter.gin; with --to=hf: t5,"
   base.text(command, "--part", "NAME", f"{part} vit or all")
+  what = (
+    "with --part=dual: the CLIP whose image tower goes with a text tower of M-CLIP or sentence-transformers"
+  )
+  base.text(command, "--image_tower", "PATH", what)
 
 
 def _convert(arguments) -> None:
   if arguments.to not in (None, "hf"):
     raise UsageError(f"--to={arguments.to}: unknown: give --to=hf")
+  if arguments.image_tower is not None and arguments.part != "dual":
+    raise UsageError("--image_tower needs --part=dual")
   if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):
     raise UsageError("--from and --pool are for importing weights: leave them out with --to=hf")
   # jax only computes shapes here, so no accelerator should be occupied.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
-  outputs.keep_apart({"--out": arguments.out}, {"--input": arguments.input})
+  inputs = {"--input": arguments.input, "--image_tower": arguments.image_tower}
+  outputs.keep_apart(
+    {"--out": arguments.out}, {name: path for name, path in inputs.items() if path is not None}
+  )
   with outputs.held(arguments.out, arguments.prog):
     if arguments.part == "adapter":
       from xmcap.convert import adapters
@@ -49,4 +62,11 @@ def _convert(arguments) -> None:
     else:
       from xmcap.convert import importing
 
-      importing.convert(arguments.input, arguments.out, arguments.format, arguments.pool, arguments.part)
+      importing.convert(
+        arguments.input,
+        arguments.out,
+        arguments.format,
+        arguments.pool,
+        arguments.part,
+        arguments.image_tower,
+      )

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from xmcap.commands import base, data_build
+from xmcap.commands import base, data_build, data_tags
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
@@ -18,6 +18,7 @@ def add(commands) -> None:
   data_build.add(actions)
   _add_vocabulary(actions)
   _add_labels(actions)
+  data_tags.add(actions)
   _add_check(actions)
   _add_show(actions)
   _add_index(actions)
@@ -88,7 +89,7 @@ def _vocabulary(arguments) -> None:
 def _add_check(actions) -> None:
   command = base.add_command(
     actions, "check", _check, "check every record, picture and caption of a corpus",
-    "Exits with code 1 if a record cannot be used.",
+    "Exits with code 1 if a record cannot be used. With --against it only finds pictures shared with other corpora.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   parts = "a split, or a part such as train[:1000] (repeatable); default: all"
@@ -97,6 +98,8 @@ def _add_check(actions) -> None:
     command, "--out", "DIR", "folder for check.json and the list check.jsonl; default: the corpus's folder"
   )
   base.number(command, "--max_characters", "report longer captions", 500)
+  against = "another corpus: list the shared pictures, by id and by bytes, in shared.jsonl (repeatable)"
+  base.text(command, "--against", "DIR", against, [], action="append")
   base.add_processes(command)
 
 
@@ -105,6 +108,9 @@ def _check(arguments) -> None:
 
   from xmcap.data.checking import check
 
+  if arguments.against:
+    _check_against(arguments)
+    return
   with contextlib.ExitStack() as stack:
     if arguments.out or os.path.isdir(arguments.dir):
       stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
@@ -123,6 +129,25 @@ def _check(arguments) -> None:
     raise XmcapError(
       f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
     )
+
+
+def _check_against(arguments) -> None:
+  from xmcap.data.checking import shared
+
+  shared.check_others(arguments.dir, arguments.against)
+  if not arguments.out and not os.path.isdir(arguments.dir):
+    raise UsageError(f"{arguments.dir} is no folder of this machine: say where the list goes with --out=DIR")
+  out = arguments.out or arguments.dir
+  with outputs.held(out, arguments.prog):
+    found = shared.find(
+      arguments.dir,
+      arguments.against,
+      out,
+      splits=arguments.split,
+      processes=arguments.processes,
+      say=base.say,
+    )
+  print(f"{shared.table(found)}\n\neach pair is in {os.path.join(out, 'shared.jsonl')}")
 
 
 def _add_show(actions) -> None:

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from xmcap.commands import base, build_options, data_build_folder
+from xmcap.commands import base, build_options, data_build_coco_cn, data_build_folder
 from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -37,11 +37,12 @@ _DIFFICULTY = {
 
 
 def add(actions) -> None:
-  """Declares `data build emoji36`, `emoji100`, `folder`, `coco35l`, `cc3m35l`, `xm3600` and `babel_imagenet`."""
+  """Declares `data build` of emoji36, emoji100, folder, coco_cn, coco35l, cc3m35l, xm3600 and babel_imagenet."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_emoji36(corpora)
   _add_emoji100(corpora)
   data_build_folder.add(corpora)
+  data_build_coco_cn.add(corpora)
   index = "the SentencePiece model of the runs: also write the index of caption lengths (see `data index`)"
   for name, parts, summary in (
     ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
@@ -55,6 +56,9 @@ def add(actions) -> None:
   ):
     command = _add_release(corpora, name, parts, summary)
     command.set_defaults(vocabulary=None)
+    if parts is COCO35L:
+      ids = "ids of pictures that train is to be without, one a line, such as coco-cn_test.txt (repeatable)"
+      base.text(command, "--exclude", "FILE", ids, [], action="append")
     if parts in (COCO35L, CC3M35L):
       base.text(command, "--vocabulary", "PATH", index)
 
@@ -158,7 +162,8 @@ def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Nam
       )
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, the folder for the files")
-  read = {f"--{option}": getattr(arguments, option) for option in ("release", *parts)}
+  options = ("release", "exclude", *parts)
+  read = {f"--{option}": given for option in options if (given := getattr(arguments, option, None))}
   outputs.keep_apart({"--out": arguments.out}, read)
   places = [("--out", arguments.out, True)]
   if arguments.download:
@@ -204,8 +209,9 @@ def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argpa
     "babel_imagenet": babel_imagenet.BabelImagenet,
   }  # fmt: skip
   model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
+  more = {"exclude": tuple(map(pathlib.Path, arguments.exclude))} if name == "coco35l" else {}
   report = build.build(
-    corpora[name](**paths),
+    corpora[name](**paths, **more),
     arguments.out,
     Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality),
     processes=arguments.processes,

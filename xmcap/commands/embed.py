@@ -1,7 +1,9 @@
 """The command that writes a dual tower's embeddings of pictures and texts."""
 
+import contextlib
+
 from xmcap import platforms
-from xmcap.commands import base
+from xmcap.commands import base, hosts
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -36,6 +38,7 @@ def add(commands) -> None:
     "a folder of languages' adapters, DIR/CODE each, of `convert --part=adapter`",
   )
   base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+  hosts.add(command)
 
 
 def _embed(arguments) -> None:
@@ -50,13 +53,19 @@ def _embed(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
   inputs = _inputs(arguments)
+  import jax
+
   from xmcap.evaluation import embed
 
-  with outputs.held(arguments.out, arguments.prog):
+  with hosts.joined(arguments, training=False), contextlib.ExitStack() as stack:
+    first = jax.process_index() == 0
+    if first:  # it locks the folder for all
+      stack.enter_context(outputs.held(arguments.out, arguments.prog))
     embed.write(
       arguments.out, inputs, arguments.model_dir, arguments.step, arguments.adapters or "", base.say
     )
-  print(f"{arguments.out}: embeddings are ready")
+  if first:
+    print(f"{arguments.out}: embeddings are ready")
 
 
 def _inputs(arguments):

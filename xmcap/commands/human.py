@@ -1,9 +1,9 @@
-"""Commands for human ratings: human sxs, human thumb, human rate."""
+"""Commands for human ratings and annotations: human sxs, thumb, rate, annotate, annotations."""
 
 import os
 from collections.abc import Mapping, Sequence
 
-from xmcap.commands import base, rate
+from xmcap.commands import annotate, base, rate
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -16,11 +16,12 @@ _COMPARISONS = (
 def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(
-    commands, "human", "ACTION", "collect human ratings and correlate them with scores"
+    commands, "human", "ACTION", "collect human ratings and captions, and correlate ratings with scores"
   )
   _add_sxs(actions)
   _add_thumb(actions)
   rate.add(actions)
+  annotate.add(actions)
 
 
 def _add_sxs(actions) -> None:
@@ -65,7 +66,7 @@ def _add_thumb(actions) -> None:
 
 
 def _add_common(command) -> None:
-  base.text(command, "--out", "DIR", "folder for the results as JSON, CSV and Markdown")
+  base.text(command, "--out", "DIR", "folder for the results as JSON, CSV, Markdown and LaTeX")
   base.number(command, "--resamples", "resamples for bootstrap intervals; 0: none", 1000, most=100_000)
   base.number(command, "--seed", "seed of the resamples", 0)
 

@@ -8,6 +8,7 @@ from xmcap.launch import local, options, slurm, tpu_vm, xpk
 from xmcap.launch.gcloud import TpuVm
 
 _RUN = "Give the command for every host after --, such as: -- train --gin_file=models/bb.gin"
+_COMMANDS = ("train", "eval", "embed")
 
 
 class _EndedError(XmcapError):
@@ -50,7 +51,7 @@ def add(commands) -> None:
 
   for command in where.choices.values():
     # A remainder takes all following words, so it is added after every option.
-    base.text(command, "command", "-- COMMAND", "xmcap's train or eval with its options", nargs="...")
+    base.text(command, "command", "-- COMMAND", "xmcap's train, eval or embed with its options", nargs="...")
 
 
 def _add(where, name: str, run, summary: str):
@@ -63,9 +64,11 @@ def _add(where, name: str, run, summary: str):
 def _command(arguments) -> list[str]:
   """Returns xmcap's arguments after `--`; UsageError if there are none, or the command is not for many hosts."""
   words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-  if not words or words[0] not in ("train", "eval"):
+  if not words or words[0] not in _COMMANDS:
     what = f"{ascii(words[0])} is not a command for many hosts" if words else "there is no command after --"
-    raise UsageError(f"xmcap launch: {what}: give train or eval, such as: -- train --gin_file=...")
+    raise UsageError(
+      f"xmcap launch: {what}: give one of {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
+    )
   return words
 
 

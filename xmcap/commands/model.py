@@ -5,7 +5,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from xmcap import platforms, quiet, terminal
-from xmcap.commands import base
+from xmcap.commands import base, hosts
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.storage import outputs
 
@@ -26,7 +26,7 @@ def add(commands) -> None:
   base.flag(train, "--dry_run", check)
   base.flag(train, "--from_scratch", scratch)
   base.flag(train, "--other_data", data)
-  _add_hosts(train)
+  hosts.add(train)
   base.add_gin(train)
 
   evaluate = base.add_command(
@@ -35,7 +35,7 @@ def add(commands) -> None:
   folder = "the folder that a training run wrote"
   base.text(evaluate, "--model_dir", "DIR", folder, required=True)
   base.number(evaluate, "--step", "the checkpoint to use; default: the best or newest")
-  _add_hosts(evaluate)
+  hosts.add(evaluate)
   base.add_gin(evaluate)
 
   caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
@@ -52,22 +52,6 @@ def add(commands) -> None:
     caption, "images", "IMAGE", "pictures, folders of them, or patterns such as 'photos/**/*.jpg'", nargs="+"
   )
   base.add_gin(caption)
-
-
-def _add_hosts(command) -> None:
-  group = command.add_argument_group("several processes", "Detected on TPU VMs, GKE and SLURM.")
-  base.text(group, "--coordinator_address", "HOST:PORT", "address of process 0 that all can reach")
-  base.text(group, "--num_processes", "N", "number of processes", type=int)
-  base.text(group, "--process_id", "I", "number of this process, from 0", type=int)
-
-
-def _joined(arguments, training: bool):
-  from xmcap.training.hosts import join as hosts
-  from xmcap.training.hosts import watch
-
-  limits = watch.HangLimits() if training else None
-  process = (arguments.coordinator_address, arguments.num_processes, arguments.process_id)
-  return hosts.joined(*process, preemption=training, limits=limits)
 
 
 def _train(arguments) -> None:
@@ -92,7 +76,7 @@ def _train(arguments) -> None:
   from xmcap.evaluation import model_dir
   from xmcap.training import loop
 
-  with _joined(arguments, training=True), contextlib.ExitStack() as stack:
+  with hosts.joined(arguments, training=True), contextlib.ExitStack() as stack:
     # Process 0 locks the run's folder for all.
     if jax.process_index() == 0:
       folder = configuration.macro("MODEL_DIR")
@@ -117,7 +101,7 @@ def _eval(arguments) -> None:
     return
   from xmcap.evaluation import model_dir
 
-  with _joined(arguments, training=False):
+  with hosts.joined(arguments, training=False):
     quiet.die_plainly()
     # A step bound in gin is used unless one is given here.
     model_dir.evaluate(**({} if arguments.step is None else {"step": arguments.step}))

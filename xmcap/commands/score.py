@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from xmcap.commands import base, score_embeddings
+from xmcap.commands import base, score_embeddings, score_tags
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -41,9 +41,13 @@ def _add_score(commands) -> None:
 
   words = command.add_argument_group("scoring")
   metrics = (
-    "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java)"
+    "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
+    "meteor_char (Chinese)"
   )
-  tokenizer = "default, char, given (the release's caption/tokenized), ptb (English, needs Java), whitespace"
+  tokenizer = (
+    "default, char, given (the release's caption/tokenized), ptb (English, needs Java), split (already segmented), "
+    "whitespace"
+  )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
   base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")
@@ -64,10 +68,11 @@ def _add_score(commands) -> None:
   _add_pictures(shown)
   base.flag(shown, "--only_tables", "write only the tables")
   kinds = command.add_subparsers(
-    metavar="zero-shot|retrieval", title="embeddings", parser_class=base.Parser,
-    description="score embeddings instead of captions; each has its own --help",
+    metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
+    description="score embeddings or tags instead of captions; each has its own --help",
   )  # fmt: skip
   score_embeddings.add(kinds)
+  score_tags.add(kinds)
 
 
 def _add_pictures(command) -> None:

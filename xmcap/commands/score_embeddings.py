@@ -1,14 +1,14 @@
 """The commands that score embeddings: score zero-shot, score retrieval."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _FORMS = ".npy, or .safetensors with one tensor"
-_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
+SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
 
 
 def add(actions) -> None:
@@ -20,7 +20,7 @@ def add(actions) -> None:
   )  # fmt: skip
   labels = 'JSON of {"DE": [[index, ...], [label, ...]]}, as babel_imagenet.json'
   targets = "the class of each picture: an index a line, or .npy of integers"
-  prompts = "what the labels stood in, for the signature"
+  prompts = "a name for the prompts, for the signature"
   fixed = "also top-1 among so many random classes, which compares languages; 0: without"
   texts = "a folder of CODE.npy or CODE.safetensors, [labels, width] or [prompts, labels, width]"
   base.text(
@@ -45,42 +45,39 @@ def add(actions) -> None:
   )
   texts = "a folder of CODE.npy or CODE.safetensors, [captions, width] in the order of the captions"
   pictures = f"embeddings [pictures, width] in the order of the captions' images: {_FORMS}"
-  base.text(command, "--pictures", "FILE", pictures, short="-p", required=True)
-  base.text(command, "--captions", "FILE", captions, short="-r", required=True)
-  base.text(command, "--texts", "DIR", texts, required=True)
-  base.text(command, "--language", "CODE", "of captions that name none", short="-l")
+  base.text(command, "--pictures", "FILE", pictures, short="-p")
+  base.text(command, "--captions", "FILE", captions, short="-r")
+  base.text(command, "--texts", "DIR", texts)
+  base.text(command, "--language", "CODE", "of captions that name none, and of --scores", short="-l")
   base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
   _add_common(command)
+  matrix = command.add_argument_group(
+    "scores in place of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
+  )
+  scores = "[queries, candidates], float32 .npy, which is read some rows at a time"
+  targets = "the right candidate of each query: an index a line, or .npy of integers; default: the diagonal"
+  base.text(matrix, "--scores", "FILE.npy", scores, short="-s")
+  base.text(matrix, "--targets", "FILE", targets)
+  base.text(matrix, "--keys", "FILE", "keys of the queries, one a line; default: their numbers from 0")
 
 
 def _add_common(command) -> None:
   similarity = "cosine, or dot for the product as it is"
-  base.text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
-  base.text(command, "--languages", "CODES", "only these; default: all that are named", "")
   base.text(command, "--similarity", "NAME", similarity, "cosine", choices=("cosine", "dot"))
-  base.number(
-    command, "--bootstrap", "resamples of the pictures for 95%% intervals, such as 1000", 0, most=100_000
-  )
-  base.number(command, "--seed", "of the resamples and of random classes", 0)
-  base.text(command, "--title", "TEXT", "heads the tables", "")
+  base.add_output(command)
 
 
 def _zero_shot(arguments) -> None:
   from xmcap.scoring import embedding_files, zero_shot
-  from xmcap.scoring.inputs import Input
   from xmcap.scoring.report import embeddings_page
 
-  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*SCORES, "classes.csv"])
   for character in "|\n":
     if character in arguments.prompts or not arguments.prompts:
       raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
     labels = zero_shot.read_labels(arguments.labels, _languages(arguments))
     targets = zero_shot.read_targets(arguments.targets)
-    keys = None
-    if arguments.keys:
-      with Input(arguments.keys) as source:
-        keys = [line for _, line in source.lines()]
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
       targets,
@@ -89,7 +86,7 @@ def _zero_shot(arguments) -> None:
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
-      keys=keys,
+      keys=_keys(arguments),
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
@@ -99,10 +96,22 @@ def _zero_shot(arguments) -> None:
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring import embedding_files, retrieval
+  from xmcap.scoring.metrics.ranked import DEPTHS
   from xmcap.scoring.report import embeddings_page
 
-  depths = _depths(arguments.k)
-  _keep_apart(arguments, ("pictures", "captions"), _SCORES)
+  if arguments.scores:
+    _matrix(arguments)
+    return
+  missing = [f"--{name}" for name in ("pictures", "captions", "texts") if not getattr(arguments, name)]
+  if missing:
+    raise UsageError(
+      f"the following arguments are required: {', '.join(missing)}; or --scores (see {arguments.prog} --help)"
+    )
+  for name in ("targets", "keys"):
+    if getattr(arguments, name):
+      raise UsageError(f"--{name} belongs to --scores; leave it out")
+  chosen = depths(arguments.k, DEPTHS)
+  keep_apart(arguments, ("pictures", "captions"), SCORES)
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, _languages(arguments), arguments.language)
     result = retrieval.score_retrieval(
@@ -110,7 +119,7 @@ def _retrieval(arguments) -> None:
       keys,
       captions,
       embedding_files.by_language(arguments.texts),
-      depths=depths,
+      depths=chosen,
       **_shared(arguments),
     )
     with outputs.together(arguments.out):
@@ -118,14 +127,51 @@ def _retrieval(arguments) -> None:
   print(result.table.terminal())
 
 
+def _matrix(arguments) -> None:
+  from xmcap.scoring import score_matrices
+  from xmcap.scoring.metrics.ranked import DEPTHS
+  from xmcap.scoring.report import embeddings_page
+
+  given = [f"--{name}" for name in ("pictures", "captions", "texts", "languages") if getattr(arguments, name)]
+  if given:
+    raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(given)} out")
+  if not arguments.language:
+    raise UsageError("--scores names no language of its queries; give --language=CODE")
+  chosen = depths(arguments.k, DEPTHS)
+  keep_apart(arguments, ("scores", "targets", "keys"), SCORES)
+  with outputs.held(arguments.out, arguments.prog):
+    matrix = score_matrices.open_matrix(arguments.scores)
+    result = score_matrices.score_matrix(
+      matrix,
+      score_matrices.read_targets(arguments.targets, matrix),
+      arguments.language,
+      chosen,
+      keys=_keys(arguments),
+      bootstrap=arguments.bootstrap,
+      seed=arguments.seed,
+      title=arguments.title,
+    )
+    with outputs.together(arguments.out):
+      embeddings_page.write_results(arguments.out, result)
+  print(result.table.terminal())
+
+
+def _keys(arguments) -> list[str] | None:
+  from xmcap.scoring.inputs import Input
+
+  if not arguments.keys:
+    return None
+  with Input(arguments.keys) as source:
+    return [line for _, line in source.lines()]
+
+
 def _shared(arguments) -> Mapping:
   return {name: getattr(arguments, name) for name in ("similarity", "bootstrap", "seed", "title")}
 
 
-def _depths(text: str) -> tuple[int, ...]:
-  from xmcap.scoring.metrics.ranked import DEPTHS
-
-  known = {str(k): k for k in DEPTHS}
+def depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
+  """Returns the numbers that --k names; UsageError for one that is not allowed, or named twice."""
+  known = {str(k): k for k in allowed}
   names = [part.strip() for part in text.split(",")]
   unknown = [name for name in names if name not in known]
   if unknown or len(set(names)) < len(names):
@@ -139,6 +185,7 @@ def _languages(arguments) -> tuple[str, ...] | None:
   return languages.parse(arguments.languages) if arguments.languages else None
 
 
-def _keep_apart(arguments, inputs, names) -> None:
+def keep_apart(arguments, inputs, names) -> None:
+  """Raises UsageError where a file of these names in --out is an input, which these options name."""
   written = [os.path.join(arguments.out, name) for name in names]
   outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})

@@ -4,7 +4,8 @@ import math
 import pathlib
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -27,6 +28,8 @@ from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, refus
 from xmcap.tensors.npy_header import read_header
 from xmcap.terminal import shown
 
+CLASSIFIER = r"head/(kernel|bias)"
+PICTURES = "pictures in [-1, 1], as big_vision's value_range(-1, 1)"
 _MOST_ARRAYS = 20_000
 _ANCHOR = "embedding/kernel"
 _BLOCK = "Transformer/encoderblock"
@@ -44,6 +47,16 @@ def is_file(path: pathlib.Path) -> bool:
   return path.is_file() and zipfile.is_zipfile(path)
 
 
+class Found(NamedTuple):
+  """A ViT among tensors: its tensors by layers, configuration and pairs, what may be left out, and what it lacks."""
+
+  tensors: Mapping[str, Tensor]
+  config: ViTConfig
+  pairs: Callable[[Iterable[str]], list[Pair]]
+  may_drop: Mapping[str, str]
+  absent: Sequence[str]
+
+
 def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
   """The ViT in a file, with `pool` instead of what it holds: `map`, `tok` (a class token), else `gap`.
 
@@ -51,23 +64,50 @@ def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
     UsageError: it is no whole .npz of numbers, or holds no such ViT.
   """
   tensors = read_npz(path)
-  prefixes = [name.removesuffix(_ANCHOR) for name in tensors if name.endswith(_ANCHOR)]
+  prefix = find_prefix(tensors, _ANCHOR, path)
+  inside = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
+  outside = {name: tensors[name] for name in tensors if not name.startswith(prefix)}
+  found = find_vit(inside, pool, str(path))
+  return Source(
+    "ViT of big_vision",
+    str(path),
+    {**found.tensors, **outside},
+    found.config,
+    found.pairs,
+    "its other shapes ask",
+    {
+      **found.may_drop,
+      CLASSIFIER: "the classifier",
+      **{re.escape(name): "beside the ViT" for name in outside},
+    },
+    absent=found.absent,
+    notes=[f"pool {found.config.pool!r}; {PICTURES}"],
+  )
+
+
+def find_prefix(tensors: Mapping[str, Tensor], anchor: str, path: pathlib.Path) -> str:
+  """What stands before the only parameter with this name; UsageError if there is none, or several."""
+  prefixes = [name.removesuffix(anchor) for name in tensors if name.endswith(anchor)]
   # The optimizer's moments have the same names as the parameters.
   prefixes = [prefix for prefix in prefixes if not re.search(r"(^|/)(opt/state|opt_state|mu|nu)/", prefix)]
   if len(prefixes) != 1:
-    raise UsageError(f"{path}: {len(prefixes)} tensors {_ANCHOR}: not one ViT of big_vision")
-  prefix = prefixes[0]
-  inside = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
-  outside = {name: tensors[name] for name in tensors if not name.startswith(prefix)}
-  inside = _one_by_one(inside)
-  head = "MAPHead_0/" if "MAPHead_0/probe" in inside else "" if "probe" in inside else None
-  pool = pool or ("map" if head is not None else "tok" if "cls" in inside else "gap")
-  config, heads, positions, parts = _sizes(inside, pool, str(path))
-  with_token = config.num_patches < inside[positions].shape[1]
+    raise UsageError(f"{path}: {len(prefixes)} tensors {anchor}: not one ViT of big_vision")
+  return prefixes[0]
+
+
+def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Found:
+  """The ViT whose tensors these are, names without a prefix.
+
+  Raises:
+    UsageError: it is another model, or its sizes do not fit each other.
+  """
+  tensors = one_by_one(tensors, _BLOCK)
+  head = "MAPHead_0/" if "MAPHead_0/probe" in tensors else "" if "probe" in tensors else None
+  pool = pool or ("map" if head is not None else "tok" if "cls" in tensors else "gap")
+  config, heads, positions, parts = _sizes(tensors, pool, where)
+  with_token = config.num_patches < tensors[positions].shape[1]
   without = f"pool {pool!r} does without"
-  may_drop = {r"head/(kernel|bias)": "the classifier"}
-  may_drop |= {r"pre_logits/(kernel|bias)": "the layer before the classifier"}
-  may_drop |= {re.escape(name): "beside the ViT" for name in outside}
+  may_drop = {r"pre_logits/(kernel|bias)": "the layer before the classifier"}
   if pool != "tok":
     may_drop["cls"] = f"the class token: {without}"
   if pool != "map" and head is not None:
@@ -78,27 +118,26 @@ def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
     found = position_pairs(pool, (positions, 1), ("cls", 2), with_token)
     if "vit/map_head/probe" in paths:
       found.append(Pair(("vit/map_head/probe",), (f"{head}probe",), leading_ones(1)))
-    return module_pairs(paths, _modules(parts, head or ""), _leaf(heads), "vit/", found)
+    modules = {"patch_embedding": "embedding", "final_norm": "Transformer/encoder_norm"}
+    modules |= block_modules("layers_{n}", [f"{_BLOCK}_{{n}}/{part}" for part in parts])
+    pooling = [
+      f"{head or ''}{part}" for part in ("MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")
+    ]
+    modules |= block_modules("map_head", ["", *pooling])
+    return module_pairs(paths, modules, leaf(heads), "vit/", found)
 
-  return Source(
-    "ViT of big_vision",
-    str(path),
-    inside | outside,
-    config,
-    pairs,
-    "its other shapes ask",
-    may_drop,
-    absent=["vit/map_head/"] if pool == "map" and head is None else [],
-    notes=[f"pool {pool!r}; pictures in [-1, 1], as big_vision's value_range(-1, 1)"],
+  return Found(
+    tensors, config, pairs, may_drop, absent=["vit/map_head/"] if pool == "map" and head is None else []
   )
 
 
-def _one_by_one(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def one_by_one(tensors: Mapping[str, Tensor], block: str) -> dict[str, Tensor]:
+  """The same tensors with stacked layers, `BLOCK/NAME`, cut into `BLOCK_0/NAME` and so on."""
   last, single = LastRead(), {}
   for name, tensor in tensors.items():
-    if name.startswith(f"{_BLOCK}/") and tensor.shape:
+    if name.startswith(f"{block}/") and tensor.shape:
       for n, layer in enumerate(last.slices(name, tensor)):
-        single[f"{_BLOCK}_{n}/{name.removeprefix(f'{_BLOCK}/')}"] = layer
+        single[f"{block}_{n}/{name.removeprefix(f'{block}/')}"] = layer
     else:
       single[name] = tensor
   return single
@@ -118,10 +157,8 @@ def _sizes(
   )
   patch, _, _, width = shape(_ANCHOR, 4)
   _, rows, _ = shape(positions, 3)
-  depth = count_layers(tensors, _BLOCK)
-  parts = next(
-    (names for names in _NUMBERINGS if f"{_BLOCK}_0/{names[-1]}/Dense_0/kernel" in tensors), _NUMBERINGS[0]
-  )
+  depth = count_layers(tensors, f"{_BLOCK}_")
+  parts = numbering(tensors, _BLOCK)
   _, attention, _, mlp = parts
   _, mlp_dim = shape(f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2)
   _, heads, _ = shape(f"{_BLOCK}_0/{attention}/query/kernel", 3)
@@ -136,28 +173,27 @@ def _sizes(
   return make_config(ViTConfig, where, fields), heads, positions, parts
 
 
-def _modules(parts: tuple[str, ...], head: str) -> dict[str, str]:
-  """Our modules -> theirs."""
-  modules = {"patch_embedding": "embedding", "final_norm": "Transformer/encoder_norm"}
-  layer = [f"{_BLOCK}_{{n}}/{part}" for part in parts]
-  modules["layers_{n}/attention_norm"] = layer[0]
-  pooling = [f"{head}{part}" for part in ("MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")]
-  for ours, (attention, norm, mlp) in ("layers_{n}", layer[1:]), ("map_head", pooling):
-    for name in ("query", "key", "value", "out"):
-      modules[f"{ours}/attention/{name}"] = f"{attention}/{name}"
-    modules[f"{ours}/mlp_norm"] = norm
-    modules[f"{ours}/mlp/wi"] = f"{mlp}/Dense_0"
-    modules[f"{ours}/mlp/wo"] = f"{mlp}/Dense_1"
-  return modules
+def numbering(tensors: Mapping[str, Tensor], block: str) -> tuple[str, ...]:
+  """How the parts of a block are called: attention_norm, attention, mlp_norm, mlp."""
+  found = (names for names in _NUMBERINGS if f"{block}_0/{names[-1]}/Dense_0/kernel" in tensors)
+  return next(found, _NUMBERINGS[0])
 
 
-def _leaf(heads: int) -> Leaf:
+def block_modules(ours: str, parts: Sequence[str]) -> dict[str, str]:
+  """Our modules of a block -> theirs, whose names are given as `numbering` orders them."""
+  attention_norm, attention, mlp_norm, mlp = parts
+  modules = {f"{ours}/attention/{name}": f"{attention}/{name}" for name in ("query", "key", "value", "out")}
+  modules |= {f"{ours}/attention_norm": attention_norm, f"{ours}/mlp_norm": mlp_norm}
+  return modules | {f"{ours}/mlp/wi": f"{mlp}/Dense_0", f"{ours}/mlp/wo": f"{mlp}/Dense_1"}
+
+
+def leaf(heads: int) -> Leaf:
   """Their attention's kernels are [embed, heads, head_dim], that of `out` [heads, head_dim, embed]; ours are 2-D."""
   kernel = reshaped(lambda shape: (shape[0], heads, shape[1] // heads))
   bias = reshaped(lambda shape: (heads, shape[0] // heads))
   out = reshaped(lambda shape: (heads, shape[0] // heads, shape[1]))
 
-  def leaf(module: str, name: str) -> tuple[str, Kind]:
+  def of(module: str, name: str) -> tuple[str, Kind]:
     kind = SAME
     if module.endswith("/attention/out"):
       kind = out if name == "kernel" else SAME
@@ -165,7 +201,7 @@ def _leaf(heads: int) -> Leaf:
       kind = kernel if name == "kernel" else bias
     return f"/{name}", kind
 
-  return leaf
+  return of
 
 
 def read_npz(path: pathlib.Path) -> dict[str, Tensor]:

@@ -46,7 +46,7 @@ def open_dual(path: pathlib.Path) -> Source:
     module = hf_dual.read_config(towers, config, processor, str(path / CONFIG))
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
   except (KeyError, TypeError, ValueError, AttributeError) as error:
-    raise _bad_field(path, error) from None
+    raise bad_field(path / CONFIG, error) from None
   files = hf_dual.tokenizer_files(path)
   notes = (
     [] if files else ["no tokenizer beside it: put its tokenizer.json (SigLIP: spiece.model) into --out"]
@@ -77,12 +77,13 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
       return _open_t5(path, config, name or hf_t5.CLASSES[0], tensors)
     return _open_vit(path, config, name, tensors, pool)
   except (KeyError, TypeError, ValueError, AttributeError) as error:
-    raise _bad_field(path, error) from None
+    raise bad_field(path / CONFIG, error) from None
 
 
-def _bad_field(path: pathlib.Path, error: Exception) -> UsageError:
+def bad_field(file: pathlib.Path, error: Exception) -> UsageError:
+  """What is wrong with a configuration, of which reading a field raised an error."""
   reason = f"{type(error).__name__}: {one_line(error)}"
-  return UsageError(f"{path / CONFIG}: a field is missing or of another type ({reason})")
+  return UsageError(f"{file}: a field is missing or of another type ({reason})")
 
 
 def _open_t5(

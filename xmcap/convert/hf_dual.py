@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.convert import hf_vit
+from xmcap.convert import hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs, torch_leaf
 from xmcap.convert.source import make_config
 from xmcap.data import text_input
@@ -69,19 +69,9 @@ _BLOCK = {
   "text_tower/layers_{n}/mlp/wo": f"{_LAYER}.mlp.fc2",
   "text_tower/final_norm": "text_model.final_layer_norm",
 }
-_ROBERTA = "text_model.roberta.encoder.layer.{n}"
 _ROBERTA_BLOCK = {
-  "text_tower/embedding_norm": "text_model.roberta.embeddings.LayerNorm",
-  "text_tower/layers_{n}/attention/query": f"{_ROBERTA}.attention.self.query",
-  "text_tower/layers_{n}/attention/key": f"{_ROBERTA}.attention.self.key",
-  "text_tower/layers_{n}/attention/value": f"{_ROBERTA}.attention.self.value",
-  "text_tower/layers_{n}/attention/out": f"{_ROBERTA}.attention.output.dense",
-  "text_tower/layers_{n}/attention_norm": f"{_ROBERTA}.attention.output.LayerNorm",
-  "text_tower/layers_{n}/mlp/wi": f"{_ROBERTA}.intermediate.dense",
-  "text_tower/layers_{n}/mlp/wo": f"{_ROBERTA}.output.dense",
-  "text_tower/layers_{n}/mlp_norm": f"{_ROBERTA}.output.LayerNorm",
-  "text_tower/final_norm": "text_model.pre_LN",
-}
+  f"text_tower/{ours}": f"text_model.roberta.{theirs}" for ours, theirs in hf_text.XLM_R.theirs().items()
+} | {"text_tower/final_norm": "text_model.pre_LN"}
 _IDS = {r"(.*\.)?embeddings\.(position_ids|token_type_ids)": "numbers, not weights"}
 _CLIP = Towers(
   hf_vit.FAMILIES[1],
@@ -106,7 +96,7 @@ _ALTCLIP = Towers(
        type_vocab_size=1),
   _ROBERTA_BLOCK | {"image_head": "visual_projection"},
   "text_model.roberta.embeddings.word_embeddings.weight", "text_model.roberta.embeddings.position_embeddings.weight",
-  dict(pool="first", pre_norm=False, embedding_norm=True, counted_positions=True), "bicubic_crop", "linear_bias",
+  dict(pool="first", pre_norm=False, embedding_norm=True, positions="counted"), "bicubic_crop", "linear_bias",
   may_drop=_IDS | {r"text_model\.roberta\.pooler\..*": "the pooler: AltCLIP does without"},
 )  # fmt: skip
 MODELS = {"CLIPModel": _CLIP, "SiglipModel": _SIGLIP, "AltCLIPModel": _ALTCLIP}
@@ -172,9 +162,8 @@ def dual_pairs(
   positions = "text_tower/position_embedding"
   if towers is _ALTCLIP:
     types = "text_model.roberta.embeddings.token_type_embeddings.weight"
-    pairs.append(
-      Pair((positions,), (towers.positions, types), _positions_and_type(values["type_vocab_size"]))
-    )
+    kind = hf_text.positions_and_type(values["max_position_embeddings"], values["type_vocab_size"])
+    pairs.append(Pair((positions,), (towers.positions, types), kind))
     first = "text_model.transformation"
     names = (f"{first}.weight", f"{first}.bias", "text_projection.weight")
     kind = _two_products(values["project_dim"])
@@ -187,16 +176,6 @@ def dual_pairs(
 def tokenizer_files(folder: pathlib.Path) -> list[pathlib.Path]:
   """The files of a tokenizer that lie in a folder and that xmcap reads."""
   return [folder / name for name in (text_input.TOKENIZER, text_input.SIGLIP) if (folder / name).is_file()]
-
-
-def _positions_and_type(types: int) -> Kind:
-  """Our positions are theirs plus the first of their `types`, which stands at every piece of a single text."""
-
-  def to_ours(theirs, shapes):
-    del shapes
-    return [theirs[0].astype(np.float32) + theirs[1][0].astype(np.float32)]
-
-  return Kind(lambda ours: [ours[0], (types, ours[0][1])], to_ours, added=(0,))
 
 
 def _two_products(between: int) -> Kind:

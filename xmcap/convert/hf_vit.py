@@ -17,6 +17,7 @@ ACTIVATIONS = {
   "gelu_new": "gelu_tanh",
   "gelu_fast": "gelu_tanh",
   "quick_gelu": "quick_gelu",
+  "relu": "relu",
 }
 FIELDS = {
   "width": "hidden_size",

@@ -29,12 +29,13 @@ def convert(
   format_name: str | None = None,
   pool: str | None = None,
   part: str | None = None,
+  image_tower: str | None = None,
   say: Callable[[str], None] = print,
 ) -> None:
   """Converts into the new folder `out`, and says what was found, what stays behind and what to do next.
 
   Args:
-    path, format_name, pool: see `recognise.open_source`.
+    path, format_name, pool, image_tower: see `recognise.open_source`.
     out: the folder.
     part: `dual`: both towers of a model that has two, instead of the image tower alone.
     say: prints a line.
@@ -47,7 +48,7 @@ def convert(
   check_free(folder, PARAMS)
   if part not in (None, "dual"):
     raise UsageError(f"--part={part}: of weights that come in, dual alone is taken; else leave it out")
-  source = open_source(path, format_name, pool, part == "dual")
+  source = open_source(path, format_name, pool, part == "dual", image_tower)
   shapes = {
     name: shape
     for name, shape in parameter_shapes(source.config).items()

@@ -155,6 +155,27 @@ def module_pairs(
   return pairs
 
 
+def joined_pairs(
+  paths: Iterable[str], modules: Mapping[str, str], parts: Sequence[str] = ("query", "key", "value")
+) -> list[Pair]:
+  """The pairs of projections that torch keeps in one tensor.
+
+  `modules`: our attention, `{n}` for the number of a layer -> their name up to `weight` or `bias`.
+  """
+  pairs = []
+  for path in paths:
+    found = re.fullmatch(rf"(.*/attention)/{parts[0]}/(kernel|bias)", path)
+    if not found:
+      continue
+    layer = re.search(r"layers_(\d+)", found[1])
+    module = found[1].replace(layer[0], "layers_{n}") if layer else found[1]
+    if module in modules:
+      name = modules[module].replace("{n}", layer[1] if layer else "")
+      ours = tuple(f"{found[1]}/{part}/{found[2]}" for part in parts)
+      pairs.append(Pair(ours, (name + ("weight" if found[2] == "kernel" else "bias"),), JOINED))
+  return pairs
+
+
 def make_outputs(
   pairs: Sequence[Pair],
   source: Mapping[str, Tensor],

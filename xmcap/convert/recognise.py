@@ -2,7 +2,7 @@
 
 import pathlib
 
-from xmcap.convert import big_vision, hf, t5x
+from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5x
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
@@ -10,33 +10,41 @@ from xmcap.tensors.files import PICKLES, refuse_pickle
 from xmcap.tensors.orbax import is_orbax
 from xmcap.training.checkpoints.weights import PARAMS
 
-FORMATS = ("hf", "t5x", "big_vision")
+FORMATS = ("hf", "t5x", "big_vision", "open_clip")
 _KNOWN = (
-  f"a Hugging Face folder ({hf.CONFIG} beside the safetensors), a checkpoint of t5x, an .npz of big_vision"
+  f"a Hugging Face folder ({hf.CONFIG} beside the safetensors), a checkpoint of t5x, an .npz of big_vision, a "
+  f"folder of OpenCLIP ({open_clip.CONFIG})"
 )
 
 
 def open_source(
-  path: str, format_name: str | None = None, pool: str | None = None, dual: bool = False
+  path: str,
+  format_name: str | None = None,
+  pool: str | None = None,
+  dual: bool = False,
+  image_tower: str | None = None,
 ) -> Source:
   """The model in a file or folder; it must be of the format named, and a ViT gets `pool` instead of its own.
 
-  `dual`: both towers of a model that has two.
+  Args:
+    path, format_name, pool: see there.
+    dual: both towers of a model that has two.
+    image_tower: with `dual`, another model of two towers whose image tower joins the text tower at `path`.
 
   Raises:
     UsageError: it is none of the formats, or not the one named.
   """
   if format_name is not None and format_name not in FORMATS:
     raise UsageError(f"--from={format_name}: unknown; use one of {', '.join(FORMATS)}")
-  found, place = _recognise(pathlib.Path(path))
+  found, place = _recognise(pathlib.Path(path), format_name)
   if format_name not in (None, found):
     raise UsageError(
       f"{place}: holds the format {found}, not {format_name}: leave --from out, or give --from={found}"
     )
   if dual:
-    if found != "hf" or pool is not None:
-      raise UsageError("--part=dual: takes both towers of a Hugging Face folder, and no --pool")
-    return hf.open_dual(place)
+    return _open_dual(found, place, pool, image_tower)
+  if found == "open_clip":
+    raise UsageError(f"{place}: a model of two towers: give --part=dual")
   if found == "t5x":
     source = t5x.open_checkpoint(place)
   else:
@@ -44,6 +52,17 @@ def open_source(
   if pool is not None and not isinstance(source.config, ViTConfig):
     raise UsageError(f"--pool={pool}: {place} is a T5, which has no pooling")
   return source
+
+
+def _open_dual(found: str, place: pathlib.Path, pool: str | None, image_tower: str | None) -> Source:
+  if pool is not None or found == "t5x":
+    raise UsageError("--part=dual: takes a model of two towers (hf, big_vision, open_clip), and no --pool")
+  if image_tower is not None:
+    return m_clip.open_pair(place, open_source(image_tower, dual=True))
+  if found == "hf" and m_clip.is_folder(place):
+    raise UsageError(f"{place}: a text tower alone: name the folder of its CLIP with --image_tower")
+  opened = {"hf": hf.open_dual, "big_vision": big_vision_dual.open_npz, "open_clip": open_clip.open_folder}
+  return opened[found](place)
 
 
 def is_xmcap(path: pathlib.Path) -> bool:
@@ -56,14 +75,17 @@ def is_xmcap(path: pathlib.Path) -> bool:
   )
 
 
-def _recognise(path: pathlib.Path) -> tuple[str, pathlib.Path]:
+def _recognise(path: pathlib.Path, wanted: str | None) -> tuple[str, pathlib.Path]:
   if not path.exists():
     raise UsageError(f"{path}: no such file or folder")
   if path.is_file():
     refuse_pickle(path)
     if big_vision.is_file(path):
       return "big_vision", path
-  elif hf.is_folder(path):
+  # Folders of the Hugging Face hub often hold a model in both forms.
+  elif open_clip.is_folder(path) and (wanted == "open_clip" or not hf.is_folder(path)):
+    return "open_clip", path
+  elif hf.is_folder(path) or m_clip.is_folder(path):
     return "hf", path
   elif checkpoint := t5x.find(path):
     return "t5x", checkpoint

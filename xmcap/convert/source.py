@@ -85,8 +85,8 @@ def shape_of(tensors: Mapping[str, Tensor], name: str, rank: int, where: str, ki
 
 
 def count_layers(names: Iterable[str], prefix: str) -> int:
-  """How many layers there are, by names such as `PREFIX_0/NAME`."""
-  numbers = [re.match(rf"{prefix}_(\d{{1,9}})/", name) for name in names]
+  """How many layers there are, by names such as `PREFIX0/NAME` or `PREFIX0.NAME`."""
+  numbers = [re.match(rf"{re.escape(prefix)}(\d{{1,9}})[/.]", name) for name in names]
   return 1 + max((int(match[1]) for match in numbers if match), default=-1)
 
 

@@ -103,8 +103,8 @@ def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
     )
   fields = dict(
     vocab_size=vocab, emb_dim=width, num_heads=heads, head_dim=joined // heads,
-    num_encoder_layers=count_layers(params, "encoder/layers"),
-    num_decoder_layers=count_layers(params, "decoder/layers"), mlp_dim=mlp, relpos_buckets=buckets,
+    num_encoder_layers=count_layers(params, "encoder/layers_"),
+    num_decoder_layers=count_layers(params, "decoder/layers_"), mlp_dim=mlp, relpos_buckets=buckets,
   )  # fmt: skip
   return make_config(T5Config, str(path), fields)
 

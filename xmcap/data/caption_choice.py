@@ -1,4 +1,4 @@
-"""The choice of a picture's captions: a function of (seed, position) and of the languages of its captions."""
+"""Draws the captions of a picture, as a function of (seed, position) and the languages of its captions."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from xmcap.data import draws
 
-_MAX_LAYOUTS = 10_000  # kept, of some 3 kB each; the pictures of most corpora share a few
+_MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most corpora share a few
 
 
 class Layout:
-  """The captions of a picture by language; many pictures have the same layout.
+  """The languages of a picture's captions; many pictures share a layout.
 
   `languages` has the code of each caption, and `columns` the column of each of the L codes to draw from. With a
-  `power`, a language's weight is the number of its captions to this power in place of `weights`, float [L].
+  `power`, the weight of a language is its number of captions to this power, instead of `weights`, float [L].
   """
 
   def __init__(
@@ -31,15 +31,15 @@ class Layout:
     self.weights = weights if power is None else self.counts.astype(float) ** power
 
   def take(self, order: np.ndarray, turns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The captions of N pictures of this layout: one of each language drawn, then their next ones, then again.
+    """Takes captions of N pictures with this layout: one of each drawn language, then the next of each, and so on.
 
     Args:
       order: int64 [N, L], the columns in the order drawn.
-      turns: int64 [N], the first caption to take of each language.
-      count: K, captions a picture.
+      turns: int64 [N], the first caption to take in each language.
+      count: K, captions per picture.
 
     Returns:
-      (columns, places): int64 [N, K]; column L and place 0 where the picture has no caption in these languages.
+      (columns, places): int64 [N, K]; column L and place 0 if the picture has no caption in these languages.
     """
     rounds, ranks = [], []
     for rank in range(self.counts.max()):
@@ -57,14 +57,14 @@ class Layout:
 
 
 Drawn = Callable[[np.ndarray | slice, Layout], tuple[np.ndarray, np.ndarray]]
-"""For rows of the positions drawn at, whose pictures have a layout: (columns, places) of their captions, as `take`."""
+"""Given rows of the drawn positions and their layout, returns (columns, places) of their captions, as `take`."""
 
 
 class Drawing:
-  """Draws languages by weight, float [L], without replacement, and the captions of a language in turn.
+  """Draws languages by weight, float [L], without replacement, and takes the captions of a language in turn.
 
-  With a `count_power`, weights are the number of a picture's captions in a language, to this power. `pictures` are
-  those of the split.
+  With a `count_power`, the weight of a language is the picture's number of captions in it, to this power. `pictures` is
+  the number of pictures of the split.
   """
 
   def __init__(
@@ -86,7 +86,7 @@ class Drawing:
     self._layouts: dict[bytes, Layout] = {}
 
   def layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
-    """The layout of pictures whose captions are in these languages, kept under a key that is equal for equal codes."""
+    """Returns the layout for captions in these languages, cached by `key`, which must be equal for equal codes."""
     layout = self._layouts.get(key)
     if layout is None:
       layout = Layout([code.decode() for code in codes], self._columns, self.weights, self._count_power)
@@ -95,9 +95,9 @@ class Drawing:
     return layout
 
   def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
-    """Draws at N positions of the stream, at least 0, for the pictures there, int64 [N] each."""
+    """Draws for N positions of the stream, at least 0, and the pictures there; both are int64 [N]."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
-    # Another start for every picture: else all would show their first caption in the same epoch.
+    # A different start for every picture, or all would show their first caption in the same epoch.
     starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
     turns = starts.astype(np.int64) + positions // self._pictures
 

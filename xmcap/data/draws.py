@@ -1,8 +1,8 @@
-"""Random numbers that are functions of where they are used: of a seed, a purpose and a position.
+"""Counter-based random numbers: functions of a seed, a purpose and a position.
 
-A generator would have to be wound forward to a position; these are computed there, for many positions at
-once. The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable
-pseudorandom number generators", OOPSLA 2014).
+A sequential generator would have to be advanced to a position; these numbers are computed directly, for many positions
+at once. The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+generators", OOPSLA 2014).
 """
 
 import contextlib
@@ -16,8 +16,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
-_ROUNDS = 24  # of the cipher that permutes an index
-# Up to here an epoch is permuted whole, in milliseconds: the cipher is slow on few numbers.
+_ROUNDS = 24  # rounds of the cipher that permutes an index
+# Up to this size an epoch is permuted as a whole, in milliseconds; the cipher is slow on few numbers.
 _SMALL = 65_536
 
 
@@ -32,9 +32,9 @@ def _fold(state: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 def bits(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:
-  """Random 64-bit numbers, functions of (seed, purpose, position, column): uint64 [N, count].
+  """Returns uint64 [N, count]: random 64-bit numbers, functions of (seed, purpose, position, column).
 
-  `purpose` separates the draws that are made at one position. `positions` are int64 [N], at least 0.
+  `purpose` separates different draws at the same position. `positions` is int64 [N], at least 0.
   """
   state = np.array([[seed & (2**64 - 1)]], np.uint64)
   state = _fold(state, np.array([[zlib.crc32(purpose.encode())]], np.uint64))
@@ -43,24 +43,24 @@ def bits(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarr
 
 
 def uniform(seed: int, purpose: str, positions: np.ndarray, count: int) -> np.ndarray:
-  """Uniform numbers in the open interval (0, 1): float64 [N, count]; arguments as `bits`."""
+  """Returns float64 [N, count]: uniform numbers in the open interval (0, 1); arguments as for `bits`."""
   return ((bits(seed, purpose, positions, count) >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
 def weighted_order(weights: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-  """The order in which columns come up when drawn one by one, by weight, without replacement: int64 [N, M].
+  """Returns int64 [N, M]: the order of columns drawn one by one, by weight, without replacement.
 
-  Efraimidis and Spirakis (2006): sort by an exponential number divided by the weight. `weights` are float [M], at least
-  0 (a column of weight 0 comes last), `uniforms` float64 [N, M] in (0, 1).
+  Efraimidis and Spirakis (2006): sorts by an exponential number divided by the weight. `weights` is float [M], at least
+  0 (a column of weight 0 comes last), `uniforms` is float64 [N, M] in (0, 1).
   """
   with np.errstate(divide="ignore"):
     return np.argsort(-np.log(uniforms) / weights, axis=1, kind="stable")
 
 
 def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
-  """Positions in an endless stream (int64 [N], at least 0) -> indices (int64 [N]).
+  """Maps positions in an endless stream, int64 [N], at least 0, to indices, int64 [N].
 
-  Each epoch, position // size, is another permutation of [0, size).
+  Each epoch, position // size, is a different permutation of [0, size).
   """
   epochs, within = np.divmod(np.asarray(positions, np.int64), size)
   if size <= _SMALL:
@@ -69,11 +69,11 @@ def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
       chosen = epochs == epoch
       indices[chosen] = _whole_permutation(seed, epoch, size)[within[chosen]]
     return indices
-  # Keys that are near to each other, such as (seed, epoch), give permutations that are too; and with the four rounds of
-  # tf.random.experimental.index_shuffle the indices of a place are not quite uniform.
+  # Hashed keys, because similar keys such as (seed, epoch) give similar permutations; and more rounds, because with the
+  # four of tf.random.experimental.index_shuffle the indices are not quite uniform.
   keys = (bits(seed, "order", epochs, 3) >> np.uint64(32)).astype(np.uint32)
-  # TensorFlow 2.21 gives two indices the same number where the last is a power of two: one more is permuted, and what
-  # falls on it is permuted again.
+  # TensorFlow 2.21 maps two indices to the same number if the last index is a power of two. Then we permute one more
+  # index, and permute again what is mapped to it.
   last = size if (size - 1) & (size - 2) == 0 else size - 1
   indices = _enciphered(within, keys, last)
   while (outside := indices >= size).any():
@@ -91,10 +91,10 @@ def _enciphered(indices: np.ndarray, keys: np.ndarray, last: int) -> np.ndarray:
 
 @functools.cache
 def _tensorflow() -> Any:
-  import tensorflow as tf  # takes seconds, and only a corpus of some size needs it
+  import tensorflow as tf  # takes seconds, and only large corpora need it
 
-  # The accelerator is JAX's: TensorFlow would take all of a GPU's memory with its first operation. Where the
-  # program has used TensorFlow already, its choice of devices stands.
+  # The accelerator belongs to JAX: TensorFlow would take all memory of a GPU with its first operation. If the program
+  # has already used TensorFlow, its choice of devices stands.
   with contextlib.suppress(RuntimeError):
     tf.config.set_visible_devices([], "GPU")
   return tf
@@ -102,5 +102,5 @@ def _tensorflow() -> Any:
 
 @functools.lru_cache(maxsize=8)
 def _whole_permutation(seed: int, epoch: int, size: int) -> np.ndarray:
-  """int64 [size]: random numbers in order of their size; the same few epochs are asked for again and again."""
+  """Returns the permutation of an epoch, int64 [size]; cached, because the same few epochs are requested repeatedly."""
   return np.argsort(bits(seed, "order", np.array([epoch]), size)[0], kind="stable")

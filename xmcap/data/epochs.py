@@ -1,4 +1,4 @@
-"""The length of a run in passes over the captions of its corpus."""
+"""Converts epochs to steps."""
 
 import functools
 from typing import Any
@@ -8,19 +8,20 @@ import gin
 from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError
 
-_SAMPLE = 1_000  # pictures; a split of 100 GB should not be read to count it
+_SAMPLE = 1_000  # pictures; reading a split of 100 GB to count it would take too long
 
 
 @gin.configurable
 def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
-  """The steps in which a stream gives `count` times as many captions as its split holds: a `train.total_steps`.
+  """Returns the number of steps for `count` epochs, for `train.total_steps`.
 
-  An epoch is of captions, as in Thapliyal et al. (2022) and in seqio: with one caption an image a step, a picture with
-  five captions in 35 languages comes up 175 times. An epoch of a stream without captions shows each picture once.
+  An epoch is a pass over the captions, as in Thapliyal et al. (2022) and in seqio: with one caption per image and step,
+  a picture with five captions in 35 languages is shown 175 times. In a stream without captions, an epoch shows each
+  picture once.
 
   Args:
-    stream: of the run.
-    count: epochs.
+    stream: the stream of the run.
+    count: number of epochs.
   """
   if not count > 0:
     raise UsageError(f"epochs.count is {count}: give a number above 0")
@@ -28,9 +29,9 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
 
 
 def examples(stream: Any) -> int:
-  """The captions in a stream's split and languages, or its pictures if it has no captions.
+  """Returns the number of captions in a stream's split and languages, or of pictures if it has no captions.
 
-  Of more than 1,000 pictures, 1,000 evenly spaced ones are counted: an estimate, exact where all have as many captions.
+  For more than 1,000 pictures it is an estimate from 1,000 evenly spaced ones, exact if all have equally many captions.
   """
   if not hasattr(stream, "languages"):
     return len(stream.source)
@@ -38,7 +39,7 @@ def examples(stream: Any) -> int:
 
 
 def batch_size(stream: Any) -> int:
-  """Captions in a batch of all hosts; pictures, if the stream has no captions."""
+  """Returns the captions per global batch; pictures, if the stream has no captions."""
   return stream.pictures * getattr(stream, "captions_per_image", 1)
 
 

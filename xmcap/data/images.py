@@ -1,4 +1,4 @@
-"""Pictures: bytes as released -> uint8 pixels, safely, and the pixels that the model sees."""
+"""Decodes pictures safely to uint8 pixels, and crops and resizes them for the model."""
 
 import contextlib
 import dataclasses
@@ -16,37 +16,37 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.terminal import shown
 
 MAX_PIXELS = 89_478_485
-"""Pictures that claim more are refused by their header; Pillow's own bound for a decompression bomb."""
+"""Larger pictures are rejected by their header; this is Pillow's own limit for a decompression bomb."""
 
 MAX_SCANS = 256
-"""Passes of a JPEG over its pixels, each for a few bytes; progressive ones have some ten."""
+"""Limit for the scans of a JPEG, each of which can take a few bytes; progressive JPEGs have some ten."""
 
 NUM_DRAWS = 5
-"""Uniform numbers that one augmentation takes."""
+"""Number of uniform draws for one augmentation."""
 
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, as EPS does
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, unlike EPS
 _ORIENTATION_TAG = 0x0112
 _JPEG, _SCAN, _END = b"\xff\xd8", b"\xff\xda", 0xD9
-_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # none of those within a scan
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a scan
 
-# Pillow warns where `decode` refuses with an error of its own.
+# Pillow warns about pictures that `decode` rejects with its own error.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
-  """Decodes one picture: uint8 [height, width, 3].
+  """Decodes a picture to uint8 [height, width, 3].
 
-  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep their upper eight), transparent pixels are laid on white,
-  the orientation in EXIF is applied, and of an animation the first frame is taken.
+  Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep the upper eight), transparency is composited on white,
+  the EXIF orientation is applied, and animations give their first frame.
 
   Args:
     data: the bytes of a JPEG, PNG, WebP, GIF or BMP file.
     key: the picture's key, for messages.
-    at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale, as long as both sides stay at
-      least this many pixels; several times faster for large photographs.
+    at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale as long as both sides have at least this many
+      pixels, which is several times faster for large photographs.
 
   Raises:
-    XmcapError: the bytes are no picture, are cut short, or claim too many pixels; names the key.
+    XmcapError: the bytes are not a picture, are truncated, or claim too many pixels; the message names the key.
   """
   with _opened(data, key) as image:
     if at_least is not None and image.format == "JPEG":
@@ -57,7 +57,7 @@ def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
 
 @contextlib.contextmanager
 def _opened(data: bytes, key: str, max_pixels: int = MAX_PIXELS) -> Iterator[ImageFile.ImageFile]:
-  """The picture, its header read and its pixels not yet; turns any error within the `with` into an XmcapError."""
+  """Opens a picture, checks its header, and turns any error within the block into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
@@ -68,21 +68,21 @@ def _opened(data: bytes, key: str, max_pixels: int = MAX_PIXELS) -> Iterator[Ima
         wrong = f"a JPEG of more than {MAX_SCANS} scans"
       else:
         yield image
-  except (XmcapError, MemoryError):  # want of memory says nothing about the picture
+  except (XmcapError, MemoryError):  # running out of memory is not the picture's fault
     raise
   except Image.UnidentifiedImageError:
-    wrong = f"not a picture in a known format ({', '.join(_FORMATS)})" if data else "no bytes at all"
+    wrong = f"not a picture in a known format ({', '.join(_FORMATS)})" if data else "an empty file"
   except Image.DecompressionBombError:
     wrong, mend = f"more than the {max_pixels} pixels allowed", "make it smaller"
-  except Exception as error:  # on damaged bytes Pillow's decoders raise errors of many types
+  except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
     wrong = f"cannot be decoded ({one_line(error)})"
   if wrong:
     raise XmcapError(f"picture '{shown(key)}': {wrong}: {mend}")
 
 
 def has_too_many_scans(data: bytes) -> bool:
-  """Whether a file is a JPEG of more than `MAX_SCANS` scans. It would take a second for each hundred bytes."""
-  # Data after the picture, such as a telephone's film, may look like any number of scans.
+  """Whether a file is a JPEG of more than `MAX_SCANS` scans, which could take a second per hundred bytes to decode."""
+  # Data after the picture, such as the video of a phone, may look like any number of scans.
   if not data.startswith(_JPEG) or data.count(_SCAN) <= MAX_SCANS:
     return False
   scans, place = 0, 2
@@ -102,7 +102,7 @@ def has_too_many_scans(data: bytes) -> bool:
 def _orientation(image: Image.Image) -> int:
   try:
     return image.getexif().get(_ORIENTATION_TAG, 1)
-  except Exception:  # damaged metadata must not cost the picture; it only leaves the orientation unknown
+  except Exception:  # with damaged metadata only the orientation is lost, not the picture
     return 1
 
 
@@ -111,7 +111,7 @@ def _to_upright_rgb(image: Image.Image) -> Image.Image:
     image = ImageOps.exif_transpose(image)
   if image.mode == "RGB" and "transparency" not in image.info:
     return image
-  if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 where their upper half is meant
+  if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 instead of keeping the upper eight
     pixels = np.asarray(image).astype(np.int64)
     return Image.fromarray((pixels >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
   if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
@@ -123,12 +123,12 @@ def _to_upright_rgb(image: Image.Image) -> Image.Image:
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Augment:
-  """Random changes to a training picture; the defaults change nothing. Captions name left and right: mind the flip.
+  """Random augmentation of a training picture; the defaults change nothing. Flips can contradict captions (left).
 
   Attributes:
-    min_area: smallest share of the picture's area that a random crop keeps (1: no crop); uniform to 1.
-    max_aspect: largest stretch of the crop's sides against each other; log-uniform in both directions.
-    flip: mirrors half of the pictures.
+    min_area: smallest share of the picture's area that a random crop keeps; uniform from this to 1 (1: no crop).
+    max_aspect: largest change of the crop's aspect ratio, in both directions; log-uniform.
+    flip: whether to mirror half of the pictures.
   """
 
   min_area: float = 1.0
@@ -142,7 +142,7 @@ class Augment:
       raise UsageError(f"Augment.max_aspect is {self.max_aspect}: give a ratio of at least 1")
 
   def box(self, width: int, height: int, draws: np.ndarray) -> tuple[float, float, float, float]:
-    """The crop (left, top, right, bottom) in pixels, from four uniform draws."""
+    """Returns the crop (left, top, right, bottom) in pixels, from four uniform draws."""
     area = self.min_area + (1 - self.min_area) * draws[0]
     stretch = math.sqrt(self.max_aspect ** (2 * draws[1] - 1))
     return _placed(width, height, math.sqrt(area) * stretch, math.sqrt(area) / stretch, draws)
@@ -151,13 +151,13 @@ class Augment:
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class InceptionCrop(Augment):
-  """The crop of Szegedy et al. (2015), "Going deeper with convolutions", section 6, that most ViTs were trained with.
+  """The crop of Szegedy et al. (2015), "Going deeper with convolutions", section 6, with which most ViTs were trained.
 
-  The crop's area is a share of the picture's, uniform from `min_area` to 1; the ratio of its own sides is log-uniform
-  from 1 / `max_aspect` to `max_aspect`, whatever the picture's.
+  The crop's share of the picture's area is uniform from `min_area` to 1. Its aspect ratio is log-uniform from
+  1 / `max_aspect` to `max_aspect`, whatever the picture's.
 
-  Deviation: instead of drawing again until a crop fits, the ratio is drawn from those that fit; where none does (a long
-  strip), the nearest is taken, and the largest such crop.
+  Deviation: instead of redrawing until a crop fits, the ratio is drawn from those that fit. If none fits (a long
+  strip), the nearest ratio is used with the largest possible crop.
   """
 
   min_area: float = 0.08
@@ -167,7 +167,7 @@ class InceptionCrop(Augment):
     """See `Augment.box`."""
     area = self.min_area + (1 - self.min_area) * draws[0]
     picture, most = math.log(width / height), math.log(self.max_aspect)
-    # The crop's width is the picture's at the upper bound, and its height is at the lower.
+    # At the upper bound the crop has the picture's width, at the lower bound its height.
     lower = max(-most, picture + math.log(area))
     upper = min(most, picture - math.log(area))
     aspect = lower + (upper - lower) * draws[1] if lower <= upper else max(-most, min(most, picture))
@@ -179,18 +179,21 @@ class InceptionCrop(Augment):
 def _placed(
   width: int, height: int, across: float, down: float, draws: np.ndarray
 ) -> tuple[float, float, float, float]:
-  """A crop of these shares of the sides, placed by the last two of four draws."""
+  """Returns a crop with these shares of the sides, placed by the last two of four draws."""
   crop_width, crop_height = width * min(1.0, across), height * min(1.0, down)
   left, top = (width - crop_width) * draws[2], (height - crop_height) * draws[3]
   return left, top, min(left + crop_width, width), min(top + crop_height, height)
 
 
 def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
-  """A picture that is decoded already, as the square that the model sees: uint8 [size, size, 3].
+  """Resizes a decoded picture to the square that the model sees: uint8 [size, size, 3].
 
   Args:
-    picture: Pillow's, of any mode; or uint8 [height, width, 3], or [height, width] for grey.
-    key, size: as for `load`. XmcapError names the key of a picture of another kind or of no pixels.
+    picture: a Pillow image of any mode; or uint8 [height, width, 3], or [height, width] for grey.
+    key, size: as for `load`.
+
+  Raises:
+    XmcapError: the picture is of another kind, or is empty; the message names the key.
   """
   if isinstance(picture, np.ndarray):
     if picture.dtype != np.uint8 or picture.shape[2:] not in ((), (3,)) or picture.ndim < 2:
@@ -204,17 +207,21 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
     upright = _to_upright_rgb(picture)
   except (
     Exception
-  ) as error:  # Pillow decodes an opened file only here, and damaged bytes raise errors of many types
+  ) as error:  # Pillow decodes an opened file only here, and raises many types of errors on damaged bytes
     raise XmcapError(f"picture '{shown(key)}': cannot be decoded ({one_line(error)}): replace it") from None
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
 
 
-def load_exactly(data: bytes, key: str, size: int, crop: bool) -> np.ndarray:
-  """Decodes a picture as published towers see it: uint8 [size, size, 3], by Pillow's bicubic filter at full resolution.
+def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = False) -> np.ndarray:
+  """Decodes a picture as for published towers: uint8 [size, size, 3], by Pillow's bicubic filter at full resolution.
 
   Args:
-    data, key, size: as for `load`. XmcapError names the key of what is no picture.
-    crop: resize the short side and take the middle (CLIP) instead of stretching both sides (SigLIP).
+    data, key, size: as for `load`.
+    crop: whether to resize the short side and crop the centre (CLIP), instead of stretching both sides (SigLIP).
+    even: whether to round the centre crop to the even pixel, as torchvision, instead of down, as transformers.
+
+  Raises:
+    XmcapError: as `decode`.
   """
   picture = Image.fromarray(decode(data, key))
   if not crop:
@@ -222,44 +229,38 @@ def load_exactly(data: bytes, key: str, size: int, crop: bool) -> np.ndarray:
   short = min(picture.size)
   width, height = (int(size * side / short) for side in picture.size)
   picture = picture.resize((width, height), Image.Resampling.BICUBIC)
-  left, top = (width - size) // 2, (height - size) // 2
+  middle = round if even else math.floor
+  left, top = middle((width - size) / 2), middle((height - size) / 2)
   return np.asarray(picture.crop((left, top, left + size, top + size)))
-
-
-def check(data: bytes, key: str) -> None:
-  """Reads the header of a picture; XmcapError if it is none, or too large."""
-  with _opened(data, key):
-    pass
 
 
 def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
   max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:  # fmt: skip
-  """Decodes a picture as the square that the model sees: uint8 [size, size, 3].
+  """Decodes and resizes a picture to the square that the model sees: uint8 [size, size, 3].
 
-  Resizes with the bilinear filter, antialiased (the filter widens with the scale), and stretches the sides to the
-  square, so that nothing at the edges of a picture is lost. A JPEG is decoded at the smallest scale at which its crop
-  loses nothing.
+  It uses the antialiased bilinear filter, and stretches the sides to a square, so that nothing at the edges is lost. A
+  JPEG is decoded at the smallest scale that is still at least as large as the result.
 
   Args:
     data, key: as for `decode`.
-    size: pixels of a side of the result.
-    augment: random changes; None for none.
-    draws: float [NUM_DRAWS], uniform in [0, 1); needed with `augment`. The result is a function of them.
-    max_pixels: a picture that claims more is refused before anything is decoded.
+    size: side of the result in pixels.
+    augment: random augmentation; None for none.
+    draws: float [NUM_DRAWS], uniform in [0, 1), required with `augment`; they determine the augmentation.
+    max_pixels: a picture that claims more is rejected before it is decoded.
   """
   if augment is not None and draws is None:
     raise UsageError("a random augmentation needs its random numbers: pass `draws`")
   with _opened(data, key, max_pixels) as image:
-    turned = _orientation(image) >= 5  # the sides change places
+    turned = _orientation(image) >= 5  # width and height are swapped
     width, height = image.size[::-1] if turned else image.size
     box = (0, 0, width, height) if augment is None or draws is None else augment.box(width, height, draws)
     if image.format == "JPEG":
       reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
       image.draft(None, (image.width // reduced, image.height // reduced))
-      image.decodermaxblock = len(data)  # else Pillow copies it piece by piece
+      image.decodermaxblock = len(data)  # otherwise Pillow copies it piece by piece
     image.load()
     image = _to_upright_rgb(image)
     across, down = image.width / width, image.height / height

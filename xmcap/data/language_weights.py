@@ -1,4 +1,4 @@
-"""The languages that a stream draws, and how often one against another."""
+"""The sampling weights of languages in a stream."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,13 @@ NAMES = ("rates", "uniform", "count")
 def language_weights(
   rates: Mapping[str, float], languages: Sequence[str], weights: str | Mapping[str, float], temperature: float
 ) -> dict[str, float]:
-  """Code -> weight above 0 of each language that is drawn, in the order of `languages.ordered`.
+  """Returns code -> weight above 0 for each language to draw, in the order of `languages.ordered`.
 
-  The arguments are those of `CaptionStream`, with the `rates` of its mixture. For `count` all are 1: each picture has
-  its own weights.
+  The arguments are those of `CaptionStream`, and the `rates` of its mixture. For `count` all weights are 1, because
+  each picture has its own weights.
 
   Raises:
-    UsageError: a language that the mixture lacks, a weight below 0, or nothing that could be drawn.
+    UsageError: the mixture lacks a language, a weight is below 0, or all are 0.
   """
   if not (temperature > 0):
     raise UsageError(f"CaptionStream.temperature is {temperature}: give a number above 0")
@@ -46,4 +46,4 @@ def language_weights(
 def _check_held(codes: Iterable[str], held: Mapping[str, float], what: str) -> None:
   absent = [code for code in codes if code not in held]
   if absent:
-    raise UsageError(f"{what}: '{absent[0]}' is none of the languages to draw from: {' '.join(held)}")
+    raise UsageError(f"{what}: '{absent[0]}' is not one of the available languages: {' '.join(held)}")

@@ -1,14 +1,14 @@
-"""The index of lengths: the pieces of every caption of a split, so that batches are planned before they are read.
+"""The index of lengths: the number of pieces of every caption of a split, for planning batches before they are read.
 
-It is made for one vocabulary and lies beside the records:
+It is made for one vocabulary and stored beside the records:
 
-  DIR/lengths/SPLIT-1a2b3c4d/lengths.npy   pieces of each caption, its end included: uint8 (uint16 if one needs it)
-  DIR/lengths/SPLIT-1a2b3c4d/layouts.npy   number of each record's layout: the smallest unsigned integers that hold it
-  DIR/lengths/SPLIT-1a2b3c4d/index.json    the vocabulary's hash, the records' sizes, and the layouts: the languages of
-                                           a record's captions, one after the other
+  DIR/lengths/SPLIT-1a2b3c4d/lengths.npy   pieces of each caption, including EOS: uint8 (uint16 if necessary)
+  DIR/lengths/SPLIT-1a2b3c4d/layouts.npy   number of each record's layout, as the smallest unsigned integers
+  DIR/lengths/SPLIT-1a2b3c4d/index.json    the hash of the vocabulary, the sizes of the records, and the layouts, which
+                                           are the languages of a record's captions in order
 
-1a2b3c4d are the first digits of the hash (SHA-256 of the SentencePiece model). A byte a caption: CC3M-35L's 112,821,180
-captions take 120 MB, mapped into memory (of an index in a bucket: read into it).
+1a2b3c4d are the first digits of the hash (SHA-256 of the SentencePiece model). With one byte per caption, CC3M-35L's
+112,821,180 captions take 120 MB, memory-mapped (or read into memory from a bucket).
 """
 
 import dataclasses
@@ -30,15 +30,15 @@ from xmcap.progress import Say
 from xmcap.storage import addresses, files, outputs
 
 FORMAT = 1
-SMALL = 10_000  # records of a split whose index a run makes for itself, in memory
-MOST_PIECES = 65_535  # the length that longer captions are counted with
+SMALL = 10_000  # up to so many records, a run makes the index itself, in memory
+MOST_PIECES = 65_535  # longer captions count as this long
 
 _INDEX, _LENGTHS, _LAYOUTS = "index.json", "lengths.npy", "layouts.npy"
-_CHUNK = 2_048  # records counted at a time by one process
-_ENCODED = 4_096  # captions in one call of SentencePiece
+_CHUNK = 2_048  # records per call of a process
+_ENCODED = 4_096  # captions per call of SentencePiece
 
 Counted = tuple[list[str], np.ndarray, np.ndarray]
-"""Of some records: their layouts, the number of each record's layout, the pieces of each caption."""
+"""For some records: the layouts, the number of each record's layout, the pieces of each caption."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +46,10 @@ class LengthIndex:
   """Lengths of the captions of N records.
 
   Attributes:
-    layouts: the codes of a record's captions, spaces between.
+    layouts: the language codes of a record's captions, separated by spaces.
     layout_of: integers [N], the number of each record's layout.
-    starts: int64 [N], the first caption of each record in `lengths`.
-    lengths: uint8 or uint16, pieces of each caption, its end included.
+    starts: int64 [N], the index of each record's first caption in `lengths`.
+    lengths: uint8 or uint16, pieces of each caption, including EOS.
   """
 
   layouts: Sequence[str]
@@ -59,14 +59,14 @@ class LengthIndex:
 
 
 def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) -> str:
-  """The folder of a whole split's index."""
+  """Returns the folder of the index of a whole split."""
   return addresses.join(directory, "lengths", f"{split}-{vocabulary.sha256[:8]}")
 
 
 def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
-  """The index of the records of a source: the one beside them, or for a small source one made in memory.
+  """Returns the index for a source: the one stored beside it, or for a small source one made in memory.
 
-  UsageError names the command that makes it where there is none for a large source, or a wrong or damaged one.
+  If a large source has none, or the index is outdated or damaged, UsageError gives the command that makes it.
   """
   splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
   found = [counted for split in splits if (counted := read(source, split, vocabulary)) is not None]
@@ -79,15 +79,15 @@ def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
     return _index(counted, chosen if source.chosen is None else chosen[source.chosen])
   if len(source) > SMALL:
     raise UsageError(
-      f"{source.directory} has no index of the lengths of '{source.split}' in pieces of {vocabulary.path}, which "
-      f"target_lengths needs: `{_command(source, vocabulary)}` makes it"
+      f"{source.directory} has no index of lengths for '{source.split}' and {vocabulary.path}, which target_lengths "
+      f"needs: make it with `{_command(source, vocabulary)}`"
     )
   logging.info("no index of lengths in %s: counting the pieces of %s", source.directory, source.split)
   return _index(_count(source, range(len(source)), vocabulary), np.arange(len(source)))
 
 
 def _index(counted: Counted, chosen: np.ndarray) -> LengthIndex:
-  """The index of some of the records counted."""
+  """Returns the index of the chosen records."""
   layouts, layout_of, pieces = counted
   sizes = _sizes(layouts)[layout_of]
   starts = np.cumsum(sizes) - sizes
@@ -95,7 +95,7 @@ def _index(counted: Counted, chosen: np.ndarray) -> LengthIndex:
 
 
 def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | None:
-  """What the index of a whole split says; None where there is none, UsageError if it is of other records or damaged."""
+  """Reads the index of a whole split; None if there is none, UsageError if it is outdated or damaged."""
   folder = folder_of(source.directory, split, vocabulary)
   again = f"make it again: `{_command(source, vocabulary)}`"
   try:
@@ -103,7 +103,7 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | 
     layouts = about["layouts"]
     for name, expected in _facts(source, split, vocabulary).items():
       if about.get(name) != expected:
-        raise UsageError(f"{folder} is an index of other {name} than there are now: {again}")
+        raise UsageError(f"{folder}: the {name} changed after the index was made: {again}")
     lengths, layout_of = (_array(addresses.join(folder, name)) for name in (_LENGTHS, _LAYOUTS))
     captions, records = _sizes(layouts)[layout_of].sum(), sum(about["records"]["shard_lengths"])
     if lengths.shape != (captions,) or layout_of.shape != (records,):
@@ -125,21 +125,21 @@ def write(
   processes: int | None = None,
   say: Say | None = None,
 ) -> dict[str, int]:
-  """Writes the index of each whole split beside its records; returns the captions of each.
+  """Writes the index of each whole split beside its records; returns the number of captions of each.
 
-  The files depend on the records and the vocabulary alone, not on the number of processes (None: one a core). `say`
-  gets lines on the progress.
+  The files depend only on the records and the vocabulary, not on the number of processes (None: one per core). `say`
+  receives progress lines.
   """
   if addresses.is_remote(directory):
     raise UsageError(
-      f"{directory}: an index is written on this machine alone: index a local copy, and copy `lengths` to it"
+      f"{directory}: an index can only be written locally: index a local copy, and upload its folder `lengths`"
     )
   captions = {}
   for split in splits:
     source = RecordSource(directory, split)
     if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
-      raise UsageError(f"--splits: '{split}' is a part of a split: the index is of whole ones")
-    what = f"{split}: lengths counted of records"
+      raise UsageError(f"--splits: '{split}' is a part of a split: give whole splits")
+    what = f"{split}: records counted for the index"
     parts = workers.map_records(
       _count, source, vocabulary, chunk=_CHUNK, processes=processes, what=what, say=say
     )
@@ -157,7 +157,7 @@ def write(
 def write_absent(
   directory: str | os.PathLike, vocabulary: Vocabulary, splits: Sequence[str], **options
 ) -> None:
-  """`write` for those of the splits that have no index; UsageError where one is there that is of other records."""
+  """Calls `write` for the splits without an index; UsageError if an existing index is outdated or damaged."""
   for split in splits:
     outputs.settle(folder_of(directory, split, vocabulary))
   absent = [split for split in splits if read(RecordSource(directory, split), split, vocabulary) is None]
@@ -165,24 +165,24 @@ def write_absent(
 
 
 def _command(source: RecordSource, vocabulary: Vocabulary) -> str:
-  """The command that makes the index of a source."""
+  """Returns the command that makes the index of a source."""
   splits = ",".join(dict.fromkeys(stretch.split for stretch in source.stretches))
   return f"xmcap data index {source.directory} --vocabulary={vocabulary.path} --splits={splits}"
 
 
 def _facts(source: RecordSource, split: str, vocabulary: Vocabulary) -> dict[str, Any]:
-  """The facts of a split and a vocabulary by which their index is known."""
+  """Returns the facts about a split and a vocabulary that identify their index."""
   records = source.sizes[split]
   return {"format": FORMAT, "split": split, "vocabulary": vocabulary.sha256, "records": records}
 
 
 def _sizes(layouts: Sequence[str]) -> np.ndarray:
-  """The captions of a record of each layout: int64."""
+  """Returns int64: the number of captions of each layout."""
   return np.array([len(layout.split()) for layout in layouts], np.int64)
 
 
 def _array(address: str) -> np.ndarray:
-  """The array of a file: mapped into memory, or of an object read into it."""
+  """Returns the array in a file, memory-mapped if it is local."""
   if addresses.is_remote(address):
     return np.load(io.BytesIO(addresses.read_bytes(address)), allow_pickle=False)
   return np.load(address, mmap_mode="r", allow_pickle=False)
@@ -210,7 +210,7 @@ def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Coun
 
 
 def _merged(parts: Iterable[Counted]) -> Counted:
-  """The parts of successive records as one, the pieces as the smallest integers that hold them."""
+  """Merges parts for successive records; stores pieces as the smallest sufficient integers."""
   layouts: dict[str, int] = {}
   numbers, pieces = [], []
   for names, layout_of, counts in parts:

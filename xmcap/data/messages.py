@@ -1,7 +1,7 @@
-"""Messages of protocol buffers with the wire format of tf.train.Example.
+"""Protocol buffer messages with the wire format of tf.train.Example.
 
-TensorFlow's own take seconds to import, which each process that reads or writes records would pay. Field numbers are
-those of tensorflow/core/example/example.proto and feature.proto, without lists of floats and integers.
+TensorFlow's own would cost every process that reads or writes records seconds of import. The field numbers are those of
+tensorflow/core/example/example.proto and feature.proto, without lists of floats and integers.
 """
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
@@ -34,7 +34,7 @@ message_type {
 
 
 def define(file: str) -> dict[str, type]:
-  """The message classes by their full names, of a FileDescriptorProto as text."""
+  """Returns message classes by full name, from a FileDescriptorProto in text format."""
   proto = text_format.Parse(file, descriptor_pb2.FileDescriptorProto())
   pool = descriptor_pool.DescriptorPool()
   pool.Add(proto)

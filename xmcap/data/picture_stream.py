@@ -1,4 +1,4 @@
-"""The common part of all streams: the order of pictures, the rows that a process reads, pixels, and prefetching."""
+"""The base of all streams: order of pictures, rows of a process, pixels, and prefetching."""
 
 import copy
 import dataclasses
@@ -23,28 +23,30 @@ Batch = dict[str, np.ndarray]
 PREFETCH_BYTES = 2 << 30
 
 _UNDECODABLE = "pictures that cannot be decoded"
-_PART_ROWS = 8  # of a batch, made by one thread at a time: the draws of fewer cost more than they gain
-_LEAST_AHEAD = 2  # one is handed over while the other is made
+_PART_ROWS = (
+  8  # least rows of a batch for a thread: with fewer, the fixed cost of the draws outweighs the gain
+)
+_LEAST_AHEAD = 2  # one is consumed while the other is made
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PictureStream:
-  """The base class of streams: `_part` makes neighbouring rows of a batch, on several threads; `_joined` joins them.
+  """The base class of streams: `_part` makes some rows of a batch, on several threads; `_joined` joins them.
 
-  A stream sets `source`, the records of its split, and `pictures`, B, if a picture has several examples.
+  A subclass sets `source`, the records of its split, and `pictures`, B, if a picture has several examples.
 
   Attributes:
     mixture: name of a seqio mixture or task made by `register_corpus`.
     split: record split, or a part of one such as `train[:1000]`.
-    batch_size: examples in a batch of all hosts.
-    image_size: H = W, pixels.
-    seed: of order and augmentation.
-    augment: random changes to the pictures; None for none.
-    workers: threads that make batches; None or 0: one for each core of this process.
-    depth: batches made ahead at most.
-    prefetch_bytes: memory that their pixels take at most. Two are made ahead whatever they take.
-    on_bad: what a picture that cannot be decoded does: `stop` ends the run, `skip` gives it weight 0.
-    bad_limit: so many different pictures of a process may be skipped.
+    batch_size: global batch size in examples.
+    image_size: H = W, in pixels.
+    seed: seed of order and augmentation.
+    augment: random augmentation of the pictures; None for none.
+    workers: threads that make batches; None or 0: one per core of this process.
+    depth: largest number of prefetched batches.
+    prefetch_bytes: memory limit for their pixels; at least two batches are prefetched regardless.
+    on_bad: treatment of pictures that cannot be decoded: `stop` ends the run, `skip` gives them weight 0.
+    bad_limit: number of different pictures that a process may skip.
   """
 
   mixture: str
@@ -62,8 +64,8 @@ class PictureStream:
   def __post_init__(self):
     if (self.workers or 0) < 0 or self.depth < _LEAST_AHEAD or self.prefetch_bytes < 0:
       raise UsageError(
-        f"a stream with {self.workers} workers, {self.depth} batches and {self.prefetch_bytes} bytes ahead: give at "
-        f"least {_LEAST_AHEAD} batches, and 0 workers for one a core"
+        f"a stream with workers={self.workers}, depth={self.depth} and prefetch_bytes={self.prefetch_bytes}: depth "
+        f"must be at least {_LEAST_AHEAD}, the others at least 0"
       )
     if self.batch_size < 1 or self.image_size < 1:
       raise UsageError(
@@ -73,24 +75,24 @@ class PictureStream:
     self.pictures = self.batch_size
     self.workers = self.workers or files.available_cores()
     self.skipped = SkippedPictures(self.on_bad, self.bad_limit)
-    self.counts_losses = True  # in `lost`; not where batches are made only to be timed
+    self.counts_losses = True  # False if batches are only made to be timed
     self._end: int | None = None
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
 
   def resized(self, pictures: int) -> Self:
-    """The same split with another number of pictures a batch, for a try of what comes after the stream."""
+    """Returns a stream over the same split with another number of pictures per batch, for trials."""
     stream = copy.copy(self)
     stream.pictures, stream._lost = pictures, {}
     stream.skipped = SkippedPictures(self.on_bad, self.bad_limit)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
-    """A stream of the first `count` positions, each once, and the number of its steps.
+    """Returns a stream over the first `count` positions, each once, and its number of steps.
 
-    The batches are the fewest that are no larger than this stream's, of the smallest size that is a multiple of
-    `multiple`; rows that are left over have weight 0. A position gives the same example in any batch, so means by
-    weight over all batches do not depend on their size.
+    It has the fewest batches that are no larger than this stream's. Their size is the smallest sufficient multiple of
+    `multiple`; surplus rows have weight 0. A position gives the same example in any batch, so weighted means over all
+    batches do not depend on the batch size.
     """
     steps = -(-count // self.pictures)
     stream = copy.copy(self)
@@ -99,9 +101,9 @@ class PictureStream:
     return stream, -(-count // stream.pictures)
 
   def signature(self) -> dict[str, Any]:
-    """The settings that decide which example lies at a position, name -> value of JSON: a resumed run keeps them.
+    """Returns the settings that determine the example at a position, as a JSON object; a resumed run must keep them.
 
-    Records are known by their number and bytes, so a corpus may be moved, and built again.
+    Records are identified by their number and size, so a corpus may be moved or rebuilt.
     """
     sizes = self.source.sizes.items()
     records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes}
@@ -118,9 +120,9 @@ class PictureStream:
     }
 
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
-    """The batch of a step (from 0), whatever steps were asked for before.
+    """Returns the batch of a step (from 0), independent of earlier calls.
 
-    `rows` are positions in the batch, ascending, such as `sharding.process_rows`; None: all. XmcapError names a record
+    `rows` are ascending positions in the batch, such as `sharding.process_rows`; None: all. XmcapError names a record
     or picture that cannot be read.
     """
     return self._job(step, rows, workers=1).run()
@@ -128,7 +130,7 @@ class PictureStream:
   def batches(
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
   ) -> Iterator[Batch]:
-    """Yields `num_steps` batches (None: for ever) from a step on, made ahead; see `batch` and `prefetch`."""
+    """Yields `num_steps` prefetched batches (None: endless) from a step on; see `batch` and `prefetch`."""
     steps = itertools.count(start_step)
     if num_steps is not None:
       steps = itertools.islice(steps, num_steps)
@@ -137,11 +139,11 @@ class PictureStream:
     return prefetch((self._job(step, rows, workers) for step in steps), workers, depth)
 
   def batches_ahead(self, rows: int) -> int:
-    """The number of batches of so many rows made ahead: `depth`, or fewer where `prefetch_bytes` hold fewer."""
+    """Returns the number of prefetched batches of so many rows: `depth`, or fewer because of `prefetch_bytes`."""
     return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // (rows * self.image_size**2 * 3)))
 
   def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
-    """The making of a batch, in parts for so many threads."""
+    """Returns the job that makes a batch, in parts for so many threads."""
     positions = self._positions(step, rows)
     pixels = np.empty((len(positions), self.image_size, self.image_size, 3), np.uint8)
     count = min(workers, -(-len(positions) // _PART_ROWS))
@@ -150,24 +152,24 @@ class PictureStream:
     return Job(parts, functools.partial(self._joined, positions, pixels))
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Any:
-    """Fills the pixels, uint8 [N, H, W, 3], of N positions of a step; returns what else `_joined` needs of them."""
+    """Fills the pixels, uint8 [N, H, W, 3], of N positions of a step; returns what else `_joined` needs."""
     raise NotImplementedError
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[Any]) -> Batch:
-    """The batch, of its positions and pixels and the results of `_part`."""
+    """Returns the batch, given its positions, pixels and the results of `_part`."""
     raise NotImplementedError
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
-    """The positions of rows of a step's batch: int64 [N]."""
+    """Returns int64 [N]: the positions of rows of a step's batch."""
     if step < 0:
       raise UsageError(f"step {step}: steps count from 0")
     chosen = np.arange(self.pictures) if rows is None else np.asarray(rows, np.int64)
     if not chosen.size or chosen[0] < 0 or chosen[-1] >= self.pictures or (np.diff(chosen) < 1).any():
-      raise UsageError(f"rows of a batch of {self.pictures} pictures: give some of them, ascending from 0")
+      raise UsageError(f"rows of a batch of {self.pictures} pictures: give ascending rows from 0")
     return chosen + step * self.pictures
 
   def _weights_of(self, positions: np.ndarray) -> np.ndarray:
-    """float32 [N]: 0 for positions beyond the end of a stream of `first`, 1 for all others."""
+    """Returns float32 [N]: 0 for positions beyond the end of a stream of `first`, 1 for all others."""
     if self._end is None:
       return np.ones(len(positions), np.float32)
     return (positions < self._end).astype(np.float32)
@@ -178,7 +180,7 @@ class PictureStream:
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; one that is left out is black."""
+    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; skipped ones become black."""
     randoms = [None] * len(positions)
     if self.augment is not None:
       randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)
@@ -191,17 +193,17 @@ class PictureStream:
         self._count_lost(_UNDECODABLE, [key])
 
   def _count_lost(self, what: str, keys: Sequence[str]) -> None:
-    """Counts losses of a kind, a key each; the first of a kind is logged at once."""
+    """Counts losses of a kind, one per key, and logs the first of each kind."""
     if not keys or not self.counts_losses:
       return
     with self._lock:
       first = what not in self._lost
       self._lost[what] = self._lost.get(what, 0) + len(keys)
     if first:
-      logging.warning("%s: first in picture %s; counted from here on", what, keys[0])
+      logging.warning("%s: first in picture %s; later ones are only counted", what, keys[0])
 
   @property
   def lost(self) -> dict[str, int]:
-    """Reason -> count of what did not fit into the batches made so far, those made ahead included."""
+    """Reason -> number of losses in the batches made so far, including prefetched ones."""
     with self._lock:
       return dict(self._lost)

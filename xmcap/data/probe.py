@@ -1,4 +1,4 @@
-"""A short try of how many pictures a second a stream makes on this host."""
+"""Measures briefly how many pictures per second a stream makes on this host."""
 
 import contextlib
 import time
@@ -9,30 +9,30 @@ import gin
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import XmcapError
 
-_BATCHES = 16  # of the run: a stream of small pictures needs no whole second
+_BATCHES = 16  # limit in batches of the run: for small pictures they take less than a second
 
 
 @gin.configurable
 def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1.0) -> float:
-  """Tries how many pictures a second this host makes with all the workers of a stream; 0 where none were made.
+  """Measures how many pictures per second this host makes with all workers of a stream; 0 if it makes none.
 
-  The batches are thrown away, and nothing of them is counted in `stream.lost`. An error ends the try, and is raised
-  when the run comes to that picture. A stream that is no `PictureStream` is not tried.
+  The batches are discarded and not counted in `stream.lost`. An error ends the measurement; the run raises it when it
+  reaches that picture. Streams other than `PictureStream` are not measured.
 
   Args:
-    stream: of the run.
-    rows: of a batch, read by this process.
-    start_step: of the run; the try reads about here.
-    seconds: longest time of the try; 0: none is made.
+    stream: the stream of the run.
+    rows: rows of a batch that this process reads.
+    start_step: first step of the run; the measurement reads near it.
+    seconds: longest time of the measurement; 0 turns it off.
   """
   workers = getattr(stream, "workers", 0)
   if not workers or seconds <= 0:
     return 0.0
-  # Few enough pictures at a time that the try can end, and some for each worker.
+  # Small batches, so that the time limit is met, with some pictures for each worker.
   at_once = min(8 * workers, rows)
   trial = stream.resized(at_once)
   trial.counts_losses = False
-  trial.skipped = SkippedPictures()  # ends the try at a bad picture, and lists nothing
+  trial.skipped = SkippedPictures()  # a bad picture ends the measurement, and is not listed
   made = 0
   began = time.monotonic()
   batches = trial.batches(start_step * stream.pictures // at_once, num_steps=-(-_BATCHES * rows // at_once))

@@ -1,6 +1,6 @@
-"""Writing a folder of records: ArrayRecord files, several at a time, and TFDS's metadata beside them.
+"""Writes a folder of records: ArrayRecord files, in parallel, and TFDS's metadata.
 
-records.py says what such a folder holds, and reads it.
+records.py describes the folder and reads it.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from xmcap.errors import XmcapError
 from xmcap.storage import files
 from xmcap.terminal import shown
 
-# Group size 1: every record can be read by itself. Uncompressed: images are compressed already, and short texts
-# hardly can be; Snappy would save some 2% of the space and cost the stream as much (benchmarks/disk.py, stream.py).
+# Group size 1: every record can be read separately. Uncompressed: images already are compressed, and short strings
+# hardly compress; Snappy would save some 2% of the space and cost the stream as much (benchmarks/disk.py, stream.py).
 _WRITER_OPTIONS = "group_size:1,uncompressed"
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class WrittenSplit:
-  """What `write_split` wrote: records and bytes, a number a shard."""
+  """The result of `write_split`: the number of records of each shard, and the total bytes."""
 
   name: str
   shard_lengths: tuple[int, ...]
@@ -40,22 +40,22 @@ class WrittenSplit:
 
 @contextlib.contextmanager
 def _writing(path: pathlib.Path) -> Iterator[None]:
-  """Blames the disk; only for what the writer does: the records are made of a release, which has faults of its own."""
+  """Turns errors of the writer into XmcapErrors about the disk; errors of the release must not pass through here."""
   try:
     yield
   except (RuntimeError, OSError) as error:
     reason = shown(str(error).split(";")[0])
     raise XmcapError(
-      f"cannot write records to {path}: {reason}; is the disk full or the folder locked? Mend it, and start again"
+      f"cannot write records to {path}: {reason}; check free space and permissions there, and start again"
     ) from None
 
 
 def _write_shard(
   path: pathlib.Path, records: Callable[[T], Iterable[Record]], shard: T, finished: pathlib.Path | None
 ) -> tuple[int, int]:
-  """Writes one shard under a temporary name, renames it, and reads it back; returns its records and bytes.
+  """Writes a shard under a temporary name, renames it, and reads it back; returns its records and bytes.
 
-  `finished`, if given, says that the shard is whole, and holds what is returned.
+  The file `finished`, if given, marks a complete shard, and contains the returned numbers.
   """
   if finished is not None and finished.exists() and path.exists():
     held = tuple(json.loads(finished.read_text(encoding="utf-8")))
@@ -77,8 +77,8 @@ def _write_shard(
   found, reason = _read_back(path)
   if found != (count, num_bytes):
     raise XmcapError(
-      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but {found[0]:,} ({found[1]:,} bytes) are read "
-      f"back ({reason or 'another file'}): check the disk, and that nobody else writes there; then build again"
+      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but {found[0]:,} ({found[1]:,} bytes) can be "
+      f"read back ({reason or 'another file'}): check the disk, and that nothing else writes there; then build again"
     )
   if finished is not None:
     files.write_text(finished, json.dumps(found))
@@ -86,7 +86,7 @@ def _write_shard(
 
 
 def _read_back(path: pathlib.Path) -> tuple[tuple[int, int], str]:
-  """Reads every record of a file, whose hashes are verified; returns records and bytes, and why there are no more."""
+  """Reads every record of a file, which verifies hashes; returns records and bytes, and the reason if it stopped."""
   count = num_bytes = 0
   try:
     reader = array_record_module.ArrayRecordReader(str(path), READER_OPTIONS)
@@ -112,20 +112,22 @@ def write_split(
 ) -> WrittenSplit:
   """Writes a split, one ArrayRecord file for each of `shards`, in several processes.
 
-  Memory is constant: a record is written as it is made. The bytes depend on `shards` and `records` alone, not
-  on the number of processes. A file appears under its own name only when it is whole, and is then read back.
+  Memory is constant, because records are written as they are made. The bytes depend only on `shards` and `records`, not
+  on the number of processes. A file gets its name only when it is complete, and is then read back.
 
   Args:
-    shards: what each file is made from.
-    records: makes the records of a shard; a function of a module or a partial of one, as it is pickled.
-    dataset: name of the corpus, the beginning of the file names.
-    processes: None: one a CPU core; 1: this process alone.
+    out: the folder.
+    split: name of the split.
+    shards: arguments of `records`, one per file.
+    records: makes the records of a shard; must be picklable.
+    dataset: name of the corpus, with which file names begin.
+    processes: None: one per CPU core; 1: only this process.
     progress: called with the number of records so far, after every shard.
-    finished: a folder in which a file for each shard says that it is whole; such a shard is not written again, so
-      that a build goes on after a kill. None: all are written.
+    finished: folder of marks for complete shards, which are not written again, so that a killed build can resume; None:
+      all are written.
 
   Raises:
-    XmcapError: a record is not valid, or the disk is full or cannot be written.
+    XmcapError: a record is invalid, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
   files.make_folder(out)
@@ -145,7 +147,7 @@ def write_split(
   return WrittenSplit(split, tuple(lengths), num_bytes)
 
 
-# TFDS makes up an address of its own catalogue for a corpus without a page.
+# Without a homepage, TFDS would invent a URL in its own catalogue.
 _FORMAT_PAGE = "https://www.tensorflow.org/datasets/external_tfrecord"
 
 
@@ -158,11 +160,11 @@ def write_metadata(
   description: str = "",
   homepage: str = _FORMAT_PAGE,
 ) -> None:
-  """Writes TFDS's metadata beside the splits, after which `tfds.builder_from_directory(out)` works."""
+  """Writes TFDS's metadata for the splits, so that `tfds.builder_from_directory(out)` works."""
   out = pathlib.Path(out)
-  import tensorflow_datasets as tfds  # takes TensorFlow with it, for seconds
+  import tensorflow_datasets as tfds  # imports TensorFlow, which takes seconds
 
-  # TFDS writes in place, where a kill would leave half a file under its name.
+  # TFDS does not write atomically, so it writes to a temporary folder.
   with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
     template = tfds.core.ShardedFileTemplate(
       data_dir=epath.Path(folder), dataset_name=dataset, filetype_suffix="array_record"
@@ -176,7 +178,7 @@ def write_metadata(
           name=split.name, shard_lengths=shards, num_bytes=split.num_bytes, filename_template=named
         )
       )
-      # It looks for files of each split.
+      # TFDS looks for a file of each split.
       pathlib.Path(folder, f"{dataset}-{split.name}.array_record-00000-of-{len(shards):05d}").touch()
     try:
       tfds.folder_dataset.write_metadata(
@@ -191,10 +193,10 @@ def write_metadata(
       )
     except OSError as error:
       raise files.cannot_write(folder, error) from None
-    for name in ("features.json", "dataset_info.json"):  # by the last one a corpus is known
+    for name in ("features.json", "dataset_info.json"):  # the last one marks the folder as a corpus
       files.write_bytes(out / name, pathlib.Path(folder, name).read_bytes())
 
 
 def write_tags(out: str | os.PathLike, tags: Sequence[str]) -> None:
-  """Writes `tags.txt`: the classes in the order of their ids, one a line."""
+  """Writes `tags.txt`: the classes in the order of their ids, one per line."""
   files.write_text(pathlib.Path(out) / "tags.txt", "".join(f"{tag}\n" for tag in tags))

@@ -1,16 +1,17 @@
-"""The record: one image with all its captions, in every language, stored once.
+"""The record: one image with all its captions in every language.
 
-Records are `tf.train.Example` messages in ArrayRecord files beside TFDS's metadata. `tfds.builder_from_directory(DIR)`
-reads them as any other dataset, and `RecordSource` reads any of them by its index, without TensorFlow:
+Records are `tf.train.Example` messages in ArrayRecord files with TFDS's metadata. `tfds.builder_from_directory(DIR)`
+reads them like any other dataset, and `RecordSource` reads any record by its index, without TensorFlow:
 
   DIR/DATASET-SPLIT.array_record-00000-of-00015   the records
   DIR/dataset_info.json, DIR/features.json        TFDS's metadata, written by `record_writer.write_metadata`
-  DIR/tags.txt                                    the names of the classes seen in pictures, one a line
+  DIR/tags.txt                                    names of the classes in the pictures, one per line
 """
 
 import copy
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import re
@@ -27,16 +28,16 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
-SOURCES = ("human", "mt")
-"""Origins of a caption: written by a person, or machine translated."""
+SOURCES = ("human", "mt", "translated")
+"""Origins of a caption: human, machine translation, or translation by people."""
 
 LANGUAGES = "languages.txt"
-"""Beside the records of own pictures: the codes of their languages, one a line."""
+"""File beside the records of own pictures with the codes of their languages, one per line."""
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _METADATA = "dataset_info.json"
-_MAX_METADATA = 64 << 20  # bytes; a shard takes some 10
+_MAX_METADATA = 64 << 20  # limit in bytes; a shard takes some 10
 _READ_BATCH = 64
 
 T = TypeVar("T")
@@ -44,8 +45,8 @@ T = TypeVar("T")
 
 @functools.cache
 def features() -> Any:
-  """The record as TFDS knows it, a `tfds.features.FeaturesDict`. The bytes of the image are stored as released."""
-  from tensorflow_datasets import features as of  # takes TensorFlow with it, for seconds
+  """Returns the record's `tfds.features.FeaturesDict`. Images are stored with their released bytes."""
+  from tensorflow_datasets import features as of  # imports TensorFlow, which takes seconds
 
   caption = {field: of.Text() for field in ("language", "text", "text_tokenized", "source")}
   return of.FeaturesDict(
@@ -55,13 +56,14 @@ def features() -> Any:
       "image": of.Image(shape=(None, None, 3)),
       "captions": of.Sequence(caption),
       "tags": of.Sequence(of.Text()),
+      "tags_by_language": of.Sequence({"language": of.Text(), "tag": of.Text()}),
     }
   )
 
 
 @dataclasses.dataclass(slots=True)
 class Caption:
-  """One caption; `text_tokenized` is its tokens joined by spaces, or ""."""
+  """A caption; `text_tokenized` has its tokens joined by spaces, or is ""."""
 
   language: str
   text: str
@@ -74,11 +76,12 @@ class Record:
   """One image with all its captions.
 
   Attributes:
-    key: name of the image, unique in its split; letters, digits, and `_.-` inside.
-    image: the bytes as released, JPEG or PNG.
+    key: name of the image, unique in its split; letters and digits, and `_.-` after the first.
+    image: the released bytes, JPEG or PNG.
     captions: in the order of the release; a language may have none, one or many.
-    tags: names of the classes seen in the picture, in reading order; empty where unknown.
-    locale: of the picture (XM3600), or "".
+    tags: names of the classes in the picture, in reading order; empty if unknown.
+    locale: region of the picture (XM3600), or "".
+    tags_by_language: language code -> tags that people wrote, unchanged.
   """
 
   key: str
@@ -86,13 +89,14 @@ class Record:
   captions: list[Caption]
   tags: list[str] = dataclasses.field(default_factory=list)
   locale: str = ""
+  tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 def check(record: Record) -> None:
-  """Raises XmcapError, naming the record's key and field, if the record is not valid."""
+  """Raises XmcapError, with the key and the field, if a record is invalid."""
   if not _KEY.fullmatch(record.key):
     raise XmcapError(
-      f"record key '{shown(record.key)}' is not a safe name: use up to 128 letters, digits, and '_.-' inside"
+      f"record key '{shown(record.key)}' is not a safe name: use up to 128 letters, digits and, after the first, '_.-'"
     )
   if not record.image.startswith(_IMAGE_STARTS):
     raise XmcapError(f"record {record.key}: image is neither JPEG nor PNG ({len(record.image)} bytes)")
@@ -100,19 +104,22 @@ def check(record: Record) -> None:
     where = f"record {record.key}, caption {number} ({shown(caption.language)})"
     if not languages.is_known(caption.language):
       raise XmcapError(
-        f"{where}: unknown language; the codes are {' '.join(languages.LANGUAGES)}, and BCP-47 tags of others"
+        f"{where}: unknown language; use {' '.join(languages.LANGUAGES)}, or the BCP-47 tag of another language"
       )
     if not caption.text.strip():
       raise XmcapError(f"{where}: the text is empty; leave out captions that do not exist")
     if caption.source not in SOURCES:
-      raise XmcapError(f"{where}: source '{shown(caption.source)}' is none of {', '.join(SOURCES)}")
-  for tag in record.tags:
+      raise XmcapError(f"{where}: source '{shown(caption.source)}' is not one of {', '.join(SOURCES)}")
+  for language in record.tags_by_language:
+    if not languages.is_known(language):
+      raise XmcapError(f"record {record.key}: tags in the unknown language '{shown(language)}'")
+  for tag in itertools.chain(record.tags, *record.tags_by_language.values()):
     if not tag.strip() or "\n" in tag:
-      raise XmcapError(f"record {record.key}: tag '{shown(tag)}' is empty or holds a line break")
+      raise XmcapError(f"record {record.key}: tag '{shown(tag)}' is empty or contains a line break")
 
 
 def serialize(record: Record) -> bytes:
-  """A record as a tf.train.Example, laid out as TFDS lays out `features()`; equal records give equal bytes."""
+  """Serialises a record to a tf.train.Example in TFDS's layout of `features()`; equal records give equal bytes."""
   example = Example()
   captions = record.captions
   columns = {
@@ -123,6 +130,8 @@ def serialize(record: Record) -> bytes:
     "captions/text_tokenized": [caption.text_tokenized for caption in captions],
     "captions/source": [caption.source for caption in captions],
     "tags": record.tags,
+    "tags_by_language/language": [language for language, _ in _tag_pairs(record)],
+    "tags_by_language/tag": [tag for _, tag in _tag_pairs(record)],
   }
   feature = example.features.feature
   for name, texts in columns.items():
@@ -132,18 +141,27 @@ def serialize(record: Record) -> bytes:
 
 
 def as_example(record: Record) -> dict[str, Any]:
-  """A record as the nested dictionary that TFDS encodes by `features()`."""
+  """Returns a record as a nested dictionary, which TFDS encodes with `features()`."""
   return {
     "image/key": record.key,
     "image/locale": record.locale,
     "image": record.image,
     "captions": [dataclasses.asdict(caption) for caption in record.captions],
     "tags": record.tags,
+    "tags_by_language": [{"language": language, "tag": tag} for language, tag in _tag_pairs(record)],
   }
 
 
+def _tag_pairs(record: Record) -> list[tuple[str, str]]:
+  return [(language, tag) for language, tags in record.tags_by_language.items() for tag in tags]
+
+
 def parse(serialized: bytes) -> Record:
-  """The inverse of `serialize`; ValueError where the bytes hold no record."""
+  """The inverse of `serialize`; also reads records of earlier versions, which have fewer columns.
+
+  Raises:
+    ValueError: the bytes are not a record.
+  """
   try:
     feature = Example.FromString(serialized).features.feature
 
@@ -151,12 +169,17 @@ def parse(serialized: bytes) -> Record:
       return [value.decode() for value in feature[name].bytes_list.value]
 
     columns = [texts(f"captions/{name}") for name in ("language", "text", "text_tokenized", "source")]
+    tags_by_language: dict[str, list[str]] = {}
+    of_tags = texts("tags_by_language/language"), texts("tags_by_language/tag")
+    for language, tag in zip(*of_tags, strict=True):
+      tags_by_language.setdefault(language, []).append(tag)
     return Record(
       key=texts("image/key")[0],
       image=feature["image"].bytes_list.value[0],
       captions=[Caption(*fields) for fields in zip(*columns, strict=True)],
       tags=texts("tags"),
       locale=texts("image/locale")[0],
+      tags_by_language=tags_by_language,
     )
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error
@@ -164,10 +187,9 @@ def parse(serialized: bytes) -> Record:
 
 @dataclasses.dataclass(slots=True)
 class Columns:
-  """The part of a record that the stream needs; the hundreds of captions are not decoded.
+  """The fields of a record that the stream needs, with undecoded captions.
 
-  `languages` and `texts` are UTF-8, one of each a caption; `layout` is equal for equal `languages`, and quick to
-  compare.
+  `languages` and `texts` are UTF-8, one each per caption. `layout` is equal for equal `languages`, and fast to compare.
   """
 
   key: str
@@ -178,7 +200,7 @@ class Columns:
 
 
 def parse_columns(serialized: bytes) -> Columns:
-  """`parse`, several times faster where few of many captions are wanted; ValueError where the bytes hold no record."""
+  """Like `parse`, but several times faster if few of many captions are needed; ValueError if it is not a record."""
   try:
     feature = Example.FromString(serialized).features.feature
     codes = feature["captions/language"]
@@ -193,37 +215,37 @@ def parse_columns(serialized: bytes) -> Columns:
 
 
 def read_tags(directory: addresses.Address) -> list[str]:
-  """Reads `tags.txt`; UsageError if the corpus has none, XmcapError if a class is named twice."""
-  path, tags = _listed(directory, "tags.txt", "the corpus has no tags to learn; build it or name another")
+  """Reads `tags.txt`; UsageError if the corpus has none, XmcapError if a class is empty or repeated."""
+  path, tags = _listed(directory, "tags.txt", "the corpus has no tags to learn; build it or choose another")
   seen: set[str] = set()
   for number, tag in enumerate(tags, start=1):
     if not tag.strip() or tag in seen:
-      raise XmcapError(f"{path}, line {number}: class '{shown(tag)}' is empty or named twice")
+      raise XmcapError(f"{path}, line {number}: class '{shown(tag)}' is empty or occurs twice")
     seen.add(tag)
   return tags
 
 
 def read_languages(directory: addresses.Address) -> tuple[str, ...]:
-  """Reads `languages.txt`; UsageError if the folder has none, XmcapError if a line is no language."""
+  """Reads `languages.txt`; UsageError if the folder has none, XmcapError if a line is not a language."""
   path, codes = _listed(directory, LANGUAGES, "build the corpus with `xmcap data build folder`")
   if not codes or not all(map(languages.is_known, codes)):
-    raise XmcapError(f"{path}: not the codes of languages, one a line: build the corpus again")
+    raise XmcapError(f"{path}: not a list of language codes, one per line: build the corpus again")
   return tuple(languages.ordered(codes))
 
 
 def _listed(directory: addresses.Address, name: str, hint: str) -> tuple[str, list[str]]:
-  """The address and the lines of a file beside the records; UsageError with the hint where there is none."""
+  """Returns the address and the lines of a file beside the records; UsageError with the hint if there is none."""
   path = addresses.join(directory, name)
   try:
     return path, addresses.read_text(path).splitlines()
   except FileNotFoundError:
-    raise UsageError(f"{path} is absent: {hint}") from None
+    raise UsageError(f"{path} is missing: {hint}") from None
   except (OSError, UnicodeDecodeError) as error:
     raise XmcapError(f"cannot read {path}: {one_line(error)}") from None
 
 
 class Stretch(NamedTuple):
-  """Successive records of a whole split: `count` of them, from the `first` on."""
+  """A range of records of a whole split: `count` records from `first` on."""
 
   split: str
   first: int
@@ -231,21 +253,21 @@ class Stretch(NamedTuple):
 
 
 class RecordSource:
-  """The records of a split, any of them by its index; cheap to make, safe in threads, picklable.
+  """Random access to the records of a split; cheap to make, thread-safe, picklable.
 
   Args:
     directory: folder with TFDS's metadata and the ArrayRecord files: a path or an address (`gs://...`).
     split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
 
   Attributes:
-    dataset: the name that the metadata give the corpus.
-    stretches: the records of the source in the whole splits that they are from.
-    sizes: for each of these splits `shard_lengths` (records of each file) and `bytes`, by which its records are known.
-    chosen: of a subset, int64 [N], which of the records of the stretches it has; None: all.
+    dataset: name of the corpus in the metadata.
+    stretches: the ranges of whole splits that make up the source.
+    sizes: for each of these splits `shard_lengths` (records of each file) and `bytes`, which identify its records.
+    chosen: for a subset, int64 [N], indices among the records of the stretches; None: all.
 
   Raises:
-    UsageError: the folder is no corpus, or has no such split, or the split is empty.
-    XmcapError: a file of the split is absent or damaged (when it is opened or read).
+    UsageError: the folder is not a corpus, or lacks the split, or the split is empty.
+    XmcapError: a file of the split is missing or damaged (when it is opened or read).
   """
 
   def __init__(self, directory: addresses.Address, split: str = "train"):
@@ -255,7 +277,7 @@ class RecordSource:
     info = _info(self.directory)
     if info is None:
       raise UsageError(
-        f"{directory} is no corpus (dataset_info.json is absent): `xmcap data build` makes one"
+        f"{directory} is not a corpus (dataset_info.json is missing): make one with `xmcap data build`"
       )
     self.dataset = info.name
     if split.split("[")[0].strip() not in info.splits:
@@ -287,19 +309,19 @@ class RecordSource:
     absent = sorted(set(names) - set(addresses.names(directory)))
     if absent:
       raise XmcapError(
-        f"{addresses.join(directory, absent[0])} is absent ({len(absent)} of {len(names)} files): "
+        f"{addresses.join(directory, absent[0])} is missing ({len(absent)} of {len(names)} files): "
         f"build {directory} again"
       )
     paths = [addresses.join(directory, name) for name in names]
     if addresses.is_remote(directory):
-      from xmcap.data.array_records.remote import RemoteRecordFiles  # loads numba, which takes seconds
+      from xmcap.data.array_records.remote import RemoteRecordFiles  # imports numba, which takes seconds
 
       self._files: Any = RemoteRecordFiles(paths, self.directory)
     else:
       self._files = RecordFiles(paths, self.directory)
 
   def subset(self, chosen: np.ndarray, label: str) -> "RecordSource":
-    """The records at int64 [N] of this source, in that order; `label` names them in messages."""
+    """Returns the records at indices int64 [N] of this source, in that order; `label` names them in messages."""
     source = copy.copy(self)
     source.chosen = chosen if self.chosen is None else self.chosen[chosen]
     source.split = f"{self.split} ({label})"
@@ -309,7 +331,7 @@ class RecordSource:
     return int(self._ends[-1]) if self.chosen is None else len(self.chosen)
 
   def __getitem__(self, index: int) -> Record:
-    """The record at an index in [0, len); IndexError outside it."""
+    """Returns the record at an index in [0, len), else IndexError."""
     return self.read([index])[0]
 
   def __iter__(self) -> Iterator[Record]:
@@ -317,9 +339,9 @@ class RecordSource:
       yield from self.iterate(range(start, min(start + _READ_BATCH, len(self))))
 
   def iterate(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> Iterator[T]:
-    """The records at indices in [0, len), in their order, each read when it is asked for (in a bucket: read ahead).
+    """Yields the records at indices in [0, len), in order, reading each on demand (in a bucket: reading ahead).
 
-    `parse` turns a record's bytes into the result. IndexError outside of the range.
+    `parse` turns the bytes of a record into the result. IndexError if an index is out of range.
     """
     chosen = np.asarray(indices, np.int64).reshape(-1)
     if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
@@ -332,26 +354,26 @@ class RecordSource:
     yield from self._files.iterate(shards.tolist(), positions.tolist(), parse)
 
   def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:
-    """The records that `iterate` gives, all at once."""
+    """Returns the records of `iterate` as a list."""
     return list(self.iterate(indices, parse))
 
 
 def splits(directory: addresses.Address) -> list[str]:
-  """The names of the record splits in a folder, in alphabetical order; [] where there are none."""
+  """Returns the names of the record splits in a folder, in alphabetical order; [] if there are none."""
   info = _info(os.fspath(directory))
   return [] if info is None else sorted(info.splits)
 
 
 def spread(source: RecordSource, count: int) -> np.ndarray:
-  """The indices of `count` evenly spaced records, the first and the last among them, or of all: int64 [N]."""
+  """Returns int64 [N]: indices of `count` evenly spaced records including the first and the last; all, if fewer."""
   return np.unique(np.linspace(0, len(source) - 1, min(len(source), count)).astype(np.int64))
 
 
 def _info(directory: str) -> Any:
-  """TFDS's metadata of a folder; None if it has none.
+  """Returns TFDS's metadata of a folder; None if it has none.
 
-  TFDS reads a copy, for it knows few kinds of addresses, and with our own features beside it: it would import the
-  modules that a `features.json` names.
+  TFDS reads a copy, because it supports few kinds of addresses; and with our own features, because it would import the
+  modules named in a `features.json`.
   """
   address = addresses.join(directory, _METADATA)
   if not addresses.is_file(address):
@@ -367,9 +389,9 @@ def _info(directory: str) -> Any:
       features().save_config(folder)
       info = tfds.builder_from_directory(folder).info
       for split in info.splits.values():
-        _ = split.filepaths  # made of a template in the metadata
+        _ = split.filepaths  # made from a template in the metadata, which may be damaged
       return info
     except XmcapError:
       raise
-    except Exception as error:  # TFDS raises errors of many types for a damaged file
+    except Exception as error:  # TFDS raises many types of errors for a damaged file
       raise XmcapError(f"cannot read {address}: {first_line(error)}") from None

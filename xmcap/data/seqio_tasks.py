@@ -1,6 +1,6 @@
-"""Corpora as seqio sees them: the tasks, mixtures, vocabulary and data source of what `tasks.py` registers.
+"""seqio tasks, mixtures, vocabulary and data source for the corpora that `tasks.py` registers.
 
-Import seqio before it, which then imports it for the corpora that are registered.
+Import seqio first; that imports this module for the registered corpora.
 """
 
 import functools
@@ -19,7 +19,7 @@ _READ_BATCH = 16
 
 
 class CorpusVocabulary(seqio.SentencePieceVocabulary):
-  """A corpus's vocabulary for seqio; its file is looked up when it is first used, not when registered."""
+  """A corpus's vocabulary for seqio; its file is located on first use, not at registration."""
 
   def __init__(self, corpus: RegisteredCorpus):
     super().__init__(sentencepiece_model_file="")
@@ -30,11 +30,11 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
     return self._corpus.location().vocabulary
 
   def _model_context(self):
-    vocabulary = self._corpus.vocabulary()  # may lie in any bucket, and errors are of one line
+    vocabulary = self._corpus.vocabulary()  # supports any bucket, and has one-line errors
     return types.SimpleNamespace(tokenizer=vocabulary.processor, sp_model=vocabulary.model)
 
   def __eq__(self, other) -> bool:
-    # seqio compares vocabularies when it mixes corpora, which then need a location.
+    # seqio compares vocabularies when it mixes corpora; these must then have a location.
     return isinstance(other, CorpusVocabulary) and (
       self._corpus is other._corpus or self.sentencepiece_model_file == other.sentencepiece_model_file
     )
@@ -43,10 +43,10 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
 
 
 class RecordDataSource(seqio.DataSource):
-  """seqio's view of the records of a corpus in one language: the index of every record.
+  """seqio data source for a corpus in one language, which yields the index of every record.
 
-  The record itself is read by the task's first preprocessor, so that seqio keeps only numbers in memory. Shuffling
-  permutes all records by `seed`, alike in every epoch; sharding takes every num_shards-th record of that order.
+  The task's first preprocessor reads the record itself, so seqio keeps only numbers in memory. Shuffling permutes all
+  records by `seed`, the same in every epoch; sharding takes every num_shards-th record of that order.
   """
 
   def __init__(self, corpus: RegisteredCorpus, language: str, splits: Sequence[str]):
@@ -96,9 +96,9 @@ def _read_captions(
   language: str,
   sequence_length: Mapping[str, int] | None = None,
 ) -> tf.data.Dataset:
-  """Index of a record -> an example for each of its captions in a language: `image`, `targets` (text), `key`.
+  """Maps the index of a record to an example per caption in a language: `image`, `targets` (text), `key`.
 
-  The picture is resized to sequence_length["image"] pixels a side, if given, else left as it is.
+  The picture is resized to sequence_length["image"] pixels per side, if given.
   """
   size = (sequence_length or {}).get("image")
 
@@ -109,7 +109,7 @@ def _read_captions(
       if captions:
         data, key = record.image, record.key
         pixels = images.load(data, key, size) if size else images.decode(data, key)
-        # PNG is exact, and lets pictures of different sizes travel in one array.
+        # PNG is lossless, and allows pictures of different sizes in one array.
         encoded = tf.io.encode_png(pixels, compression=0).numpy()
         pictures += [encoded] * len(captions)
         texts += [text.encode() for text in captions]
@@ -137,7 +137,7 @@ def _tokenize(
   corpus: RegisteredCorpus,
   language: str,
 ) -> tf.data.Dataset:
-  """Adds `inputs`, the ids of the LangId prompt, and turns `targets` into ids; the text is `targets_pretokenized`."""
+  """Adds `inputs`, the ids of the LangId prompt, and tokenises `targets`; the text stays in `targets_pretokenized`."""
   prompt = tf.constant(corpus.vocabulary().prompt(language), tf.int32)
   vocabulary = output_features["targets"].vocabulary
   return dataset.map(
@@ -171,21 +171,21 @@ def add(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
         seqio.preprocessors.append_eos,
       ],
       output_features=features,
-      # The source shuffles all records; a buffer would hold a thousand pictures for each language.
+      # The source shuffles all records, while a buffer would keep a thousand pictures per language.
       shuffle_buffer_size=None,
     )
   seqio.MixtureRegistry.add(name, [(names[code], rates[code]) for code in corpus.languages])
 
 
 def remove(corpus: RegisteredCorpus) -> None:
-  """Takes back what `add` did."""
+  """Removes what `add` added."""
   seqio.MixtureRegistry.remove(corpus.name)
   for name in task_names(corpus).values():
     seqio.TaskRegistry.remove(name)
 
 
 def registration(mixture: str) -> Registration:
-  """As `tasks.registration`, of a mixture or task that others have added to seqio."""
+  """Does the same as `tasks.registration` for a mixture or task that other code has added to seqio."""
   known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
   if mixture not in known:
     raise unknown(mixture, known)
@@ -193,7 +193,7 @@ def registration(mixture: str) -> Registration:
   tasks = seqio.get_subtasks(provider)
   sources = {task: task.source for task in tasks if isinstance(task.source, RecordDataSource)}
   if len(sources) < len(tasks):
-    raise UsageError(f"'{mixture}' is not made of image records: name one made by register_corpus")
+    raise UsageError(f"'{mixture}' does not consist of image records: choose one made by register_corpus")
   corpora = {source.corpus.name: source.corpus for source in sources.values()}
   if len(corpora) > 1:
     raise UsageError(f"'{mixture}' mixes the corpora {', '.join(sorted(corpora))}: a stream reads one")

@@ -1,4 +1,4 @@
-"""Pictures of the records that cannot be decoded: the run stops at the first, or leaves them out and lists them."""
+"""Handles pictures that cannot be decoded: the run stops at the first, or skips and lists them."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from xmcap.storage import files
 
 
 class SkippedPictures:
-  """The pictures that one process has left out.
+  """The pictures that one process has skipped.
 
-  Whether a picture can be decoded follows from its bytes, so the same are left out whatever came before.
+  Whether a picture can be decoded depends only on its bytes, so a resumed run skips the same ones.
 
   Args:
     on_bad: `stop` or `skip`.
-    limit: so many different pictures may be left out; one more ends the run, for then the fault lies elsewhere.
+    limit: number of different pictures that may be skipped; one more ends the run, as something else must be wrong.
   """
 
   def __init__(self, on_bad: str = "stop", limit: int = 100):
@@ -32,12 +32,12 @@ class SkippedPictures:
     self.on_bad = on_bad
     self.limit = limit
     self._reasons: dict[str, str] = {}
-    self._met: set[str] = set()  # since this start; records may have been mended since the list was begun
+    self._met: set[str] = set()  # since this start; records may have been fixed since the list was begun
     self._file: epath.Path | None = None
     self._lock = threading.Lock()
 
   def list_in(self, file: str | os.PathLike) -> None:
-    """Lists the pictures in a file from now on, JSON lines (`key`, `reason`); those that are in it count already."""
+    """Lists skipped pictures in a file from now on, as JSON lines (`key`, `reason`); those already in it count."""
     if self.on_bad == "stop":
       return
     with self._lock:
@@ -47,14 +47,12 @@ class SkippedPictures:
           lines = [json.loads(line) for line in listed.read_text().splitlines()]
           self._reasons = {str(line["key"]): str(line["reason"]) for line in lines} | self._reasons
         except (ValueError, TypeError, KeyError, RecursionError):
-          raise XmcapError(
-            f"{file}: not the list of skipped pictures that a run writes: move it away"
-          ) from None
+          raise XmcapError(f"{file}: not a list of skipped pictures written by a run: move it away") from None
 
   def add(self, key: str, error: XmcapError) -> None:
-    """Leaves a picture out because of an error; XmcapError if none may be left out, or they are over the limit."""
+    """Skips a picture because of an error; XmcapError if `on_bad` is `stop`, or if there are too many."""
     if self.on_bad == "stop":
-      raise XmcapError(f"{error}, or leave such pictures out with the stream's on_bad = 'skip'") from None
+      raise XmcapError(f"{error}, or skip such pictures with the stream's on_bad = 'skip'") from None
     with self._lock:
       self._met.add(key)
       if key in self._reasons:
@@ -70,12 +68,12 @@ class SkippedPictures:
         )
 
   def weights(self, keys: Sequence[str]) -> np.ndarray:
-    """float32 [N]: 0 for pictures that are left out, 1 for all others."""
+    """Returns float32 [N]: 0 for skipped pictures, 1 for all others."""
     with self._lock:
       return np.array([key not in self._met for key in keys], np.float32)
 
   def _write(self, file: epath.Path) -> None:
-    # A whole file each time: stores such as gs:// cannot append, and the limit keeps it short.
+    # The whole file each time, because stores such as gs:// cannot append; the limit keeps it short.
     lines = [
       json.dumps({"key": key, "reason": why}, ensure_ascii=False) for key, why in self._reasons.items()
     ]

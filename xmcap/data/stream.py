@@ -1,15 +1,14 @@
-"""The stream: position -> example. Seeded, stateless, resumable at any step at the same cost.
+"""The stream, a function from position to example: seeded, stateless, and resumable at any step at the same cost.
 
-A position is the number of a picture counted from the start of training: step n of a stream with B
-pictures a batch holds the positions n B to (n + 1) B - 1, and a process reads those of its rows.
-The picture (a permutation of the split, another one each epoch), the languages, the caption of a language and the
-crop are functions of (seed, position). So a run that starts again at any step, or on another number of hosts, sees the
-same examples as an undisturbed one. (`bucket_window` deals the positions of a few batches out anew among those batches;
-this too depends on nothing else.)
+A position numbers the pictures from the start of training: step n of a stream with B pictures per batch has the
+positions n B to (n + 1) B - 1, and a process reads those of its rows. The picture (from a permutation of the split, a
+different one each epoch), the languages, the captions and the crop are functions of (seed, position). So a run that is
+resumed at any step, or on another number of hosts, sees the same examples as an uninterrupted one. (`bucket_window`
+redistributes the positions of a few batches among those batches, which depends on nothing else either.)
 
-  caption_choice.py  the captions of a picture that are drawn
-  lengths.py         the pieces of every caption, in an index beside the records
-  buckets.py         from both: how long a batch is, and which pictures are in it when they are dealt out by length
+  caption_choice.py  draws the captions of a picture
+  lengths.py         the number of pieces of every caption, in an index beside the records
+  buckets.py         from both: the target length of a batch, and its pictures if they are grouped by length
 """
 
 import dataclasses
@@ -30,7 +29,7 @@ from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
 from xmcap.terminal import shown
 
-_CUT = "captions cut at the target length"
+_CUT = "captions truncated at the target length"
 _EMPTY = "pictures without a caption in these languages"
 _TAGS = "tags beyond the last slot"
 
@@ -38,8 +37,8 @@ _TAGS = "tags beyond the last slot"
 class _Captions(NamedTuple):
   """The captions of N pictures of a batch.
 
-  `positions` are int64 [N]; `chosen` int64 [N, K], rows of the table of prompts; `tokens` the ids of each caption,
-  ended by EOS, [N][K], [] for a picture without a caption in these languages; `length` T, of the whole batch.
+  `positions` is int64 [N]; `chosen` int64 [N, K], rows of the table of prompts; `tokens` [N][K], the ids of each
+  caption including EOS, [] for a picture without a caption in these languages; `length` is T of the whole batch.
   """
 
   keys: Sequence[str]
@@ -54,28 +53,28 @@ class _Captions(NamedTuple):
 class CaptionStream(PictureStream):
   """Pictures with K captions each, in languages drawn by weight.
 
-  The K captions of a picture are in K different languages, drawn without replacement by their weights among the
-  languages that the picture has. A picture with fewer than K languages goes on with further captions of them, in the
-  same order, and repeats captions only when all are used up. Several captions in a language take turns by epoch.
+  The K captions of a picture are in K different languages, drawn by weight without replacement from the languages of
+  the picture. A picture with fewer than K languages continues with further captions of them, in the same order, and
+  repeats captions only after using all of them. Several captions in a language alternate by epoch.
 
-  A batch holds `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], ended
-  by EOS and filled up with pads, `target_weights` float32 [B, K, T], 1 on every piece and the end, `key` [B] strings.
-  A caption that is too long keeps its first T pieces and has no end, so that no model learns to stop there. A
-  picture that has no caption in these languages, or is skipped, has weights 0. All of these are counted in `lost`.
+  A batch has `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], with EOS and
+  padding, `target_weights` float32 [B, K, T], 1 for every piece and EOS, and `key` [B] strings. A caption that is too
+  long keeps its first T pieces without EOS, so that no model learns to stop there. A picture that has no caption in
+  these languages, or is skipped, has weights 0. All of these are counted in `lost`.
 
   Attributes, beside those of `PictureStream`; its `batch_size` is B x K:
     captions_per_image: K.
     prompt_length: P, pieces of the LangId prompt.
-    target_length: T, pieces of a caption, its end included.
-    target_lengths: T is the smallest of these lengths, and `target_length`, that holds every caption of the batch of
-      all hosts; those beyond `target_length` are left out. Each length compiles the step once. Several lengths need
-      the split's index of lengths (`xmcap data index`), but for a small split.
-    bucket_window: with `target_lengths`, batches are made from this many at a time, pictures with long
-      captions together, so that most batches are short. 1 leaves the order alone.
-    languages: codes to draw from; () is all of the mixture.
-    language_weights: `rates` of the mixture; `uniform`; `count`, by the number of captions that a picture has in a
-      language, so that each of its captions is as likely; or weights by code, of all languages or a part of them.
-    temperature: weights are taken to the power of 1 / temperature, as rates in seqio and mT5.
+    target_length: T, pieces of a caption, including EOS.
+    target_lengths: T is the smallest of these lengths, or `target_length`, that fits all captions of the global batch;
+      lengths above `target_length` are ignored. The step is compiled once per length. Several lengths need the split's
+      index of lengths (`xmcap data index`), except for a small split.
+    bucket_window: with `target_lengths`, the pictures of this many batches are sorted by caption length among each
+      other, so that most batches are short. 1 keeps the order.
+    languages: codes to draw from; () means all of the mixture.
+    language_weights: `rates` of the mixture; `uniform`; `count`, the picture's number of captions in the language, so
+      that all its captions are equally likely; or weights by code, for some or all languages.
+    temperature: weights are raised to the power of 1 / temperature, like rates in seqio and mT5.
   """
 
   captions_per_image: int = 1
@@ -91,7 +90,7 @@ class CaptionStream(PictureStream):
     super().__post_init__()
     if self.captions_per_image < 1 or self.batch_size % self.captions_per_image:
       raise UsageError(
-        f"a batch of {self.batch_size} captions cannot hold {self.captions_per_image} an image: make it a multiple"
+        f"a batch of {self.batch_size} captions with {self.captions_per_image} per image: make it a multiple"
       )
     registered = registration(self.mixture)
     self.source = registered.corpus.source(self.split)
@@ -104,10 +103,10 @@ class CaptionStream(PictureStream):
     self.languages = tuple(self._weights)
     self._prompts = self._prompt_table(self.prompt_length)
     if list(self.target_lengths) != sorted(set(self.target_lengths)):
-      raise UsageError(f"target_lengths {tuple(self.target_lengths)}: give rising lengths")
+      raise UsageError(f"target_lengths {tuple(self.target_lengths)}: give ascending lengths")
     sizes = (*(size for size in self.target_lengths if size < self.target_length), self.target_length)
     if sizes[0] < 2 or self.bucket_window < 1:
-      raise UsageError("a target holds at least one piece and its end, and a window at least one batch")
+      raise UsageError("target lengths must be at least 2 (a piece and EOS), and bucket_window at least 1")
     weights = np.array(list(self._weights.values()))
     self._drawing = Drawing(
       self.seed, self.languages, weights, self._count_power, self.captions_per_image, len(self.source)
@@ -116,7 +115,7 @@ class CaptionStream(PictureStream):
     self._plan(sizes, self.bucket_window)
 
   def _plan(self, target_lengths: Sequence[int], bucket_window: int) -> None:
-    """Plans batches of the stream's size."""
+    """Sets up the plan of batches."""
     self.target_lengths = target_lengths
     self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
     self._buckets = Buckets(
@@ -124,20 +123,20 @@ class CaptionStream(PictureStream):
     )
 
   def _prompt_table(self, prompt_length: int) -> np.ndarray:
-    """int32 [languages + 1, P]; the last row, all pads, is for a picture without a caption in them."""
+    """Returns int32 [languages + 1, P]; the last row, all padding, is for pictures without a caption in them."""
     check_prompts(self.vocabulary, self.languages)
     table = np.full((len(self.languages) + 1, prompt_length), PAD_ID, np.int32)
     for row, language in zip(table[:-1], self.languages, strict=True):
       prompt = self.vocabulary.prompt(language)
       if len(prompt) > prompt_length:
         raise UsageError(
-          f"the prompt of '{language}' has {len(prompt)} pieces: raise prompt_length, now {prompt_length}"
+          f"the prompt of '{language}' has {len(prompt)} pieces: raise prompt_length, which is {prompt_length}"
         )
       row[: len(prompt)] = prompt
     return table
 
   def language_of(self, prompt_tokens: np.ndarray) -> np.ndarray:
-    """The codes, texts [...], that the prompts of a batch, [..., P], stand for; "" for one of pads."""
+    """Returns the language codes, strings [...], of the prompts of a batch, [..., P]; "" for padding."""
     codes = {row.tobytes(): code for row, code in zip(self._prompts, (*self.languages, ""), strict=True)}
     rows = prompt_tokens.astype(np.int32).reshape(-1, prompt_tokens.shape[-1])
     return np.array([codes[row.tobytes()] for row in rows]).reshape(prompt_tokens.shape[:-1])
@@ -156,19 +155,19 @@ class CaptionStream(PictureStream):
     }
 
   def resized(self, pictures: int) -> Self:
-    """See `PictureStream`; targets have the largest length, and pictures come in drawn order."""
+    """See `PictureStream`; targets have the largest length, and pictures keep their drawn order."""
     stream = super().resized(pictures)
     stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
-    """See `PictureStream`; pictures come in drawn order."""
+    """See `PictureStream`; pictures keep their drawn order."""
     stream, steps = super().first(count, multiple)
     stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
 
   def mix_of_lengths(self, steps: int) -> dict[int, float]:
-    """T -> its share of about the first `steps` batches."""
+    """Returns T -> share among about the first `steps` batches."""
     return self._buckets.mix(steps)
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
@@ -177,7 +176,7 @@ class CaptionStream(PictureStream):
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
-      # One at a time, so that a picture's bytes are still in the processor's cache when it is decoded.
+      # One by one, so that the bytes of a picture are still in the CPU cache when it is decoded.
       for record, drawn, of_picture in self._drawn(positions):
         keys.append(record.key)
         columns.append(drawn)
@@ -185,7 +184,7 @@ class CaptionStream(PictureStream):
         yield record.key, record.image
 
     self._load_pixels(pixels, pictures(), positions)
-    # One call for all pictures: a call takes longer than a caption.
+    # One call for all pictures, because a call costs more than a caption.
     encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
     tokens = [[[*next(encoded), EOS_ID] for _ in of_picture] for of_picture in texts]
     return _Captions(keys, positions, np.array(columns), tokens, bucket.length)
@@ -217,9 +216,9 @@ class CaptionStream(PictureStream):
     }
 
   def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
-    """Reads the pictures of positions one by one: (record, the language columns [K] of its captions, their texts).
+    """Yields (record, language columns [K] of its captions, their texts) for positions, one by one.
 
-    A picture without a caption in these languages has the column after the last language's, and no texts.
+    A picture without a caption in these languages has the column after the last language, and no texts.
     """
     indices = self._indices(positions)
     drawn = self._drawing.at(positions, indices)
@@ -233,13 +232,13 @@ class CaptionStream(PictureStream):
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class TagStream(PictureStream):
-  """Pictures with their tags: the classes seen, in reading order.
+  """Pictures with their tags: the classes in the picture, in reading order.
 
-  A batch holds `image` uint8 [B, H, W, 3], `tags` int32 [B, S]: the tag's line in `tags.txt`, from 1, and 0 in empty
-  slots, `weights` float32 [B]: 1 for each picture, 0 for one that is skipped, `key` [B].
+  A batch has `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], the line numbers of tags in `tags.txt`, from 1, and 0 for
+  empty slots; `weights` float32 [B], 1 for each picture, 0 for skipped ones; and `key` [B].
 
   Attributes, beside those of `PictureStream`; its corpus must have tags:
-    num_slots: S, tags of a picture at most; further ones are left out and counted in `lost`.
+    num_slots: S, largest number of tags per picture; further ones are dropped and counted in `lost`.
   """
 
   num_slots: int = 3
@@ -247,7 +246,7 @@ class TagStream(PictureStream):
   def __post_init__(self):
     super().__post_init__()
     if self.num_slots < 1:
-      raise UsageError(f"num_slots is {self.num_slots}: a picture needs at least one slot for its tags")
+      raise UsageError(f"num_slots is {self.num_slots}: give at least 1")
     corpus = registration(self.mixture).corpus
     self.source = corpus.source(self.split)
     self.tags = tuple(read_tags(corpus.location().data_dir))
@@ -263,7 +262,7 @@ class TagStream(PictureStream):
   def _part(
     self, step: int, positions: np.ndarray, pixels: np.ndarray
   ) -> tuple[list[str], np.ndarray, list[str]]:
-    """Returns keys [N], tags int32 [N, S], and the key of each tag that had no slot."""
+    """Returns keys [N], tags int32 [N, S], and for each dropped tag the key of its picture."""
     records = self.source.read(self._indices(positions))
     weights = self._weights_of(positions)
     tags = np.zeros((len(records), self.num_slots), np.int32)

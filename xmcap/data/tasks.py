@@ -1,16 +1,16 @@
-"""Corpora as seqio tasks: one task a language, and one mixture over them.
+"""Registers corpora as seqio tasks, one per language, and one mixture over them.
 
 `register_corpus("emoji36")` makes the tasks `emoji36_ar` ... `emoji36_zh` and the mixture `emoji36`, which
 any seqio code can use:
 
   seqio.get_mixture_or_task("emoji36").get_dataset(sequence_length={"image": 64, "targets": 32})
 
-An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T],
-ended by EOS. seqio reads and decodes a picture again for each of its captions; `xmcap.data.stream` takes the
-languages, their rates, the records and the vocabulary from the same registration, and reads it once. `seqio_tasks.py`
-holds what seqio sees; it is imported when, and only when, seqio is.
+An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T], including EOS.
+seqio reads and decodes a picture again for each of its captions. `xmcap.data.stream` reads it once, and takes the
+languages, their rates, the records and the vocabulary from the same registration. The seqio part is in
+`seqio_tasks.py`, which is only imported if seqio is.
 
-Gin gives the location of a corpus, which is asked only when something is read:
+Gin gives the location of a corpus, which is needed only for reading:
 
   emoji36.data_dir = "/data/emoji36"
   emoji36.vocabulary = "/data/emoji36/vocabulary.model"
@@ -37,7 +37,7 @@ from xmcap.storage import addresses
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-  """The folder of a corpus's records, the file of its vocabulary, and a subset as of `xmcap score --subset` or ""."""
+  """The folder of a corpus's records, its vocabulary file, and a subset as in `xmcap score --subset`, or ""."""
 
   data_dir: str
   vocabulary: str
@@ -48,7 +48,7 @@ class Location:
 class RegisteredCorpus:
   """Image records with captions in several languages, and a vocabulary; `register_corpus` makes one.
 
-  `name` is that of the mixture and of the gin configurable behind `location()`, which raises UsageError if unbound.
+  `name` is the name of the mixture and of the gin configurable of `location()`, which raises UsageError if unbound.
   """
 
   name: str
@@ -57,10 +57,10 @@ class RegisteredCorpus:
   location: Callable[[], Location]
 
   def __deepcopy__(self, memo) -> "RegisteredCorpus":
-    return self  # gin copies its arguments, and a registration is one thing
+    return self  # gin copies its arguments, but a registration must stay unique
 
   def source(self, split: str) -> RecordSource:
-    """The records of a split, or of a part of one in TFDS's notation; UsageError or XmcapError as `RecordSource`."""
+    """Returns the records of a split, or of a part of one in TFDS's notation; raises as `RecordSource`."""
     place = self.location()
     for part in split.split("+"):
       name = part.split("[")[0].strip()
@@ -71,7 +71,7 @@ class RegisteredCorpus:
     return _source(place.data_dir, split, place.subset)
 
   def vocabulary(self) -> Vocabulary:
-    """The vocabulary; UsageError if there is none at its place."""
+    """Returns the vocabulary; UsageError if its file does not exist."""
     return _vocabulary(self.location().vocabulary)
 
 
@@ -92,7 +92,7 @@ _vocabulary = functools.cache(Vocabulary)
 
 def _locate(name: str, build_hint: str) -> Callable[..., Location]:
   def locate(data_dir: str = "", vocabulary: str = "") -> Location:
-    """Where a corpus lies: paths, or addresses such as `gs://...`.
+    """The location of a corpus: paths, or addresses such as `gs://...`.
 
     Args:
       data_dir: the folder of the records.
@@ -100,7 +100,7 @@ def _locate(name: str, build_hint: str) -> Callable[..., Location]:
     """
     if not data_dir:
       hint = f" ({build_hint} makes one)" if build_hint else ""
-      raise UsageError(f"where the corpus {name} lies is not given: set --gin.{name}.data_dir=DIR{hint}")
+      raise UsageError(f"the location of the corpus {name} is not given: set --gin.{name}.data_dir=DIR{hint}")
     data_dir = os.path.expanduser(data_dir)
     return Location(data_dir, os.path.expanduser(vocabulary) or addresses.join(data_dir, "vocabulary.model"))
 
@@ -115,15 +115,15 @@ def register_corpus(
   splits: Sequence[str] = ("train", "validation"),
   build_hint: str = "",
 ) -> RegisteredCorpus:
-  """Registers a corpus: a seqio task a language, the mixture, and the gin configurable of its location.
+  """Registers a corpus: a seqio task per language, the mixture, and the gin configurable of its location.
 
-  The mixture has the corpus's name, and the tasks are NAME_LANGUAGE. `rates` say how often a language is drawn,
-  relative to the others. `build_hint` is the command that makes the corpus, for the message when it is not there.
+  The mixture has the name of the corpus, and the tasks are NAME_LANGUAGE. `rates` are the relative sampling rates of
+  languages. `build_hint` is the command that makes the corpus, for the message if it is missing.
   """
   codes = [languages_lib.get(language).code for language in languages]
   rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
   if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
-    raise UsageError(f"corpus {name}: give each of its languages, and no other, a rate of at least 0")
+    raise UsageError(f"corpus {name}: give a rate of at least 0 for exactly its languages")
   corpus = RegisteredCorpus(
     name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
   )
@@ -135,9 +135,9 @@ _OWN: dict[str, RegisteredCorpus] = {}
 
 
 def register_own(name: str, *, build_hint: str = "") -> RegisteredCorpus:
-  """Registers a corpus of own pictures, whose languages and splits are found where it lies, when it is first asked for.
+  """Registers a corpus of own pictures, whose languages and splits are read from its folder on first use.
 
-  `registration(name)` then makes its tasks and its mixture, and so does `register_built`.
+  `registration(name)` then makes its tasks and mixture, as does `register_built`.
   """
   location = gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
   return _OWN.setdefault(name, RegisteredCorpus(name, (), (), location))
@@ -150,13 +150,13 @@ def register_built(name: str, data_dir: str, vocabulary: str = "") -> Registered
     UsageError: there is no such corpus, or the name is taken.
   """
   if name in {*_REGISTERED, *_OWN}:
-    raise UsageError(f"a seqio mixture or task is named '{name}' already: give another name")
+    raise UsageError(f"a seqio mixture or task is already named '{name}': give another name")
   _OWN[name] = RegisteredCorpus(name, (), (), functools.partial(_locate(name, ""), data_dir, vocabulary))
   return registration(name).corpus
 
 
 def _settle(name: str) -> None:
-  """Registers own pictures as what they are now, anew where they lie elsewhere and have other languages."""
+  """Registers own pictures with their present languages and splits, again if these have changed."""
   directory = _OWN[name].location().data_dir
   found = dataclasses.replace(
     _OWN[name], languages=records.read_languages(directory), splits=tuple(records.splits(directory))
@@ -174,10 +174,10 @@ def _settle(name: str) -> None:
 def register_part(
   name: str, of: RegisteredCorpus, *, splits: Sequence[str] = (), subset: str = ""
 ) -> RegisteredCorpus:
-  """Registers a part of a corpus under a name of its own: some of its splits, or a subset of its pictures.
+  """Registers a part of a corpus under its own name: some of its splits, or a subset of its pictures.
 
-  It lies where the corpus lies. The subset is as for `xmcap score --subset`: `xm600:SEED` draws 600. `NAME.subset` in
-  gin chooses another.
+  Its location is that of the corpus. The subset is as for `xmcap score --subset`: `xm600:SEED` draws 600 pictures. In
+  gin, `NAME.subset` chooses another.
   """
   default = subset
 
@@ -185,7 +185,7 @@ def register_part(
     """The pictures of a part of a corpus.
 
     Args:
-      subset: a file of keys, one a line, or `xm600:SEED`.
+      subset: a file with one key per line, or `xm600:SEED`.
     """
     return dataclasses.replace(of.location(), subset=subset)
 
@@ -196,7 +196,7 @@ def register_part(
 
 
 def task_names(corpus: RegisteredCorpus) -> dict[str, str]:
-  """Language -> the name of its task; seqio allows no dash in a name."""
+  """Returns language -> name of its task; seqio does not allow dashes in names."""
   return {code: f"{corpus.name}_{code.replace('-', '_')}" for code in corpus.languages}
 
 
@@ -209,20 +209,20 @@ def _register(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
 
       seqio_tasks.add(corpus, rates)
 
-  # At once if seqio is there. It takes TensorFlow with it, which neither captioning nor `--explain` should wait for.
+  # Runs at once if seqio is imported. seqio imports TensorFlow, for which captioning and `--explain` should not wait.
   wrapt.register_post_import_hook(add, "seqio")
 
 
 @dataclasses.dataclass(frozen=True)
 class Registration:
-  """The corpus of a mixture or task, and the rate of each language that is drawn (all above 0)."""
+  """The corpus of a mixture or task, and the rate of each of its languages (all above 0)."""
 
   corpus: RegisteredCorpus
   rates: Mapping[str, float]
 
   @property
   def names(self) -> list[str]:
-    """The mixture and the tasks."""
+    """Names of the mixture and the tasks."""
     return [self.corpus.name, *task_names(self.corpus).values()]
 
 
@@ -230,7 +230,7 @@ _REGISTERED: dict[str, Registration] = {}
 
 
 def registration(mixture: str) -> Registration:
-  """Looks up a mixture or task by name; UsageError if there is none, or its tasks are not of one registered corpus."""
+  """Looks up a mixture or task; UsageError if there is none, or its tasks do not belong to one registered corpus."""
   if mixture in _OWN:
     _settle(mixture)
   own = next((held for held in _REGISTERED.values() if mixture in held.names), None)
@@ -245,7 +245,7 @@ def registration(mixture: str) -> Registration:
 
 
 def of_rates(mixture: str, corpus: RegisteredCorpus, rates: Mapping[str, float]) -> Registration:
-  """The registration of a mixture or task with these rates; XmcapError if all are 0."""
+  """Returns the registration of a mixture or task with these rates; XmcapError if all are 0."""
   rates = {language: float(rates[language]) for language in languages_lib.ordered(rates) if rates[language]}
   if not rates:
     raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
@@ -253,7 +253,7 @@ def of_rates(mixture: str, corpus: RegisteredCorpus, rates: Mapping[str, float])
 
 
 def unknown(mixture: str, known: Iterable[str]) -> UsageError:
-  """The error about a mixture that has none of the known names."""
+  """Returns the error for an unknown mixture."""
   nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
   hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
   return UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")
@@ -261,19 +261,19 @@ def unknown(mixture: str, known: Iterable[str]) -> UsageError:
 
 @gin.configurable
 def vocabulary_rows(mixture: str) -> int:
-  """The rows that the vocabulary of a mixture's corpus needs: the vocab_size of a model made for it.
+  """Returns the number of embedding rows for the vocabulary of a corpus: the vocab_size of a model for it.
 
   Args:
-    mixture: its name.
+    mixture: name of the mixture.
   """
   return registration(mixture).corpus.vocabulary().rows
 
 
 @gin.configurable
 def number_of_tags(mixture: str) -> int:
-  """The classes that the corpus of a mixture has tags for: the num_classes of a tagger made for it.
+  """Returns the number of tags of a corpus: the num_classes of a tagger for it.
 
   Args:
-    mixture: its name.
+    mixture: name of the mixture.
   """
   return len(read_tags(registration(mixture).corpus.location().data_dir))

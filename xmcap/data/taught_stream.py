@@ -1,6 +1,6 @@
-"""Captions of one language beside what a teacher made of their pictures and their English captions.
+"""Captions in one language with a teacher's embeddings of their pictures and their English captions.
 
-The teacher's embeddings are computed once, by `xmcap embed --corpus`, and read from its folder.
+The embeddings are computed once, by `xmcap embed --corpus`, and read from its folder.
 """
 
 import dataclasses
@@ -18,19 +18,19 @@ from xmcap.errors import UsageError
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
 class TaughtStream(CaptionStream):
-  """A `CaptionStream` of one caption a picture, without the pixels, and with the teacher's embeddings.
+  """A `CaptionStream` of one caption per picture, with the teacher's embeddings instead of the pixels.
 
-  A batch holds `target_tokens` and `target_weights` [B, 1, T], `prompt_tokens`, `key`, and float32 [B, E]:
-  `teacher_text` (of the English caption) and `teacher_image`, each of length 1.
+  A batch has `target_tokens` and `target_weights` [B, 1, T], `prompt_tokens`, `key`, and the normalised embeddings
+  `teacher_text` (of the English caption) and `teacher_image`, float32 [B, E].
 
   Attributes, beside those of `CaptionStream`:
-    teacher: the folder that `xmcap embed --corpus` wrote of this split.
+    teacher: the folder that `xmcap embed --corpus` wrote for this split.
   """
 
   teacher: str = ""
 
   def __post_init__(self):
-    self.image_size = 1  # pixels that are made for nothing
+    self.image_size = 1  # the pixels are not used
     super().__post_init__()
     if self.captions_per_image != 1 or len(self.languages) != 1:
       raise UsageError("TaughtStream: give one language, and captions_per_image = 1")
@@ -47,7 +47,7 @@ class TaughtStream(CaptionStream):
       ) from None
     if found.ndim != 2 or len(found) != len(self.source):
       raise UsageError(
-        f"{path}: shape {list(found.shape)}, and the split '{self.split}' has {len(self.source)} pictures: embed it"
+        f"{path}: shape {list(found.shape)}, but the split '{self.split}' has {len(self.source)} pictures: embed it"
         " again"
       )
     return found
@@ -56,14 +56,14 @@ class TaughtStream(CaptionStream):
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
     del positions
-    for _ in pictures:  # the captions are drawn while they pass
+    for _ in pictures:  # iterating draws the captions
       pass
     pixels[...] = 0
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list) -> Batch:
     batch = super()._joined(positions, pixels, parts)
     del batch["image"]
-    # Dealt out by length, a batch's pictures are not those of its own positions.
+    # From the parts, because grouping by length changes the positions of a batch.
     indices = self._indices(np.concatenate([part.positions for part in parts]))
     for name, table in (("teacher_text", self._text), ("teacher_image", self._image)):
       batch[name] = np.asarray(table[indices], np.float32)

@@ -1,22 +1,25 @@
-"""Texts to the ids that a text tower reads: by a vocabulary of ours, or by the files of the tower's own tokenizer."""
+"""Tokenizers for text towers: our own vocabularies, or the tokenizer files of a pretrained tower."""
 
 import pathlib
 import re
 import string
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import sentencepiece
 
+from xmcap.data import nllb_languages
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary, read_model
 from xmcap.errors import UsageError, one_line
+from xmcap.storage import strict_json
 
 TOKENIZER = "tokenizer.json"
-"""Of transformers: CLIP's, XLM-R's and most others'."""
+"""File name of a transformers tokenizer, such as CLIP's and XLM-R's."""
+_TOKENIZER_CONFIG, _NLLB_END = "tokenizer_config.json", "</s>"
 SIGLIP = "spiece.model"
-"""Of SigLIP: a SentencePiece model that reads texts in lower case and without punctuation."""
+"""File name of SigLIP's SentencePiece model, which expects lower-case text without punctuation."""
 
-_LARGEST = 2**26  # bytes of a tokenizer.json; XLM-R's has 9 million, NLLB's 17
+_LARGEST = 2**26  # limit for a tokenizer.json in bytes; XLM-R's has 9 million, NLLB's 17 million
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -24,10 +27,10 @@ class TextInput(Protocol):
   """A tokenizer.
 
   Attributes:
-    pad_id: what fills up a text.
-    max_length: ids of a text at most, what the tokenizer adds included.
-    fixed: whether texts are always filled up to max_length.
-    added: how many ids it adds to a text.
+    pad_id: id of the padding token.
+    max_length: largest number of ids per text, including special tokens.
+    fixed: whether texts are always padded to max_length.
+    added: number of special tokens that it adds to a text.
   """
 
   pad_id: int
@@ -35,56 +38,77 @@ class TextInput(Protocol):
   fixed: bool
   added: int
 
-  def encode_all(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-    """Returns the ids of texts, each with what the tokenizer adds, and how many texts were cut to max_length."""
+  def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
+    """Returns the ids of texts, including special tokens, and the number of texts truncated to max_length.
+
+    `language` is the code of all texts; only NLLB's tokenizer uses it.
+    """
     ...
 
 
 class OwnPieces:
-  """A vocabulary of ours: pieces and an end. A longer text keeps its first pieces and no end, as in training."""
+  """Our own vocabulary: pieces and EOS. A longer text keeps its first pieces without EOS, as in training."""
 
-  def __init__(self, vocabulary: Vocabulary, max_length: int):
+  def __init__(self, vocabulary: Vocabulary, max_length: int, fixed: bool = False):
     self.vocabulary, self.max_length = vocabulary, max_length
-    self.pad_id, self.fixed, self.added = PAD_ID, False, 1
+    self.pad_id, self.fixed, self.added = PAD_ID, fixed, 1
 
-  def encode_all(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+  def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     """See `TextInput.encode_all`."""
+    del language
     encoded = [[*ids, EOS_ID] for ids in self.vocabulary.encode_all(texts)]
     return [ids[: self.max_length] for ids in encoded], _count_longer(encoded, self.max_length)
 
 
 class TokenizerJson:
-  """A `tokenizer.json`, read by Hugging Face's tokenizers; UsageError if it is none. A longer text keeps its end."""
+  """A `tokenizer.json` for Hugging Face's tokenizers. A truncated text keeps EOS.
 
-  def __init__(self, path: pathlib.Path, max_length: int, pad_id: int):
-    import tokenizers
+  Args:
+    path: the file; UsageError if it is none.
+    max_length, pad_id: as in `TextInput`.
+    siglip: as OpenCLIP reads it for SigLIP: texts in lower case without punctuation, always padded to max_length.
+  """
 
-    try:
-      size = path.stat().st_size
-      text = path.read_text(encoding="utf-8") if size <= _LARGEST else ""
-    except (OSError, UnicodeDecodeError) as error:
-      raise UsageError(f"{path}: cannot be read ({one_line(error)}): fetch it again") from None
-    if not text:
-      raise UsageError(f"{path}: {size:,} bytes; a tokenizer has {_LARGEST:,} at most, and is not empty")
-    try:
-      self._tokenizer = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more special
-      raise UsageError(f"{path}: no tokenizer of Hugging Face ({one_line(error)}): fetch it again") from None
-    self._tokenizer.no_padding()
+  def __init__(self, path: pathlib.Path, max_length: int, pad_id: int, siglip: bool = False):
+    self._tokenizer = read_tokenizer(path)
     self._tokenizer.enable_truncation(max_length)
-    self.max_length, self.pad_id, self.fixed = max_length, pad_id, False
+    self.max_length, self.pad_id, self.fixed = max_length, pad_id, siglip
     self.added = self._tokenizer.num_special_tokens_to_add(False)
 
-  def encode_all(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+  def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     """See `TextInput.encode_all`."""
+    del language
+    if self.fixed:
+      texts = [_plain(text.replace("_", " ")) for text in texts]
     encoded = self._tokenizer.encode_batch(list(texts))
     return [found.ids for found in encoded], sum(bool(found.overflowing) for found in encoded)
 
 
-class SiglipPieces:
-  """SigLIP's tokenizer: lower case, no punctuation, pieces, an end; always filled up with ends. A longer text keeps it.
+class NllbPieces:
+  """NLLB's `tokenizer.json`: the code of the text's language, pieces, an end. A longer text keeps both."""
 
-  As big_vision and transformers' SiglipTokenizer have it.
+  def __init__(self, path: pathlib.Path, max_length: int, pad_id: int):
+    self._tokenizer = read_tokenizer(path)
+    names = {name for name in self._tokenizer.get_vocab() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", name)}
+    self._languages = frozenset(names)
+    end = self._tokenizer.token_to_id(_NLLB_END)
+    if nllb_languages.ENGLISH not in self._languages or end is None:
+      raise UsageError(f"{path}: not NLLB's tokenizer: it has no {nllb_languages.ENGLISH} or no {_NLLB_END}")
+    self._end = end
+    self.max_length, self.pad_id, self.fixed, self.added = max_length, pad_id, False, 2
+
+  def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
+    """See `TextInput.encode_all`; a language that NLLB does not have, or none, is read as English."""
+    first = self._tokenizer.token_to_id(nllb_languages.find(language, self._languages))
+    most = self.max_length - self.added
+    encoded = [found.ids for found in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+    return [[first, *ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
+
+
+class SiglipPieces:
+  """SigLIP's tokenizer: lower case, no punctuation, pieces, EOS; always padded with EOS. A truncated text keeps EOS.
+
+  Follows big_vision and transformers' SiglipTokenizer.
   """
 
   def __init__(self, path: pathlib.Path, max_length: int):
@@ -98,12 +122,48 @@ class SiglipPieces:
     self._end = self._processor.eos_id()
     self.max_length, self.pad_id, self.fixed, self.added = max_length, self._end, True, 1
 
-  def encode_all(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+  def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     """See `TextInput.encode_all`."""
-    plain = [re.sub(r"\s+", " ", text.lower().translate(_PUNCTUATION)).strip() for text in texts]
-    encoded = self._processor.encode(plain, num_threads=1)
+    del language
+    encoded = self._processor.encode([_plain(text) for text in texts], num_threads=1)
     most = self.max_length - 1
     return [[*ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
+
+
+def read_tokenizer(path: pathlib.Path) -> Any:
+  """A `tokenizers.Tokenizer` without padding and truncation; UsageError if the file holds none."""
+  import tokenizers
+
+  try:
+    size = path.stat().st_size
+    text = path.read_text(encoding="utf-8") if size <= _LARGEST else ""
+  except (OSError, UnicodeDecodeError) as error:
+    raise UsageError(f"{path}: cannot be read ({one_line(error)}): fetch it again") from None
+  if not text:
+    raise UsageError(f"{path}: {size:,} bytes; a tokenizer has {_LARGEST:,} at most, and is not empty")
+  try:
+    tokenizer = tokenizers.Tokenizer.from_str(text)
+  except Exception as error:  # the library raises nothing more special
+    raise UsageError(f"{path}: no tokenizer of Hugging Face ({one_line(error)}): fetch it again") from None
+  tokenizer.no_padding()
+  tokenizer.no_truncation()
+  return tokenizer
+
+
+def pad_id_beside(folder: pathlib.Path) -> int | None:
+  """The id of the padding token that a folder's `tokenizer_config.json` names; None if there is no such file."""
+  if not (folder / _TOKENIZER_CONFIG).is_file() or not (folder / TOKENIZER).is_file():
+    return None
+  file = folder / _TOKENIZER_CONFIG
+  if file.stat().st_size > _LARGEST:
+    raise UsageError(f"{file}: more than {_LARGEST:,} bytes: fetch it again")
+  token = strict_json.parse_object(file.read_bytes(), str(file)).get("pad_token")
+  name = token.get("content") if isinstance(token, dict) else token
+  return read_tokenizer(folder / TOKENIZER).token_to_id(name) if isinstance(name, str) else None
+
+
+def _plain(text: str) -> str:
+  return re.sub(r"\s+", " ", text.lower().translate(_PUNCTUATION)).strip()
 
 
 def _count_longer(encoded: Sequence[Sequence[int]], most: int) -> int:

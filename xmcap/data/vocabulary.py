@@ -1,9 +1,8 @@
-"""SentencePiece vocabularies: mT5's, or one trained on the text of a corpus, behind one class.
+"""SentencePiece vocabularies: mT5's, or one trained on the text of a corpus.
 
-Ids follow mT5 (Xue et al. 2021, section 3.2): 0 pads, 1 ends a sequence, 2 is unknown; pieces of single
-bytes stand for characters that the model has never seen. Models trained here hold one more piece for each
-language, `<en>` to `<zh>`, the LangId prompt of Thapliyal et al. (2022), section 4.1; mT5's own model has
-no such pieces, and its prompt is the language's code as text.
+Ids follow mT5 (Xue et al. 2021, section 3.2): 0 is padding, 1 is EOS, 2 is unknown; byte pieces encode characters that
+have no piece. Models trained here also have a LangId piece for each language, `<en>` to `<zh>`, which is the prompt of
+Thapliyal et al. (2022), section 4.1. mT5's own model has no such pieces, so its prompt is the language code as text.
 """
 
 import functools
@@ -28,19 +27,19 @@ EOS_ID = 1
 UNK_ID = 2
 ROW_MULTIPLE = 128
 MT5_SIZE = 250_100
-"""Pieces of mT5's model, whose prompt is a language's code as text."""
+"""Number of pieces of mT5's model, whose prompt is the language code as text."""
 LARGEST = 2**28
-"""Bytes of a model's file; mT5's has 4.3 million."""
+"""Limit for a model file in bytes; mT5's has 4.3 million."""
 
 MOST_CAPTIONS = 2_000_000
-"""Captions of a corpus that a vocabulary is trained on; more take hours and change little."""
+"""Default number of captions for training a vocabulary; more take hours and change little."""
 
-_SAMPLE = 64  # pictures by which the captions of one are estimated
-_TRAINER_THREADS = 2  # the trainer sums per thread: a fixed number gives the same model on every machine
+_SAMPLE = 64  # pictures for estimating the captions per picture
+_TRAINER_THREADS = 2  # fixed, because the trainer sums per thread: gives the same model on every machine
 
 
 def language_piece(language: str) -> str:
-  """The LangId piece of a language: `<th>` for `th`."""
+  """Returns the LangId piece of a language: `<th>` for `th`."""
   return f"<{language}>"
 
 
@@ -52,16 +51,16 @@ def train_vocabulary(
   span_words: bool = False,
   languages: Sequence[str] = (),
 ) -> "Vocabulary":
-  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces: the same bytes each time.
+  """Trains a unigram SentencePiece model with byte fallback and the 36 LangId pieces; deterministic.
 
   Args:
-    text_file: UTF-8 text, one sentence a line.
+    text_file: UTF-8 text, one sentence per line.
     out_model: the file to write.
-    size: pieces wanted, special ones included; a text too small for so many gives fewer.
-    span_words: pieces may hold several words, such as a whole name: short targets, but unlike mT5.
-    languages: further ones, which get LangId pieces beside the 36.
+    size: number of pieces, including special ones; a small text may give fewer.
+    span_words: whether a piece may span several words, such as a whole name; gives short targets, unlike mT5.
+    languages: further languages with LangId pieces.
   """
-  # Read once before, for the trainer would swallow an error of its iterator.
+  # Read once before, because the trainer swallows errors of its iterator.
   if not sum(1 for _ in _lines(text_file)):
     raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences")
   model = io.BytesIO()
@@ -73,9 +72,8 @@ def train_vocabulary(
       vocab_size=size,
       hard_vocab_limit=False,
       byte_fallback=True,
-      character_coverage=0.9999,  # rarer characters are spelt in bytes
-      # Decoding gives back the text that was encoded; mT5's `nmt_nfkc` takes Thai's SARA AM apart and drops Persian's
-      # zero-width non-joiners.
+      character_coverage=0.9999,  # rarer characters become bytes
+      # Lossless, whereas mT5's `nmt_nfkc` decomposes Thai's SARA AM and drops Persian's zero-width non-joiners.
       normalization_rule_name="identity",
       split_by_whitespace=not span_words,
       split_by_unicode_script=not span_words,
@@ -92,7 +90,7 @@ def train_vocabulary(
     )
   except (RuntimeError, OSError, ValueError) as error:
     raise UsageError(
-      f"{text_file}: no vocabulary of {size} pieces can be trained: {one_line(error)}; change `size`"
+      f"{text_file}: cannot train a vocabulary of {size} pieces: {one_line(error)}; change `size`"
     ) from None
   path = pathlib.Path(out_model)
   files.make_folder(path.parent)
@@ -109,15 +107,17 @@ def train_on_records(
   most: int = MOST_CAPTIONS,
   span_words: bool = False,
 ) -> "Vocabulary":
-  """Trains a vocabulary on the captions of a corpus, in the way of `train_vocabulary`.
+  """Trains a vocabulary on the captions of a corpus with `train_vocabulary`.
 
-  Its LangId pieces are the 36, and those of further languages that occur.
+  It has the 36 LangId pieces, and those of other languages in the corpus.
 
   Args:
-    most: captions; of a larger split evenly spread pictures are read.
+    directory, split: the records.
+    out_model, size, span_words: as for `train_vocabulary`.
+    most: largest number of captions; for a larger split evenly spaced pictures are used.
 
   Raises:
-    UsageError: there is no such corpus or split, or it has too little text.
+    UsageError: the corpus or split does not exist, or has too little text.
   """
   from xmcap.data import records  # imports TensorFlow
 
@@ -139,7 +139,7 @@ def train_on_records(
 
 
 def _lines(path: str) -> Iterator[str]:
-  """The lines of a UTF-8 file that are not blank; UsageError if they cannot be read."""
+  """Yields the non-blank lines of a UTF-8 file; UsageError if it cannot be read."""
   try:
     with open(path, "rb") as file:
       for number, line in enumerate(file, 1):
@@ -154,9 +154,9 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def read_model(path: str) -> bytes:
-  """Reads the bytes of a model from this machine or from a bucket; UsageError if it cannot be read."""
+  """Reads the bytes of a model, local or in a bucket; UsageError if it cannot be read."""
   try:
-    # A file of this machine that is too large is not even read.
+    # A local file that is too large is not read at all.
     size = 0 if addresses.is_remote(path) else os.path.getsize(path)
     model = addresses.read_bytes(path) if size <= LARGEST else b""
   except (OSError, XmcapError) as error:
@@ -166,22 +166,22 @@ def read_model(path: str) -> bytes:
     ) from None
   size = max(size, len(model))
   if size > LARGEST:
-    raise UsageError(f"{path}: {size:,} bytes; a SentencePiece model has {LARGEST:,} at most: give another")
+    raise UsageError(f"{path}: {size:,} bytes; a SentencePiece model has at most {LARGEST:,}: give another")
   return model
 
 
 class Vocabulary:
-  """A SentencePiece model with mT5's special ids, for text to ids and back; safe in threads, pickles as its path.
+  """A SentencePiece model with mT5's special ids; thread-safe, pickles as its path.
 
   Args:
     path: a `.model` file: mT5's, or one written by `train_vocabulary`; a path or an address (`gs://...`).
 
   Attributes:
     model, sha256: the bytes of the file, and their hash.
-    processor: SentencePiece's own, over the model.
+    processor: the SentencePieceProcessor.
 
   Raises:
-    UsageError: there is no such file, it is no SentencePiece model, or its special ids are not mT5's.
+    UsageError: the file does not exist, is not a SentencePiece model, or its special ids are not mT5's.
   """
 
   def __init__(self, path: str):
@@ -190,7 +190,7 @@ class Vocabulary:
     self.sha256 = hashlib.sha256(self.model).hexdigest()
     self.processor = sentencepiece.SentencePieceProcessor()
     try:
-      # An empty file loads without complaint, as a model of nothing, and so do pieces that are not UTF-8.
+      # SentencePiece also loads an empty file, and pieces that are not UTF-8, without an error.
       loaded = bool(self.model) and self.processor.LoadFromSerializedProto(self.model)
       pieces = self.processor.id_to_piece(list(range(self.size))) if loaded else ()
     except (RuntimeError, ValueError, OSError):
@@ -200,7 +200,7 @@ class Vocabulary:
     ids = (self.processor.pad_id(), self.processor.eos_id(), self.processor.unk_id())
     if ids != (PAD_ID, EOS_ID, UNK_ID):
       raise UsageError(
-        f"{self.path}: pad, end and unknown are ids {ids}, not {(PAD_ID, EOS_ID, UNK_ID)} as mT5's: "
+        f"{self.path}: the ids of padding, EOS and unknown are {ids}, not {(PAD_ID, EOS_ID, UNK_ID)} as in mT5: "
         "give a model with those ids"
       )
 
@@ -209,7 +209,7 @@ class Vocabulary:
 
   @property
   def size(self) -> int:
-    """The number of pieces, special ones included (mT5: 250,100)."""
+    """Number of pieces, including special ones (mT5: 250,100)."""
     return self.processor.get_piece_size()
 
   @property
@@ -218,61 +218,62 @@ class Vocabulary:
     return -(-self.size // ROW_MULTIPLE) * ROW_MULTIPLE
 
   def encode(self, text: str) -> list[int]:
-    """Text to ids, without an end."""
+    """Returns the ids of a text, without EOS."""
     return self.processor.encode(text)
 
   def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-    """Texts to lists of ids, without ends, in one call on the calling thread."""
+    """Returns the ids of each text, without EOS, in one call on the calling thread."""
     return self.processor.encode(list(texts), num_threads=1)
 
   def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-    """Ids to text: up to the first end, pads left out; ids of rows that no piece has read as unknown."""
+    """Returns the text of ids up to the first EOS, without padding; ids of rows without a piece become unknown."""
     kept = itertools.takewhile(lambda token: token != EOS_ID, np.asarray(ids, np.int64).tolist())
     known = range(self.size)
     return self.processor.decode([token if token in known else UNK_ID for token in kept if token != PAD_ID])
 
   def has_language_piece(self, language: str) -> bool:
-    """Whether the model holds the LangId piece of a language."""
+    """Whether the model has the LangId piece of a language."""
     return self.processor.piece_to_id(language_piece(language)) != UNK_ID
 
   def prompt(self, language: str) -> list[int]:
-    """The ids that tell the model to write in a language: `<xx>` where it has that piece, else `xx` as text (mT5)."""
+    """Returns the ids of the prompt for a language: the piece `<xx>` if it exists, else `xx` as text (mT5)."""
     code = languages_lib.get(language).code
     piece = self.processor.piece_to_id(language_piece(code))
     return self.encode(code) if piece == UNK_ID else [piece]
 
 
 def check_rows(vocabulary: Vocabulary, rows: int) -> None:
-  """Raises UsageError where a vocabulary is not of the size that a model was made for.
+  """Raises UsageError if the size of a vocabulary does not match the number of embedding rows of a model.
 
-  A model has a row for each piece, rounded up to a multiple of 128. Too few pieces are as wrong as too many: the ids of
-  a text would mean something else to the model.
+  A model has a row per piece, rounded up to a multiple of 128. Too few pieces are as wrong as too many, as the ids
+  would mean something else to the model.
   """
   if vocabulary.rows != rows:
     raise UsageError(
       f"{vocabulary.path}: {vocabulary.size:,} pieces do not fit the model's {rows:,} rows (T5Config.vocab_size): give "
-      f"the vocabulary that it is for (mT5's has {MT5_SIZE:,} pieces), --gin.VOCABULARY=PATH, or change the model"
+      f"the model's own vocabulary (mT5's has {MT5_SIZE:,} pieces) with --gin.VOCABULARY=PATH, or change the model"
     )
 
 
 def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
-  """Raises UsageError for languages that have no prompt of their own; only mT5's model may do without LangId pieces."""
+  """Raises UsageError for languages without a unique prompt; only mT5's model may lack LangId pieces."""
   without = [language for language in languages if not vocabulary.has_language_piece(language)]
   if without and (len(without) < len(languages) or vocabulary.size != MT5_SIZE):
     raise UsageError(
       f"{vocabulary.path}: no LangId piece such as {language_piece(without[0])} for {' '.join(without)} among its "
-      f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one that "
-      "`xmcap data vocabulary` wrote"
+      f"{vocabulary.size:,} pieces: give mT5's model ({MT5_SIZE:,} pieces, prompted by the code as text), or one from "
+      "`xmcap data vocabulary`"
     )
   prompts = [tuple(vocabulary.prompt(language)) for language in languages]
   for language, prompt in zip(languages, prompts, strict=True):
     if not prompt or UNK_ID in prompt or prompts.count(prompt) > 1:
       raise UsageError(
-        f"{vocabulary.path}: the prompt of '{language}' is unknown to it, or another language's: give another"
+        f"{vocabulary.path}: the prompt of '{language}' is unknown, or the same as another language's: give another "
+        "vocabulary"
       )
 
 
 @functools.cache
 def _opened(path: str, sha256: str) -> Vocabulary:
-  """A vocabulary that comes from another process: opened once, not with each call."""
+  """Returns a vocabulary that was pickled in another process, opened only once."""
   return Vocabulary(path)

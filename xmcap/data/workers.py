@@ -1,4 +1,4 @@
-"""Worker processes that share the work on data, spawned: the caller may hold threads of JAX or TensorFlow."""
+"""Worker processes for work on data; spawned, because the caller may have threads of JAX or TensorFlow."""
 
 import contextlib
 import itertools
@@ -15,13 +15,13 @@ _Out = TypeVar("_Out")
 
 
 class Pool:
-  """Processes that take calls in turn; without any, this one makes them."""
+  """Worker processes that share calls; without any, this process makes the calls."""
 
   def __init__(self, workers: list[processes_lib.Worker]):
     self._workers = workers
 
   def map(self, function: Callable[..., _Out], *iterables: Iterable[Any]) -> Iterator[_Out]:
-    """As `map`, in order; raises processes.Killed if a process ends in the middle of its work."""
+    """Does the same as `map`, in order; raises processes.Killed if a process dies during a call."""
     calls = zip(*iterables, strict=False)
     if not self._workers:
       yield from itertools.starmap(function, calls)
@@ -36,9 +36,9 @@ class Pool:
 
 @contextlib.contextmanager
 def pool(processes: int) -> Iterator[Pool]:
-  """A pool of so many processes, `processes.MAX` at most, none for 1; XmcapError if one cannot be started.
+  """Makes a pool of up to `processes.MAX` processes (none for 1); XmcapError if one cannot be started.
 
-  They end at once when the caller is killed, so that a restarted build does not meet those of the one before.
+  The processes end when the caller is killed, so that they do not interfere with a restarted build.
   """
   context = multiprocessing.get_context("spawn")
   workers: list[processes_lib.Worker] = []
@@ -48,7 +48,7 @@ def pool(processes: int) -> Iterator[Pool]:
       workers.append(processes_lib.Worker(context, terminal.guard))
     yield Pool(workers)
   except BaseException as error:
-    # Whoever stops a command does not wait for work in progress: all files are whole or absent.
+    # A user who stops a command should not have to wait; killing is safe, because all files are written atomically.
     at_once = not isinstance(error, Exception)
     raise
   finally:
@@ -67,8 +67,8 @@ def map_records(
 ) -> Iterator[_Out]:
   """Yields function(source, range of indices, *arguments) for successive chunks of a source's records, in order.
 
-  The work is shared by `processes` (None: one a core) if there are several chunks; all arguments can be pickled.
-  `say` gets lines on the progress of `what`.
+  If there are several chunks, `processes` (None: one per core) share the work; all arguments must be picklable. `say`
+  receives progress lines about `what`.
   """
   count = len(source)
   ranges = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]

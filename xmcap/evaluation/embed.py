@@ -1,7 +1,7 @@
 """Writes what a dual tower makes of pictures, captions and names of classes: what `xmcap score` ranks.
 
-Pictures are embedded in parts and texts language by language. What is whole is not made again, so that a run that was
-killed goes on and ends with the same bytes.
+Each output is embedded in parts, and the processes of a run take turns in taking one. A part that is whole is not made
+again, so that a run that was killed goes on and ends with the same bytes.
 """
 
 import dataclasses
@@ -37,10 +37,11 @@ from xmcap.scoring.zero_shot import Labels
 from xmcap.storage import files
 from xmcap.training import sharding
 from xmcap.training.checkpoints import read, weights
+from xmcap.training.hosts import join as hosts
 
 NAME, VERSION = "embeddings", "1"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
-_PART = 4_096  # pictures that are written at once
+_PART = {"pictures": 4_096, "captions": 16_384, "labels": 1_024}  # rows that are embedded and written at once
 _LONGEST = 64  # pieces of a text, for towers that read any length
 
 
@@ -101,7 +102,8 @@ class DualEmbedder:
       data = read(path)
       if self.resize == "bilinear":
         return images.load(data, path, self.image_size)
-      return images.load_exactly(data, path, self.image_size, crop=self.resize == "bicubic_crop")
+      even = self.resize == "bicubic_crop_even"
+      return images.load_exactly(data, path, self.image_size, even or self.resize == "bicubic_crop", even)
 
     batches = [paths[start : start + self._batch_size] for start in range(0, len(paths), self._batch_size)]
     jobs = (Job([functools.partial(load, path) for path in batch], np.stack) for batch in batches)
@@ -162,11 +164,14 @@ def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.
   if (folder / VOCABULARY).exists():
     vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
     check_rows(vocabulary, config.vocab_size)
-    return text_input.OwnPieces(vocabulary, most)
+    return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
   if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
     return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
   if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
-    return text_input.TokenizerJson(pathlib.Path(folder / text_input.TOKENIZER), most, config.pad_id)
+    path = pathlib.Path(folder / text_input.TOKENIZER)
+    if config.positions == "sinusoidal":
+      return text_input.NllbPieces(path, most, config.pad_id)
+    return text_input.TokenizerJson(path, most, config.pad_id, siglip=config.pool == "last")
   known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
   raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
 
@@ -181,6 +186,8 @@ def write(
 ) -> None:
   """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy`, of what there is, into a folder.
 
+  All processes of a run must call it, with the same inputs and a folder that all of them see.
+
   Args:
     out: the folder; what it holds of the same inputs and model is kept.
     model_dir, step: as of `load`.
@@ -188,42 +195,42 @@ def write(
     say: takes lines of progress.
 
   Raises:
-    UsageError: there is no dual tower, the folder holds something else, or an input has an empty text.
+    UsageError: there is no dual tower, the folder holds something else, an input has an empty text, or the processes
+      have different inputs.
     XmcapError: a picture cannot be read, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
   _read_model(epath.Path(model_dir))
   step = _step(model_dir, step)
-
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
-    made, cut = load(model_dir, step), 0
-    if inputs.pictures:
-      _write_pictures(out, work_dir, inputs, made, say)
-    for kind, texts in (("captions", inputs.captions), ("labels", inputs.labels)):
-      for number, (code, held) in enumerate(texts.items(), 1):
-        path = out / kind / f"{code}.npy"
-        if path.exists():
-          continue
-        adapter = adapters_lib.find(adapters, code)
-        say(f"{kind}: {code}, {number} of {len(texts)} languages" + (f", by {adapter}" if adapter else ""))
-        embed_texts = made.adapted(adapter) if adapter else made.texts
-        found = (
-          embed_texts.all(held.texts)
-          if isinstance(held, Captions)
-          else embed_texts.ensemble(held.names, inputs.prompts.get(code, prompts_lib.ALONE))
-        )
-        cut += embed_texts.cut
-        files.make_folder(path.parent)
-        _save(path, found)
-    if cut:
-      say(f"{cut:,} texts are longer than {made.texts.text_input.max_length} pieces, and were cut")
-    return {"cut": cut}
-
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
-  if plans.carry_out(out, {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}, make)[1]:
-    say(f"{out} holds these embeddings already")
+  if len(set(hosts.agree("inputs to embed", json.dumps(options)))) > 1:
+    raise UsageError("the processes have different inputs: give each the same options and files")
+
+  def embed_parts(work_dir: pathlib.Path) -> int:
+    if hosts.current():
+      hosts.check_folder(epath.Path(work_dir))
+    made = load(model_dir, step)
+    _embed_parts(work_dir, inputs, made, adapters, say)
+    return made.texts.text_input.max_length
+
+  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+    hosts.agree("embeddings", "begun")
+    most = embed_parts(work_dir)
+    cut = _join_parts(out, work_dir, inputs)
+    if cut:
+      say(f"texts of more than {most} pieces, which were cut: {cut:,}")
+    return {"cut": cut}
+
+  # Process 0 finds out whether anything is left to embed, and joins the parts.
+  if jax.process_index() == 0:
+    plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
+    if plans.carry_out(out, plan, make)[1]:
+      hosts.agree("embeddings", "there")
+      say(f"{out} holds these embeddings already")
+  elif hosts.agree("embeddings", "")[0] == "begun":
+    embed_parts(out / plans.WORK)
 
 
 def _read_model(folder: epath.Path) -> model_json.Model:
@@ -253,25 +260,87 @@ def _step(model_dir: str, step: int | None) -> int | None:
   return steps[-1] if best is None else best
 
 
-def _write_pictures(
-  out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs, made: DualEmbedder, say: Say
-) -> None:
+@dataclasses.dataclass(frozen=True)
+class _Part:
+  """Rows `start` to `stop` of `pictures.npy`, or of the captions or labels of a language."""
+
+  kind: str
+  code: str
+  start: int
+  stop: int
+
+  def path(self, work_dir: pathlib.Path) -> pathlib.Path:
+    return work_dir / f"{self.kind}-{self.code}-{self.start}-{self.stop}.npz"
+
+
+def _parts(inputs: Inputs) -> list[_Part]:
+  counts = {
+    ("pictures", ""): len(inputs.pictures),
+    **{("captions", code): len(held.texts) for code, held in inputs.captions.items()},
+    **{("labels", code): len(held.names) for code, held in inputs.labels.items()},
+  }
+  return [
+    _Part(kind, code, start, min(start + _PART[kind], count))
+    for (kind, code), count in counts.items()
+    for start in range(0, count, _PART[kind])
+  ]
+
+
+def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: DualEmbedder, adapters: str, say: Say) -> None:
+  """Writes the parts of this process, in rounds of a part each."""
+  # Parts of about the same size stand together: the processes wait for each other after each round.
+  parts = sorted(_parts(inputs), key=lambda part: (part.kind, part.start - part.stop))
+  own, count = parts[jax.process_index() :: jax.process_count()], jax.process_count()
+  progress = Progress(say, "parts embedded", len(own))
   paths = list(inputs.pictures.values())
-  progress = Progress(say, "pictures embedded", len(paths))
-  parts = []
-  for start in range(0, len(paths), _PART):
-    part = work_dir / f"pictures-{start // _PART:06d}.npy"
-    if not part.exists():
-      _save(part, made.pictures(paths[start : start + _PART], inputs.read))
-    parts.append(np.load(part, mmap_mode="r"))
-    progress(min(start + _PART, len(paths)))
-  _save(out / PICTURES, np.concatenate(parts))
-  files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
+  for number in range(-(-len(parts) // count)):
+    if number < len(own) and not (path := own[number].path(work_dir)).exists():
+      part = own[number]
+      if part.kind == "pictures":
+        found, cut = made.pictures(paths[part.start : part.stop], inputs.read), 0
+      else:
+        found, cut = _embed_texts(part, inputs, made, adapters)
+      with files.whole(path) as file:
+        np.savez(file, embeddings=found, cut=cut)
+    hosts.barrier("parts embedded")
+    progress(min(number + 1, len(own)))
 
 
-def _save(path: pathlib.Path, array: np.ndarray) -> None:
-  with files.output(path) as file:
-    np.save(file, array)
+def _embed_texts(part: _Part, inputs: Inputs, made: DualEmbedder, adapters: str) -> tuple[np.ndarray, int]:
+  """Returns the embeddings of a part, and how many of its texts were cut."""
+  adapter = adapters_lib.find(adapters, part.code)
+  texts = made.adapted(adapter) if adapter else made.texts
+  before, rows = texts.cut, slice(part.start, part.stop)
+  try:
+    if part.kind == "captions":
+      found = texts.all(inputs.captions[part.code].texts[rows], part.code)
+    else:
+      names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
+      found = texts.ensemble(names, prompts, part.code)
+  except UsageError as error:
+    raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
+  return found, texts.cut - before
+
+
+def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> int:
+  """Writes the outputs from their parts; returns how many texts were cut."""
+  outputs: dict[tuple[str, str], list[_Part]] = {}
+  for part in _parts(inputs):
+    outputs.setdefault((part.kind, part.code), []).append(part)
+  cut = 0
+  for (kind, code), parts in outputs.items():
+    path = out / kind / f"{code}.npy" if code else out / PICTURES
+    files.make_folder(path.parent)
+    files.remove_incomplete(path.parent)
+    found = []
+    for part in parts:
+      with np.load(part.path(work_dir)) as held:
+        found.append(held["embeddings"])
+        cut += int(held["cut"])
+    files.write_array(path, np.concatenate(found))
+  if inputs.pictures:
+    files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
+  return cut
 
 
 def _hash(value: Any) -> str:

@@ -102,21 +102,24 @@ class TextEmbedder:
       out_shardings=sharded.replicated,  # whole on every host
     )
 
-  def __call__(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
-    """Yields the embeddings of texts in their order, float32 [some, E] at a time; UsageError for an empty text."""
+  def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
+    """Yields the embeddings of texts in their order, float32 [some, E] at a time; UsageError for an empty text.
+
+    `language`: their code, for a tokenizer that asks.
+    """
     texts = iter(texts)
     seen = 0
     while window := list(itertools.islice(texts, _WINDOW * self.batch_size)):
-      yield self._window(window, seen)
+      yield self._window(window, seen, language)
       seen += len(window)
 
-  def all(self, texts: Sequence[str]) -> np.ndarray:
+  def all(self, texts: Sequence[str], language: str = "") -> np.ndarray:
     """Returns the embeddings of texts, float32 [N, E]; equal texts are embedded once."""
     unique = list(dict.fromkeys(texts))
     place = {text: number for number, text in enumerate(unique)}
-    return np.concatenate(list(self(unique)))[[place[text] for text in texts]]
+    return np.concatenate(list(self(unique, language)))[[place[text] for text in texts]]
 
-  def ensemble(self, names: Sequence[str], templates: Sequence[str]) -> np.ndarray:
+  def ensemble(self, names: Sequence[str], templates: Sequence[str], language: str = "") -> np.ndarray:
     """Returns the embedding of each name in all templates, float32 [N, E]: the normalised mean of the normalised.
 
     Each distinct text is embedded once, and no more than the sums of the names are kept.
@@ -125,7 +128,8 @@ class TextEmbedder:
     weights = prompts.distinct(templates)
     counts = np.array(list(weights.values()), np.float64)
     total, done = None, 0
-    for block in self(prompts.fill(template, name) for name in unique for template in weights):
+    filled = (prompts.fill(template, name) for name in unique for template in weights)
+    for block in self(filled, language):
       total = np.zeros((len(unique), block.shape[-1])) if total is None else total
       place = np.arange(done, done + len(block))
       np.add.at(total, place // len(counts), block * counts[place % len(counts), None])
@@ -135,8 +139,8 @@ class TextEmbedder:
     mean = embedding_files.normalized(total, "mean of prompts")
     return mean[[place[name] for name in names]]
 
-  def _window(self, texts: Sequence[str], first: int) -> np.ndarray:
-    encoded, cut = self.text_input.encode_all(texts)
+  def _window(self, texts: Sequence[str], first: int, language: str) -> np.ndarray:
+    encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])
     if lengths.min() <= self.text_input.added:
       place = int(lengths.argmin())

@@ -78,7 +78,8 @@ class ZeroShotEvaluator:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     images, targets, keys = self._images(sharded)
-    text_input = OwnPieces(self.vocabulary, self.max_length)
+    last = getattr(self.module.text, "pool", "") == "last"  # read at its end, a text is always padded
+    text_input = OwnPieces(self.vocabulary, self.max_length, fixed=last)
     whole = embedder_lib.TextEmbedder(self.module, sharded, text_input)
 
     def embedder(code: str) -> embedder_lib.TextEmbedder:

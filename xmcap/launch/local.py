@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
 
-_RESTART = 75  # EX_TEMPFAIL: exit code of xmcap train and eval when they should be restarted
+_RESTART = 75  # EX_TEMPFAIL: exit code of the commands when they should be restarted
 _MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
 # How long the others may take to end by themselves after the first: their own exit codes are more informative.

@@ -7,7 +7,7 @@ text towers of other kinds (`text_tower.py`).
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gin
 import jax
@@ -16,14 +16,14 @@ from flax import linen as nn
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
-from xmcap.models.layers import Dense, constrain, parameter, resolve_dtype
+from xmcap.models.layers import ACTIVATIONS, Dense, constrain, parameter, resolve_dtype
 from xmcap.models.t5 import PAD_ID, Encoder, T5Config, TokenEmbedder
 from xmcap.models.text_tower import TextConfig, TextTower
 from xmcap.models.vit import ViT, ViTConfig
 
-IMAGE_HEADS = ("linear", "none")
-TEXT_HEADS = ("linear", "linear_bias", "none")
-RESIZES = ("bilinear", "bicubic", "bicubic_crop")
+IMAGE_HEADS = ("linear", "linear_bias", "none")
+TEXT_HEADS = (*IMAGE_HEADS, "mlp")
+RESIZES = ("bilinear", "bicubic", "bicubic_crop", "bicubic_crop_even")
 
 _SHORTEST = 1e-6  # of an embedding before it is divided by its length
 
@@ -35,10 +35,11 @@ class DualConfig:
 
   Attributes:
     embed_dim: E, the width of the space.
-    image_head, text_head: from a tower's vector to the space: `linear`, `linear_bias` (texts alone), or `none`, where
-      the tower is as wide as the space.
+    image_head, text_head: from a tower's vector to the space: `linear`, `linear_bias`, `mlp` (of texts alone: two
+      products without biases, GELU between), or `none`, where the tower is as wide as the space.
     resize: how a picture file becomes the square that `xmcap embed` shows the image tower: `bilinear`, as in training
-      here; `bicubic` (SigLIP); `bicubic_crop`, the middle of a picture whose short side is resized (CLIP).
+      here; `bicubic` (SigLIP); `bicubic_crop`, the middle of a picture whose short side is resized (CLIP in
+      transformers); `bicubic_crop_even`: where half a pixel is left, the crop begins at an even pixel (torchvision).
   """
 
   embed_dim: limits.Width
@@ -102,6 +103,8 @@ class DualTower(nn.Module):
   def _head(self, kind: str, dtype: str) -> Callable[[jax.Array], jax.Array]:
     if kind == "none":
       return lambda x: x
+    if kind == "mlp":
+      return HeadMlp(self.dual.embed_dim, resolve_dtype(dtype))
     axes, use_bias = ("embed", "image_embed"), kind == "linear_bias"
     return Dense(self.dual.embed_dim, axes, use_bias, resolve_dtype(dtype))
 
@@ -130,6 +133,19 @@ class DualTower(nn.Module):
     texts = self.embed_texts(tokens.reshape(-1, tokens.shape[-1]), deterministic)
     scale = jnp.exp(jnp.minimum(self.logit_scale, self.max_log_scale))
     return Embeddings(images, texts.reshape(*tokens.shape[:2], -1), scale, self.logit_bias)
+
+
+class HeadMlp(nn.Module):
+  """The head of OpenCLIP's XLM-R: [N, width] -> [N, features], its inner width halfway between the two."""
+
+  features: int
+  dtype: Any = jnp.float32
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    inner = (x.shape[-1] + self.features) // 2
+    x = Dense(inner, ("embed", "mlp"), dtype=self.dtype, name="wi")(x)
+    return Dense(self.features, ("mlp", "image_embed"), dtype=self.dtype, name="wo")(ACTIVATIONS["gelu"](x))
 
 
 def _normalized(x: jax.Array) -> jax.Array:

@@ -1,11 +1,13 @@
-"""The text tower of published dual towers: CLIP's, SigLIP's, and XLM-R as AltCLIP has it.
+"""The text tower of published dual towers: CLIP's, SigLIP's, BERT, XLM-R, and the encoder of M2M100 (NLLB).
 
 Radford et al., "Learning Transferable Visual Models From Natural Language Supervision" (2021), section 2.4; Zhai et
-al., "Sigmoid Loss for Language Image Pre-Training" (2023); Conneau et al., "Unsupervised Cross-lingual Representation
-Learning at Scale" (2020). xmcap's own dual towers read with an mT5 encoder instead.
+al., "Sigmoid Loss for Language Image Pre-Training" (2023); Devlin et al., "BERT" (2019); Conneau et al., "Unsupervised
+Cross-lingual Representation Learning at Scale" (2020); Fan et al., "Beyond English-Centric Multilingual Machine
+Translation" (2021). xmcap's own dual towers read with an mT5 encoder instead.
 """
 
 import dataclasses
+import math
 
 import gin
 import jax
@@ -19,6 +21,7 @@ from xmcap.models.attention import MASKED
 from xmcap.models.layers import ACTIVATIONS, Dropout, check_dtype, constrain, parameter, resolve_dtype
 
 POOLS = ("mean", "first", "last", "end")
+POSITIONS = ("learned", "counted", "sinusoidal")
 _EMBEDDING_INIT = nn.initializers.normal(0.02)
 
 
@@ -40,7 +43,9 @@ class TextConfig:
     final_norm: a norm after the last.
     causal: a piece does not see those after it.
     mask_padding: no piece sees what fills up a text.
-    counted_positions: positions count the pieces from pad_id + 1 on, and what fills up stands at pad_id (XLM-R).
+    positions: `learned`; `counted`: learned, but the pieces are counted from pad_id + 1 on, and padding stands at
+      pad_id (XLM-R); `sinusoidal`: counted the same way, and not learned (M2M100).
+    scale_embedding: the embeddings of tokens are multiplied by sqrt(width) (M2M100).
     activation, norm_epsilon, dropout_rate, remat, scan, dtype: as in `ViTConfig`.
 
   Raises:
@@ -61,7 +66,8 @@ class TextConfig:
   final_norm: bool = True
   causal: bool = False
   mask_padding: bool = True
-  counted_positions: bool = False
+  positions: str = "learned"
+  scale_embedding: bool = False
   activation: str = "gelu"
   norm_epsilon: limits.Epsilon = 1e-5
   dropout_rate: limits.Rate = 0.0
@@ -71,12 +77,14 @@ class TextConfig:
 
   def __post_init__(self):
     limits.check(self)
-    for field, known in (("pool", POOLS), ("activation", tuple(ACTIVATIONS))):
+    for field, known in (("pool", POOLS), ("positions", POSITIONS), ("activation", tuple(ACTIVATIONS))):
       if getattr(self, field) not in known:
         given = getattr(self, field)[:40]
         raise UsageError(f"unknown TextConfig.{field} {given!r}: use one of {', '.join(known)}")
     if self.width % self.num_heads:
       raise UsageError(f"TextConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
+    if self.positions == "sinusoidal" and (self.width % 2 or self.width < 4):
+      raise UsageError(f"TextConfig.width {self.width}: sinusoidal positions need an even width of 4 or more")
     layers = self.depth * (4 * self.width**2 + 2 * self.width * self.mlp_dim)
     limits.check_parameters(self, layers + (self.vocab_size + self.num_positions) * self.width)
     check_dtype(self.dtype)
@@ -84,7 +92,7 @@ class TextConfig:
   @property
   def num_positions(self) -> int:
     """Rows of the position embedding."""
-    return self.max_length + (self.pad_id + 1 if self.counted_positions else 0)
+    return self.max_length + (0 if self.positions == "learned" else self.pad_id + 1)
 
 
 class TextLayer(nn.Module):
@@ -114,8 +122,8 @@ class TextLayer(nn.Module):
 class TextTower(nn.Module):
   """Texts to vectors.
 
-  Parameters: `token_embedding` [vocab_size, width], `position_embedding` [num_positions, width], `embedding_norm` and
-  `final_norm` (if asked for), `layers` (see `stacking`).
+  Parameters: `token_embedding` [vocab_size, width], `position_embedding` [num_positions, width] (if learned),
+  `embedding_norm` and `final_norm` (if asked for), `layers` (see `stacking`).
   """
 
   config: TextConfig
@@ -144,13 +152,16 @@ class TextTower(nn.Module):
     table = parameter(
       "token_embedding", _EMBEDDING_INIT, (config.vocab_size, config.width), ("vocab", "embed"), dtype
     )
-    shape = (config.num_positions, config.width)
-    positions = parameter("position_embedding", _EMBEDDING_INIT, shape, ("position", "embed"), dtype)
-    x = table[tokens]
-    if config.counted_positions:
-      x += positions[config.pad_id + jnp.cumsum(present, axis=1) * present]
+    x = table[tokens] * (math.sqrt(config.width) if config.scale_embedding else 1)
+    if config.positions == "sinusoidal":
+      positions = jnp.asarray(sinusoids(config.num_positions, config.width, config.pad_id), dtype)
     else:
+      shape = (config.num_positions, config.width)
+      positions = parameter("position_embedding", _EMBEDDING_INIT, shape, ("position", "embed"), dtype)
+    if config.positions == "learned":
       x += positions[:length]
+    else:
+      x += positions[config.pad_id + jnp.cumsum(present, axis=1) * present]
     if config.embedding_norm:
       x = self.embedding_norm(x)
     x = constrain(self.dropout(x, deterministic), "batch", "length", "embed")
@@ -176,3 +187,15 @@ class TextTower(nn.Module):
       place = jnp.argmax(tokens == self.config.end_id, axis=1)
       return jnp.take_along_axis(x, place[:, None, None], axis=1)[:, 0]
     return x[:, 0] if self.config.pool == "first" else x[:, -1]
+
+
+def sinusoids(positions: int, width: int, pad_id: int) -> np.ndarray:
+  """The positions of Vaswani et al. (2017) as in M2M100, float32 [positions, width]: all sines, then all cosines.
+
+  The wavelengths go from 2 pi to 10,000 * 2 pi, both ends included, and the row of padding is 0.
+  """
+  half = width // 2
+  angles = np.arange(positions)[:, None] * np.exp(np.arange(half) * (-math.log(10_000) / (half - 1)))
+  table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+  table[pad_id] = 0
+  return table.astype(np.float32)

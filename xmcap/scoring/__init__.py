@@ -1,6 +1,6 @@
-"""Scoring of captions: references and predictions in, a table for each language out, and how sure it is.
+"""Scores captions: takes references and predictions, and gives a table of languages with confidence intervals.
 
-Needs neither jax nor tensorflow, so that it serves captions that were made with any software:
+It needs neither jax nor tensorflow, so it can score the captions of any software:
 
   from xmcap.scoring import read_predictions, read_references, score
 
@@ -9,14 +9,14 @@ Needs neither jax nor tensorflow, so that it serves captions that were made with
   print(result.table.terminal())
   result.table.rows["el"]["cider_d"], result.table.intervals["el"]["cider_d"]
 
-Two systems, and whether their difference is more than chance:
+Comparing two systems with significance tests:
 
   from xmcap.scoring import compare
 
   theirs = score(references, read_predictions("theirs.jsonl"))
   print(compare({"theirs": theirs, "ours": result}).terminal())
 
-A metric by itself, on words:
+Using a metric directly, on tokenised captions:
 
   from xmcap.scoring import Cider, Corpus
 

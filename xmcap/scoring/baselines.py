@@ -1,4 +1,4 @@
-"""Columns beside a table: scores of another folder of `xmcap score`, or those that the XM3600 paper printed."""
+"""Baseline columns of a table: scores from another `xmcap score` folder, or those printed in the XM3600 paper."""
 
 import dataclasses
 import os
@@ -12,34 +12,28 @@ from xmcap.scoring.result import Result, read_table
 from xmcap.scoring.signature import Signature, shortened
 
 PAPER = "paper"
-"""The baseline that stands for the four models of the XM3600 paper."""
+"""Name of the baseline that means the four models of the XM3600 paper."""
 
 
 def check_pictures(baseline: str | os.PathLike, keys: Iterable[str]) -> None:
-  """Raises a UsageError if the paper's scores are to stand beside those of other pictures than XM3600's.
+  """Raises UsageError if the baseline is the paper but the references are not those of XM3600.
 
-  `keys` are those of all references, of which a subset may be scored.
+  `keys` are the image keys of all references, even if only a subset is scored.
   """
   if str(baseline) == PAPER and not published.is_xm3600(keys):
     raise UsageError(
-      "the baseline 'paper' is of the 3,600 pictures of XM3600, and the references are of others: leave it out, or "
-      "score against captions.jsonl of XM3600"
+      "the baseline 'paper' has scores on the 3,600 pictures of XM3600, and the references are for other pictures: "
+      "leave it out, or score against captions.jsonl of XM3600"
     )
 
 
 def heading(name: str, metric: str) -> str:
-  """Returns the heading of a column of another system's scores."""
+  """Returns the heading of a column with another system's scores."""
   return f"{name} ({metrics_lib.METRICS[metric].heading})"
 
 
 class Column(dict[str, float]):
-  """Scores by language code, and the table that they are from.
-
-  Attributes:
-    metric: its name.
-    signature: of the table that they are from.
-    notes: of that table.
-  """
+  """Scores by language code, with the metric's name and the signature and notes of the table that they come from."""
 
   def __init__(self, scores: Mapping[str, float], metric: str, signature: str, notes: tuple[str, ...] = ()):
     super().__init__(scores)
@@ -47,14 +41,14 @@ class Column(dict[str, float]):
 
 
 def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dict[str, Mapping[str, float]]:
-  """Returns heading -> {language code: score}: of the paper's models, or of a folder that was written.
+  """Returns heading -> {language code: score} for the paper's models or for a folder of scores.
 
   Args:
-    baseline: `paper`, or a folder that holds `table.json`.
-    metric: the name of the one to show of a folder; None: the primary one of its table.
+    baseline: `paper`, or a folder with `table.json`.
+    metric: the metric to read from the folder; None: the primary metric of its table.
 
   Raises:
-    UsageError: the folder holds no table, or one without the metric.
+    UsageError: the folder has no table, or its table lacks the metric.
   """
   if str(baseline) == PAPER:
     return {f"{model} (paper)": published.table_rows(model) for model in published.MODELS}
@@ -71,7 +65,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
 
 
 def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> Result:
-  """Returns the result with columns (heading -> {language code: score}) beside its table, and notes about them."""
+  """Returns the result with extra columns (heading -> {language code: score}) in its table, and notes about them."""
   if not columns:
     return result
   table = result.table
@@ -79,8 +73,8 @@ def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> R
   notes = [note for heading, scores in columns.items() for note in _notes(table.signature, heading, scores)]
   if any(heading.endswith(f"({PAPER})") for heading in columns):
     notes.append(
-      f"{tables.OF_COLUMNS}(paper): CIDEr printed in Tables 8 to 11 of Thapliyal et al. (2022), on all of XM3600, with "
-      "words and a variant of CIDEr that were not published: compare with care"
+      f"{tables.OF_COLUMNS}(paper): CIDEr from Tables 8 to 11 of Thapliyal et al. (2022), on all of XM3600, with a "
+      "tokeniser and a variant of CIDEr that were not published: compare with care"
     )
   return dataclasses.replace(
     result,

@@ -1,4 +1,4 @@
-"""Checks dictionaries of captions that a program made and that were never read from a file."""
+"""Checks dictionaries of captions that a caller built in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,14 +12,14 @@ def check_references(references: Any) -> None:
   """Checks image key -> language code -> reference captions.
 
   Raises:
-    UsageError: something is of another type or names an unknown language; the message says where.
+    UsageError: a value has the wrong type, or a language is unknown; the message says where.
   """
-  _check("references", references, _are_texts, "a list of texts")
+  _check("references", references, _are_texts, "a list of strings")
 
 
 def check_predictions(predictions: Any) -> None:
   """Checks image key -> language code -> caption, as `check_references` does."""
-  _check("predictions", predictions, lambda value: isinstance(value, str), "a text")
+  _check("predictions", predictions, lambda value: isinstance(value, str), "a string")
 
 
 def _are_texts(value: Any) -> bool:
@@ -43,4 +43,4 @@ def _check(name: str, captions: Any, is_good: Callable[[Any], bool], wanted: str
 
 def _check_dictionary(value: Any, where: str, wanted: str) -> None:
   if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-    raise UsageError(f"{where}: {shown(repr(value))} must be a dictionary, {wanted}, with texts as keys")
+    raise UsageError(f"{where}: {shown(repr(value))} must be a dictionary, {wanted}, with strings as keys")

@@ -1,4 +1,4 @@
-"""The differences of systems from a baseline, as they are told to people and written to files."""
+"""Differences between systems and a baseline, formatted for the terminal and for files."""
 
 import dataclasses
 import json
@@ -11,18 +11,18 @@ from xmcap.terminal import shown
 
 SIGNIFICANCE = 0.05
 FEW_REFERENCES = 1.5
-"""References an image below which a language is flagged: bn (1.0) and mi (1.3) in XM3600."""
+"""A language with fewer references per image is flagged: bn (1.0) and mi (1.3) in XM3600."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-  """One system against the baseline, in one language or mean (`name`) and metric.
+  """One system compared with the baseline, in one language or mean (`name`) and metric.
 
   Attributes:
     low, high: 95% interval of the difference `score - baseline`.
-    p_bootstrap, p_randomization: of the two tests.
-    p_holm: of the randomisation, corrected for the number of languages; that of a mean is not corrected.
-    few_references: whether the language has fewer than `FEW_REFERENCES` an image.
+    p_bootstrap, p_randomization: p-values of the two tests.
+    p_holm: p-value of the randomisation test, Holm-corrected for the number of languages; for a mean, uncorrected.
+    few_references: whether the language has fewer than `FEW_REFERENCES` references per image.
   """
 
   system: str
@@ -39,7 +39,7 @@ class Difference:
 
   @property
   def difference(self) -> float:
-    """The score minus the baseline's."""
+    """The score minus the baseline's score."""
     return self.score - self.baseline
 
   @property
@@ -50,14 +50,14 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """Systems against a baseline.
+  """Systems compared with a baseline.
 
   Attributes:
-    baseline: its name.
-    signature: of the baseline's table.
+    baseline: name of the baseline.
+    signature: signature of the baseline's table.
     rows: ordered by system, then metric, then language or mean.
-    resamples, seed: of the tests.
-    notes: of the systems' tables, such as predictions that were missing, each after the system's name.
+    resamples, seed: settings of the tests.
+    notes: notes of the systems' tables, such as missing predictions, each prefixed with the system's name.
   """
 
   baseline: str
@@ -69,13 +69,13 @@ class Comparison:
 
   @property
   def too_few_resamples(self) -> str:
-    """A sentence if even the smallest possible p is too large after correction, else ""."""
+    """A warning if even the smallest possible p-value is too large after correction, else ""."""
     count = len({row.name for row in self.rows if languages.is_known(row.name)})
     if 1 / (1 + self.resamples) * count < SIGNIFICANCE:
       return ""
     return (
-      f"Of {files.count(count, 'language')} none can be marked with {self.resamples:,} resamples: it takes "
-      f"{round(count / SIGNIFICANCE):,} or more."
+      f"With {self.resamples:,} resamples none of {files.count(count, 'language')} can be significant: use at least "
+      f"{round(count / SIGNIFICANCE):,}."
     )
 
   def terminal(self) -> str:
@@ -95,12 +95,12 @@ class Comparison:
     return comments + "\n".join(f"% {title}\n{held.latex()}" for title, held in self._grids())
 
   def as_csv(self) -> str:
-    """Returns a row a difference, with every digit."""
+    """Returns one row per difference, in full precision."""
     names = [field.name for field in dataclasses.fields(Difference)] + ["difference", "significant"]
     return grid.write_csv(names, [[getattr(row, name) for name in names] for row in self.rows])
 
   def as_json(self) -> str:
-    """Returns everything, with every digit."""
+    """Returns everything, in full precision."""
     value = {
       "baseline": self.baseline,
       "signature": self.signature,
@@ -115,7 +115,7 @@ class Comparison:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
   def write(self, out: str | os.PathLike) -> None:
-    """Writes `comparison.csv`, `.json`, `.md` and `.tex` into a folder, made if need be."""
+    """Writes `comparison.csv`, `.json`, `.md` and `.tex` into a folder, which is made if necessary."""
     files.write_forms(
       out, "comparison", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
     )
@@ -143,14 +143,14 @@ class Comparison:
     of_captions = any(metrics_lib.METRICS[row.metric].counted == "references" for row in self.rows)
     fixed = "document frequencies" if of_captions else "candidates"
     lines = [
-      f"{self.resamples:,} resamples of the images in all languages together, seed {self.seed}; {fixed} held fixed.",
+      f"{self.resamples:,} resamples of the images, the same in all languages, seed {self.seed}; {fixed} held fixed.",
       f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}.",
     ]
     if self.too_few_resamples:
       lines.append(self.too_few_resamples)
     if few_references:
       lines.append(
-        f"few: fewer than {FEW_REFERENCES:g} references an image, so less sure: {', '.join(few_references)}."
+        f"few: fewer than {FEW_REFERENCES:g} references per image, so less certain: {', '.join(few_references)}."
       )
     return [*lines, *(f"note: {' '.join(note.split())}" for note in self.notes)]
 

@@ -1,9 +1,9 @@
-"""Files of document frequencies, so that scores of different corpora can be weighed alike.
+"""Files of document frequencies, so that scores on different corpora can use the same weights.
 
-Gzip-compressed JSONL: a line a language, `{"language", "tokenizer", "images", "vocabulary", "orders"}`. An order holds
-the lists `prefix`, `word` and `frequency`, sorted by the first two. They say of each n-gram its first n - 1 words, as a
-place in the order before (0 in the first order), its last word, as a place in the vocabulary, and how many images have
-it.
+The format is gzip-compressed JSONL with one line per language: `{"language", "tokenizer", "images", "vocabulary",
+"orders"}`. An order has the lists `prefix`, `word` and `frequency`, sorted by the first two. For each n-gram, `prefix`
+is the index of its first n - 1 words in the previous order (0 in the first order), `word` the index of its last word in
+the vocabulary, and `frequency` the number of images that have it.
 """
 
 import gzip
@@ -26,8 +26,8 @@ _ORDER = ("prefix", "word", "frequency")
 
 
 def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str) -> None:
-  """Writes the document frequencies of languages, found with a tokeniser of the given name."""
-  # No time and no name in the header: the same frequencies are the same bytes.
+  """Writes the document frequencies of languages, counted with the named tokeniser."""
+  # Without time and name in the header, the same frequencies give the same bytes.
   with files.whole(path) as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
     for language, held in frequencies.items():
       line = {
@@ -59,7 +59,7 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
   """Reads document frequencies for use with a tokeniser.
 
   Raises:
-    UsageError: the file cannot be read, holds something else, or its words were found by another tokeniser.
+    UsageError: the file cannot be read, is malformed, or was made with another tokeniser.
   """
   frequencies = {}
   for number, row in files.read_jsonl(path, max_line=MAX_UNPACKED):
@@ -69,8 +69,7 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
     wanted = _version(tokenizer, language)
     if version != wanted:
       raise UsageError(
-        f"{where}: words of {language} were found by {shown(version)}, and would now be by {wanted}; "
-        "make the file again"
+        f"{where}: {language} was tokenised with {shown(version)}, but {wanted} is in use now; make the file again"
       )
     try:
       if language in frequencies:
@@ -79,12 +78,12 @@ def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency
     except (KeyError, TypeError, ValueError, OverflowError):
       raise UsageError(f"{where}: damaged; make the file again with xmcap score --save_df") from None
   if not frequencies:
-    raise UsageError(f"{path}: no language in it; make it with xmcap score --save_df")
+    raise UsageError(f"{path}: contains no language; make it with xmcap score --save_df")
   return frequencies
 
 
 def _parse(row: dict[str, Any]) -> DocumentFrequency:
-  """Returns the frequencies of a line; ValueError, KeyError or TypeError if it does not hold them."""
+  """Returns the frequencies of a line; ValueError, KeyError or TypeError if it is malformed."""
   vocabulary, images = row["vocabulary"], row["images"]
   if not isinstance(images, int) or not 1 <= images <= _MOST_IMAGES:
     raise ValueError("images")

@@ -1,4 +1,4 @@
-"""Embeddings in files: `.npy`, or `.safetensors` with one tensor (of any name) or one called `embeddings`."""
+"""Reads embeddings from `.npy`, or from `.safetensors` with a single tensor or one named `embeddings`."""
 
 import os
 import pathlib
@@ -23,14 +23,14 @@ Read = Callable[[], np.ndarray]
 
 
 def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> np.ndarray:
-  """Returns the embeddings of a file as float32 [N, D], or in another number of axes that is allowed.
+  """Returns the embeddings of a file as float32 [N, D], or with another number of axes in `axes`.
 
   Raises:
-    UsageError: the file cannot be read, is a pickle, or holds other than finite numbers in so many axes.
+    UsageError: the file cannot be read, is a pickle, has non-finite numbers, or has another number of axes.
   """
   path = pathlib.Path(path)
   if not path.is_file():
-    raise UsageError(f"{path}: no such file of embeddings; give {' or '.join(SUFFIXES)}")
+    raise UsageError(f"{path}: no such file; give embeddings as {' or '.join(SUFFIXES)}")
   tensor_files.refuse_pickle(path)
   if path.suffix == ".npy":
     return _checked(_read_npy(path), axes, str(path))
@@ -39,19 +39,19 @@ def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> np.ndarray:
   tensors = tensor_files.read_safetensors(path)
   if TENSOR not in tensors and len(tensors) != 1:
     names = files.first_few(sorted(tensors)) or "none"
-    raise UsageError(f"{path}: needs one tensor, or one called '{TENSOR}'; it has {names}")
+    raise UsageError(f"{path}: must have a single tensor, or one named '{TENSOR}'; it has {names}")
   name = TENSOR if TENSOR in tensors else next(iter(tensors))
   return _checked(tensors[name].read(), axes, f"{path}, tensor {name}")
 
 
 def by_language(path: str | os.PathLike) -> dict[str, Read]:
-  """Returns language code -> a function that reads its embeddings, of a folder of CODE.npy or CODE.safetensors.
+  """Returns language code -> a function that reads its embeddings.
 
-  Or of one safetensors file whose tensors are called by the codes. An upper-case code or another name of a language of
-  the table (`TL`, for fil) is taken for it.
+  `path` is a folder of CODE.npy or CODE.safetensors, or one safetensors file whose tensors are named by the codes.
+  Upper case and aliases (`TL` for fil) are accepted.
 
   Raises:
-    UsageError: there is nothing of the kind, a name is no language, or two are of the same.
+    UsageError: there are no embeddings, a name is not a language, or a language occurs twice.
   """
   path = pathlib.Path(path)
   found: dict[str, Read] = {}
@@ -66,13 +66,13 @@ def by_language(path: str | os.PathLike) -> dict[str, Read]:
   if not found:
     raise UsageError(
       f"{path}: no embeddings by language; give a folder of CODE.npy or CODE.safetensors, or one safetensors file with"
-      " a tensor a language"
+      " one tensor per language"
     )
   return found
 
 
 def language(name: str, where: str) -> str:
-  """Returns the code of a language by any of its names in lists of others; UsageError names the nearest."""
+  """Returns the code of a language given by a code or alias; UsageError suggests the nearest code."""
   code = languages.canonical(name)
   if code is None:
     raise UsageError(f"{where}: {files.unknown_language(name)}")
@@ -80,22 +80,22 @@ def language(name: str, where: str) -> str:
 
 
 def normalized(embeddings: np.ndarray, where: str) -> np.ndarray:
-  """Returns the embeddings [..., D] as float32 of length 1; UsageError where one has none."""
+  """Returns the embeddings [..., D] as float32 with length 1; UsageError if one has length 0."""
   wide = embeddings.astype(np.float64)
   lengths = np.sqrt((wide * wide).sum(axis=-1, keepdims=True))
   if lengths.min(initial=np.inf) < _TINY:
     row = int(np.flatnonzero(lengths.reshape(-1) < _TINY)[0])
     raise UsageError(
-      f"{where}, row {row}: an embedding of length 0 has no direction; mend it, or compare by --similarity=dot"
+      f"{where}, row {row}: an embedding of length 0 has no direction; fix it, or use --similarity=dot"
     )
   return (wide / lengths).astype(np.float32)
 
 
 def prepared(embeddings: np.ndarray, similarity: str, where: str) -> np.ndarray:
-  """Returns float32 [N, D] ready for a product: normalised for the cosine, and prompts made one by their mean.
+  """Returns float32 [N, D] for a matrix product: averaged over prompts, and normalised for the cosine.
 
-  With the cosine each prompt's embedding is normalised, and so is the mean. With the dot product the mean of prompts
-  alone is, as in Babel-ImageNet's reference for models whose embeddings it does not normalise.
+  With the cosine the embedding of each prompt is normalised, and the mean again. With the dot product only the mean
+  over prompts is normalised, as in Babel-ImageNet's reference code for models that it does not normalise.
   """
   if embeddings.ndim == 2:
     return normalized(embeddings, where) if similarity == "cosine" else embeddings
@@ -106,11 +106,11 @@ def prepared(embeddings: np.ndarray, similarity: str, where: str) -> np.ndarray:
 
 
 def check_widths(widths: Mapping[str, int]) -> None:
-  """Raises UsageError where embeddings (by what they are of) differ in width."""
+  """Raises UsageError if embeddings (name -> width) differ in width."""
   (first, width), *others = widths.items()
   for name, other in others:
     if other != width:
-      raise UsageError(f"{name}: width {other}, and {first} have {width}; take the embeddings of one model")
+      raise UsageError(f"{name}: width {other}, but {first}: width {width}; take embeddings of one model")
 
 
 def _read_npy(path: pathlib.Path) -> np.ndarray:
@@ -127,7 +127,9 @@ def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray
     layout = "[rows, width]" if 3 not in axes else "[rows, width] or [prompts, rows, width]"
     raise UsageError(f"{where}: has shape {shown(str(list(array.shape)))}; embeddings are {layout}")
   if array.dtype not in tensor_files.FLOATS:
-    raise UsageError(f"{where}: holds {array.dtype}; embeddings are of float16, bfloat16, float32 or float64")
+    raise UsageError(
+      f"{where}: dtype {array.dtype}; embeddings must be float16, bfloat16, float32 or float64"
+    )
   array = np.asarray(array, np.float32)
   for part in array if array.ndim == 3 else [array]:
     finite = np.isfinite(part).all(axis=-1)
@@ -139,5 +141,5 @@ def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray
 def _add(found: dict[str, Read], name: str, where: str, function: Read) -> None:
   code = language(name, where)
   if code in found:
-    raise UsageError(f"{where}: the language '{code}' is there twice; keep one")
+    raise UsageError(f"{where}: the language '{code}' occurs twice; keep one")
   found[code] = function

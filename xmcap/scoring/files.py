@@ -1,4 +1,4 @@
-"""Files of scoring: JSONL in, files out that are written whole or not at all."""
+"""Input and output files of scoring: reads JSONL, writes files atomically."""
 
 import contextlib
 import os
@@ -21,33 +21,31 @@ def read_jsonl(path: str | os.PathLike, max_line: int = MAX_LINE) -> Iterator[tu
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-  """Writes a text file in UTF-8 so that a reader sees the old one or the whole new one.
-
-  Within `outputs.together` the file appears with the others.
+  """Writes a UTF-8 file atomically; within `outputs.together` it appears with the others.
 
   Raises:
     UsageError: the folder cannot be made.
-    XmcapError: it cannot be written, or the disk is full.
+    XmcapError: the file cannot be written, or the disk is full.
   """
   write_lines(path, (text,))
 
 
 def write_forms(folder: str | os.PathLike, stem: str, **texts: str) -> None:
-  """Writes a text in several forms together, `STEM.csv` for `csv=...` and so on; else as `write_text`."""
+  """Writes several forms of a text together: `STEM.csv` for `csv=...` and so on. Raises as `write_text`."""
   with outputs.together(folder):
     for suffix, text in texts.items():
       write_text(pathlib.Path(folder, f"{stem}.{suffix}"), text)
 
 
 def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
-  """Writes pieces of text (each with its own line ends) as they come; else as `write_text`."""
+  """Writes pieces of text, which bring their own line ends, one by one; otherwise as `write_text`."""
   with whole(path) as file:
     file.writelines(line.encode("utf-8") for line in lines)
 
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-  """A file to write bytes to; else as `write_text`."""
+  """Opens a file to write bytes to; otherwise as `write_text`."""
   path = pathlib.Path(path)
   storage_files.make_folder(path.parent)
   with storage_files.whole(path) as file:
@@ -55,11 +53,7 @@ def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def remove(path: str | os.PathLike) -> None:
-  """Removes a file, if there is one; within `outputs.together` at its end.
-
-  Raises:
-    XmcapError: it cannot be removed.
-  """
+  """Removes a file if it exists, within `outputs.together` at its end; XmcapError if it cannot be removed."""
   try:
     whole_files.remove(path)
   except OSError as error:
@@ -69,23 +63,23 @@ def remove(path: str | os.PathLike) -> None:
 
 
 def first_few(items: Sequence[str]) -> str:
-  """Returns the first three, separated by commas, for a message."""
+  """Returns the first three items, separated by commas, for a message."""
   return ", ".join(map(shown, items[:3])) + (", ..." if len(items) > 3 else "")
 
 
 def count(number: int, noun: str) -> str:
-  """Returns how many there are, such as `1 prediction` or `2,000 predictions`."""
+  """Returns a count with its noun, such as `1 prediction` or `2,000 predictions`."""
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def check_language(code: str, where: str) -> None:
-  """Raises a UsageError that names the place and the nearest code, if a code in a file is of no language."""
+  """Raises UsageError, with the place and the nearest code, if a code in a file is not a language."""
   if not languages.is_known(code):
     raise UsageError(f"{where}: {unknown_language(code)}")
 
 
 def unknown_language(code: str) -> str:
-  """Returns the message about a code of no language; it names the nearest one."""
+  """Returns the message about an unknown language code; it suggests the nearest one."""
   try:
     languages.get(shown(code, limit=20))
   except UsageError as error:

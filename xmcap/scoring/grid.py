@@ -1,4 +1,4 @@
-"""A grid of cells, written as text, Markdown, LaTeX or CSV."""
+"""A table of cells, formatted as text, Markdown, LaTeX or CSV."""
 
 import csv
 import dataclasses
@@ -13,10 +13,10 @@ class Grid:
   """Cells of a table, as text.
 
   Attributes:
-    headings: of the columns.
+    headings: column headings.
     body: rows.
     foot: rows below a rule, such as means.
-    num_labels: how many columns from the left hold labels; the others hold numbers, and stand to the right.
+    num_labels: number of label columns on the left; the other columns are numbers and aligned right.
   """
 
   headings: tuple[str, ...]
@@ -25,7 +25,7 @@ class Grid:
   num_labels: int = 1
 
   def text(self) -> str:
-    """Returns the grid for a terminal, columns aligned, each row one line of plain characters."""
+    """Returns the table with aligned columns for a terminal, one line of plain characters per row."""
     rows = [
       [terminal.shown(cell, limit=None) for cell in row] for row in (self.headings, *self.body, *self.foot)
     ]
@@ -61,7 +61,7 @@ class Grid:
 
 
 def write_csv(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-  """Returns CSV with a header; numbers keep every digit, and None is an empty field."""
+  """Returns CSV with a header; numbers in full precision, None as an empty field."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
   writer.writerow(headings)
@@ -70,7 +70,7 @@ def write_csv(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def markdown_text(text: str) -> str:
-  """Returns a text on one line, so that Markdown shows it as it is."""
+  """Returns a text on one line, escaped for Markdown."""
   return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in " ".join(text.split()))
 
 

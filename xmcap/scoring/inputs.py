@@ -1,4 +1,4 @@
-"""Files of captions as they are read: plain or packed, within limits of size, with errors that name file and line."""
+"""Reads caption files, plain or compressed, with size limits and errors that name file and line."""
 
 import bz2
 import codecs
@@ -20,13 +20,13 @@ from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
 MAX_LINE = 16 << 20
-"""Bytes of the longest line that is read; an image of XM3600 takes 20 thousand."""
+"""Longest line in bytes; an image of XM3600 takes some 20,000."""
 
 MAX_DOCUMENT = 256 << 20
-"""Bytes of the largest file that is one JSON value; the training captions of COCO 2017 take 92 million."""
+"""Largest file with a single JSON value, in bytes; the training captions of COCO 2017 take 92 million."""
 
 MAX_UNPACKED = 512 << 20
-"""Bytes that a packed file may unpack to; XM3600 takes 60 million."""
+"""Largest decompressed size in bytes; XM3600 takes 60 million."""
 
 _BLOCK = 1 << 17
 _ENCRYPTED = 1  # a flag of the zip format
@@ -46,15 +46,15 @@ class _Readable(Protocol):
 
 
 class Input:
-  """A file that is read once from front to back; it may be a pipe, and packed by zip, gzip or bzip2.
+  """A file that is read once, front to back; it may be a pipe, and compressed with zip, gzip or bzip2.
 
-  A zip archive must hold one `.jsonl` file. Reading anything that is broken or too large raises a UsageError.
+  A zip archive must contain one `.jsonl` file. Broken or too large input raises UsageError.
 
   Attributes:
     path: the file.
-    name: the file, as messages call it.
-    head: its first bytes, by which layouts are told apart.
-    num_lines: how many lines were read so far.
+    name: the file's name in messages.
+    head: the first bytes, which show the layout.
+    num_lines: number of lines read so far.
   """
 
   def __init__(self, path: str | os.PathLike, max_line: int = MAX_LINE):
@@ -76,40 +76,40 @@ class Input:
     self._opened.close()
 
   def rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number from 1, object) of JSONL; empty lines are passed over.
+    """Yields (line number from 1, object) of JSONL; skips empty lines.
 
     Raises:
-      UsageError: a line is longer than MAX_LINE, not UTF-8, not JSON (NaN is not), not an object, names one
-        member twice, or holds half a surrogate pair.
+      UsageError: a line is longer than MAX_LINE, not UTF-8, not JSON (NaN is not), not an object, repeats a name, or
+        has an unpaired surrogate.
     """
     for block in self._blocks():
       yield from strict_json.parse_lines(block, self.name, self.num_lines)
 
   def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-    """Yields (line number from 1, line without its end) of the lines that hold more than white space."""
+    """Yields (line number from 1, line without its end) for lines that are not blank."""
     for block in self._blocks():
       yield from strict_json.filled_lines(block, self.num_lines)
 
   def lines(self) -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, text) of the lines that are not empty, without white space around them."""
+    """Yields (line number from 1, stripped text) for lines that are not blank."""
     for number, raw in self.raw_lines():
       text = strict_json.decode(raw, f"{self.name}, line {number}").strip()
       if text:
         yield number, text
 
   def document(self) -> Any:
-    """Returns the one JSON value that the file is, of MAX_DOCUMENT at most."""
+    """Returns the single JSON value of the file, of at most MAX_DOCUMENT bytes."""
     return strict_json.parse(self._whole(), self.name)
 
   def text(self) -> str:
-    """Returns the file as one text, of MAX_DOCUMENT at most."""
+    """Returns the text of the file, of at most MAX_DOCUMENT bytes."""
     return strict_json.decode(self._whole(), self.name)
 
   def csv(self, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yields (line number that a row ends on, its cells) of CSV, empty lines passed over; the first row is the header.
+    """Yields (last line number, cells) for each row of CSV, header first; skips empty lines.
 
     Raises:
-      UsageError: as `text` (but for a byte order mark), broken CSV, or a row with other than the header's cells.
+      UsageError: as `text` (a byte order mark is accepted), broken CSV, or a row that does not match the header.
     """
     text = strict_json.decode(self._whole().removeprefix(codecs.BOM_UTF8), self.name)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -131,7 +131,7 @@ class Input:
       pieces.append(piece)
       size += len(piece)
       if size > MAX_DOCUMENT:
-        raise UsageError(f"{self.name}: over {MAX_DOCUMENT >> 20} MiB in one piece; give JSONL instead")
+        raise UsageError(f"{self.name}: a single value of over {MAX_DOCUMENT >> 20} MiB; give JSONL instead")
     return b"".join(pieces)
 
   def _pieces(self) -> Iterator[bytes]:
@@ -144,8 +144,8 @@ class Input:
         piece = self._file.read(_BLOCK)
 
   def _blocks(self) -> Iterator[bytes]:
-    """Yields whole lines, some hundred kilobytes at a time, with `num_lines` at the number of lines before them."""
-    begun, size = [], 0  # the pieces of a line whose end is not read yet
+    """Yields blocks of whole lines of some hundred kilobytes; `num_lines` counts the lines before the block."""
+    begun, size = [], 0  # pieces of a line whose end is not read yet
     for piece in self._pieces():
       end = piece.rfind(b"\n") + 1
       if size + (piece.find(b"\n") if end else len(piece)) > self._max_line:
@@ -168,7 +168,7 @@ class Input:
     magic = file.peek(4)[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
       archive: BinaryIO = file
-      if not file.seekable():  # a pipe, and the directory of an archive stands at its end
+      if not file.seekable():  # a pipe, but a zip archive has its directory at the end
         content = file.read(MAX_UNPACKED + 1)
         self._check_size(len(content), MAX_UNPACKED)
         archive = io.BytesIO(content)
@@ -187,31 +187,31 @@ class Input:
       members = [
         member
         for member in archive.infolist()
-        # macOS packs a hidden file of attributes beside each file.
+        # macOS adds a hidden file of attributes for each file.
         if member.filename.endswith(".jsonl") and not member.filename.split("/")[-1].startswith(".")
       ]
       if len(members) != 1:
         raise UsageError(
-          f"{self.name}: a zip archive with {len(members)} .jsonl files; pack one, such as captions.jsonl"
+          f"{self.name}: a zip archive with {len(members)} .jsonl files; it must have one, such as captions.jsonl"
         )
       member = members[0]
       self.name = f"{self.name} ({shown(member.filename)})"
       is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
       if member.flag_bits & _ENCRYPTED or not is_plain:
-        raise UsageError(
-          f"{self.name}: encrypted, or compressed in a way that is not read here; use plain zip"
-        )
-      self._check_size(member.file_size, MAX_UNPACKED)  # zipfile never unpacks more than the size stated here
+        raise UsageError(f"{self.name}: encrypted, or compressed in an unsupported way; use plain zip")
+      self._check_size(member.file_size, MAX_UNPACKED)  # zipfile never unpacks more than this stated size
       with archive.open(member) as unpacked:
         yield unpacked
 
   def _check_size(self, size: int, limit: float) -> None:
     if size > limit:
-      raise UsageError(f"{self.name}: a packed file of over {MAX_UNPACKED >> 20} MiB; unpack it yourself")
+      raise UsageError(
+        f"{self.name}: over {MAX_UNPACKED >> 20} MiB when decompressed; decompress it yourself"
+      )
 
   @contextlib.contextmanager
   def _reading(self) -> Iterator[None]:
-    """Words the errors of opening, reading and unpacking."""
+    """Turns errors of opening, reading and decompressing into UsageError."""
     try:
       yield
     except UsageError:
@@ -224,10 +224,10 @@ class Input:
 
 
 def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
-  """Checks that no pipe is to be read twice.
+  """Checks that no pipe would be read twice.
 
   Args:
-    paths: option, such as `--references` -> the path that was given; "" and None are passed over.
+    paths: option, such as `--references` -> path; "" and None are ignored.
 
   Raises:
     UsageError: two options name the same pipe.
@@ -237,19 +237,19 @@ def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
     try:
       status = os.stat(path) if path else None
     except (OSError, ValueError):
-      continue  # an error when it is opened
+      continue  # opening it will raise the error
     if status is None or stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
       continue
     first = names.setdefault((status.st_dev, status.st_ino), name)
     if first != name:
       raise UsageError(
-        f"{first} and {name} are the same pipe, which is read once: give one of them as a file"
+        f"{first} and {name} are the same pipe, which can be read only once: give one of them as a file"
       )
 
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-  """Pauses the garbage collector, which takes half the time of reading many captions and a tenth of scoring them."""
+  """Pauses the garbage collector, which would take half the time of reading captions and a tenth of scoring."""
   enabled = gc.isenabled()
   gc.disable()
   try:

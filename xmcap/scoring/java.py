@@ -1,4 +1,4 @@
-"""The Java programs of pycocoevalcap, an extra: each is run once for all captions."""
+"""Runs the Java programs of pycocoevalcap (an extra), each once for all captions."""
 
 import importlib.metadata
 import importlib.util
@@ -10,7 +10,7 @@ from xmcap.errors import XmcapError
 
 
 def pycocoevalcap(name: str) -> pathlib.Path:
-  """Returns the folder of pycocoevalcap; an XmcapError that begins with `name` says that it is not installed."""
+  """Returns the folder of pycocoevalcap; if it is not installed, raises XmcapError beginning with `name`."""
   found = importlib.util.find_spec("pycocoevalcap")
   if found is None or not found.submodule_search_locations:
     raise XmcapError(f"{name} needs pycocoevalcap; pip install 'xmcap[ptb]'")
@@ -26,14 +26,14 @@ def version() -> str:
 
 
 def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str) -> str:
-  """Returns what a program makes of a text.
+  """Runs a program on a text and returns its output.
 
   Raises:
     XmcapError: Java is not installed, or fails; the message begins with `name`.
   """
   try:
     done = subprocess.run(
-      # They read and write UTF-8 whatever the locale.
+      # The programs read and write UTF-8 in any locale.
       ["java", *command],
       input=text.encode("utf-8", "replace"),
       capture_output=True,

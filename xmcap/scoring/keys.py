@@ -1,4 +1,4 @@
-"""The keys of pictures that are files, the same in a corpus of own pictures, in predictions, and in a report."""
+"""Keys of picture files, made the same way for a corpus of own pictures, for predictions and for reports."""
 
 import hashlib
 import re
@@ -8,12 +8,12 @@ _MOST = 96  # characters of a name that are kept in a key
 
 
 def is_safe(stem: str) -> bool:
-  """Whether the name of a file, without its suffix, may be a key as it is."""
+  """Whether a file name without its suffix can be a key unchanged."""
   return stem == _safe(stem) != ""
 
 
 def hashed(stem: str, path: str) -> str:
-  """The key where the name is none, or is that of several pictures: a hash of the path in their folder is added."""
+  """Returns a key for a name that is unsafe or not unique: a hash of the path within the folder is appended."""
   digits = hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:8]
   return f"{_safe(stem) or 'picture'}-{digits}"
 

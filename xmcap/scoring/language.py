@@ -1,4 +1,4 @@
-"""The scores of one language's captions: words, then each metric's statistics, then health."""
+"""Scores the captions of one language: tokenises, computes the statistics of each metric, then health."""
 
 import dataclasses
 import functools
@@ -20,15 +20,15 @@ from xmcap.scoring.words import Words
 from xmcap.terminal import shown
 
 MAX_CAPTION = 10_000
-"""Characters of a caption. Some normalisations and segmenters take a time that grows with the square of the length."""
+"""Longest caption in characters. Some normalisations and segmenters take quadratic time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Captions:
-  """The captions of one language: of I images, in alphabetical order, the keys, hypotheses and references.
+  """Keys, hypotheses and references of I images in one language, sorted by key.
 
   Attributes:
-    tokenized: the references as the release splits them; empty unless the tokeniser needs them.
+    tokenized: the references as tokenised in the release; empty unless the tokeniser needs them.
   """
 
   keys: list[str]
@@ -41,11 +41,11 @@ class Captions:
 class Tokenized:
   """The words that the metrics saw.
 
-  Held as numbers, since texts take much longer to get from a worker, and joined when they are asked for.
+  They are stored as numbers, which come from a worker much faster than strings, and joined on demand.
 
   Attributes:
-    words: of each image's hypothesis, then of its references.
-    order: for each image the places of its references, as they were given, among those of `words`.
+    words: words of each image's hypothesis, then of its references.
+    order: for each image and reference in the given order, its index among the sorted references in `words`.
   """
 
   words: Words
@@ -72,14 +72,14 @@ class Tokenized:
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-  """The outcome of one language.
+  """The result for one language.
 
   Attributes:
-    statistics: of the metrics.
-    tokenizer: version of the tokeniser that found the words.
-    document_frequency_hash: of the document frequencies that weighed the n-grams.
-    references_hash: of the keys and references, whatever their order.
-    health: None unless asked for; without `copy`, for which `marks` are there.
+    statistics: statistics of the metrics.
+    tokenizer: version of the tokeniser.
+    document_frequency_hash: hash of the document frequencies that weighted the n-grams.
+    references_hash: hash of the keys and references, independent of their order.
+    health: None unless requested; lacks `copy`, which is computed from the `marks` of all languages.
     words: None unless kept.
     document_frequency: None unless kept.
   """
@@ -106,13 +106,13 @@ def score_language(
   """Scores the captions of one language.
 
   Args:
-    language: its code.
+    language: language code.
     captions: the captions.
-    metrics: names.
-    tokenizer: name.
-    document_frequency: of another corpus; None: that of the references.
-    health: whether to measure the captions' health.
-    keep: what to return beside the scores: `words`, `document_frequency`.
+    metrics: names of metrics.
+    tokenizer: name of the tokeniser.
+    document_frequency: document frequencies of another corpus; None: those of the references.
+    health: whether to measure language health.
+    keep: what else to return: `words`, `document_frequency`.
 
   Raises:
     UsageError: a caption is too long, or `tokenized` does not fit the references.
@@ -120,7 +120,7 @@ def score_language(
   """
   _check(language, captions)
   found = tokenizers.get(tokenizer, language)
-  # Sums of floats depend on their order, so references are sorted, and the order of a file changes no bit.
+  # Sums of floats depend on their order. Sorting the references makes scores independent of the order in the file.
   references = list(map(sorted, captions.references))
   corpus = _corpus(found, captions, references, document_frequency)
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
@@ -153,7 +153,7 @@ def _check(language: str, captions: Captions) -> None:
     )
   if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
     raise UsageError(
-      f"{language}: tokeniser 'given' needs as many texts in caption/tokenized as an image has references"
+      f"{language}: tokeniser 'given' needs one entry in caption/tokenized for each reference of an image"
     )
 
 
@@ -167,7 +167,7 @@ def _corpus(
   if not captions.tokenized:
     words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, references))
     return metrics_lib.Corpus.of_words(words, counts, document_frequency)
-  # The words of two equal captions may differ, so they are sorted in pairs.
+  # Equal captions may be tokenised differently, so pairs are sorted.
   pairs = itertools.chain.from_iterable(map(sorted, _pairs(captions)))
   flat = iter(tokenizer.tokenize_references(*map(list, zip(*pairs, strict=True))))
   words = [list(itertools.islice(flat, count)) for count in counts.tolist()]
@@ -175,7 +175,7 @@ def _corpus(
 
 
 def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:
-  """Returns for each image its references, each with the words of the release."""
+  """Returns for each image its references, each with the release's tokenised form."""
   return [
     list(zip(texts, words, strict=True))
     for texts, words in zip(captions.references, captions.tokenized, strict=True)
@@ -183,17 +183,17 @@ def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:
 
 
 def _hash(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
-  """Returns 16 hex digits of the keys and references."""
+  """Returns a hash of the keys and references as 16 hex digits."""
   try:
-    # MessagePack says how many texts there are and how long each is, so that no two lists give the same bytes.
+    # MessagePack stores counts and lengths, so different lists never give the same bytes.
     encoded = msgspec.msgpack.encode((keys, references))
-  except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
+  except UnicodeEncodeError:  # an unpaired surrogate: impossible in a file, but a caller may pass one
     encoded = json.dumps((keys, references)).encode()
   return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 def _order(captions: Captions) -> tuple[tuple[int, ...], ...]:
-  """Returns for each image the place that each reference has among the sorted ones."""
+  """Returns for each image the index of each reference after sorting."""
   orders = []
   for pairs in _pairs(captions) if captions.tokenized else captions.references:
     places = range(len(pairs))

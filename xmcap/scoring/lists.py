@@ -1,4 +1,4 @@
-"""Scoring of captions that are in lists, by place, as other packages' scorers take them."""
+"""Scores parallel lists of captions, as in other packages' scorers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ def score(
   """Scores lists of captions: `score({"en": [["a dog", "the dog"]]}, {"en": ["a dog"]}).table.rows["en"]["cider"]`.
 
   Args:
-    references: language code -> for each picture its reference captions; a text stands for one reference.
+    references: language code -> for each picture its reference captions; a string stands for one reference.
     predictions: language code -> for each picture its caption, in the same order.
-    options: of `xmcap.scoring.score`, which also scores captions by image key.
+    options: options of `xmcap.scoring.score`, which scores captions by image key.
 
   Raises:
-    UsageError: the languages or the lengths differ, or a caption is no text; the message says where.
+    UsageError: the languages or the lengths differ, or a caption is not a string; the message says where.
   """
   for name, lists in (("references", references), ("predictions", predictions)):
     if not isinstance(lists, Mapping) or not lists:
@@ -31,7 +31,9 @@ def score(
     for code, captions in lists.items():
       files.check_language(code, name)
       if not isinstance(captions, Sequence) or isinstance(captions, str):
-        raise UsageError(f"{name}[{code!r}]: {shown(repr(captions))} must be a list, an item a picture")
+        raise UsageError(
+          f"{name}[{code!r}]: {shown(repr(captions))} must be a list with one item per picture"
+        )
   for code in [*references, *predictions]:
     if code not in references or code not in predictions:
       raise UsageError(
@@ -39,8 +41,8 @@ def score(
       )
     if len(references[code]) != len(predictions[code]):
       raise UsageError(
-        f"'{code}': {len(references[code]):,} pictures have references, and {len(predictions[code]):,} a prediction: "
-        "give one for each, in the same order"
+        f"'{code}': references for {len(references[code]):,} pictures, but {len(predictions[code]):,} predictions: "
+        "give one prediction for each picture, in the same order"
       )
   keyed_references = _by_key(references)
   for of_image in keyed_references.values():
@@ -49,7 +51,7 @@ def score(
 
 
 def _by_key(lists: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
-  """Image key -> language code -> item; the keys sort as the places do, so statistics come in the order given."""
+  """Returns image key -> language code -> item; the keys sort by index, so statistics keep the given order."""
   held: dict[str, dict[str, Any]] = {}
   for code, items in lists.items():
     for place, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""Options of scoring, checked before any file is read; a text is parsed as the command's options are."""
+"""Checks the options of scoring before any file is read; strings are parsed like command-line options."""
 
 import numbers
 import os
@@ -12,7 +12,7 @@ from xmcap.scoring import predictions, subsets, tokenizers
 from xmcap.terminal import shown
 
 MAX_RESAMPLES = 100_000
-"""Resamples of the images; on all of XM3600 they take minutes."""
+"""Largest number of resamples of the images; on all of XM3600 they take minutes."""
 
 MAX_SEED = 2**63 - 1
 
@@ -27,10 +27,10 @@ def check(
   seed: int = 0,
   **others: Any,
 ) -> None:
-  """Checks the options of `score` as far as they can be without the captions; `others` need no check.
+  """Checks those options of `score` that can be checked without the captions; `others` need no check.
 
   Raises:
-    UsageError: an option has no such value, or the file of a subset is not there.
+    UsageError: an option has an invalid value, or the file of a subset does not exist.
   """
   metric_names(metrics)
   for code in language_codes(languages) or ("en",):
@@ -45,12 +45,12 @@ def check(
 def metric_names(
   names: str | Sequence[str], known: Mapping[str, metrics_lib.Metric] = metrics_lib.CAPTION_METRICS
 ) -> tuple[str, ...]:
-  """Returns the metrics that are named, in the order of a table's columns; UsageError as `metrics.parse`."""
+  """Returns the named metrics in the order of the columns of a table; UsageError as `metrics.parse`."""
   return metrics_lib.parse(",".join(_names("metrics", names, known)), known)
 
 
 def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
-  """Returns the codes that are named, or None for all; UsageError if a code is unknown, or none is named."""
+  """Returns the named codes, or None for all; UsageError if a code is unknown, or if there are no codes."""
   if codes is None:
     return None
   if isinstance(codes, str):
@@ -59,7 +59,7 @@ def language_codes(codes: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def check_count(name: str, value: Any, highest: int) -> None:
-  """Raises a UsageError if the option is no whole number from 0 to the highest."""
+  """Raises UsageError if the option is not an integer from 0 to the highest."""
   if not isinstance(value, numbers.Integral) or not 0 <= int(value) <= highest:
     raise UsageError(f"--{name}: must be a whole number from 0 to {highest:,}")
 
@@ -67,5 +67,5 @@ def check_count(name: str, value: Any, highest: int) -> None:
 def _names(option: str, names: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
   names = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) else tuple(names)
   if not names or not all(isinstance(name, str) for name in names):
-    raise UsageError(f"{option}: {shown(repr(names))} is no list of names; there are {', '.join(known)}")
+    raise UsageError(f"{option}: {shown(repr(names))} is not a list of names; there are {', '.join(known)}")
   return names

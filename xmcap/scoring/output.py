@@ -1,4 +1,4 @@
-"""Files in, files out: reads captions, scores them, and writes the folder of a result."""
+"""Reads captions from files, scores them, and writes the results to a folder."""
 
 import concurrent.futures
 import os
@@ -20,7 +20,7 @@ from xmcap.storage import outputs
 PREDICTIONS_FILE = "predictions.jsonl"
 
 SYSTEM = "these captions"
-"""What a report calls the system that it is about, beside others: its title may say anything."""
+"""Name of the scored system in a report, beside other systems."""
 
 _TABLES = ("table.csv", "table.json", "table.md", "table.tex")
 _OF_HEALTH = ("health.csv", "health.md")
@@ -45,22 +45,22 @@ def score_files(
   """Scores a file of predictions and writes tables, statistics of every image, slices, health and the report.
 
   Args:
-    references: captions as `read_references` takes them.
-    predictions: captions as `read_predictions` takes them.
-    out: the folder to write to; what an earlier run wrote there and this one does not is removed (see `write`).
-    languages: the codes to score; None: all that have references.
-    language: the code of captions that come without one, as COCO's do; scored alone, unless `languages` says
-      otherwise.
-    document_frequencies: file of those to weigh n-grams by; "": those of the references.
-    save_document_frequencies: file to write those of the references to; "": none.
-    baseline: a folder that was written for other predictions, or `paper`; "": none.
-    only_tables: whether to write the tables alone.
+    references: file of captions for `read_references`.
+    predictions: file of captions for `read_predictions`.
+    out: output folder; files of an earlier run that this one does not write are removed (see `write`).
+    languages: codes to score; None: all that have references.
+    language: code of captions that come without one, such as COCO's; also the only language to score, unless
+      `languages` is given.
+    document_frequencies: file of document frequencies for weighting n-grams; "": those of the references.
+    save_document_frequencies: file for saving the document frequencies of the references; "": none.
+    baseline: output folder of another scoring run, or `paper`; "": none.
+    only_tables: whether to write only the tables.
     images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
-    pictures: how the report holds them: `embed`, `link` or `none`.
+    pictures: how the report includes them: `embed`, `link` or `none`.
     options: the other options of `score`.
 
   Raises:
-    UsageError: input that cannot be read or does not fit together.
+    UsageError: the input cannot be read, or references and predictions do not match.
     XmcapError: `out` cannot be written, or a package is not installed.
   """
   if languages is None and language is not None:
@@ -75,7 +75,7 @@ def score_files(
     }
   )
   if not only_tables:
-    # Imported here so that scoring alone does not load the pictures' library.
+    # Imported here so that scoring without a report does not load Pillow.
     from xmcap.scoring.report import pictures as pictures_lib
 
     pictures_lib.check(pictures, images_dir)
@@ -91,7 +91,7 @@ def score_files(
   keep += ["document_frequency"] if save_document_frequencies else []
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
-    # The identifier of languages unpacks for half a second, which holds up nothing beside the reading of files.
+    # The language identifier takes half a second to load, so it loads while the files are read.
     with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
       if options.get("health"):
         beside_reading.submit(health.load)
@@ -130,26 +130,26 @@ def write(
   scored: str | os.PathLike | None = None,
   processes: int = 1,
 ) -> None:
-  """Writes a result into a folder, made if need be; the files appear together (see `outputs.together`).
+  """Writes a result into a folder, which is made if necessary; the files appear together (see `outputs.together`).
 
-  `table.csv`, `.json`, `.md` and `.tex`; and unless `only_tables`: `scores.npz` (every image), `slices.csv`,
-  `health.csv` and `health.md` (if measured), `predictions.jsonl` (what was scored) and `report.html`. Those of an
-  earlier result that this one does not have are removed, but for `predictions.jsonl`.
+  The files are `table.csv`, `.json`, `.md` and `.tex`, and unless `only_tables`: `scores.npz` (every image),
+  `slices.csv`, `health.csv` and `health.md` (if measured), `predictions.jsonl` (the scored captions) and `report.html`.
+  Files of an earlier result that this one lacks are removed, except `predictions.jsonl`.
 
   Args:
-    result: what to write.
+    result: the result.
     out: the folder.
-    only_tables: whether to write the tables alone.
+    only_tables: whether to write only the tables.
     images_dir, pictures, read_picture, baselines, processes: as in `report.write_report`.
-    scored: the file that the predictions were read from. Where that is `predictions.jsonl` of the folder itself, it
-      stays as it is, since it may hold more than was scored.
+    scored: the file that the predictions were read from. If it is `predictions.jsonl` in `out`, it is left alone, as it
+      may contain more than was scored.
 
   Raises:
     XmcapError: the folder cannot be written.
   """
   out = pathlib.Path(out)
   with outputs.together(out):
-    if (out / "table.json").exists():  # else the files are not of an earlier run
+    if (out / "table.json").exists():  # otherwise the files are not from an earlier run
       for name in _BESIDE_TABLES:
         if only_tables or (name in _OF_HEALTH and not result.health):
           files.remove(out / name)
@@ -181,7 +181,7 @@ def write(
 
 
 def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.Path]:
-  """The files that `write` may write; without the predictions where those were scored in their place."""
+  """Returns the files that `write` may write; without the predictions if they were read from there."""
   out = pathlib.Path(out)
   names = [*_TABLES, *_BESIDE_TABLES]
   if not _is_same(scored, out / PREDICTIONS_FILE):
@@ -197,7 +197,7 @@ def _is_same(file: str | os.PathLike, other: str | os.PathLike) -> bool:
 
 
 def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:
-  """Returns the health of each language for people."""
+  """Returns the health of each language as a table for display."""
   return grid.Grid(
     ("", "language", *(measure.heading for measure in health.MEASURES.values())),
     tuple(
@@ -213,7 +213,7 @@ def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:
 
 
 def health_csv(of_language: Mapping[str, health.Health]) -> str:
-  """Returns the health of each language with every digit; empty where it is unknown."""
+  """Returns the health of each language as CSV in full precision; unknown values are empty."""
   return grid.write_csv(
     ["language", *health.MEASURES], [[code, *held.as_dict().values()] for code, held in of_language.items()]
   )

@@ -1,8 +1,8 @@
-"""Predictions as people keep them: CSV with a heading, or text with a caption a line.
+"""Predictions in simple formats: CSV with a header, or text with one caption per line.
 
-A name's ending tells them apart, as any text may be either. CSV (`.csv`, by commas; `.tsv`, by tabs) has the column
-`caption`, and where need be `image/key` (or `key`, `image_id`) and `language`; text (`.txt`) has captions alone.
-Captions without keys stand in the order of the references, an empty line for an empty caption.
+The suffix of the file says which. CSV (`.csv` with commas, `.tsv` with tabs) has the column `caption` and, if needed,
+`image/key` (or `key`, `image_id`) and `language`; text (`.txt`) has only captions. Captions without keys must be in the
+order of the references, with an empty line for an empty caption.
 """
 
 import os
@@ -20,17 +20,18 @@ _KEYS = ("image/key", "key", "image_id")
 
 
 def is_plain(path: str | os.PathLike) -> bool:
-  """Whether a file's name says that it is CSV or text."""
+  """Whether the suffix of a file is that of CSV or text."""
   return _ending(path) in (*_DELIMITERS, ".txt")
 
 
 def captions(
   source: Input, language: str | None, says: str, references: ReferenceMapping | None
 ) -> Iterator[tuple[int, str, str, str]]:
-  """Yields (line, image key, language, caption); `says` is who says that they are in `language`.
+  """Yields (line, image key, language, caption); `says` names the source of `language` in messages.
 
   Raises:
-    UsageError: the file is broken, needs `language` or `references`, or has more or fewer captions than these.
+    UsageError: the file is broken, needs `language` or `references`, or its captions do not match the references in
+      number.
   """
   delimiter = _DELIMITERS.get(_ending(source.path))
   rows = _of_text(source) if delimiter is None else _of_csv(source, delimiter)
@@ -39,7 +40,7 @@ def captions(
     where = f"{source.name}, line {number}"
     code = code or language
     if code is None:
-      raise UsageError(f"{where}: no language; give it with --language=CODE, or in a CSV's column 'language'")
+      raise UsageError(f"{where}: no language; give it with --language=CODE, or in the CSV column 'language'")
     files.check_language(code, where)
     if language not in (None, code):
       raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
@@ -55,8 +56,8 @@ def captions(
     keys = [key for key, held in references.items() if held.get(code)]
     if len(keys) != len(of_language):
       raise UsageError(
-        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, where the references have "
-        f"{files.count(len(keys), 'image')}: give one a line in their order (an empty line for an empty one), or keys"
+        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, but the references have "
+        f"{files.count(len(keys), 'image')}: give one line per image in their order (empty if the caption is), or keys"
       )
     for key, (number, caption) in zip(keys, of_language, strict=True):
       yield number, key, code, caption
@@ -81,14 +82,14 @@ def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, str | None, st
   named = [name for name in _KEYS if name in headings]
   if "caption" not in headings or len(named) > 1 or len(set(headings)) < len(headings):
     raise UsageError(
-      f"{source.name}, line 1: its columns are '{shown(', '.join(headings))}'; they must be 'caption' and, where "
-      f"need be, one of {', '.join(_KEYS)} and 'language', each once"
+      f"{source.name}, line 1: the columns are '{shown(', '.join(headings))}'; they must be 'caption' and, if needed, "
+      f"one of {', '.join(_KEYS)} and 'language', each once"
     )
   if not named and (others := [name for name in headings if name not in ("caption", "language")]):
-    # One of them may well be the key, and captions without a key are taken in the order of the references.
+    # An unknown column may be the key; ignoring it would match the captions by order.
     raise UsageError(
-      f"{source.name}, line 1: '{shown(others[0])}' is no column that is read; call the image's key 'image/key', or "
-      "leave 'caption' (and 'language') alone for captions in the order of the references"
+      f"{source.name}, line 1: unknown column '{shown(others[0])}'; name the column of image keys 'image/key', or keep "
+      "only 'caption' (and 'language') for captions in the order of the references"
     )
   for number, cells in rows:
     row = dict(zip(headings, cells, strict=True))

@@ -1,4 +1,4 @@
-"""Predicted captions: one caption an (image, language), matched with the references before scoring."""
+"""Predicted captions, one per image and language, and their matching with the references."""
 
 import os
 import pathlib
@@ -15,36 +15,36 @@ from xmcap.terminal import shown
 
 
 class Unmatched(UsageError):
-  """References and predictions do not fit together; `output.score_files` adds which files they are from."""
+  """References and predictions do not match; `output.score_files` adds the names of the files."""
 
 
 Predictions = dict[str, dict[str, str]]
-"""Image key -> language code -> the caption (may be empty: the model said nothing)."""
+"""Image key -> language code -> caption, which may be empty."""
 
 MISSING = ("refuse", "empty")
-"""The ways to treat missing predictions."""
+"""Ways to treat missing predictions."""
 
 _HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
 _SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".txt")
 
 
 class CheckedPredictions(Predictions):
-  """Predictions from a file, whose types the reader has checked; `score` does not check them again."""
+  """Predictions whose types the reader has checked, so that `score` need not."""
 
 
 def read_predictions(
   path: str | os.PathLike, language: str | None = None, references: ReferenceMapping | None = None
 ) -> Predictions:
-  """Reads predictions in the order of the file; its content says which layout it has, but for CSV and text.
+  """Reads predictions in the order of the file. CSV and text are known by suffix, other layouts by content.
 
   Args:
-    path: plain JSONL, COCO results, CSV (`.csv`, `.tsv`) or text (`.txt`), or a folder of them, `CODE.jsonl` and so
-      on, which are read in the order of the codes; files whose names begin with a dot are passed over.
-    language: the code of captions that come without one; those that name theirs must agree.
-    references: in whose order captions without keys stand, as those of text do.
+    path: plain JSONL, COCO results, CSV (`.csv`, `.tsv`) or text (`.txt`), or a folder of such files, `CODE.jsonl` and
+      so on, which are read in the order of the codes; names that begin with a dot are skipped.
+    language: code of captions that come without one; captions with a language must agree.
+    references: gives the order of captions without keys, such as those of text files.
 
   Raises:
-    UsageError: the file cannot be read, holds none or something else, repeats predictions, or needs `language`.
+    UsageError: the file cannot be read, is malformed or empty, repeats predictions, or needs `language`.
   """
   if language is not None:
     language = languages_lib.get(language).code
@@ -59,7 +59,7 @@ def read_predictions(
 
 
 def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathlib.Path]]:
-  """Returns (language, file) of a folder with one file a language."""
+  """Returns (language, file) for a folder with one file per language."""
   try:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
   except OSError as error:
@@ -69,11 +69,13 @@ def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathli
     is_of_language = languages_lib.is_known(code) and entry.suffix in _SUFFIXES and entry.is_file()
     if not is_of_language or codes.count(code) > 1 or language not in (None, code):
       raise UsageError(
-        f"{folder}: {shown(entry.name)} is not the one file of {language or 'a language'}'s predictions (CODE.jsonl, "
+        f"{folder}: {shown(entry.name)} is not the only file of predictions in {language or 'a language'} (CODE.jsonl, "
         ".json, .csv, .tsv or .txt); remove it"
       )
   if not entries:
-    raise UsageError(f"{folder}: no predictions in it; a folder holds a file a language, such as en.jsonl")
+    raise UsageError(
+      f"{folder}: contains no predictions; it must have one file per language, such as en.jsonl"
+    )
   return list(zip(codes, entries, strict=True))
 
 
@@ -84,7 +86,7 @@ def _read(
   predictions: Predictions,
   references: ReferenceMapping | None,
 ) -> None:
-  """Adds the predictions of a file. `says`: who says that they are in `language`, for messages."""
+  """Adds the predictions of a file; `says` names the source of `language` in messages."""
   repeated = []
   empty = True
   with Input(path) as source:
@@ -103,11 +105,11 @@ def _read(
   if repeated:
     raise UsageError(
       f"{source.name}: {files.count(len(repeated), 'prediction')} given twice ({files.first_few(repeated)}); keep "
-      "one an image and language"
+      "one per image and language"
     )
   if empty:
     raise UsageError(
-      f"{source.name}: no prediction in it; predictions are JSONL, one caption a line, or the results of COCO"
+      f"{source.name}: contains no predictions; give JSONL with one caption per line, or COCO results"
     )
 
 
@@ -125,7 +127,7 @@ def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[
 
 
 def _refuse(row: dict[str, Any], where: str, says: str) -> NoReturn:
-  """Raises a UsageError about a line that is no prediction in the language it should be in."""
+  """Raises UsageError for a line that is not a prediction in the expected language."""
   for member in ("image/key", "language", "caption"):
     layouts.text(row, member, where, _HINT)
   files.check_language(row["language"], where)
@@ -141,7 +143,7 @@ def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, st
 
 
 def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Mapping[str, str]]]) -> None:
-  """Writes (image key, {language: caption}), the items of `Predictions`, as plain JSONL, whole or not at all.
+  """Writes the items of `Predictions`, (image key, {language: caption}), as plain JSONL, atomically.
 
   Raises:
     XmcapError: the file cannot be written.
@@ -150,10 +152,10 @@ def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Map
 
 
 def as_lines(captions: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
-  """Yields the lines of plain JSONL, with their ends."""
+  """Yields lines of plain JSONL, including their newlines."""
   for key, of_image in captions:
     for language, caption in of_image.items():
-      # Texts alone are encoded many times as fast as an object.
+      # Encoding only the strings is many times as fast as encoding an object.
       quoted = (encode_basestring(text) for text in (key, language, caption))
       yield '{{"image/key": {}, "language": {}, "caption": {}}}\n'.format(*quoted)
 
@@ -164,19 +166,19 @@ def match_references(
   languages: Sequence[str] | None = None,
   missing: str = "refuse",
 ) -> tuple[str, ...]:
-  """Checks that there is exactly one prediction for each image and language with references; no more, no less.
+  """Checks that there is exactly one prediction for each image and language with references.
 
   Args:
     references, predictions: the captions.
-    languages: the codes to score, other predictions being left aside; None: all that have references.
-    missing: `refuse`, or `empty`: missing predictions are no error, and `fill_missing` makes them empty ones.
+    languages: codes to score, ignoring other predictions; None: all that have references.
+    missing: `refuse`, or `empty` if `fill_missing` will replace missing predictions by empty ones.
 
   Returns:
     The codes to score, in alphabetical order.
 
   Raises:
-    Unmatched: a language without references, or predictions that are missing or left over.
-    UsageError: an unknown code, or another way to treat missing predictions than `MISSING`.
+    Unmatched: a language has no references, or predictions are missing or have no references.
+    UsageError: a code is unknown, or `missing` is not in `MISSING`.
   """
   check_missing(missing)
   _refuse_foreign(references, predictions)
@@ -187,7 +189,7 @@ def match_references(
   else:
     scored = predicted = tuple(sorted({languages_lib.get(code).code for code in languages}))
   if not scored:
-    raise Unmatched("no language to score: the references hold no caption")
+    raise Unmatched("no language to score: the references have no captions")
   absent = sorted(set(predicted) - held)
   if absent:
     raise Unmatched(
@@ -200,7 +202,7 @@ def match_references(
 
 
 def check_missing(missing: str) -> None:
-  """Raises a UsageError if `missing` is none of `MISSING`."""
+  """Raises UsageError if `missing` is not in `MISSING`."""
   if missing not in MISSING:
     raise UsageError(f"--missing={shown(str(missing))}: choose {' or '.join(MISSING)}")
 
@@ -208,10 +210,10 @@ def check_missing(missing: str) -> None:
 def fill_missing(
   references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
 ) -> tuple[Predictions, dict[str, int]]:
-  """Adds an empty caption wherever there are references in one of the languages but no prediction.
+  """Adds an empty caption for each missing prediction in the languages.
 
   Returns:
-    The predictions in a new dictionary; and language -> how many were missing, only of those with any.
+    The predictions in a new dictionary, and language -> number of missing predictions, if above 0.
   """
   filled, counts = dict(predictions), {}
   for language, key in _missing(references, predictions, languages):
@@ -221,17 +223,17 @@ def fill_missing(
 
 
 def _refuse_foreign(references: ReferenceMapping, predictions: Predictions) -> None:
-  """Refuses predictions of which not one is of an image with references: the keys are written in another way."""
+  """Raises Unmatched if no predicted image has references, because the keys are written differently."""
   if not references or not predictions or not references.keys().isdisjoint(predictions):
     return
   theirs, ours = next(iter(predictions)), next(iter(references))
   stems = {os.path.splitext(os.path.basename(key))[0] for key in predictions}
   how = "write them as the references do"
   if not stems.isdisjoint(references):
-    how = "the references have names without folder and ending"
+    how = "the references use names without folder and suffix"
   raise Unmatched(
     f"none of the {len(predictions):,} predicted images is among the {len(references):,} of the references (keys such "
-    f"as '{shown(theirs)}' against '{shown(ours)}'); {how}"
+    f"as '{shown(theirs)}' and '{shown(ours)}'); {how}"
   )
 
 
@@ -256,14 +258,14 @@ def _refuse_extra(references: ReferenceMapping, predictions: Predictions, scored
     unknown = {key for _, key in extra if key not in references}
     raise Unmatched(
       f"{files.count(len(extra), 'prediction')} without references, {files.count(len(unknown), 'unknown image')} "
-      f"among them ({_few_pairs(extra)}); remove them, or give the references that belong to them"
+      f"among them ({_few_pairs(extra)}); remove them, or add their references"
     )
 
 
 def _missing(
   references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-  """Yields (language, image key) where there are references and no prediction, in the references' order."""
+  """Yields (language, image key) with references but no prediction, in the order of the references."""
   wanted = set(languages)
   for key, captions in references.items():
     given = predictions.get(key, {})

@@ -1,4 +1,4 @@
-"""Prompts of zero-shot classification: by language, texts with a place for the name of a class."""
+"""Prompts for zero-shot classification: templates with a placeholder for the class name, by language."""
 
 import os
 from collections import Counter
@@ -13,14 +13,14 @@ from xmcap.terminal import shown
 
 PLACE = "{}"
 ALONE = (PLACE,)
-"""The name alone, where a language has no prompts."""
+"""The bare class name, for languages without prompts."""
 
 
 def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
-  """Reads {"DE": ["ein Bild von {}", ...], ...}; spaces around a prompt are left out.
+  """Reads {"DE": ["ein Bild von {}", ...], ...}; strips the prompts.
 
   Raises:
-    UsageError: another layout, a language that is unknown or there twice, or a prompt without one `{}`.
+    UsageError: the layout is wrong, a language is unknown or repeated, or a prompt does not have exactly one `{}`.
   """
   with Input(path) as source:
     content = source.document()
@@ -28,31 +28,31 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     lists = msgspec.convert(content, dict[str, list[str]])
   except msgspec.ValidationError as error:
     raise UsageError(
-      f'{path}: no prompts ({shown(error)}); write {{"DE": ["ein Bild von {{}}", ...]}}'
+      f'{path}: not a file of prompts ({shown(error)}); write {{"DE": ["ein Bild von {{}}", ...]}}'
     ) from None
   found: dict[str, tuple[str, ...]] = {}
   for name, prompts in lists.items():
     code = embedding_files.language(name, str(path))
     if code in found:
-      raise UsageError(f"{path}: the language '{code}' is there twice; keep one")
+      raise UsageError(f"{path}: the language '{code}' occurs twice; keep one")
     if not prompts:
-      raise UsageError(f"{path}, '{name}': no prompt; leave the language out")
+      raise UsageError(f"{path}, '{name}': has no prompts; leave out the language")
     for number, prompt in enumerate(prompts):
       if prompt.count(PLACE) != 1:
         raise UsageError(
           f"{path}, '{name}', prompt {number} ('{shown(prompt)}'): has {PLACE} {prompt.count(PLACE)} times; "
-          "the name of a class goes into one place"
+          "it must have it exactly once, for the class name"
         )
     found[code] = tuple(prompt.strip() for prompt in prompts)
   return found
 
 
 def distinct(prompts: Sequence[str]) -> dict[str, int]:
-  """Returns prompt -> how often it is there, so that each is embedded once: translations often coincide."""
+  """Returns prompt -> count, so that each distinct prompt is embedded once: translations often coincide."""
   return dict(Counter(prompts))
 
 
 def fill(prompt: str, name: str) -> str:
-  """Returns the prompt with the name of a class in its place; other braces in it mean nothing."""
+  """Returns the prompt with the class name inserted; other braces are ordinary characters."""
   before, _, after = prompt.partition(PLACE)
   return f"{before}{name}{after}"

@@ -1,25 +1,25 @@
-"""Where the right candidates of queries stand, ties included.
+"""Ranks of the right candidates of queries, with exact treatment of ties.
 
-Candidates with the same embedding, as two classes of the same name have, must tie exactly: each distinct one is scored
-once, as the same numbers at another place of a matrix product may come out with other last bits.
+Candidates with equal embeddings, such as two classes of the same name, must tie exactly. So each distinct embedding is
+scored once: at different positions of a matrix product, equal inputs may give results that differ in the last bits.
 """
 
 import dataclasses
 
 import numpy as np
 
-_CELLS = 1 << 24  # scores at once: 64 MiB, and as much again for what is made of them
+_CELLS = 1 << 24  # scores computed at a time: 64 MiB, and as much again for derived arrays
 
 
 @dataclasses.dataclass(frozen=True)
 class Ranks:
-  """Of Q queries, each with one right candidate or more, of which the best decides.
+  """Ranks for Q queries, each with one or more right candidates; the best right candidate counts.
 
   Attributes:
-    above: int64 [Q], the candidates that score higher than the best right one.
-    level: int64 [Q], those that score the same, itself among them.
-    right: int64 [Q], the right ones of these.
-    first: int64 [Q], a candidate that scores highest.
+    above: int64 [Q], number of candidates that score higher than the best right one.
+    level: int64 [Q], number of candidates with the same score as the best right one, including itself.
+    right: int64 [Q], number of right candidates among those.
+    first: int64 [Q], index of a candidate with the highest score.
   """
 
   above: np.ndarray
@@ -28,10 +28,10 @@ class Ranks:
   first: np.ndarray
 
   def hits(self, k: int) -> np.ndarray:
-    """Returns float64 [Q]: the chance that a right candidate is among the first k, over all orders of those that tie.
+    """Returns float64 [Q], the probability of a right candidate among the first k, with ties in random order.
 
-    Of `level` candidates, `room` come before the cut; that none of the right ones does is hypergeometric:
-    product over i < right of (level - room - i) / (level - i).
+    Of `level` tied candidates, `room` are among the first k. The probability that none of them is right is
+    hypergeometric: the product over i < right of (level - room - i) / (level - i).
     """
     room = np.clip(k - self.above, 0, self.level)
     missed = np.ones(len(room))
@@ -42,7 +42,7 @@ class Ranks:
 
   @property
   def undecided(self) -> int:
-    """The queries of which only the order of a tie says whether the first candidate is right."""
+    """Number of queries where the order of ties decides whether the first candidate is right."""
     return int(((self.above == 0) & (self.level > self.right)).sum())
 
 
@@ -53,7 +53,7 @@ def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts:
     queries: float32 [Q, D].
     candidates: float32 [C, D].
     right: integers [sum of counts], the right candidates of the first query, then those of the second, and so on.
-    counts: integers [Q], how many each has, 1 or more.
+    counts: integers [Q], number of right candidates of each query, 1 or more.
   """
   distinct, found, place, copies = np.unique(
     candidates, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -81,7 +81,7 @@ def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts:
 
 
 def _counted(chosen: np.ndarray, copies: np.ndarray) -> np.ndarray:
-  """Returns int64 [rows], the candidates chosen of each row, each distinct one counted so often as there are copies."""
+  """Returns int64 [rows], the number of chosen candidates per row, counting each distinct one with its copies."""
   counts = np.count_nonzero(chosen, axis=1)
   for column in np.flatnonzero(copies > 1):
     counts = counts + chosen[:, column] * (copies[column] - 1)

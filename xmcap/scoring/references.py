@@ -15,17 +15,17 @@ Captions = dict[str, dict[str, list[str]]]
 """Image key -> language code -> captions (one or more)."""
 
 ReferenceMapping = Mapping[str, Mapping[str, Sequence[str]]]
-"""The same, as a program may give it to `score`."""
+"""The same for arguments of `score`, with any mapping and sequence types."""
 
 
 class References(Captions):
-  """Image key -> language code -> reference captions; their types are checked here, and not again by `score`.
+  """Image key -> language code -> reference captions; types are checked here, so `score` need not.
 
   Attributes:
-    locales: image key -> the region it was chosen for (`image/locale`, a language code); "" or absent if unknown.
-    tokenized: the same captions split into words by the release, with single spaces between; empty if they
-      were not asked for.
-    notes: what a reader of the scores must know of the file.
+    locales: image key -> region for which the image was chosen (`image/locale`, a language code); "" or absent if
+      unknown.
+    tokenized: the same captions, split into words by the release and joined by single spaces; empty unless requested.
+    notes: warnings about the file for readers of the scores.
   """
 
   def __init__(
@@ -49,19 +49,19 @@ def read_references(
   language: str | None = None,
   tokenized: bool = False,
 ) -> References:
-  """Reads reference captions as they stand, in the order of the file; its content says which layout it has.
+  """Reads reference captions unchanged, in the order of the file; the layout is known by content.
 
-  A language without a caption for an image has no entry there.
+  An image has no entry for a language without captions.
 
   Args:
-    path: the XM3600 release, plain JSONL (as many lines an image as need be, `caption` a text or a list), or COCO
+    path: the XM3600 release, plain JSONL (any number of lines per image; `caption` is a string or a list), or COCO
       annotations; also an opened `Input`, which is closed.
-    languages: the codes to keep; None keeps all. The whole file is checked either way.
-    language: the code of captions that come without one, as COCO's do; others keep their own.
+    languages: codes to keep; None keeps all. The whole file is checked either way.
+    language: code of captions that come without one, such as COCO's; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
 
   Raises:
-    UsageError: the file cannot be read, holds no image or something else (the line is named), or needs `language`.
+    UsageError: the file cannot be read, is malformed (the message names the line), has no images, or needs `language`.
   """
   wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
@@ -70,16 +70,18 @@ def read_references(
       references = _of_coco(source, default, wanted, tokenized)
     elif str(source.path).endswith((".csv", ".tsv", ".txt")) and source.head.lstrip()[:1] not in b"{":
       raise UsageError(
-        f"{source.name}: text and CSV are for predictions; references are JSONL of image/key, language, caption, or "
-        "COCO annotations"
+        f"{source.name}: text and CSV are only for predictions; give references as JSONL with image/key, language and "
+        "caption, or as COCO annotations"
       )
     elif layouts.is_results(source.head):
-      raise UsageError(f"{source.name}: a list, as COCO has for results; references are JSONL or annotations")
+      raise UsageError(
+        f"{source.name}: a list, as in COCO results; give references as JSONL or COCO annotations"
+      )
     else:
       references = _of_lines(source, default, wanted, tokenized)
   if not references:
     raise UsageError(
-      f"{source.name}: no image in it; references are JSONL, one image a line, or the annotations of COCO"
+      f"{source.name}: contains no images; give JSONL with one image per line, or COCO annotations"
     )
   return references
 
@@ -88,13 +90,13 @@ def _of_coco(source: Input, language: str | None, wanted: set[str] | None, token
   if language is None:
     raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
   if tokenized:
-    raise UsageError(f"{source.name}: COCO's JSON holds no caption/tokenized; choose another --tokenizer")
+    raise UsageError(f"{source.name}: COCO's JSON has no caption/tokenized; choose another --tokenizer")
   captions, repeated = layouts.annotations(source)
   notes = []
   if repeated:
     have = "has" if repeated == 1 else "have"
     notes.append(
-      f"references: of the annotations {repeated:,} {have} the id of an earlier one; all captions count"
+      f"references: {repeated:,} of the annotations {have} the id of an earlier one; all captions count"
     )
   kept = wanted is None or language in wanted
   held = {key: {language: texts} if texts and kept else {} for key, texts in captions.items()}
@@ -113,7 +115,7 @@ def _of_lines(source: Input, language: str | None, wanted: set[str] | None, toke
     if not key:
       raise UsageError(f"{where}: 'image/key' is empty; name the image")
     if not plain and key in lines:
-      raise UsageError(f"{where}: image/key '{shown(key)}' is on line {lines[key]} already; keep one")
+      raise UsageError(f"{where}: image/key '{shown(key)}' is already on line {lines[key]}; keep one")
     lines[key] = number
     _set_locale(references.locales, key, row.get("image/locale", ""), where)
     captions, words = _plain(row, language, tokenized, where) if plain else _released(row, tokenized, where)
@@ -134,17 +136,17 @@ def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[s
 
 def _set_locale(locales: dict[str, str], key: str, locale: Any, where: str) -> None:
   if not isinstance(locale, str):
-    raise UsageError(f"{where}: image/locale must be a text")
+    raise UsageError(f"{where}: image/locale must be a string")
   known = locales.get(key, "")
   if locale and known and locale != known:
     raise UsageError(
-      f"{where}: image/locale is '{shown(locale)}', on an earlier line of this image '{shown(known)}'; keep one"
+      f"{where}: image/locale is '{shown(locale)}', but '{shown(known)}' on an earlier line of this image; keep one"
     )
   locales[key] = known or locale
 
 
 def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, dict]:
-  """Returns the captions, and the tokenised ones if asked for, of a line of the release."""
+  """Returns the captions of a line of the release, and the tokenised ones if requested."""
   captions, words = {}, {}
   for code, texts, given in layouts.released(row, where):
     if texts:
@@ -155,14 +157,14 @@ def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, d
 
 
 def _plain(row: dict[str, Any], language: str | None, tokenized: bool, where: str) -> tuple[dict, dict]:
-  """As `_released`, of a line of plain JSONL."""
+  """Does the same as `_released` for a line of plain JSONL."""
   if language is not None:
     row = {"language": language, **row}
   code = layouts.text(row, "language", where, "; give it here or with --language=CODE")
   files.check_language(code, where)
   texts = layouts.texts(_listed(row.get("caption")))
   if texts is None:
-    raise UsageError(f"{where}: 'caption' must be a text or a list of texts")
+    raise UsageError(f"{where}: 'caption' must be a string or a list of strings")
   if not texts:
     return {}, {}
   return {code: texts}, {code: _words(row.get("caption/tokenized"), texts, where)} if tokenized else {}
@@ -172,8 +174,8 @@ def _words(given: Any, texts: list[str], where: str) -> list[str]:
   words = layouts.texts(_listed(given))
   if words is None or len(words) != len(texts):
     raise UsageError(
-      f"{where} needs in caption/tokenized as many texts as captions ({len(texts)}); complete it, or choose "
-      "another --tokenizer"
+      f"{where}: caption/tokenized must have an entry for each caption ({len(texts)}); complete it, or choose another "
+      "--tokenizer"
     )
   return words
 

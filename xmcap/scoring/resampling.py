@@ -1,9 +1,9 @@
-"""Resampling of images: bootstrap intervals, and the two paired tests that compare systems.
+"""Resampling of images, for bootstrap intervals and for the two paired tests that compare systems.
 
-Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13 (percentile intervals); Koehn,
-"Statistical Significance Tests for Machine Translation Evaluation" (EMNLP 2004); approximate randomisation as
-in Riezler and Maxwell (2005). An image is drawn or exchanged in all languages at once, since its captions in
-36 languages are correlated: else the intervals of the means would be too narrow. Document frequencies are held fixed.
+Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13 (percentile intervals); Koehn, "Statistical
+Significance Tests for Machine Translation Evaluation" (EMNLP 2004); approximate randomisation as in Riezler and Maxwell
+(2005). An image is drawn or exchanged in all languages at once, because its captions in 36 languages are correlated;
+otherwise the intervals of the means would be too narrow. Document frequencies are held fixed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ import numpy as np
 
 from xmcap.scoring.statistics import Statistics, joint_columns, joint_scores
 
-_CHUNK = 200  # resamples at once: 200 x 3,600 images take 6 MB
+_CHUNK = 200  # resamples at a time; for 3,600 images they take 6 MB
 
 Samples = dict[str, dict[str, np.ndarray]]
 """Language code or mean -> metric -> float64 [resamples]."""
@@ -21,7 +21,7 @@ Samples = dict[str, dict[str, np.ndarray]]
 def bootstrap(statistics: Mapping[str, Statistics], resamples: int, seed: int) -> Samples:
   """Returns the scores of resampled sets of images, drawn with replacement, the same for all languages.
 
-  A language none of whose images were drawn has NaN there, and so have its means.
+  If a set has no image of a language, the score of the language and its means are NaN.
   """
   _, columns = joint_columns(statistics)
   rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ def bootstrap(statistics: Mapping[str, Statistics], resamples: int, seed: int) -
 def exchanged(
   first: Mapping[str, Statistics], second: Mapping[str, Statistics], resamples: int, seed: int
 ) -> tuple[Samples, Samples]:
-  """Returns the scores of two systems whose captions were exchanged for a random half of the images."""
+  """Returns the scores of two systems after exchanging their captions for a random half of the images."""
   (_, columns), (_, others) = joint_columns(first), joint_columns(second)
   rng = np.random.default_rng(seed)
   parts: tuple[list[Samples], list[Samples]] = ([], [])
@@ -49,7 +49,7 @@ def exchanged(
 
 
 def interval(samples: np.ndarray) -> tuple[float, float]:
-  """Returns the 95% percentile interval of samples [R], those that are NaN left out; NaN if all are."""
+  """Returns the 95% percentile interval of samples [R], ignoring NaN; NaN if all are NaN."""
   samples = samples[~np.isnan(samples)]
   if not len(samples):
     return float("nan"), float("nan")
@@ -58,7 +58,7 @@ def interval(samples: np.ndarray) -> tuple[float, float]:
 
 
 def intervals(samples: Samples) -> dict[str, dict[str, tuple[float, float]]]:
-  """Returns the 95% interval of each language or mean, and metric."""
+  """Returns the 95% interval for each language or mean and each metric."""
   return {
     name: {metric: interval(values) for metric, values in of_name.items()}
     for name, of_name in samples.items()

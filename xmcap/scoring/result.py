@@ -1,4 +1,4 @@
-"""The result of scoring, and tables read back from `table.json`."""
+"""The result of scoring, and a reader of `table.json`."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ from xmcap.scoring.statistics import Statistics
 from xmcap.storage import outputs
 from xmcap.terminal import shown
 
-# Beyond any score, and safe to turn into a float.
+# Larger than any score, and safe to convert to float.
 _Count = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]
 _Score = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 
@@ -31,13 +31,13 @@ class Result:
   """The scores of one system's captions.
 
   Attributes:
-    table: the scores of the languages, their means, and the signature.
+    table: scores of the languages, their means, and the signature.
     statistics: language code -> statistics of its images.
-    references: what was scored against (the subset, where one was chosen).
-    predictions: what was scored, missing ones filled in.
-    health: language code -> health of its captions; {} unless asked for.
+    references: the references that were used (only the subset, if one was chosen).
+    predictions: the scored captions, with missing ones filled in.
+    health: language code -> health of its captions; {} unless requested.
     words: language code -> the words that the metrics saw; {} unless kept.
-    document_frequencies: language code -> those of its references; {} unless kept.
+    document_frequencies: language code -> document frequencies of its references; {} unless kept.
   """
 
   table: tables.Table
@@ -61,7 +61,7 @@ class _Interval(msgspec.Struct):
 
 
 class _TableFile(msgspec.Struct):
-  """What `Table.as_json` writes, but for columns beside."""
+  """The JSON of `Table.as_json`, without the columns beside."""
 
   languages: Annotated[dict[str, dict[str, _Count | _Score | _Interval]], msgspec.Meta(min_length=1)]
   means: dict[str, dict[str, _Score | _Interval]] = {}
@@ -71,7 +71,7 @@ class _TableFile(msgspec.Struct):
 
 
 def read_table(path: str | os.PathLike) -> tables.Table:
-  """Reads `table.json`, but for columns beside and notes on them; UsageError if it is none."""
+  """Reads `table.json` without the columns beside and their notes; UsageError if it is malformed."""
   held = _read(path)
   try:
     signature = Signature.parse(held.signature)
@@ -84,7 +84,7 @@ def read_table(path: str | os.PathLike) -> tables.Table:
   names = [row.keys() - {*tables.COUNTS} for row in rows.values()]
   if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
     raise UsageError(
-      f"{path}: languages with other metrics, or one that this version does not know; score again"
+      f"{path}: languages differ in their metrics, or a metric is unknown to this version; score again"
     )
   intervals: dict[str, dict[str, tables.Interval]] = {}
   for name, row in {**held.languages, **held.means}.items():
@@ -102,12 +102,12 @@ def _read(path: str | os.PathLike) -> _TableFile:
   try:
     held = msgspec.convert(content, _TableFile)
   except msgspec.ValidationError as error:
-    raise UsageError(f"{path}: no table of xmcap score ({shown(error)}); write it anew") from None
+    raise UsageError(f"{path}: not a table of xmcap score ({shown(error)}); score again") from None
   for code, row in held.languages.items():
     files.check_language(code, str(path))
     for name in tables.COUNTS:
       if not isinstance(row.get(name, 0), int):
         raise UsageError(
-          f"{path}: no table of xmcap score ({code}: {name} is no whole number); write it anew"
+          f"{path}: not a table of xmcap score ({code}: {name} is not an integer); score again"
         )
   return held

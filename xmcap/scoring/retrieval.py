@@ -1,8 +1,8 @@
-"""Retrieval from embeddings: R@k of captions to pictures and of pictures to captions, language by language.
+"""Retrieval scores of embeddings: R@k of text to image and image to text, language by language.
 
-As in Babel-ImageNet (Geigle et al., ACL 2024, section 5): text to picture is a mean over all captions of a language;
-picture to text is a mean over pictures, and a hit if any of its captions is among the first k. The candidates are the
-pictures that have a caption in the language, and their captions.
+As in Babel-ImageNet (Geigle et al., ACL 2024, section 5): text to image averages over all captions of a language. Image
+to text averages over pictures; it is a hit if any caption of the picture is among the first k. The candidates are the
+pictures with a caption in the language, and their captions.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ class Captions:
   """The captions of a language, in the order of their embeddings.
 
   Attributes:
-    images: int64 [T], the place of each caption's picture among all pictures.
+    images: int64 [T], the index of each caption's picture among all pictures.
     texts: the captions.
   """
 
@@ -42,8 +42,8 @@ class Retrieval:
   """The scores of one model.
 
   Attributes:
-    table: a row a language, and their means.
-    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
+    table: one row per language, and their means.
+    statistics: language code -> statistics of the pictures, for `xmcap compare`.
   """
 
   table: tables.Table
@@ -66,25 +66,25 @@ def score_retrieval(
 
   Args:
     pictures: float32 [N, D].
-    keys: of the pictures.
+    keys: keys of the pictures.
     captions: language code -> its captions.
     texts: language code -> function that returns their embeddings, float32 [T, D].
-    depths: the numbers k, of `DEPTHS`.
-    similarity, bootstrap, seed, title: as of `score_zero_shot`.
+    depths: values of k, from `DEPTHS`.
+    similarity, bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
-    UsageError: what is given does not fit together, or there are fewer candidates than k.
+    UsageError: the arguments do not match, or there are fewer candidates than k.
   """
   if similarity not in embedding_files.SIMILARITIES:
     raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(embedding_files.SIMILARITIES)}")
   if len(keys) != len(pictures):
     raise UsageError(
-      f"{files.count(len(pictures), 'embedding')} of {files.count(len(keys), 'picture')}; give one for each"
+      f"{files.count(len(pictures), 'embedding')} for {files.count(len(keys), 'picture')}; give one for each"
     )
   missing = [code for code in captions if code not in texts]
   if missing:
     raise UsageError(
-      f"no embeddings of the captions in {files.first_few(missing)}; embed them, or choose by --languages"
+      f"no embeddings of the captions in {files.first_few(missing)}; embed them, or choose --languages"
     )
   pictures = embedding_files.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
@@ -129,19 +129,19 @@ def score_retrieval(
 def read_captions(
   path: str | os.PathLike, languages: Sequence[str] | None = None, language: str | None = None
 ) -> tuple[tuple[str, ...], dict[str, Captions]]:
-  """Reads captions in their order, and the keys of their pictures in theirs.
+  """Reads captions and the keys of their pictures, in the order of the file.
 
   Args:
-    path: what `xmcap score` takes as references; or {"images": [...], "captions": {CODE: [[caption, ...], ...]}}.
+    path: references as for `xmcap score`, or {"images": [...], "captions": {CODE: [[caption, ...], ...]}}.
     languages: codes to keep; None keeps all.
-    language: the code of captions that come without one.
+    language: code of captions that come without one.
 
   Returns:
-    The keys of the pictures in the order of the file, which that of their embeddings is to be; and by language the
+    The keys of the pictures in the order of the file, which must be the order of their embeddings; and by language the
     captions, picture after picture.
 
   Raises:
-    UsageError: the file cannot be read, holds something else, or lacks a language.
+    UsageError: the file cannot be read, is malformed, or lacks a language.
   """
   content = None
   if str(path).endswith(".json"):
@@ -171,8 +171,8 @@ def _of_language(
   place = place.reshape(-1)
   if len(used) < max(depths):
     raise UsageError(
-      f"'{code}': R@{max(depths)} needs {max(depths)} candidates or more, and there are "
-      f"{files.count(len(used), 'picture')}; choose fewer by --k"
+      f"'{code}': R@{max(depths)} needs at least {max(depths)} candidates, but there are only "
+      f"{files.count(len(used), 'picture')}; choose smaller --k"
     )
   to_picture = ranks.rank(texts, pictures[used], place, np.ones(len(texts), np.int64))
   to_text = ranks.rank(pictures[used], texts, np.argsort(place, kind="stable"), counts)
@@ -207,11 +207,11 @@ def _pairs(path: str | os.PathLike, content: object):
     held = msgspec.convert(content, Pairs)
   except msgspec.ValidationError as error:
     raise UsageError(
-      f'{path}: no captions ({shown(error)}); write {{"images": [...], "captions": {{"de": [[...], ...]}}}}'
+      f'{path}: not a file of captions ({shown(error)}); write {{"images": [...], "captions": {{"de": [[...], ...]}}}}'
     ) from None
   keys = tuple(map(str, held.images))
   if len(set(keys)) < len(keys):
-    raise UsageError(f"{path}: an image is named twice; give each its own key")
+    raise UsageError(f"{path}: an image key occurs twice; give each image its own key")
   by_language: dict[str, list[tuple[int, str]]] = {}
   for name, lists in held.captions.items():
     code = embedding_files.language(name, str(path))
@@ -227,7 +227,7 @@ def _pairs(path: str | os.PathLike, content: object):
 
 def _check_texts(by_language: Mapping[str, Sequence[tuple[int, str]]], path: str | os.PathLike) -> None:
   if not any(by_language.values()):
-    raise UsageError(f"{path}: no caption in it")
+    raise UsageError(f"{path}: contains no captions")
   for code, pairs in by_language.items():
     empty = next((place for place, (_, text) in enumerate(pairs) if not text.strip()), None)
     if empty is not None:

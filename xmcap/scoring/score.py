@@ -1,4 +1,4 @@
-"""Predictions and references in, a result out: the table, and the statistics that it stands on."""
+"""Scores predictions against references: returns the table and the statistics behind it."""
 
 import dataclasses
 import hashlib
@@ -21,7 +21,7 @@ from xmcap.scoring.signature import METRIC, Signature, of_images
 from xmcap.scoring.statistics import Statistics
 
 METRICS = ("cider", "cider_d")
-"""The metrics of a table unless a user names others."""
+"""The default metrics of a table."""
 
 
 def score(
@@ -46,24 +46,24 @@ def score(
   Args:
     references: image key -> language -> reference captions.
     predictions: image key -> language -> caption, one for each pair that has references.
-    languages: the codes to score, or a text as in `--languages`; None: all that have references.
-    title: what is scored, for people.
-    metrics: names of `xmcap.scoring.metrics.CAPTION_METRICS`, or a text as in `--metrics`.
-    tokenizer: a name of `xmcap.scoring.tokenizers.TOKENIZERS`.
-    document_frequencies: language code -> those that n-grams are weighed by (CIDEr only); None: those of the
-      references that are scored against.
+    languages: codes to score, or a string as for `--languages`; None: all that have references.
+    title: title of the table.
+    metrics: names from `xmcap.scoring.metrics.CAPTION_METRICS`, or a string as for `--metrics`.
+    tokenizer: a name from `xmcap.scoring.tokenizers.TOKENIZERS`.
+    document_frequencies: language code -> document frequencies for weighting n-grams (CIDEr only); None: those of the
+      references.
     subset: a file of image keys, or `xm600:SEED`; "": all images.
-    missing: `refuse`: a missing prediction is an error; `empty`: it is scored as an empty caption, and a note
-      of the table says how many were.
-    bootstrap: number of resamples of 95% intervals; 0: none.
-    seed: of the resamples.
-    health: whether to measure the captions' health.
-    keep: what the result holds beside the statistics: `words`, `document_frequency`.
-    processes: that share the languages.
+    missing: `refuse`: a missing prediction is an error; `empty`: it is scored as an empty caption, and a note of the
+      table gives their number.
+    bootstrap: number of resamples for 95% intervals; 0: none.
+    seed: seed of the resamples.
+    health: whether to measure language health.
+    keep: what the result keeps besides the statistics: `words`, `document_frequency`.
+    processes: number of processes that share the languages.
 
   Raises:
-    Unmatched: predictions are missing or left over, or there is nothing to score; a UsageError.
-    UsageError: an option has no such value, or the captions are no dictionaries of texts.
+    Unmatched: predictions are missing or have no references, or there is nothing to score; a UsageError.
+    UsageError: an option has an invalid value, or the captions are not dictionaries of strings.
     XmcapError: a word segmenter or another package is not installed.
   """
   options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed)
@@ -90,15 +90,15 @@ def score(
     if others := [code for code in scored if code not in known]:
       raise UsageError(
         f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
-        f"--languages={','.join(known)} alone, or leave it out"
+        f"only --languages={','.join(known)}, or leave out the metric"
       )
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
-      raise UsageError(f"the file of document frequencies has none of '{code}'; score other --languages")
+      raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
   needs_tokenized = tokenizers.get(tokenizer, scored[0]).needs_tokenized
   tokenized = references.tokenized if needs_tokenized else {}
   if needs_tokenized and not tokenized:
-    raise UsageError("--tokenizer=given needs references that hold caption/tokenized, as XM3600's do")
+    raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
   keys = sorted(references)
 
   def score_one(code: str) -> language_lib.Scored:
@@ -114,7 +114,7 @@ def score(
       code, captions, metrics, tokenizer, frequency, health=health, keep=keep
     )
 
-  # The languages that need a segmenter take longest, so they come first.
+  # Languages that need a segmenter take longest, so they come first.
   slowest_first = sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS)
   with inputs.uncollected():
     found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
@@ -153,9 +153,9 @@ def _further_note(code: str) -> str:
   words = (
     "white space"
     if language.spaces
-    else "white space, which it does not write: --tokenizer=character fits better"
+    else "white space, but it is written without spaces: --tokenizer=char fits better"
   )
-  return f"{code} ({language.english_name}) is none of the 36 languages: its words are found by {words}"
+  return f"{code} ({language.english_name}) is not one of the 36 languages: its words are split at {words}"
 
 
 def _missing_notes(filled: Mapping[str, int]) -> list[str]:
@@ -171,7 +171,7 @@ def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[
   if not single or not {"cider", "cider_d"} & set(metrics):
     return []
   return [
-    f"CIDEr over a single image is 0 by definition, as each n-gram is in every image: {', '.join(single)}; give "
+    f"CIDEr on a single image is 0 by definition, as each n-gram occurs in every image: {', '.join(single)}; give "
     "document frequencies of more images with --df"
   ]
 

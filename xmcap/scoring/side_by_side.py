@@ -1,4 +1,4 @@
-"""The report of several systems: their folders read back, with the references they were scored against."""
+"""Writes the report of several systems, from their output folders and the references."""
 
 import os
 import pathlib
@@ -30,13 +30,13 @@ def write(
   Args:
     out: the folder.
     systems: name -> result of `read_system`.
-    folders: name -> where it was read from; `predictions.jsonl` there holds the captions.
-    references: file of what they were scored against.
-    comparison: their differences.
+    folders: name -> folder that it was read from, with the captions in `predictions.jsonl`.
+    references: the file of references that was used.
+    comparison: the differences of the systems.
     language, images_dir, pictures: as in `score_files`.
 
   Raises:
-    UsageError: a file cannot be read, or lacks what was scored.
+    UsageError: a file cannot be read, or lacks a scored caption or reference.
     XmcapError: the folder cannot be written.
   """
   from xmcap.scoring import report
@@ -67,7 +67,7 @@ def _check_scored(
   references_file: str | os.PathLike,
   predictions_file: pathlib.Path,
 ) -> None:
-  """Checks that all that was scored is there; missing predictions that were scored as empty ones are filled in."""
+  """Checks that all scored captions and references exist; fills in predictions that were scored as empty."""
   empty_if_missing = Signature.parse(system.table.signature).parts.get("missing") == "empty"
   for code, of_language in system.statistics.items():
     for key in of_language.keys:

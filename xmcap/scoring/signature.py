@@ -1,4 +1,4 @@
-"""The signature of a score: everything that decides about the number, so that it can be reproduced.
+"""The signature of a score: everything that determines the number, so that it can be reproduced.
 
 The idea is sacreBLEU's (Post, WMT 2018).
 """
@@ -11,7 +11,7 @@ from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 METRIC = "metric."
-"""Prefix of the name of a part that holds a metric's parameters."""
+"""Prefix of the names of parts with a metric's parameters."""
 
 _SHORT_NAMES = {
   "document_frequency": "df",
@@ -27,8 +27,8 @@ _SHORT_NAMES = {
   "xmcap": "v",
 }
 _LONGEST_SHORT_VALUE = 14
-# Tables that differ in these alone are comparable: `compare` resamples anew, metrics and tokenisers have versions of
-# their own, and the notes of a table say what was missing.
+# Tables that differ only in these parts are comparable: `compare` draws its own resamples, metrics and tokenisers have
+# their own versions, and the notes of a table report missing predictions.
 _IMMATERIAL = frozenset({"bootstrap", "missing", "xmcap"})
 _LONGEST_DIFFERENCE = 120
 
@@ -44,7 +44,7 @@ class Signature:
 
   @property
   def short(self) -> str:
-    """The short form: names abbreviated, and long values replaced by the first digits of their hash."""
+    """The short form, with abbreviated names and with hashes instead of long values."""
     metrics = [name.removeprefix(METRIC) for name in self.parts if name.startswith(METRIC)]
     parameters = "|".join(self.parts[f"{METRIC}{name}"] for name in metrics)
     parts = [f"{'+'.join(metrics)}#{_hash(parameters)}"]
@@ -56,14 +56,14 @@ class Signature:
 
   @classmethod
   def parse(cls, text: str) -> "Signature":
-    """Reads the long form; UsageError if the text is none."""
+    """Parses the long form; UsageError if the text is not a signature."""
     parts = {name: value for name, _, value in (part.partition(":") for part in text.split("|"))}
     if (
       len(parts) != text.count("|") + 1
       or not all(parts.values())
-      or not {"tokenizer", "similarity"} & parts.keys()
+      or not {"tokenizer", "similarity", "tags"} & parts.keys()
     ):
-      raise UsageError(f"'{shown(text)}' is no signature of xmcap; score again with xmcap score")
+      raise UsageError(f"'{shown(text)}' is not a signature of xmcap; score again with xmcap score")
     return cls(parts)
 
   def differences(self, other: "Signature", metrics: tuple[str, ...]) -> list[str]:
@@ -81,30 +81,30 @@ class Signature:
     ]
 
   def _decisive(self, name: str) -> str | None:
-    """Returns the value of a part; of document frequencies their hash, not where they came from."""
+    """Returns the value of a part; for document frequencies only their hash, not their source."""
     value = self.parts.get(name)
     return value.partition("#")[2] if value is not None and name == "document_frequency" else value
 
 
 def of_images(keys: Iterable[str]) -> str:
-  """Returns the part `images`: how many there are, and 16 hex digits of their keys in alphabetical order."""
+  """Returns the part `images`: the number of keys, and a hash of the sorted keys."""
   return of_texts(sorted(keys))
 
 
 def of_texts(texts: Iterable[str]) -> str:
-  """Returns how many texts there are, and 16 hex digits of them in this order."""
+  """Returns the number of texts and a hash of them, in this order, as `NUMBER#16 hex digits`."""
   texts = list(texts)
   digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
   return f"{len(texts)}#{digest[:16]}"
 
 
 def shortened(differences: Sequence[str]) -> list[str]:
-  """Returns `Signature.differences` for a note, with the part's name alone where one is too long to read."""
+  """Returns `Signature.differences` for a note; a difference that is too long is reduced to the part's name."""
   return [text if len(text) <= _LONGEST_DIFFERENCE else text.partition(":")[0] for text in differences]
 
 
 def _head(name: str, value: str) -> str:
-  """Returns the value up to the first detail; of languages, how many there are."""
+  """Returns the value up to the first detail; for languages, their number."""
   if name == "languages":
     return str(len(value.split()))
   for end in "[#=;(, -":

@@ -1,11 +1,11 @@
-"""Significance of the differences between systems, language by language.
+"""Significance tests of the differences between systems, language by language.
 
 For each language and mean: the difference, its 95% interval by the paired bootstrap, and the p-values of two two-sided
-tests; images are resampled in all languages at once (see resampling.py).
-- Paired bootstrap (Koehn, EMNLP 2004): how often a resampled difference is as far from the difference as that
-  is from 0.
-- Approximate randomisation (Riezler and Maxwell, 2005): how often exchanging the two systems' captions of
-  random images gives as large a difference. This is the stricter test; its p gets Holm's correction over languages.
+tests. Images are resampled in all languages at once (see resampling.py).
+- Paired bootstrap (Koehn, EMNLP 2004): the share of resampled differences that are at least as far from the observed
+  difference as that is from 0.
+- Approximate randomisation (Riezler and Maxwell, 2005): the share of random exchanges of the two systems' captions that
+  give at least as large a difference. This is the stricter test; its p-value gets Holm's correction over languages.
 """
 
 import dataclasses
@@ -45,16 +45,16 @@ def compare(
 
   Args:
     systems: name -> result of `score` or `read_system`; the first is the baseline.
-    metrics: names; None: the primary metric of the baseline's table.
-    resamples: of each test.
-    seed: of the resamples; the same for every system.
+    metrics: names of metrics; None: the primary metric of the baseline's table.
+    resamples: number of resamples of each test.
+    seed: seed of the resamples; the same for every system.
 
   Raises:
-    UsageError: there are fewer than two systems, a metric that was not scored, or tables whose signatures
-      differ in a way that matters; the message says in what.
+    UsageError: there are fewer than two systems, a metric was not scored, or the signatures show that the scores are
+      not comparable; the message gives the difference.
   """
   if len(systems) < 2:
-    raise UsageError("a comparison needs two systems or more: xmcap compare A B")
+    raise UsageError("a comparison needs two or more systems: xmcap compare A B")
   options.check_count("resamples", resamples, options.MAX_RESAMPLES)
   if not resamples:
     raise UsageError("--resamples=0: must be 1 or more")
@@ -65,7 +65,7 @@ def compare(
     _check(name, baseline.table, system, held.table, metrics)
     for code, of_language in baseline.statistics.items():
       if set(held.statistics[code].keys) != set(of_language.keys):
-        raise UsageError(f"{name} and {system} were scored on other images in '{code}': score both again")
+        raise UsageError(f"{name} and {system} were scored on different images in '{code}': score both again")
   few_references = {
     code
     for code, held in baseline.statistics.items()
@@ -110,25 +110,25 @@ def read_system(folder: str | os.PathLike) -> System:
   """Reads a folder that `xmcap score` wrote.
 
   Raises:
-    UsageError: it holds no table and statistics of xmcap, or the two do not belong together.
+    UsageError: it lacks a table or statistics of xmcap, or the two do not belong together.
   """
   folder = pathlib.Path(folder)
   table = read_table(folder / "table.json")
   if not (folder / STATISTICS_FILE).exists():
     raise UsageError(
-      f"{folder}: no {STATISTICS_FILE} in it, as it was written with --only_tables; score again without it"
+      f"{folder}: has no {STATISTICS_FILE}, because it was written with --only_tables; score again without that option"
     )
   statistics = read_statistics(folder / STATISTICS_FILE)
   images = {key for of_language in statistics.values() for key in of_language.keys}
   if Signature.parse(table.signature).parts.get("images") != of_images(images) or not _same_rows(
     table.rows, {code: of_language.row() for code, of_language in statistics.items()}
   ):
-    raise UsageError(f"{folder}: table.json and {STATISTICS_FILE} are of different runs; score again")
+    raise UsageError(f"{folder}: table.json and {STATISTICS_FILE} are from different runs; score again")
   return System(table, {code: statistics[code] for code in table.rows})
 
 
 def _same_rows(rows: Mapping[str, Mapping[str, float]], others: Mapping[str, Mapping[str, float]]) -> bool:
-  """Whether two tables are equal but for the last digits, in which machines may differ."""
+  """Whether two tables are equal up to the last digits, which may differ between machines."""
   return rows.keys() == others.keys() and all(
     row.keys() == others[code].keys()
     and all(math.isclose(value, others[code][name], rel_tol=1e-9) for name, value in row.items())
@@ -142,14 +142,14 @@ def _check(
   absent = [metric for metric in metrics if metric not in table.metrics]
   if absent:
     raise UsageError(
-      f"{other} was not scored in {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
+      f"{other} was not scored with {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
     )
   differences = Signature.parse(baseline.signature).differences(
     Signature.parse(table.signature), tuple(metrics)
   )
   if differences:
     raise UsageError(
-      f"{name} and {other} cannot be compared, their signatures differ in {'; '.join(differences)}: score both "
+      f"{name} and {other} cannot be compared, because their signatures differ in {'; '.join(differences)}: score both "
       "with the same references and options"
     )
 
@@ -162,9 +162,9 @@ def _only(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> dict[
 
 
 def _p(samples: np.ndarray, difference: float) -> float:
-  """Returns the share of samples that are as far from 0 as the difference, the difference itself counted in."""
+  """Returns the share of samples at least as far from 0 as the difference, counting the difference itself."""
   samples = samples[~np.isnan(samples)]
-  # Equal but for rounding is equal: else two systems with the same captions would differ.
+  # The tolerance for rounding keeps two systems with the same captions from differing.
   extreme = np.abs(samples) >= abs(difference) - 1e-12
   return float((1 + extreme.sum()) / (1 + len(samples)))
 

@@ -1,4 +1,4 @@
-"""Scores of parts of the images and of the languages: by the region of an image, by group, by script."""
+"""Scores by the region of the images, and by group and script of the languages."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from xmcap.scoring.statistics import Statistics, joint_columns, joint_scores
 
 @dataclasses.dataclass(frozen=True)
 class Slices:
-  """Scores of parts.
+  """Scores of subsets of the images and languages.
 
   Attributes:
-    regions: `image/locale` -> language code or mean -> {"images": count, metric: score}; document frequencies
-      are those of all images. A language without an image of the region has no entry there.
-    groups: `group:web`, `script:Latn` and so on -> {"languages": count, metric: mean over its languages}.
+    regions: `image/locale` -> language code or mean -> {"images": count, metric: score}. Document frequencies are those
+      of all images. A language without images of the region has no entry.
+    groups: `group:web`, `script:Latn` and so on -> {"languages": count, metric: mean over the languages}.
   """
 
   regions: dict[str, dict[str, dict[str, float]]]
   groups: dict[str, dict[str, float]]
 
   def as_csv(self) -> str:
-    """Returns a row a slice and language: slice, language (empty for groups), languages of a group, images, metrics."""
+    """Returns CSV with a row per slice and language: slice, language (empty for groups), languages, images, metrics."""
     names = [name for name in next(iter(self.groups.values())) if name != "languages"]
     rows = [
       [group, None, scores["languages"], None, *(scores[name] for name in names)]
@@ -44,7 +44,7 @@ def of(statistics: Mapping[str, Statistics], locales: Mapping[str, str]) -> Slic
 
   Args:
     statistics: language code -> statistics of its images.
-    locales: image key -> `image/locale`; images without one are in no region.
+    locales: image key -> `image/locale`; images without one belong to no region.
   """
   return Slices(_regions(statistics, locales), _groups(statistics))
 
@@ -62,7 +62,7 @@ def _regions(
   found = joint_scores(statistics, sums)
   images, first = {}, 0
   for code, of_language in statistics.items():
-    images[code] = sums[:, first].astype(np.int64).tolist()  # the first of a language's columns is ones
+    images[code] = sums[:, first].astype(np.int64).tolist()  # the first column of a language is all ones
     first += of_language.columns.shape[1]
   return {
     region: {

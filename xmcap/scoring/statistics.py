@@ -1,4 +1,4 @@
-"""The metrics' sufficient statistics, image by image; tables aggregate them, and resampling resamples them."""
+"""Sufficient statistics of metrics per image, which tables aggregate and the bootstrap resamples."""
 
 import dataclasses
 import functools
@@ -15,9 +15,9 @@ class Statistics:
   """The statistics of one language.
 
   Attributes:
-    keys: the keys of the images, I of them, in alphabetical order.
-    values: metric -> float64 [I, k], what the metric aggregates.
-    num_counted: how many reference captions the images have in all; or classes, or captions, as the metrics count.
+    keys: keys of the I images, in alphabetical order.
+    values: metric -> float64 [I, k], the statistics that the metric aggregates.
+    num_counted: total number of reference captions; or of classes or captions, depending on the metrics.
   """
 
   keys: tuple[str, ...]
@@ -26,16 +26,16 @@ class Statistics:
 
   @property
   def counted(self) -> str:
-    """What the table counts beside the images; metrics of one table count the same."""
+    """What the table counts besides images; all metrics of a table agree."""
     return metrics.METRICS[next(iter(self.values))].counted
 
   @property
   def counts(self) -> dict[str, int]:
-    """The counts of the language's row."""
+    """The counts in the language's row of the table."""
     return {"images": len(self.keys), self.counted: self.num_counted}
 
   def row(self) -> dict[str, float]:
-    """Returns the language's row of the table: its counts, and the score in each metric."""
+    """Returns the language's row of the table: counts, and the score of each metric."""
     count = np.float64(len(self.keys))
     scores = {
       name: float(metrics.METRICS[name].aggregate(_exact_sums(values), count))
@@ -49,11 +49,11 @@ class Statistics:
 
   @functools.cached_property
   def columns(self) -> np.ndarray:
-    """float64 [I, 1 + sum of k]: a one, then the statistics of each metric; its sums over images give their scores."""
+    """float64 [I, 1 + sum of k]: a one, then the statistics of each metric; `scores` takes sums of these rows."""
     return np.hstack([np.ones((len(self.keys), 1)), *self.values.values()])
 
   def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns metric -> float64 [...], the scores of sets of images; NaN of a set without images.
+    """Returns metric -> float64 [...], the scores of sets of images; NaN for an empty set.
 
     Args:
       sums: float64 [..., 1 + sum of k], `columns` summed over the images of each set.
@@ -69,14 +69,14 @@ class Statistics:
 
 
 def _exact_sums(values: np.ndarray) -> np.ndarray:
-  """Returns float64 [k], the sums of [I, k] rounded once: the order of the images does not matter."""
+  """Returns float64 [k], the exactly rounded sums of [I, k], which do not depend on the order of the images."""
   return np.array([math.fsum(column) for column in values.T.tolist()])
 
 
 def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[tuple[str, ...], np.ndarray]:
-  """Returns the sorted keys of all images, and `Statistics.columns` of all languages side by side.
+  """Returns the sorted keys of all images, and the `Statistics.columns` of all languages next to each other.
 
-  The second is float64 [images, sum of columns], with zeros where a language lacks the image.
+  The columns are float64 [images, sum of columns], with zeros if a language lacks the image.
   """
   keys = tuple(sorted({key for of_language in statistics.values() for key in of_language.keys}))
   row = {key: i for i, key in enumerate(keys)}
@@ -96,7 +96,7 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     sums: float64 [S, sum of columns], the joint columns summed over the images of each set.
 
   Returns:
-    Language code or mean -> metric -> float64 [S]; NaN where a set holds no image of a language.
+    Language code or mean -> metric -> float64 [S]; NaN if a set has no image of a language.
   """
   scores, first = {}, 0
   for code, of_language in statistics.items():

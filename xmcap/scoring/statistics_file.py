@@ -1,4 +1,4 @@
-"""The file `scores.npz`: the statistics of every image, as arrays that `xmcap compare` and `numpy.load` read."""
+"""The file `scores.npz`: statistics of every image, as arrays for `xmcap compare` and `numpy.load`."""
 
 import os
 import sys
@@ -19,28 +19,29 @@ from xmcap.terminal import shown
 STATISTICS_FILE = "scores.npz"
 
 MAX_BYTES = 512 << 20
-"""Bytes of all arrays together; those of XM3600 in all metrics take 40 million."""
+"""Largest total size of the arrays in bytes; XM3600 with all metrics takes 40 million."""
 
-_MAX_ARRAYS = 300 * (2 + len(metrics.METRICS))  # in so many languages
+_MAX_ARRAYS = 300 * (2 + len(metrics.CAPTION_METRICS))  # for 300 languages; no other table has more metrics
 _KEYS, _IMAGES, _NUM_REFERENCES = "keys", "images", "num_references"
-_LARGEST = 1e9  # of a statistic: the largest are numbers of n-grams of one image
-# RuntimeError is zipfile's, of an encrypted archive.
+_LARGEST = 1e9  # limit of a statistic; the largest ones are n-gram counts of an image
+# zipfile raises RuntimeError for an encrypted archive.
 _UNREADABLE = (OSError, ValueError, UsageError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 
 
 def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistics]) -> None:
   """Writes the statistics of every image as a NumPy archive.
 
-  Arrays: `keys` [images]; for each language `el/images` [I], indices into `keys`, and `el/num_references`; for each
-  metric `el/cider` [I, k], the statistics that it aggregates (for CIDEr one column, the score of the image).
+  The arrays are `keys` [images]; for each language, such as `el`, `el/images` [I], indices into `keys`, and
+  `el/num_references`; and for each metric, such as CIDEr, `el/cider` [I, k], the statistics that it aggregates (for
+  CIDEr one column, the score of the image).
 
   Raises:
-    UsageError: an image key holds a NUL character, which NumPy's texts cannot end in.
+    UsageError: an image key contains a NUL character, which NumPy strips from the end of strings.
     XmcapError: the file cannot be written.
   """
   keys = sorted({key for of_language in statistics.values() for key in of_language.keys})
   if any("\0" in key for key in keys):
-    raise UsageError(f"{path}: an image key holds a NUL character; give the image another key")
+    raise UsageError(f"{path}: an image key contains a NUL character; give the image another key")
   index = {key: i for i, key in enumerate(keys)}
   arrays: dict[str, np.ndarray] = {_KEYS: np.array(keys, np.str_)}
   for code, of_language in statistics.items():
@@ -53,10 +54,10 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
 
 
 def read_statistics(path: str | os.PathLike) -> dict[str, Statistics]:
-  """Reads what `write_statistics` wrote. The file may be a stranger's: it is taken only if all of it fits together.
+  """Reads a file of `write_statistics`; as the file may be untrusted, all of it is checked.
 
   Raises:
-    UsageError: the file cannot be read or holds something else, claims more than it holds or more than `MAX_BYTES`.
+    UsageError: the file cannot be read, is malformed or inconsistent, or is larger than `MAX_BYTES`.
   """
   try:
     arrays = _read(path)
@@ -69,15 +70,15 @@ def read_statistics(path: str | os.PathLike) -> dict[str, Statistics]:
   except _UNREADABLE as error:
     reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     raise UsageError(
-      f"{path}: no scores of xmcap in it ({shown(reason)}); write them with xmcap score"
+      f"{path}: not a file of scores of xmcap ({shown(reason)}); write it with xmcap score"
     ) from None
   if not statistics:
-    raise UsageError(f"{path}: no language in it; write it anew with xmcap score")
+    raise UsageError(f"{path}: contains no language; write it again with xmcap score")
   return statistics
 
 
 def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
-  """Returns name -> array; nothing is allocated that the archive does not claim to hold."""
+  """Returns name -> array, after checking the sizes that the archive claims."""
   arrays: dict[str, np.ndarray] = {}
   with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
     members = archive.infolist()
@@ -88,7 +89,7 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
       is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
       if name in arrays or not _is_known(name) or not is_plain:
         raise ValueError(
-          f"{member.filename!a} is no array of scores, is there twice or compressed in another way"
+          f"{member.filename!a} is not an array of scores, occurs twice, or has an unsupported compression"
         )
       with archive.open(member) as stream:
         header = npy_header.read_header(stream, member.file_size, f"array {name}")
@@ -106,39 +107,37 @@ def _is_known(name: str) -> bool:
 
 
 def _checked_keys(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
-  """Takes the image keys out of the arrays; ValueError if they cannot be such."""
+  """Removes the image keys from the arrays and returns them; ValueError if they are invalid."""
   values = arrays.pop(_KEYS, None)
   if values is None or values.dtype.kind != "U" or values.ndim != 1:
     raise ValueError("no list of image keys")
   code_points = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
   if code_points.max(initial=0) > sys.maxunicode:
-    raise ValueError("an image key is no text")
+    raise ValueError("an image key is not valid Unicode")
   keys = tuple(values.tolist())
   for key in keys:
-    half_surrogate_pair = key.encode("utf-8", "replace").decode() != key
-    if not key or "\0" in key or half_surrogate_pair:
-      raise ValueError(f"{key!a} is no image key")
+    unpaired_surrogate = key.encode("utf-8", "replace").decode() != key
+    if not key or "\0" in key or unpaired_surrogate:
+      raise ValueError(f"{key!a} is not a valid image key")
   if len(set(keys)) < len(keys):
-    raise ValueError("an image key is there twice")
+    raise ValueError("an image key occurs twice")
   return keys
 
 
 def _of_language(code: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]) -> Statistics:
-  """Returns the statistics of a language; ValueError if its arrays do not fit together."""
+  """Returns the statistics of a language; ValueError if its arrays are inconsistent."""
   images, num_references = arrays.pop(_IMAGES, None), arrays.pop(_NUM_REFERENCES, None)
   if not _are_integers(images, 1) or not _are_integers(num_references, 0) or not len(images) or not arrays:
     raise ValueError(f"{code} lacks its images, its number of references or a metric")
   if images.min() < 0 or images.max() >= len(keys) or len(np.unique(images)) < len(images):
-    raise ValueError(f"{code} has images that are no places in keys, or one twice")
+    raise ValueError(f"{code} has images that are not indices into keys, or one twice")
   if not 0 <= int(num_references) <= _LARGEST:
     raise ValueError(f"{code} has {int(num_references)} references")
   for name, values in arrays.items():
     if values.dtype != np.float64 or values.shape != (len(images), metrics.METRICS[name].width):
-      raise ValueError(
-        f"arrays that do not fit together: {code}/{name} is {values.dtype} {list(values.shape)}"
-      )
+      raise ValueError(f"inconsistent arrays: {code}/{name} is {values.dtype} {list(values.shape)}")
     if not ((values >= 0) & (values <= _LARGEST)).all():
-      raise ValueError(f"{code}/{name} holds what is no score: NaN, less than 0 or over {_LARGEST:g}")
+      raise ValueError(f"{code}/{name} has an invalid score: NaN, less than 0 or over {_LARGEST:g}")
   return Statistics(
     tuple(keys[i] for i in images.tolist()),
     {name: values.astype(np.float64) for name, values in arrays.items()},

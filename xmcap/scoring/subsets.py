@@ -1,7 +1,7 @@
-"""Subsets of the images: those that a file names, or 600 drawn by a seed.
+"""Subsets of the images: those listed in a file, or 600 drawn with a seed.
 
-XM3600's paper compares systems by people on 600 of the images (XM600), which were never published; a draw by
-a seed that the signature names is the next best thing.
+The human evaluation in XM3600's paper uses 600 of the images (XM600), which were never published. The next best thing
+is a random draw whose seed is in the signature.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _SIZE = 600
 
 
 def check(spec: str | os.PathLike) -> None:
-  """Raises a UsageError if SEED is no whole number, or there is no such file."""
+  """Raises UsageError if SEED is not an integer, or if the file does not exist."""
   spec = os.fspath(spec)
   if spec.startswith(_DRAW) and not re.fullmatch("[0-9]{1,18}", spec.removeprefix(_DRAW)):
     raise UsageError(f"--subset={shown(spec)}: SEED must be a whole number, as in {_DRAW}7")
@@ -34,17 +34,16 @@ def check(spec: str | os.PathLike) -> None:
 
 
 def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> tuple[tuple[str, ...], str]:
-  """Chooses images; returns their keys in alphabetical order, and what the signature calls them.
+  """Chooses images; returns their keys in alphabetical order, and the name of the subset in the signature.
 
-  That is `xm600:7`, or `file#` and 16 hex digits of the SHA-256 of the keys, a line each.
+  The name is `xm600:7`, or `file#` and 16 hex digits of the SHA-256 of the keys, one per line.
 
   Args:
-    spec: `xm600:SEED`, which draws 600 of the keys, the same ones whatever their order; or a file of keys,
-      one a line.
+    spec: `xm600:SEED`, which draws 600 of the keys independently of their order; or a file with one key per line.
     references: the images to choose from, by key.
 
   Raises:
-    UsageError: as `check`, or there are fewer than 600 images, or the file does not name images of the references.
+    UsageError: as `check`, or there are fewer than 600 images, or the file names images without references.
   """
   spec = os.fspath(spec)
   check(spec)
@@ -56,7 +55,7 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> tuple[t
 
 
 def take(references: References, keys: Collection[str]) -> References:
-  """Returns the references of some of the images, in their old order."""
+  """Returns the references of the chosen images, in their old order."""
   chosen = set(keys)
 
   def of_chosen(held: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,9 +67,9 @@ def take(references: References, keys: Collection[str]) -> References:
 def take_predictions(
   predictions: Predictions, references: Mapping[str, object], keys: Collection[str]
 ) -> Predictions:
-  """Leaves out the predictions of images that have references and are not among the chosen keys.
+  """Drops predictions of images that have references but are not among the chosen keys.
 
-  Those of unknown images stay, so that `match_references` finds them as it does without a subset.
+  Predictions of unknown images stay, so that `match_references` reports them.
   """
   left_out = references.keys() - set(keys)
   return {key: captions for key, captions in predictions.items() if key not in left_out}
@@ -79,10 +78,10 @@ def take_predictions(
 def _drawn(spec: str, keys: Collection[str]) -> tuple[tuple[str, ...], str]:
   label = f"{_DRAW}{int(spec.removeprefix(_DRAW))}"
   if len(keys) < _SIZE:
-    raise UsageError(f"--subset={spec}: draws {_SIZE} images, and the references have {len(keys):,}")
+    raise UsageError(f"--subset={spec}: draws {_SIZE} images, but the references have only {len(keys):,}")
 
   def rank(key: str) -> bytes:
-    # A hash and no random generator: the draw depends on the seed and the key alone, on every platform.
+    # A hash instead of a random generator: the draw depends only on seed and key, on every platform.
     return hashlib.sha256(f"{label}:{key}".encode()).digest()
 
   return tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label
@@ -94,7 +93,7 @@ def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
   with Input(path) as source:
     for number, key in source.lines():
       if key in lines:
-        raise UsageError(f"{path}, line {number}: '{shown(key)}' is on line {lines[key]} already; keep one")
+        raise UsageError(f"{path}, line {number}: '{shown(key)}' is already on line {lines[key]}; keep one")
       lines[key] = number
       if key not in known:
         unknown.append(f"'{shown(key)}' on line {number}")
@@ -104,5 +103,5 @@ def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
       f"({files.first_few(unknown)}); remove them"
     )
   if not lines:
-    raise UsageError(f"{path}: no key in it; name an image a line, or draw with {_DRAW}SEED")
+    raise UsageError(f"{path}: contains no keys; give one image key per line, or draw with {_DRAW}SEED")
   return lines

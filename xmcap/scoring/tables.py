@@ -1,4 +1,4 @@
-"""The table of scores: a row a language, then the means, with the signature that reproduces them."""
+"""The table of scores: one row per language, then the means, with the signature that reproduces them."""
 
 import dataclasses
 import itertools
@@ -14,14 +14,14 @@ from xmcap.terminal import shown
 
 Interval = tuple[float, float]
 
-COUNTS = ("images", "references", "classes", "captions")
-"""The names in a row that are no metrics."""
+COUNTS = ("images", "references", "classes", "captions", "tags", "candidates")
+"""The entries of a row that are counts, not metrics."""
 
 CLASS_GROUPS = (100, 333, 666, math.inf)
-"""The most classes of a language in each of Babel-ImageNet's groups: very low, low, mid and high."""
+"""Upper limits for the number of classes in Babel-ImageNet's groups of languages: very low, low, mid and high."""
 
 OF_COLUMNS = "columns "
-"""Prefix of the notes that are about columns beside."""
+"""Prefix of notes about the columns beside."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,16 +30,16 @@ class Table:
 
   Attributes:
     signature: everything needed to get the same numbers from the same files.
-    metrics: their names, in the order of the columns.
-    rows: language code -> {"images": count, "references": count, metric: score}; for the references, zero-shot
-      classification has its classes and retrieval its captions.
-    means: what is averaged over -> {metric: mean}. "35" are those of COCO-35L and CC3M-35L and "36" is all; each is
-      there only if all of its languages are. Any other choice is called by its number, such as "3 languages". Where
-      classes are counted, the means are those of Babel-ImageNet: see `mean_groups`.
-    title: what was scored, for people.
-    intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} without.
+    metrics: names of metrics, in the order of the columns.
+    rows: language code -> {"images": count, "references": count, metric: score}; instead of references, zero-shot
+      classification counts classes, retrieval captions or candidates, and tagging true tags.
+    means: name -> {metric: mean}. "35" averages the languages of COCO-35L and CC3M-35L, "36" all; each exists only if
+      all of its languages do. Any other set is named by its size, such as "3 languages". With classes, the means are
+      those of Babel-ImageNet: see `mean_groups`.
+    title: title for readers.
+    intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} if there are none.
     beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
-    notes: what a reader must know, such as predictions that were missing.
+    notes: warnings for readers, such as missing predictions.
   """
 
   signature: str
@@ -55,7 +55,7 @@ class Table:
   def of_rows(
     cls, signature: str, rows: Mapping[str, Mapping[str, float]], title: str = "", **more
   ) -> "Table":
-    """Makes a table of the rows and their means; `more` are further attributes."""
+    """Makes a table of the rows and their means; `more` are other attributes."""
     rows = {code: dict(rows[code]) for code in sorted(rows)}
     names = tuple(name for name in next(iter(rows.values())) if name not in COUNTS)
     means = {
@@ -66,17 +66,17 @@ class Table:
 
   @property
   def counts(self) -> tuple[str, ...]:
-    """The names of the counts in its rows."""
+    """Names of the counts in the rows."""
     return tuple(name for name in COUNTS if name in next(iter(self.rows.values())))
 
   @property
   def primary(self) -> str:
-    """The metric to show where there is room for one."""
+    """The metric to show if there is room for only one."""
     return primary(self.metrics)
 
   @property
   def differences(self) -> dict[str, dict[str, float]]:
-    """The primary metric less each column of `beside`, where both have a score."""
+    """The primary metric minus each column of `beside`, where both have a score."""
     scores = {name: row[self.primary] for name, row in [*self.rows.items(), *self.means.items()]}
     return {
       heading: {name: score - column[name] for name, score in scores.items() if name in column}
@@ -85,11 +85,11 @@ class Table:
 
   @property
   def own_notes(self) -> tuple[str, ...]:
-    """The notes that are about the scores themselves, and not about columns beside."""
+    """The notes about the scores themselves, not about columns beside."""
     return tuple(note for note in self.notes if not note.startswith(OF_COLUMNS))
 
   def as_json(self) -> str:
-    """Returns `table.json`: signature, languages, means, with every digit of the numbers."""
+    """Returns `table.json`: signature, languages and means, in full precision."""
     value = {
       "title": self.title,
       "signature": self.signature,
@@ -104,7 +104,7 @@ class Table:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
   def as_csv(self) -> str:
-    """Returns a header, a row a language and a row a mean (counts empty), with every digit."""
+    """Returns CSV with a row per language and a row per mean (with empty counts), in full precision."""
     ends = [("low", 0), ("high", 1)] if self.intervals else []
     headings = ["language", *self.counts]
     for metric in self.metrics:
@@ -140,7 +140,7 @@ class Table:
     return f"{title}{self._grid().text()}\n{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike) -> None:
-    """Writes `table.csv`, `table.json`, `table.md` and `table.tex` into a folder, made if need be.
+    """Writes `table.csv`, `.json`, `.md` and `.tex` into a folder, which is made if necessary.
 
     Raises:
       XmcapError: the folder cannot be written.
@@ -150,7 +150,7 @@ class Table:
     )
 
   def cell(self, name: str, metric: str) -> str:
-    """Returns the score of a language or mean as people read it, with its interval if there is one."""
+    """Returns the score of a language or mean for display, with its interval if there is one."""
     scores = self.rows.get(name) or self.means[name]
     return format_cell(metric, scores[metric], self.intervals.get(name, {}).get(metric))
 
@@ -189,14 +189,15 @@ class Table:
 
 
 def primary(metrics: Sequence[str]) -> str:
-  """Returns the metric to show where there is room for one: CIDEr-D, or else the first."""
+  """Returns the metric to show if there is room for only one: CIDEr-D, or else the first."""
   return "cider_d" if "cider_d" in metrics else metrics[0]
 
 
 def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
-  """Returns the means that a table with these rows, or their counts, has: name -> the languages averaged over.
+  """Returns the means of a table with these rows (or their counts): name -> languages averaged over.
 
-  Languages with a number of classes are grouped by it, as Babel-ImageNet's are, with English in none of the means.
+  Languages with classes are grouped by their number of classes, as in Babel-ImageNet, and English is in none of the
+  means.
   """
   if any("classes" in row for row in rows.values()):
     return _groups_by_classes(rows)
@@ -219,15 +220,15 @@ def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tup
 
 
 def mean_label(name: str) -> str:
-  """Returns the name of a mean in words: `35 languages (all but quz)`, `all 36 languages`, `3 languages`.
+  """Returns the name of a mean for display: `35 languages (all but quz)`, `all 36 languages`, `3 languages`.
 
-  A table does not know what its system was trained in, so no mean says so.
+  It does not say "trained", because a table does not know the training languages of its system.
   """
   return {"35": "35 languages (all but quz)", "36": "all 36 languages"}.get(name, name)
 
 
 def format_cell(metric: str, score: float, interval: Interval | None = None) -> str:
-  """Returns a score as it is printed, such as `0.584 [0.560, 0.610]`."""
+  """Returns a score for display, such as `0.584 [0.560, 0.610]`."""
   text = metrics.METRICS[metric].format(score)
   if interval is None:
     return text
@@ -236,7 +237,7 @@ def format_cell(metric: str, score: float, interval: Interval | None = None) -> 
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:
-  """Returns a column for `Table.beside`: scores of languages, and the means of which no language is missing."""
+  """Returns a column for `Table.beside`: scores of languages, and those means for which no language is missing."""
   held = {code: scores[code] for code in rows if code in scores}
   for name, members in mean_groups(rows).items():
     if all(code in scores for code in members):

@@ -1,4 +1,4 @@
-"""The words of many captions as numbers, made by tokenisers and counted by metrics."""
+"""Words of many captions as indices into a vocabulary; tokenisers make them and metrics count them."""
 
 import dataclasses
 import functools
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
-_LONGEST = 256  # code points of a token; longer ones could share a hash
-_POWERS = 1 << 20  # computed at first: enough for the code points that 3,600 images have in a language
+_LONGEST = 256  # longest token in code points; the hash is only for these
+_POWERS = 1 << 20  # precomputed powers: enough for the captions of 3,600 images in a language
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Words:
   """The words of C captions, one caption after another.
 
   Attributes:
-    vocabulary: the V distinct words, sorted, so that no number depends on the order of the captions.
-    numbers: int64 [W], which word, in [0, V).
-    lengths: int64 [C], how many words each caption has; their sum is W.
+    vocabulary: the V distinct words, sorted, so that indices do not depend on the order of the captions.
+    numbers: int64 [W], the index of each word, in [0, V).
+    lengths: int64 [C], the number of words of each caption; they sum to W.
   """
 
   vocabulary: tuple[str, ...]
@@ -29,7 +29,7 @@ class Words:
 
   @classmethod
   def of(cls, captions: Sequence[Sequence[str]]) -> "Words":
-    """Numbers the words of captions."""
+    """Makes `Words` from lists of words."""
     vocabulary, numbers = number(list(itertools.chain.from_iterable(captions)))
     return cls(vocabulary, numbers, np.fromiter(map(len, captions), np.int64, len(captions)))
 
@@ -39,25 +39,25 @@ class Words:
     return [list(itertools.islice(flat, length)) for length in self.lengths.tolist()]
 
   def texts(self) -> list[str]:
-    """Returns the words of each caption, joined by spaces; twice as fast as one caption after another."""
+    """Returns the words of each caption joined by spaces, twice as fast as caption by caption."""
     numbers = np.insert(self.numbers, np.cumsum(self.lengths), len(self.vocabulary))
-    words = (*self.vocabulary, "\n")  # which ends a caption, as no word holds white space
+    words = (*self.vocabulary, "\n")  # the newline ends a caption, as no word contains white space
     joined = " ".join(map(words.__getitem__, numbers.tolist()))
     return [text.strip(" ") for text in joined.split("\n")[:-1]]
 
 
 def number(items: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
-  """Returns the distinct items, sorted, and int64 [items], which of them each is."""
+  """Returns the sorted distinct items, and int64 [items], the index of each item among them."""
   distinct = tuple(sorted(set(items)))
   places = dict(zip(distinct, range(len(distinct)), strict=True))
   return distinct, np.fromiter(map(places.__getitem__, items), np.int64, len(items))
 
 
 def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
-  """Returns what `number(text.split())` does, with the distinct items in the order of their hashes.
+  """Does the same as `number(text.split())`, but with the distinct items in the order of their hashes.
 
-  Twice as fast on long texts, as only distinct tokens become strings. Tokens are told apart by a polynomial hash of
-  64 bits: of 10,000 distinct ones, the probability that two are taken for one is 1e-12.
+  It is twice as fast on long texts, because only distinct tokens become strings. Tokens are compared by a 64-bit
+  polynomial hash: among 10,000 distinct tokens, the probability of a collision is 1e-12.
   """
   code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
   inside = np.zeros(len(code_points) + 2, np.bool_)
@@ -71,13 +71,13 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
   sums = np.zeros(len(code_points) + 1, np.uint64)
   np.multiply(code_points, powers[: len(code_points)], out=sums[1:])
   np.cumsum(sums, out=sums)
-  # Divided by the power that a token begins with, so that its place in the text does not matter.
+  # Dividing by the power at the start of a token makes the hash independent of the position in the text.
   hashes = (sums.take(end) - sums.take(start)) * inverses.take(start) + (end - start).astype(np.uint64)
   hashes ^= hashes >> np.uint64(29)
   hashes *= np.uint64(0xBF58476D1CE4E5B9)
   hashes ^= hashes >> np.uint64(32)
 
-  # NumPy sorts 16-bit numbers by radix. Where 32 bits are not enough a token comes twice, which does no harm.
+  # NumPy sorts 16-bit integers by radix. If 32 bits are not enough, a token occurs twice, which is harmless.
   order = np.argsort(hashes.astype(np.uint16), kind="stable")
   order = order[np.argsort((hashes >> np.uint64(16)).astype(np.uint16)[order], kind="stable")]
   in_order = hashes[order]
@@ -91,7 +91,7 @@ def split(text: str) -> tuple[tuple[str, ...], np.ndarray]:
 
 @functools.cache
 def _white_space() -> np.ndarray:
-  """Bool [code points]: where `str.split` splits."""
+  """Returns bool [code points]: whether `str.split` splits there."""
   table = np.zeros(sys.maxunicode + 1, np.bool_)
   table[[code_point for code_point in range(0x3001) if chr(code_point).isspace()]] = True
   return table
@@ -99,7 +99,7 @@ def _white_space() -> np.ndarray:
 
 @functools.lru_cache(maxsize=2)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns two of uint64 [count]: the powers of the multiplier from 0 on, and their inverses."""
+  """Returns two uint64 [count]: the powers of the multiplier from 0 on, and their inverses."""
   powers = np.full((2, count), [[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64)
   powers[:, 0] = 1
   return tuple(np.cumprod(powers, axis=1))

@@ -1,4 +1,4 @@
-"""Processes that share the work on many languages."""
+"""Shares work on many languages between processes."""
 
 import multiprocessing
 import sys
@@ -10,14 +10,14 @@ from xmcap import processes as processes_lib
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-_function: Callable  # of a worker process, called with each item
+_function: Callable  # in a worker process, the function to call with each item
 
 
 def share(function: Callable[[_In], _Out], items: Sequence[_In], processes: int) -> list[_Out]:
-  """Returns `function(item)` of each item, in their order.
+  """Returns `function(item)` for each item, in order.
 
-  The processes are forked, so that nothing which the function holds is sent to them. Where they cannot be, as threads
-  of JAX or TensorFlow may hold locks, this process does all the work. An error ends the workers at once.
+  The processes are forked, so the function's data need not be sent to them. If JAX or TensorFlow is loaded, whose
+  threads may hold locks, this process does all the work. An error ends the workers at once.
 
   Raises:
     XmcapError: a worker cannot be started, or was killed.

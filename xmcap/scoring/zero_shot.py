@@ -1,7 +1,7 @@
-"""Zero-shot classification from embeddings: top-1 in each language among the classes that have a name in it.
+"""Zero-shot classification from embeddings: top-1 accuracy in each language, among the classes with a name in it.
 
 Source: Geigle, Timofte, Glavas, "Babel-ImageNet: Massively Multilingual Evaluation of Vision-and-Language
-Representations" (ACL 2024). Nothing here knows a model: pictures and names come as embeddings, from anywhere.
+Representations" (ACL 2024). It needs no model: pictures and class names are given as embeddings.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ _FEWEST_CLASSES = 2
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-  """The classes that have a name in a language: their indices, rising, int64 [C], and their names."""
+  """The C classes with a name in a language: their ascending indices, int64 [C], and their names."""
 
   indices: np.ndarray
   names: tuple[str, ...]
@@ -36,12 +36,12 @@ class Labels:
 
 @dataclasses.dataclass(frozen=True)
 class ClassScores:
-  """Of one language, by class, in the order of its labels.
+  """Scores of one language by class, in the order of its labels.
 
   Attributes:
-    images: int64 [C], the pictures of each class.
-    top1: float64 [C], the share that is right; NaN of a class without pictures.
-    confused: int64 [C], the place of the other class that its pictures are taken for most often; -1 for none.
+    images: int64 [C], number of pictures of each class.
+    top1: float64 [C], share of correct predictions; NaN for a class without pictures.
+    confused: int64 [C], index of the most frequent wrong prediction for the class; -1 if there is none.
   """
 
   labels: Labels
@@ -55,10 +55,10 @@ class ZeroShot:
   """The scores of one model.
 
   Attributes:
-    table: a row a language, and the means of Babel-ImageNet's groups.
-    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
+    table: one row per language, and the means of Babel-ImageNet's groups.
+    statistics: language code -> statistics of the pictures, for `xmcap compare`.
     classes: language code -> scores by class.
-    predicted: language code -> picture key -> place of the class that it is taken for.
+    predicted: language code -> picture key -> index of the predicted class among the labels.
   """
 
   table: tables.Table
@@ -67,7 +67,7 @@ class ZeroShot:
   predicted: dict[str, dict[str, int]]
 
   def classes_csv(self) -> str:
-    """Returns a row a language and class: index, name, pictures, top-1, and what it is taken for otherwise."""
+    """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
     rows = []
     for code, held in self.classes.items():
       names = held.labels.names
@@ -93,24 +93,24 @@ def score_zero_shot(
   keys: Sequence[str] | None = None,
   title: str = "",
 ) -> ZeroShot:
-  """Scores pictures against the names of classes, in each language among the classes that it has.
+  """Classifies pictures by the names of classes, in each language among the classes with a name in it.
 
   Args:
     pictures: float32 [N, D].
-    targets: integers [N], the index of each picture's class.
+    targets: integers [N], the class index of each picture.
     labels: language code -> its classes.
     texts: language code -> function that returns the embeddings of the names, float32 [C, D] in the order of the
-      labels, or [prompts, C, D] to be averaged.
-    similarity: `cosine`, or `dot` for the product as it is.
-    prompts: what the signature says the names stood in.
-    fixed_classes, fixed_draws: classes of the fixed-size variant, and how often they are drawn; 0 classes: without it.
-    bootstrap: resamples of the pictures for 95% intervals.
-    seed: of the draws and the resamples.
-    keys: of the pictures; None: their numbers from 0.
-    title: heads the table.
+      labels, or [prompts, C, D], which are averaged.
+    similarity: `cosine`, or `dot` for the plain product.
+    prompts: description of the prompts, for the signature.
+    fixed_classes, fixed_draws: number of classes of the fixed-size variant, and number of draws; 0 classes: without it.
+    bootstrap: number of resamples of the pictures for 95% intervals.
+    seed: seed of the draws and the resamples.
+    keys: keys of the pictures; None: their indices.
+    title: title of the table.
 
   Raises:
-    UsageError: what is given does not fit together.
+    UsageError: the arguments do not match.
   """
   if similarity not in embedding_files.SIMILARITIES:
     raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(embedding_files.SIMILARITIES)}")
@@ -130,7 +130,7 @@ def score_zero_shot(
     names = embedding_files.prepared(names, similarity, f"texts of {code}")
     chosen = np.flatnonzero(np.isin(targets, of_language.indices))
     if not len(chosen):
-      raise UsageError(f"'{code}': no picture is of a class that has a label; leave the language out")
+      raise UsageError(f"'{code}': no picture is of a class with a label; leave out the language")
     place = np.searchsorted(of_language.indices, targets[chosen])
     ranked = ranks.rank(pictures[chosen], names, place, np.ones(len(chosen), np.int64))
     tied += ranked.undecided
@@ -178,7 +178,7 @@ def finished(
   bootstrap: int,
   seed: int,
 ) -> tables.Table:
-  """Returns the table of statistics of rankings, with the signature of these parts, and intervals where wanted."""
+  """Returns the table for statistics of rankings, with the given parts of the signature, and intervals if requested."""
   samples: resampling.Samples = {}
   parts = dict(parts)
   if bootstrap:
@@ -197,11 +197,12 @@ def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None)
   """Reads labels in Babel-ImageNet's layout: {"DE": [[index, ...], [label, ...]], ...}.
 
   Args:
+    path: the file.
     languages: codes to keep; None keeps all.
 
   Raises:
-    UsageError: another layout, a language that is unknown or there twice, indices that are negative, repeated or not
-      as many as labels, or an empty label.
+    UsageError: the layout is wrong, a language is unknown or repeated, indices are negative, repeated or do not match
+      the labels in number, or a label is empty.
   """
   with Input(path) as source:
     content = source.document()
@@ -209,44 +210,47 @@ def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None)
     lists = msgspec.convert(content, dict[str, tuple[list[int], list[str]]])
   except msgspec.ValidationError as error:
     raise UsageError(
-      f'{path}: no labels ({shown(error)}); write {{"DE": [[index, ...], [label, ...]]}}'
+      f'{path}: not a file of labels ({shown(error)}); write {{"DE": [[index, ...], [label, ...]]}}'
     ) from None
   held: dict[str, Labels] = {}
   for name, (indices, names) in lists.items():
     code = embedding_files.language(name, str(path))
     if code in held:
-      raise UsageError(f"{path}: the language '{code}' is there twice; keep one")
+      raise UsageError(f"{path}: the language '{code}' occurs twice; keep one")
     held[code] = _labels(indices, names, f"{path}, '{name}'")
   absent = [code for code in languages or () if code not in held]
   if absent:
-    raise UsageError(f"{path}: no labels in {', '.join(absent)}; leave the language out")
+    raise UsageError(f"{path}: no labels in {', '.join(absent)}; leave out these languages")
   return {code: held[code] for code in languages or held}
 
 
-def read_targets(path: str | os.PathLike) -> np.ndarray:
-  """Reads the class of each picture, int64 [N]: `.npy` of integers, or text with an index a line.
+def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
+  """Reads the class of each picture, int64 [N], from `.npy` with integers, or text with one index per line.
+
+  Args:
+    of: what an index stands for, in messages.
 
   Raises:
-    UsageError: the file cannot be read, or holds something else.
+    UsageError: the file cannot be read, or is malformed.
   """
   if str(path).endswith(".npy"):
     try:
       values = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-      raise UsageError(f"{path}: no array of class indices ({shown(error)}); save it by numpy.save") from None
+      raise UsageError(f"{path}: not an array of {of} indices ({shown(error)}); use numpy.save") from None
     if values.ndim != 1 or values.dtype.kind not in "iu":
       raise UsageError(
-        f"{path}: holds {values.dtype} {list(values.shape)}; targets are integers, one a picture"
+        f"{path}: holds {values.dtype} {list(values.shape)}; targets must be integers, each the index of a {of}"
       )
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_INDEX:
-      raise UsageError(f"{path}: an index is out of range; classes are counted from 0")
+      raise UsageError(f"{path}: an index is out of range; count from 0")
     return values.astype(np.int64)
   found = []
   with Input(path) as source:
     for number, line in source.lines():
       if not (line.isascii() and line.isdecimal() and len(line) < 7):
         raise UsageError(
-          f"{path}, line {number}: '{shown(line)}' is no index of a class; write one a line, from 0"
+          f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one index from 0 per line"
         )
       found.append(int(line))
   return np.array(found, np.int64)
@@ -259,7 +263,7 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
     )
   if len(indices) < _FEWEST_CLASSES:
     raise UsageError(
-      f"{where}: classification needs {_FEWEST_CLASSES} classes or more, and it has {len(indices)}"
+      f"{where}: classification needs at least {_FEWEST_CLASSES} classes, but there are {len(indices)}"
     )
   for index, name in zip(indices, names, strict=True):
     if not 0 <= index < _MAX_INDEX:
@@ -271,7 +275,7 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
     raise UsageError(f"{where}: index {repeated} is repeated; give each class once")
   if list(indices) != sorted(indices):
     raise UsageError(
-      f"{where}: indices are not rising; order them, and the embeddings of the labels with them"
+      f"{where}: indices are not ascending; sort them, and the embeddings of the labels with them"
     )
   return Labels(np.array(indices, np.int64), tuple(names))
 
@@ -287,7 +291,7 @@ def _check(pictures, targets, keys, labels, texts) -> None:
   missing = [code for code in labels if code not in texts]
   if missing:
     raise UsageError(
-      f"no embeddings of the labels in {files.first_few(missing)}; embed them, or choose by --languages"
+      f"no embeddings of the labels in {files.first_few(missing)}; embed them, or choose --languages"
     )
   highest = max(int(held.indices[-1]) for held in labels.values())
   if int(targets.max()) > highest:
@@ -297,7 +301,7 @@ def _check(pictures, targets, keys, labels, texts) -> None:
 
 
 def _draws(code: str, count: int, size: int, draws: int, seed: int) -> list[np.ndarray]:
-  """Random classes, the same on every machine; all of them, once, where there are no more than are drawn."""
+  """Returns draws of random classes, the same on every machine; a single draw of all if there are too few."""
   if count <= size:
     return [np.arange(count)]
   rng = np.random.default_rng((seed, zlib.crc32(code.encode())))
@@ -325,7 +329,7 @@ def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.nda
   confused = np.full(count, -1)
   wrong = np.flatnonzero(first != place)
   pairs, counts = np.unique(place[wrong] * count + first[wrong], return_counts=True)
-  for pair in pairs[np.argsort(counts, kind="stable")]:  # the most frequent last, so that it stays
+  for pair in pairs[np.argsort(counts, kind="stable")]:  # ascending, so that the most frequent wins
     confused[pair // count] = pair % count
   return ClassScores(labels, images, top1, confused)
 
@@ -336,8 +340,8 @@ def _notes(labels: Mapping[str, Labels], tied: int) -> list[str]:
   notes = []
   if shared:
     notes.append(
-      f"{files.count(sum(shared.values()), 'label')} in {files.count(len(shared), 'language')} repeat that of another "
-      "class: such classes tie"
+      f"{files.count(sum(shared.values()), 'label')} in {files.count(len(shared), 'language')} equal that of another "
+      "class, so these classes tie"
     )
   if tied:
     notes.append(

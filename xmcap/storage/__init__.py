@@ -1,1 +1,1 @@
-"""Where bytes lie: local paths and buckets, files that appear whole, outputs that are held."""
+"""Local files and object stores: addresses, atomic writes, output locks, caches."""

@@ -1,4 +1,4 @@
-"""SQLite files that are written once, appear whole, and are then only read."""
+"""SQLite files that are written once, atomically, and then only read."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from xmcap.storage import files
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
-  """Opens a file to read; sqlite3.Error where there is none."""
+  """Opens a file for reading; sqlite3.Error if there is none."""
   return sqlite3.connect(f"file:{urllib.parse.quote(str(path))}?mode=ro&immutable=1", uri=True)
 
 
@@ -25,11 +25,11 @@ def reading(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def writing(path: pathlib.Path, schema: str) -> Iterator[sqlite3.Connection]:
-  """A new file, which has its name once the `with` ends well; XmcapError names it where it cannot be written."""
+  """Makes a new file, which gets its name when the block succeeds; XmcapError names it if it cannot be written."""
   with files.replacing(path) as temporary:
     try:
       with contextlib.closing(sqlite3.connect(temporary)) as database:
-        # An unfinished file is thrown away, so nothing is ever rolled back.
+        # An unfinished file is deleted, so no rollback is ever needed.
         database.executescript(
           "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
         )

@@ -1,4 +1,4 @@
-"""Folders and files, written whole or not at all, a disk that is at fault named; cores to write with."""
+"""Atomic writes of local files, with errors that name the file and the reason."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ _BUFFER = 1 << 20
 
 
 def make_folder(path: pathlib.Path) -> None:
-  """Makes a folder and its parents; UsageError in one line where that cannot be, XmcapError if the disk is full."""
+  """Makes a folder and its parents; UsageError if that is impossible, XmcapError if the disk is full."""
   try:
     path.mkdir(parents=True, exist_ok=True)
   except OSError as error:
@@ -33,13 +33,13 @@ def make_folder(path: pathlib.Path) -> None:
 
 
 def cannot_write(path: str | os.PathLike, error: OSError) -> XmcapError:
-  """What is said of a file that cannot be written: which, why, and what to do about the disk."""
-  hint = _FULL.get(error.errno or 0, "is the disk full, or the folder locked? Mend it")
+  """Returns the error for a file that cannot be written: which file, why, and what to do."""
+  hint = _FULL.get(error.errno or 0, "check free space and permissions there")
   return XmcapError(f"cannot write {path}: {error.strerror or error}: {hint}, and start again")
 
 
 class _Output(io.FileIO):
-  """A file whose errors name it, and so are never taken for those of what is read meanwhile."""
+  """A file whose write errors name it, so that they are not mistaken for errors of the input."""
 
   def __init__(self, path: str | os.PathLike, mode: str, known_as: str | os.PathLike):
     self._known_as = known_as
@@ -58,31 +58,31 @@ class _Output(io.FileIO):
 def output(
   path: str | os.PathLike, append: bool = False, known_as: str | os.PathLike | None = None
 ) -> BinaryIO:
-  """Opens a file to write bytes to; XmcapError names it, or `known_as`, where it cannot be written, now or later."""
+  """Opens a file for writing bytes; failures now or later raise XmcapError, which names `known_as` or `path`."""
   return io.BufferedWriter(_Output(path, "ab" if append else "wb", known_as or path), _BUFFER)
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-  """Writes a UTF-8 file whole or not at all; XmcapError where that cannot be."""
+  """Writes a UTF-8 file atomically; XmcapError if it cannot be written."""
   write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: pathlib.Path, data: bytes) -> None:
-  """As `write_text`, of bytes."""
+  """Writes bytes to a file, as `write_text`."""
   with whole(path) as file:
     file.write(data)
 
 
 def write_array(path: pathlib.Path, array: np.ndarray) -> None:
-  """As `write_text`, of an array, as .npy."""
-  # numpy writes to a real file past Python, and says nothing of the reason when that fails.
+  """Writes an array to an .npy file, as `write_text`."""
+  # numpy writes to a real file in C, and its error does not give the reason.
   buffer = io.BytesIO()
   np.save(buffer, array, allow_pickle=False)
   write_bytes(path, buffer.getvalue())
 
 
 def write_anywhere(path: Any, data: bytes) -> None:
-  """Writes a file, an `epath.Path` of this machine or of a bucket, whole or not at all; raises what the store does."""
+  """Writes a file at an `epath.Path`, local or in a bucket, atomically; raises the store's own errors."""
   path.parent.mkdir(parents=True, exist_ok=True)
   part = path.parent / f"{path.name}.part"
   part.write_bytes(data)
@@ -91,7 +91,7 @@ def write_anywhere(path: Any, data: bytes) -> None:
 
 @contextlib.contextmanager
 def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
-  """As `output`, of a file that has its name once the `with` ends well, and not before."""
+  """Opens a file as `output`; it gets its name only when the block succeeds."""
   of_the_caller = False
   try:
     with replacing(path) as temporary, output(temporary, known_as=path) as file:
@@ -107,7 +107,7 @@ def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def remove_incomplete(folder: pathlib.Path) -> None:
-  """Removes what kills left in a folder of files and folders that were being written."""
+  """Removes the incomplete files and folders that killed writers left in a folder."""
   for left in folder.glob(".*.incomplete"):
     if left.is_dir():
       shutil.rmtree(left, ignore_errors=True)
@@ -116,11 +116,11 @@ def remove_incomplete(folder: pathlib.Path) -> None:
 
 
 def cache_folder(name: str) -> pathlib.Path:
-  """`xmcap/NAME` in the user's folder of caches, which need not exist."""
+  """Returns `xmcap/NAME` in the user's cache folder; it need not exist."""
   caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
   return pathlib.Path(caches).expanduser() / "xmcap" / name
 
 
 def available_cores() -> int:
-  """The CPU cores that this process may use."""
+  """Returns the number of CPU cores that this process may use."""
   return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

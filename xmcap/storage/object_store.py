@@ -1,8 +1,7 @@
-"""Reads of objects by ranges of bytes, many at a time: gs:// and s3:// by TensorStore, other addresses by fsspec.
+"""Concurrent reads of byte ranges of objects: gs:// and s3:// by TensorStore, other addresses by fsspec.
 
-TensorStore reads in threads of its own, without the interpreter lock. It finds credentials as Google's and Amazon's
-own clients do. A server that is not Google's or Amazon's is named by STORAGE_EMULATOR_HOST or AWS_ENDPOINT_URL, as
-for these clients.
+TensorStore reads in its own threads, without the interpreter lock. It finds credentials as Google's and Amazon's
+clients do. As for those clients, STORAGE_EMULATOR_HOST or AWS_ENDPOINT_URL names another server.
 """
 
 import concurrent.futures
@@ -20,7 +19,7 @@ from xmcap.terminal import shown
 
 T = TypeVar("T")
 
-_FIRST_PAUSE = 0.25  # seconds; doubled at each try
+_FIRST_PAUSE = 0.25  # seconds; doubled after each attempt
 _LONGEST_PAUSE = 8.0
 _TENSORSTORE = ("gs", "s3")
 _FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
@@ -29,12 +28,12 @@ _FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PR
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class ObjectStore:
-  """How objects are read.
+  """Settings for reading objects.
 
   Attributes:
-    requests: reads under way at a time, of this process and a kind of store.
-    timeout_seconds: a read that takes longer is begun again.
-    attempts: how often a read is tried. Pauses of 0.25, 0.5, 1, 2, 4, then 8 seconds lie between.
+    requests: concurrent reads of this process, per kind of store.
+    timeout_seconds: a read that takes longer is started again.
+    attempts: attempts per read. The pauses between them are 0.25, 0.5, 1, 2, 4, then 8 seconds.
   """
 
   requests: int = 128
@@ -50,19 +49,19 @@ class ObjectStore:
 
 
 class ShortObjectError(XmcapError):
-  """The object ends before the range that was asked for."""
+  """The object is shorter than the requested range."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-  """Bytes of an object, and the version of it that they are of ("" where the store does not say)."""
+  """Bytes of an object, and the object's version ("" if the store does not say)."""
 
   data: bytes
   version: str
 
 
 class Read:
-  """A read that has been begun; a negative `start` counts from the object's end, a `stop` of None is the end."""
+  """A read in progress. A negative `start` counts from the object's end; a `stop` of None is the end."""
 
   def __init__(self, address: str, start: int = 0, stop: int | None = None):
     self.address = address
@@ -71,7 +70,7 @@ class Read:
     self._future = backend.begin(address, self._range)
 
   def result(self) -> Content:
-    """What was read; FileNotFoundError, ShortObjectError, or XmcapError if it fails however often it is tried."""
+    """Returns the content; FileNotFoundError, ShortObjectError, or XmcapError if all attempts fail."""
     content = _tried(self.address, self._wait)
     start, stop = self._range.start, self._range.stop
     if stop is not None and len(content.data) != stop - start:
@@ -88,13 +87,13 @@ class Read:
       raise
 
   def cancel(self) -> None:
-    """Gives the read up."""
+    """Cancels the read."""
     if self._future is not None:
       self._future.cancel()
 
 
 def names(folder: str, folders: bool = False) -> list[str]:
-  """The names of the objects, or the folders, that lie right in a folder, sorted; [] where there are none.
+  """Returns the sorted names of the objects, or the folders, directly in a folder; [] if there are none.
 
   XmcapError as `Read`.
   """
@@ -102,12 +101,12 @@ def names(folder: str, folders: bool = False) -> list[str]:
 
 
 def exists(address: str) -> bool:
-  """Whether there is such an object. XmcapError as `Read`."""
+  """Whether the object exists. XmcapError as `Read`."""
   return _tried(address, lambda backend, seconds: backend.exists(address, seconds))
 
 
 def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
-  """What `ask` finds, given a store and seconds to wait for it; tried as `ObjectStore` says."""
+  """Calls `ask(store, timeout in seconds)` with the retries of `ObjectStore`, and returns its result."""
   settings = ObjectStore()
   backend = _backend_of(address.split("://")[0], settings.requests)
   reason = ""
@@ -120,12 +119,14 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
       raise FileNotFoundError(f"{address} is absent") from None
     except TimeoutError:
       reason = f"no answer within {settings.timeout_seconds:g} seconds"
-    except Exception as error:  # fsspec's stores raise errors of their own libraries
+    except Exception as error:  # fsspec's stores raise their own libraries' errors
       reason = shown(" ".join(str(error).split()) or type(error).__name__, limit=300)
       if "OUT_OF_RANGE" in reason:
         raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
-        raise XmcapError(f"{address} cannot be read ({reason}): check its name and your rights") from None
+        raise XmcapError(
+          f"{address} cannot be read ({reason}): check its name and your permissions"
+        ) from None
   raise XmcapError(
     f"{address} cannot be read ({reason}; tried {settings.attempts} times): "
     "check the network and the store, or raise ObjectStore.attempts or ObjectStore.timeout_seconds"
@@ -136,7 +137,7 @@ class _TensorStore:
   """Objects of gs:// and s3://."""
 
   def __init__(self, scheme: str):
-    import tensorstore  # half a second, which reading local files does not need
+    import tensorstore  # takes half a second, and local files do not need it
 
     self._tensorstore = tensorstore
     retries = {"max_retries": 0, "initial_delay": "100ms", "max_delay": "100ms"}  # `Read` tries again
@@ -190,7 +191,7 @@ class _TensorStore:
 
 
 class _Fsspec:
-  """Objects of any other address."""
+  """Objects of all other schemes."""
 
   def __init__(self, scheme: str):
     import fsspec
@@ -224,7 +225,7 @@ class _Fsspec:
   def _read(self, address: str, part: slice) -> Content:
     if part.start == 0 and part.stop is None:
       return Content(self._system.cat_file(address), "")
-    # The version is asked once for a file, with its end.
+    # The version is asked for once per file, with the read of its end.
     version = str(self._system.checksum(address)) if part.start < 0 else ""
     return Content(self._system.cat_file(address, start=part.start, end=part.stop), version)
 
@@ -236,7 +237,7 @@ def _backend_of(scheme: str, requests: int) -> "_TensorStore | _Fsspec":
 
 
 def _parts(address: str) -> tuple[str, str]:
-  """Bucket and key of an address; UsageError where it has no bucket."""
+  """Returns the bucket and key of an address; UsageError if it has no bucket."""
   bucket, _, key = address.split("://", 1)[1].partition("/")
   if not bucket:
     raise UsageError(f"{address} names no bucket: give SCHEME://BUCKET/FOLDER")

@@ -1,8 +1,8 @@
-"""What a command writes: by one process at a time, all of it together, and never over what it reads.
+"""Outputs of a command: written by one process at a time, atomically as a set, and never over an input.
 
-A lock is `flock` on a small file: `.xmcap.lock` in an output folder, `.NAME.lock` beside an output file. It says who
-writes, goes with its holder however that ends, and works over NFS. Where a file is left behind it locks nothing.
-Whoever takes a lock first puts right what a killed holder left (whole_files.py).
+A lock is an `flock` on a small file: `.xmcap.lock` in an output folder, `.NAME.lock` beside an output file. The file
+names the holder. The lock ends with its holder, however that ends, and works over NFS; a leftover file locks nothing.
+A process that takes a lock first repairs what a killed holder left (whole_files.py).
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import whole_files
 
 FOLDER_LOCK = ".xmcap.lock"
-"""The lock in an output folder; whoever looks at what a folder holds passes over it."""
+"""Name of the lock in an output folder; code that lists the folder must skip it."""
 
 Paths = str | os.PathLike | Iterable[str | os.PathLike]
 
 _TRIES = 40
-_PAUSE = 0.05  # seconds; a holder writes its name at once, and a lock that is being removed is gone as soon
-_HOLDER = 300  # bytes of it that are shown
+_PAUSE = 0.05  # seconds; long enough for a holder to write its name, or to remove its lock
+_HOLDER = 300  # bytes of the holder's name that are shown
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.ELOOP)
 
 _mutex = threading.Lock()
@@ -46,7 +46,7 @@ class _Busy(XmcapError):
 
 @dataclasses.dataclass
 class _Hold:
-  """A lock of this process: its open file, whether its folder was made for it, and how often it was taken."""
+  """A lock of this process: its open file, whether it made the folder, and how often it was taken."""
 
   descriptor: int
   made_folder: bool
@@ -54,7 +54,7 @@ class _Hold:
 
 
 def _forget() -> None:
-  """A forked child lets go of its parent's locks: it may outlive it, and would hold them."""
+  """Drops the parent's locks in a forked child, which would otherwise hold them beyond the parent's end."""
   for hold in _held.values():
     os.close(hold.descriptor)
   _held.clear()
@@ -78,34 +78,34 @@ def held(
   lease: float = 0,
   say: Callable[[str], None] = _say,
 ) -> Iterator[None]:
-  """Within it no other process writes this output; this process may hold it again.
+  """Locks an output against other processes; this process may take the lock again.
 
-  Its folder is made if need be, and removed at the end if nothing came to lie in it.
+  The folder is made if necessary, and removed at the end if it is empty.
 
   Args:
-    path: the output. In a bucket, and where the file system knows no locks, a line says that nobody looks out.
-    command: what writes, for the process that is refused.
-    option: by which another output can be given.
-    folder: whether it is a folder; else a file.
+    path: the output. In a bucket, or on a file system without locks, a line warns that there is no protection.
+    command: the writing command, named to a process that is refused.
+    option: the option that names the output.
+    folder: whether the output is a folder rather than a file.
     lease: seconds to wait for a holder on another host; a network disk notices late that a host has died.
-    say: prints that line.
+    say: prints that warning.
 
   Raises:
-    UsageError: the path is empty, or that of a file ends as a folder's.
-    XmcapError: another process holds it; names that.
+    UsageError: the path is empty, or the path of a file ends in a slash.
+    XmcapError: another process holds the output; the message names it.
   """
   check_path(path, option, folder)
   lock = None
   if "://" in os.fspath(path):
-    say(f"xmcap: {path}: nobody notices two writers at once in a bucket: start one alone")
+    say(f"xmcap: {path}: a bucket cannot be locked: start only one writer")
   elif lock := _lock_of(path, folder):
     try:
       _take_patiently(lock, os.fspath(path), command, option, lease, say)
     except OSError as error:
-      # With other errors the output cannot be written either, and who tries to says so.
+      # With other errors the output cannot be written either, and the writer will say so.
       if error.errno in _NO_LOCKS or os.path.lexists(lock):
         reason = f"{lock}: {error.strerror}"
-        say(f"xmcap: {path}: nobody notices two writers at once here ({reason}): start one alone")
+        say(f"xmcap: {path}: the output cannot be locked ({reason}): start only one writer")
         with contextlib.suppress(OSError):
           _put_right(lock)
   try:
@@ -116,18 +116,18 @@ def held(
 
 
 def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = True) -> None:
-  """Raises UsageError for an empty path, and for a file's that ends in a slash."""
+  """Raises UsageError for an empty path, and for the path of a file that ends in a slash."""
   if not os.fspath(path):
     raise UsageError(f"{option} is empty: give the path of a {'folder' if folder else 'file'}")
   if not folder and os.fspath(path).endswith(os.sep):
-    raise UsageError(f"{option}={terminal.shown(path)} is a folder's path: give that of a file")
+    raise UsageError(f"{option}={terminal.shown(path)} is the path of a folder: give the path of a file")
 
 
 @contextlib.contextmanager
 def held_all(
   places: Iterable[tuple[str, str | os.PathLike, bool]], command: str, say: Callable[[str], None] = _say
 ) -> Iterator[None]:
-  """`held` of several outputs (option, path, whether a folder), in an order that is the same for all processes."""
+  """Locks several outputs (option, path, whether it is a folder) with `held`, in the same order in all processes."""
   order = sorted(places, key=lambda place: os.path.realpath(place[1]))
   with contextlib.ExitStack() as stack:
     for option, path, folder in order:
@@ -137,10 +137,14 @@ def held_all(
 
 @contextlib.contextmanager
 def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
-  """What `whole_files.replacing` writes and `remove` removes in a folder appears all at once at the end, or not at all.
+  """Makes all changes by `whole_files.replacing` and `remove` in a folder take effect together at the end, or never.
 
-  The folder is made if need be, and held meanwhile; or the file among them by which the others are known. XmcapError
-  where it cannot be written, or as `held`.
+  Args:
+    path: the folder, which is made if necessary and locked meanwhile; or the main file of the set, which is locked.
+    folder: whether `path` is a folder.
+
+  Raises:
+    XmcapError: the folder cannot be written; or as `held`.
   """
   place = pathlib.Path(path)
   parent = place if folder else place.parent
@@ -166,7 +170,7 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
 
 
 def settle(path: str | os.PathLike, folder: bool = True) -> None:
-  """Puts files that were written `together` right where a kill came between; XmcapError where that cannot be."""
+  """Completes a set of files that was written `together` by a killed process; XmcapError if that is impossible."""
   journal = _journal_of(pathlib.Path(path), folder)
   if not os.path.lexists(journal):
     return
@@ -174,28 +178,26 @@ def settle(path: str | os.PathLike, folder: bool = True) -> None:
     pass
   if os.path.lexists(journal):
     raise XmcapError(
-      f"{path}: its writer was killed when all was written but not all had its name, and it cannot be put right here: "
-      "make the folder writable, or copy it"
+      f"{path}: its writer was killed before it had renamed all its files, and the folder is read-only: "
+      "make it writable, or copy it"
     )
 
 
 def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> None:
-  """Raises UsageError where an output is an input or another output; links are followed, devices and pipes left out.
+  """Raises UsageError if an output is also an input or another output. Follows links; ignores devices and pipes.
 
-  Both are option -> the file that it names, or the files that are written or read for it; "" and None are none.
+  Both map an option to its file or files; "" and None stand for no file.
   """
   written: list[tuple[str, str]] = []
   for option, path in _each(outputs):
     for other, place in written:
       if _same(path, place):
-        raise UsageError(f"{option}={path}: {other}={place} is written there too: name another")
+        raise UsageError(f"{option}={path}: {other}={place} is the same file: name another")
     written.append((option, path))
   for option, path in _each(inputs):
     for other, place in written:
       if _same(path, place):
-        raise UsageError(
-          f"{other}={place}: would be written over {option}={path}, which is read: name another"
-        )
+        raise UsageError(f"{other}={place}: would overwrite the input {option}={path}: name another")
 
 
 def _each(places: Mapping[str, Paths]) -> Iterator[tuple[str, str]]:
@@ -216,7 +218,7 @@ def _same(path: str, other: str) -> bool:
 
 
 def _lock_of(path: str | os.PathLike, folder: bool) -> str | None:
-  """The lock file; None of what is neither a file nor a folder, or not the one of them that is meant."""
+  """Returns the lock file; None if the path is not of the kind that `folder` says."""
   real = os.path.realpath(path)
   try:
     mode = os.stat(real).st_mode
@@ -235,13 +237,13 @@ def _journal_of(path: pathlib.Path, folder: bool) -> pathlib.Path:
 
 
 def _put_right(lock: str) -> None:
-  """What a killed holder left: results that wait for their names, and incomplete files."""
+  """Repairs what a killed holder left: renames finished files of a set, and removes incomplete files."""
   folder, name = os.path.split(lock)
   name = "" if name == FOLDER_LOCK else name[1 : -len(".lock")]
   place = pathlib.Path(folder, name)
   journal = _journal_of(place, not name)
   whole_files.carry_out(journal)
-  # Of a folder all is its own; beside a file lie its own incomplete one, and that of its journal.
+  # In a folder all incomplete files belong to the output; beside a file only its own and that of its journal do.
   for known in (name, journal.name) if name else ("",):
     whole_files.clear(pathlib.Path(folder), known)
 
@@ -255,7 +257,7 @@ def _take_patiently(
     try:
       return _take(lock, path, command, option)
     except _Busy as busy:
-      # The locks of this host's processes end with them.
+      # On this host a lock ends with its process, so waiting is no use.
       if time.monotonic() >= until or f" on {socket.gethostname()} (" in busy.holder:
         raise
       if not waited:
@@ -265,7 +267,7 @@ def _take_patiently(
 
 
 def _take(lock: str, path: str, command: str, option: str) -> None:
-  """Takes a lock, or raises _Busy; OSError where there can be none."""
+  """Takes a lock, or raises _Busy; OSError if locks are impossible here."""
   folder = os.path.dirname(lock)
   with _mutex:
     if lock in _held:
@@ -275,7 +277,7 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
     try:
       for _ in range(_TRIES):
         os.makedirs(folder, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # who made the folder has removed it, empty as it was
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed the empty folder
           descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
           holder = _lock(lock, descriptor, command)
           if holder is None:
@@ -293,17 +295,17 @@ def _take(lock: str, path: str, command: str, option: str) -> None:
 
 
 def _lock(lock: str, descriptor: int, command: str) -> str | None:
-  """None if the open file is locked now; else the name of its holder, "" where that is not known yet."""
+  """Locks the open file and returns None; if another holds it, returns the holder's name, "" if not yet known."""
   try:
     try:
       fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       return terminal.shown(os.pread(descriptor, _HOLDER, 0).decode("utf-8", "replace").strip())
     if not _is_at(descriptor, lock):
-      return ""  # its holder has just let go of it and removed it
+      return ""  # its holder has just released and removed it
     since = time.strftime("%Y-%m-%d %H:%M")
     holder = f"process {os.getpid()} on {socket.gethostname()} ({command}, since {since})\n"
-    with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+    with contextlib.suppress(OSError):  # a full disk; the lock works without the name
       os.ftruncate(descriptor, 0)
       os.pwrite(descriptor, holder.encode("utf-8", "replace"), 0)
     _put_right(lock)
@@ -324,7 +326,7 @@ def _release(lock: str) -> None:
     if hold.count:
       return
     del _held[lock]
-    # Removed while it is still locked: who opened it before finds another file, or none, at its name.
+    # Removed while still locked, so that a process that has it open sees that its name is gone or another file's.
     with contextlib.suppress(OSError):
       if _is_at(hold.descriptor, lock):
         os.unlink(lock)

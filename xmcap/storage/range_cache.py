@@ -1,8 +1,8 @@
-"""A cache of byte ranges on the local disk: bounded, shared by the threads and processes of a host.
+"""A bounded cache of byte ranges on the local disk, shared by the threads and processes of a host.
 
-It is a table of SQLite, which keeps it whole however a process ends. When the limit is reached, ranges that nobody has
-read for an hour make room. If there are none, nothing is added: training goes through all pictures before it meets one
-again, and then a cache that keeps what it has finds more than one that always takes in the newest.
+It is an SQLite table, so it stays consistent however a process ends. When it is full, it evicts ranges that nobody has
+read for an hour. If there are none, it adds nothing: training reads all pictures before it reads one again, and for
+that pattern keeping old entries gives more hits than always taking the newest.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files
 
 _PAGE = 4_096  # bytes
-_LOOK_EVERY = 30.0  # seconds for which a full cache is not tried again
+_LOOK_EVERY = 30.0  # seconds before writes to a full cache are tried again
 _SETTINGS = f"""
 PRAGMA page_size = {_PAGE};
 PRAGMA journal_mode = WAL;
@@ -33,12 +33,12 @@ CREATE TABLE IF NOT EXISTS ranges (key BLOB PRIMARY KEY, used REAL, data BLOB);
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class RecordCache:
-  """The cache of records that are read from a bucket.
+  """Settings of the cache of records read from a bucket.
 
   Attributes:
-    directory: its folder; by default `xmcap/records` in XDG_CACHE_HOME or `~/.cache`. All processes of a host give
+    directory: its folder; by default `xmcap/records` in XDG_CACHE_HOME or `~/.cache`. All processes of a host must use
       the same one.
-    bytes: its size on the disk at most, the log of the last writes (some 4 MB) aside; 0: none is kept.
+    bytes: the largest size on disk, without the write-ahead log (some 4 MB); 0 turns the cache off.
   """
 
   directory: str = ""
@@ -49,7 +49,7 @@ class RecordCache:
       raise UsageError(f"RecordCache.bytes={self.bytes}: give a size of at least 0")
 
   def open(self) -> "RangeCache | None":
-    """The cache, one a process; XmcapError if its folder cannot be made."""
+    """Returns the cache, one per process; XmcapError if its folder cannot be made."""
     directory = self.directory or files.cache_folder("records")
     return _opened(os.path.abspath(directory), self.bytes) if self.bytes else None
 
@@ -60,14 +60,14 @@ def _opened(directory: str, size: int) -> "RangeCache":
 
 
 def key(*parts: object) -> bytes:
-  """The key of a range: 16 bytes made of what names it, such as address, version and place."""
+  """Returns the key of a range: a 16-byte hash of what identifies it, such as address, version and offset."""
   return hashlib.blake2b("\n".join(map(str, parts)).encode(), digest_size=16).digest()
 
 
 class RangeCache:
-  """A cache in a folder, of `size` bytes, safe in threads and processes; see `RecordCache`.
+  """A cache of `size` bytes in a folder, safe across threads and processes; see `RecordCache`.
 
-  What was not read for `idle` seconds may make room; this is looked at to half of them.
+  A range that was not read for `idle` seconds may be evicted; the time of the last read is accurate to half of that.
   """
 
   def __init__(self, directory: str | os.PathLike, size: int, idle: float = 3600.0):
@@ -92,7 +92,7 @@ class RangeCache:
       ) from None
 
   def get(self, key: bytes) -> bytes | None:
-    """The range of a key; None where there is none."""
+    """Returns the range of a key; None if it is not cached."""
     with self._lock:
       try:
         row = self._database.execute("SELECT data, used FROM ranges WHERE key = ?", (key,)).fetchone()
@@ -117,11 +117,11 @@ class RangeCache:
         self._give_up(error)
 
   def disk_bytes(self) -> int:
-    """What the ranges take on the disk."""
+    """Returns the size of the cache on disk."""
     return self._path.stat().st_size if self._path.exists() else 0
 
   def _insert(self, key: bytes, data: bytes) -> bool:
-    """Whether there is room."""
+    """Adds a range; returns whether there was room."""
     try:
       self._database.execute("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?)", (key, time.time(), data))
     except sqlite3.OperationalError as error:
@@ -131,7 +131,7 @@ class RangeCache:
     return True
 
   def _make_room(self) -> bool:
-    """Removes what was not read for long; whether there was any."""
+    """Removes ranges that were not read for `idle` seconds; returns whether there were any."""
     old = self._database.execute("DELETE FROM ranges WHERE used < ?", (time.time() - self._idle,))
     return old.rowcount > 0
 

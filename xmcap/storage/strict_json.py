@@ -1,4 +1,4 @@
-"""JSON as its standard has it, with errors for people: no NaN, no repeated names, no half characters."""
+"""Strict JSON with errors for users: no NaN, no repeated names, no unpaired surrogates."""
 
 import collections
 import json
@@ -15,23 +15,23 @@ _FILLED = re.compile(rb"\S[^\n]*")
 
 
 def parse(raw: bytes, where: str) -> Any:
-  """The value of a line or a whole file of JSON; `where`, the file and the line, begins the messages.
+  """Parses a line or a whole file of JSON; `where`, the file and the line, begins the messages.
 
-  UsageError where it is not UTF-8, not JSON (NaN and Infinity are not), names a member of an object twice, or holds
-  half a surrogate pair.
+  Raises UsageError if it is not UTF-8, not JSON (NaN and Infinity are not), repeats a name in an object, or has an
+  unpaired surrogate.
   """
   text = decode(raw, where)
   try:
     value = _DECODER.decode(text)
     if _SURROGATE.search(text):
-      # JSON can spell half a surrogate pair, which no file can hold; found here, it has a place.
+      # JSON can spell an unpaired surrogate, which UTF-8 cannot encode; here the error still knows the line.
       json.dumps(value, ensure_ascii=False).encode("utf-8")
   except json.JSONDecodeError as error:
     what = f"{error.msg.removesuffix(' at')} at {_place(text, error.pos)}"
     raise UsageError(f"{where}: broken JSON ({what}); mend or remove it") from error
   except UnicodeEncodeError as error:
     half = f"\\u{ord(error.object[error.start]):04x}"
-    raise UsageError(f"{where}: half a surrogate pair ({half}); write the whole character") from error
+    raise UsageError(f"{where}: unpaired surrogate ({half}); write the whole character") from error
   except _RefusedError as error:
     raise UsageError(f"{where}: {error}") from None
   except (ValueError, RecursionError) as error:
@@ -42,7 +42,7 @@ def parse(raw: bytes, where: str) -> Any:
 
 
 def parse_object(raw: bytes, where: str) -> dict[str, Any]:
-  """As `parse`, of a line that must be an object."""
+  """Parses a line that must be a JSON object; raises as `parse`."""
   value = parse(raw, where)
   if not isinstance(value, dict):
     raise UsageError(f"{where}: not a JSON object; each line must be one {{...}}")
@@ -50,9 +50,10 @@ def parse_object(raw: bytes, where: str) -> dict[str, Any]:
 
 
 def parse_lines(block: bytes, where: str, before: int) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields (line number, object) of whole lines of JSON; empty ones are passed over.
+  """Yields (line number, object) for whole lines of JSON; skips empty ones.
 
-  The same as `parse_object` of each line, and twice as fast. `before` lines of the file `where` stand before these.
+  It does the same as `parse_object` on each line, twice as fast. `before` is the number of lines of the file before
+  this block.
   """
   try:
     text = block.decode("utf-8")
@@ -60,8 +61,8 @@ def parse_lines(block: bytes, where: str, before: int) -> Iterator[tuple[int, di
     text = ""
   number, start = before, 0
   if text and not ("\\" in text and _SURROGATE.search(text)):
-    # One call a line on the text of them all. What is not one object from the first character of its line
-    # to the last is left to the careful reading below, which words the errors.
+    # One decoder call per line on the whole text. A line that is not exactly one object, and all lines after it,
+    # are left to the careful loop below, which words the errors.
     while start < len(text):
       end = text.find("\n", start)
       end = len(text) if end < 0 else end
@@ -80,9 +81,9 @@ def parse_lines(block: bytes, where: str, before: int) -> Iterator[tuple[int, di
 
 
 def filled_lines(block: bytes, before: int) -> Iterator[tuple[int, bytes]]:
-  """Yields (line number, line without its end) of the lines that hold more than white space; `before` stand before.
+  """Yields (line number, line without its end) for lines that are not blank; `before` lines precede the block.
 
-  Empty lines cost nothing: a small archive may hold a thousand million of them.
+  Blank lines cost nothing: a small archive may hold a billion of them.
   """
   number, counted = before + 1, 0
   for found in _FILLED.finditer(block):
@@ -92,7 +93,7 @@ def filled_lines(block: bytes, before: int) -> Iterator[tuple[int, bytes]]:
 
 
 def decode(raw: bytes, where: str) -> str:
-  """Bytes as UTF-8; UsageError with the place of the first that are not."""
+  """Decodes UTF-8; UsageError gives the place of the first invalid byte."""
   if raw.startswith(_BYTE_ORDER_MARK):
     raise UsageError(f"{where}: starts with a byte order mark; save the file as UTF-8 without one")
   try:
@@ -104,7 +105,7 @@ def decode(raw: bytes, where: str) -> str:
 
 
 class _RefusedError(ValueError):
-  """JSON that other readers take in different ways."""
+  """JSON that different parsers read in different ways."""
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-  raise _RefusedError(f"{name} is no JSON; remove it")
+  raise _RefusedError(f"{name} is not valid JSON; remove it")
 
 
 # Made once: `json.loads` with a hook would make a decoder for each line.

@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all, one by one or several together; and what a kill leaves of them.
+"""Atomic writes of one file or of a set of files, and the repair after a kill.
 
-A file is written as `.NAME.PID.incomplete` beside its place and then renamed. Several that belong together wait under
-those names until all are written; then a journal is renamed to its place, which settles that they are what holds.
-Whoever finds a journal does what is left of it, so that a kill leaves the files as they were, or all of them new.
+A file is written as `.NAME.PID.incomplete` in its folder and then renamed. Files of a set keep such names until all are
+written. Then a journal that lists the renames is put in place, which commits the set. A process that finds a journal
+completes it, so after a kill the files are either all old or all new.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from xmcap.errors import XmcapError
 
 FOLDER_JOURNAL = ".xmcap.results"
-"""The journal of a folder's files."""
+"""Name of the journal in an output folder."""
 
 _MAX_JOURNAL = 1 << 20
 _DEVICES = ("/dev/fd", "/proc/")
@@ -27,7 +27,7 @@ _INCOMPLETE = re.compile(r"\.(.+)\.(\d+)\.incomplete", re.DOTALL)
 
 
 class Batch:
-  """Files of a folder that wait for each other, and files that go when they appear."""
+  """A set of files in one folder that appear together, and files that are removed with that."""
 
   def __init__(self, folder: pathlib.Path):
     self.folder = os.path.realpath(folder)
@@ -35,16 +35,16 @@ class Batch:
     self.removed: set[str] = set()
 
   def takes(self, path: pathlib.Path) -> bool:
-    """Whether a file lies in the folder."""
+    """Whether a file is in the folder of the batch."""
     return os.path.realpath(path.parent) == self.folder
 
   def commit(self, journal: pathlib.Path) -> None:
-    """Lets all the files appear."""
+    """Makes all files appear."""
     content = {"renamed": self.renamed, "removed": sorted(self.removed - self.renamed.keys())}
     temporary = _temporary(journal)
     temporary.write_text(json.dumps(content), encoding="utf-8")
     os.replace(temporary, journal)
-    self.renamed.clear()  # from here on they are the journal's
+    self.renamed.clear()  # from here on the journal owns them
     carry_out(journal)
 
   def discard(self) -> None:
@@ -55,15 +55,15 @@ class Batch:
 
 
 current: contextvars.ContextVar[Batch | None] = contextvars.ContextVar("batch", default=None)
-"""The batch that files which are written now belong to."""
+"""The batch that collects the files being written."""
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-  """A temporary name to write a file under; it is renamed to `path` if all went well, and removed if not.
+  """Gives a temporary name to write to; the file is renamed to `path` if the block succeeds, else removed.
 
-  The name is this process's own: one that was orphaned by a kill may still write when the next one has begun.
-  `/dev/null`, `/dev/stdout` and the like are written themselves.
+  The name contains the process id: a process orphaned by a kill may still write when the next run has begun.
+  `/dev/null`, `/dev/stdout` and the like are written directly.
   """
   path = pathlib.Path(path)
   if os.path.dirname(os.path.abspath(path)).startswith(_DEVICES) or os.path.dirname(path) == "/dev":
@@ -84,7 +84,7 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def remove(path: str | os.PathLike) -> None:
-  """Removes a file if there is one; that of a batch goes when the batch appears."""
+  """Removes a file if it exists; within a batch, when the batch commits."""
   path = pathlib.Path(path)
   batch = current.get()
   if batch is not None and batch.takes(path):
@@ -95,13 +95,13 @@ def remove(path: str | os.PathLike) -> None:
 
 
 def _refuse_folder(path: pathlib.Path) -> None:
-  """Said now, for a batch must not break in the middle."""
+  """Raises now, because a commit must not fail halfway."""
   if path.is_dir() and not path.is_symlink():
     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
 
 
 def carry_out(journal: pathlib.Path) -> None:
-  """Does what is left of a journal, if there is one; XmcapError if it is none of ours, which may name other files."""
+  """Completes a journal if there is one; XmcapError if xmcap did not write it, as it could name any file."""
   content = _read(journal)
   if content is None:
     return
@@ -114,7 +114,7 @@ def carry_out(journal: pathlib.Path) -> None:
 
 
 def clear(folder: pathlib.Path, name: str = "") -> None:
-  """Removes the incomplete files and folders of processes that are no more: under one name, or all in a folder."""
+  """Removes incomplete files and folders of ended processes: those of one name, or all in a folder."""
   with contextlib.suppress(OSError), os.scandir(folder) as entries:
     for entry in entries:
       found = _INCOMPLETE.fullmatch(entry.name)
@@ -159,7 +159,7 @@ def _read(journal: pathlib.Path) -> dict | None:
     return None
   except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
     raise XmcapError(
-      f"{journal}: no list of results of xmcap: remove it, and make the results again"
+      f"{journal}: not a journal that xmcap wrote: remove it, and make the results again"
     ) from None
 
 

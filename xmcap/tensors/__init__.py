@@ -1,1 +1,1 @@
-"""Tensors in files, read one at a time."""
+"""Readers and writers of tensor files that handle one tensor at a time."""

@@ -1,7 +1,7 @@
-"""Tensors in files, read one at a time: safetensors in and out, and the `Tensor` that every format's reader gives.
+"""Lazy tensors: the `Tensor` that the reader of every format returns, and safetensors in and out.
 
-A model larger than memory passes through here: reading gives the shape and dtype of a tensor and fetches its numbers
-when asked, writing knows the whole header from the shapes before the first number is there.
+A model may be larger than memory. Reading gives shapes and dtypes, and fetches the numbers of a tensor on demand.
+Writing derives the whole header from the shapes before the first tensor is made.
 """
 
 import dataclasses
@@ -36,26 +36,26 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
-"""The dtypes of weights; integers are buffers, or quantised."""
+"""Dtypes of weights; integer tensors are buffers, or quantised."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 _LONGEST_HEADER = 2**24
-"""Bytes of a safetensors header, some 100 for each tensor. The library alone would parse 100 MB."""
+"""Bytes of a safetensors header, some 100 per tensor. The library's own limit is 100 MB."""
 _LONGEST_NAME, _LONGEST_FILE_NAME = 500, 255
 _MOST_LAYERS = 1024
 _LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
-"""Numbers may take so many times the bytes of their files, and so many bytes besides, as constants compress well."""
+"""Arrays may be this many times larger than their compressed files (constants compress well), plus this many bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-  """A tensor whose numbers are still in its file.
+  """A tensor that is still in its file.
 
   Attributes:
-    shape, dtype: known without reading it.
-    read: fetches it, whole.
+    shape, dtype: known without reading the numbers.
+    read: reads the whole tensor.
     where: the file, for messages.
-    group: tensors of one group are slices of one array in the file: read one after the other, they cost one reading.
+    group: tensors of one group are slices of one array in the file; read in a row, they cost one read.
   """
 
   shape: tuple[int, ...]
@@ -66,51 +66,50 @@ class Tensor:
 
 
 def check_name(name: str, where: str) -> str:
-  """Returns a tensor's name, which goes into messages and files; UsageError if it cannot be shown."""
+  """Returns a tensor's name, which goes into messages and files; UsageError if it is not printable or too long."""
   if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
-    raise UsageError(f"{where}: {shown(repr(name), 80)} is no name of a tensor: fetch or copy it again")
+    raise UsageError(f"{where}: {shown(repr(name), 80)} is not a valid tensor name: fetch or copy it again")
   return name
 
 
 def is_file_name(name: str) -> bool:
-  """Whether it is the plain name of a file or folder, which leads nowhere else."""
+  """Whether a name is a plain file or folder name that cannot lead to another folder."""
   plain = name.isprintable() and "\\" not in name and len(name) <= _LONGEST_FILE_NAME
   return plain and name not in ("", ".", "..") and pathlib.PurePath(name).name == name
 
 
 def check_claim(claimed: int, held: int, where: str) -> None:
-  """Refuses files of `held` bytes, perhaps compressed, that claim far more numbers than they could hold."""
+  """Raises UsageError if files of `held` bytes, perhaps compressed, claim far more array bytes than they could hold."""
   if claimed > _LARGEST_RATIO * held + _ALWAYS_FINE:
     raise UsageError(
-      f"{where}: claims {claimed:,} bytes of numbers and its files have {held:,}: no real weights are so; fetch or copy"
-      " it again"
+      f"{where}: claims {claimed:,} bytes of arrays, but its files have only {held:,} bytes: fetch or copy it again"
     )
 
 
 def check_finite(name: str, array: np.ndarray, where: str) -> None:
-  """Raises UsageError where a tensor of floats holds NaN or infinity."""
+  """Raises UsageError if a float tensor contains NaN or infinity."""
   if array.dtype in FLOATS and not np.isfinite(array).all():
     raise UsageError(
-      f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before a run went wrong"
+      f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before the run diverged"
     )
 
 
 class LastRead:
-  """Keeps the array that was read last, so that its slices are cut from one reading."""
+  """Keeps the last array that was read, so that all its slices come from one read."""
 
   def __init__(self):
     self._name, self._array = None, None
 
   def slices(self, name: str, stacked: Tensor) -> list[Tensor]:
-    """The parts of a tensor along its first axis; UsageError where they are more than the layers of a model."""
+    """Returns the slices of a tensor along its first axis; UsageError if there are more than a model has layers."""
     if not stacked.shape or stacked.shape[0] > _MOST_LAYERS:
       raise UsageError(
-        f"{stacked.where}: {name} has shape {stacked.shape}: its first axis is to be {_MOST_LAYERS:,} layers at most"
+        f"{stacked.where}: {name} has shape {stacked.shape}: its first axis may be at most {_MOST_LAYERS:,} layers"
       )
 
     def read(index: int) -> np.ndarray:
       if self._name != name or self._array is None:
-        self._name, self._array = None, None  # the old array goes before the new one comes
+        self._name, self._array = None, None  # frees the old array before the new one is read
         self._name, self._array = name, stacked.read()
       return self._array[index]
 
@@ -121,15 +120,15 @@ class LastRead:
 
 
 def refuse_pickle(path: str | os.PathLike) -> None:
-  """Raises UsageError for a file that is a pickle by its name or its content."""
+  """Raises UsageError for a file that is a pickle, judged by name or content."""
   path = pathlib.Path(path)
   with open(path, "rb") as file:
     head = file.read(2)
   zipped = head == b"PK" and _holds_pickle(path)
   if path.suffix in PICKLES or zipped or (head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05"):
     raise UsageError(
-      f"{path}: a pickle, which can run code when it is read, so xmcap never does: take the safetensors files of"
-      " the same model, or write them where the model is trusted (transformers: save_pretrained)"
+      f"{path}: a pickle, which can run code when it is read, so xmcap refuses it: use the safetensors files of"
+      " the same model, or convert it on a machine that trusts it (transformers: save_pretrained)"
     )
 
 
@@ -137,13 +136,13 @@ def _holds_pickle(path: pathlib.Path) -> bool:
   try:
     with zipfile.ZipFile(path) as file:
       return any(name.endswith((".pkl", ".pickle")) for name in file.namelist())
-  # A broken archive fails in many ways; whoever reads it says so.
+  # A broken archive fails in many ways; its reader will report it.
   except Exception:
     return False
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
-  """The tensors of a safetensors file, by name; nothing but its header is read. UsageError if it is another file."""
+  """Returns the tensors of a safetensors file by name; reads only the header. UsageError if the file is not valid."""
   from safetensors import SafetensorError, safe_open
 
   path = pathlib.Path(path)
@@ -154,18 +153,18 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
     with open(path, "rb") as file:
       length = int.from_bytes(file.read(8), "little")
     if length > _LONGEST_HEADER:
-      raise ValueError(f"a header of {length:,} bytes; {_LONGEST_HEADER:,} at most")
-    # The library checks the header: dtypes, shapes, and offsets that neither overlap nor leave the file.
+      raise ValueError(f"a header of {length:,} bytes; at most {_LONGEST_HEADER:,} are allowed")
+    # The library checks dtypes, shapes, and that offsets neither overlap nor leave the file.
     with safe_open(path, "np") as file:
       names = file.keys()
       entries = {name: file.get_slice(name) for name in names}
       found = {name: (entry.get_dtype(), tuple(entry.get_shape())) for name, entry in entries.items()}
   except (SafetensorError, ValueError, OSError) as error:
     reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")[:160]
-    raise UsageError(f"{path}: not a whole safetensors file ({reason}): fetch or copy it again") from None
+    raise UsageError(f"{path}: not a complete safetensors file ({reason}): fetch or copy it again") from None
 
   def read(name: str) -> np.ndarray:
-    # Opened for each: pages of a mapped file count as this process's memory while it is mapped.
+    # Opened once per tensor: pages of a mapped file count as this process's memory while it is mapped.
     with safe_open(path, "np") as file:
       return file.get_tensor(name)
 
@@ -174,7 +173,7 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
     check_name(name, str(path))
     if dtype not in _DTYPES:
       raise UsageError(
-        f"{path}: tensor {name} has dtype {dtype}: xmcap takes weights in F32, F16 or BF16, not quantised"
+        f"{path}: tensor {name} has dtype {dtype}: xmcap reads weights in F32, F16 or BF16, not quantised ones"
       )
     tensors[name] = Tensor(shape, _DTYPES[dtype], functools.partial(read, name), str(path))
   return tensors
@@ -182,7 +181,7 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-  """Tensors that `make` gives together, in this order; `group` as in `Tensor`."""
+  """Tensors that one call of `make` returns, in this order; `group` as in `Tensor`."""
 
   names: Sequence[str]
   shapes: Sequence[tuple[int, ...]]
@@ -197,9 +196,9 @@ def write_safetensors(
   metadata: Mapping[str, str],
   say: Callable[[str], None] = lambda line: None,
 ) -> int:
-  """Writes a safetensors file: the header first, then one output after the other; it appears when it is whole.
+  """Writes a safetensors file atomically: the header first, then one output after the other.
 
-  Slices of one array are made one after the other. `say` is told how far it is. Returns the bytes written.
+  Outputs of one group are made in a row. `say` receives progress lines. Returns the bytes written.
   """
   path = pathlib.Path(path)
   entries = {
@@ -225,7 +224,9 @@ def write_safetensors(
       for name, array in zip(output.names, output.make(), strict=True):
         if (array.shape, array.dtype) != entries[name]:
           shape, dtype = entries[name]
-          raise XmcapError(f"{path}: {name} came out as {array.dtype} {array.shape}, not {dtype} {shape}")
+          raise XmcapError(
+            f"{path}: {name} is {array.dtype} {array.shape}, but {dtype} {shape} was announced"
+          )
         file.seek(start + offsets[name])
         file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         done += array.nbytes

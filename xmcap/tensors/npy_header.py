@@ -1,7 +1,7 @@
-"""The header of an array in an .npy file or in a member of an .npz, checked before a number of it is read.
+"""Checks the header of an .npy file or .npz member before the array is read.
 
-numpy believes a header's length and makes an array as large as it claims: a few bytes could ask for terabytes. Here a
-header is short, and claims just what is there.
+numpy trusts a header and allocates whatever it claims, so a few bytes could ask for terabytes. This module accepts only
+short headers whose claim matches the bytes that are there.
 """
 
 import math
@@ -15,7 +15,7 @@ _MOST_AXES = 32
 
 
 class Header(NamedTuple):
-  """Of an array; `length` is the bytes before its first number, `fortran_order` that its first axis varies fastest."""
+  """Header of an array; `length` is in bytes, `fortran_order` means that the first axis varies fastest."""
 
   shape: tuple[int, ...]
   dtype: np.dtype
@@ -24,39 +24,40 @@ class Header(NamedTuple):
 
 
 def read_header(stream: IO[bytes], size: int, where: str) -> Header:
-  """Reads the header of an array, and leaves the stream at its first number.
+  """Reads the header of an array, and leaves the stream at the first element.
 
   Args:
-    size: bytes that the file or the member of an archive holds.
-    where: begins the messages: the file, and the array's name.
+    stream: an .npy file, or a member of an .npz.
+    size: bytes in the file or member.
+    where: the file and the array's name; begins the messages.
 
   Raises:
-    UsageError: no header of a plain array, Python objects, or a shape that asks for other bytes than there are.
+    UsageError: not the header of a plain array, an array of Python objects, or a shape that does not match `size`.
   """
   start = stream.tell()
   try:
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
-      # Later versions are for headers that would be too long here.
+      # Later versions exist for headers that are longer than we accept.
       raise ValueError(f"format {version[0]}.{version[1]}, not 1.0")
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
-  # It is parsed as Python's literals, which fail in many ways: nested too deeply, out of memory, no such dtype.
+  # numpy parses it as a Python literal, which fails in many ways: nested too deeply, out of memory, unknown dtype.
   except Exception as error:
-    raise UsageError(
-      f"{where} has no header of a numpy array ({one_line(error)[:120]}): fetch it again"
-    ) from None
+    raise UsageError(f"{where} has no valid numpy header ({one_line(error)[:120]}): fetch it again") from None
   if dtype.hasobject:
     raise UsageError(
-      f"{where} holds Python objects, a pickle, which can run code when it is read, so xmcap never does: save it as"
-      " numbers (np.savez of plain arrays)"
+      f"{where} holds Python objects, a pickle, which can run code when it is read, so xmcap refuses it: save plain"
+      " arrays of numbers (np.savez)"
     )
   if dtype.names or dtype.subdtype or not dtype.itemsize:
-    raise UsageError(f"{where} holds {one_line(TypeError(dtype))[:80]}, no plain numbers or texts")
+    raise UsageError(
+      f"{where} has dtype {one_line(TypeError(dtype))[:80]}: only plain numbers and strings are read"
+    )
   if len(shape) > _MOST_AXES or any(isinstance(axis, bool) or axis < 0 for axis in shape):
-    raise UsageError(f"{where} has the shape {one_line(ValueError(shape))[:80]}, which no array has")
+    raise UsageError(f"{where} has the shape {one_line(ValueError(shape))[:80]}, which is not valid")
   header = Header(shape, dtype, fortran_order, stream.tell() - start)
   if size != header.length + math.prod(shape) * dtype.itemsize:
     raise UsageError(
-      f"{where} holds {size:,} bytes, and its shape {one_line(ValueError(shape))[:80]} asks for others"
+      f"{where} has {size:,} bytes, which does not match its shape {one_line(ValueError(shape))[:80]}"
     )
   return header

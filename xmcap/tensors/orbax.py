@@ -1,4 +1,4 @@
-"""Trees that Orbax wrote, read one array at a time."""
+"""Reads Orbax checkpoints one array at a time."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from xmcap.terminal import shown
 
 _METADATA = "_METADATA"
 _LARGEST_METADATA = 2**26
-"""Bytes. A parameter takes some 300."""
+"""Bytes; a parameter takes some 300."""
 
 
 class _WithoutUnawaited(logging.Filter):
@@ -32,7 +32,7 @@ _unraisablehook = sys.unraisablehook
 
 
 def _without_late_reads(unraisable: Any) -> None:
-  """TensorStore reports through this hook each read that ends after another one has failed."""
+  """Ignores reads that end after another has failed, which TensorStore reports through this hook."""
   error = unraisable.exc_value
   if not (isinstance(error, RuntimeError) and str(error) == "Event loop is closed"):
     _unraisablehook(unraisable)
@@ -42,12 +42,12 @@ sys.unraisablehook = _without_late_reads
 
 
 def is_orbax(path: str | os.PathLike) -> bool:
-  """Whether a folder holds a tree that Orbax wrote."""
+  """Whether a folder is a tree written by Orbax."""
   return os.path.isfile(os.path.join(path, _METADATA))
 
 
 def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
-  """{path in the tree: tensor} of a folder; nothing but shapes is read. UsageError where it cannot be."""
+  """Returns {path in the tree: tensor}; reads only the metadata. UsageError if the folder cannot be read."""
   import jax
   import orbax.checkpoint as ocp
   from etils import epath
@@ -60,7 +60,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
     check_claim_of(folder, tree)
   except UsageError:
     raise
-  # Orbax, TensorStore and JSON each raise errors of their own for files that are short or missing.
+  # Orbax, TensorStore and JSON each raise their own errors for truncated or missing files.
   except Exception as error:
     raise _damaged(folder, error) from None
 
@@ -86,33 +86,33 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
 
 
 def check_metadata(folder: Any) -> None:
-  """Raises UsageError if the description of a tree is too large, or a name in it leads elsewhere."""
+  """Raises UsageError if the metadata of a tree is too large, or a name in it leads to another folder."""
   file = folder / _METADATA
   if not file.exists():
     return
   if file.stat().length > _LARGEST_METADATA:
-    raise UsageError(f"{file}: {file.stat().length:,} bytes; a checkpoint has {_LARGEST_METADATA:,} at most")
+    raise UsageError(f"{file}: {file.stat().length:,} bytes; a checkpoint has at most {_LARGEST_METADATA:,}")
   try:
     entries = json.loads(file.read_text())["tree_metadata"].values()
-    # As Orbax makes the name of an array's folder.
+    # Orbax forms the name of an array's folder in this way.
     names = [".".join(str(key["key"]) for key in entry["key_metadata"]) for entry in entries]
   except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
     return  # Orbax will say what is wrong
   for name in names:
     check_name(name, str(file))
     if any(part in ("", ".", "..") for part in name.split("/")):
-      raise UsageError(f"{file}: {shown(repr(name), 80)} is no name of a parameter: fetch it again")
+      raise UsageError(f"{file}: {shown(repr(name), 80)} is not a valid parameter name: fetch it again")
 
 
 def check_claim_of(folder: Any, tree: Any) -> None:
-  """Refuses a tree whose arrays claim far more numbers than the folder, an `epath.Path`, has bytes; not in a bucket."""
+  """Raises UsageError if the arrays of a tree claim far more bytes than its folder has; buckets are not checked."""
   import jax
 
   if "://" in str(folder):
     return
   claimed = 0
   for leaf in filter(_is_array, jax.tree.leaves(tree)):
-    # Whole chunks are made in memory, however little of one belongs to the array.
+    # Whole chunks are allocated, however little of one belongs to the array.
     chunk = getattr(getattr(leaf, "storage", None), "chunk_shape", None) or ()
     claimed += max(math.prod(leaf.shape), math.prod(chunk)) * np.dtype(leaf.dtype).itemsize
   held = sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
@@ -125,6 +125,4 @@ def _is_array(leaf: Any) -> bool:
 
 def _damaged(folder: Any, error: BaseException) -> UsageError:
   reason = one_line(error)[:160]
-  return UsageError(
-    f"{folder}: cannot be read, it was cut short or files are missing ({reason}): copy it again"
-  )
+  return UsageError(f"{folder}: cannot be read: files are truncated or missing ({reason}): copy it again")

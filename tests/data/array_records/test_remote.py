@@ -121,7 +121,7 @@ def test_a_file_that_is_changed_while_it_is_read(store, remote, impatient):
   source[0]
   (file,) = remote.glob("*-00000-of-*")
   file.write_bytes(file.read_bytes())
-  with pytest.raises(XmcapError, match="00000-of-00003 was changed while it was read: start again"):
+  with pytest.raises(XmcapError, match="00000-of-00003 changed while it was being read: start again"):
     source[1]
 
 
@@ -156,17 +156,17 @@ def test_a_file_cut_short(store, remote, impatient):
 
 
 def test_what_is_absent(store, remote, impatient):
-  with pytest.raises(UsageError, match="s3://bucket/other is no corpus"):
+  with pytest.raises(UsageError, match="s3://bucket/other is not a corpus"):
     RecordSource("s3://bucket/other")
   assert records.splits("s3://bucket/other") == []
-  with pytest.raises(UsageError, match="s3://bucket/other/tags.txt is absent"):
+  with pytest.raises(UsageError, match="s3://bucket/other/tags.txt is missing"):
     records.read_tags("s3://bucket/other")
   source = RecordSource("s3://bucket/tiny")
   (file,) = remote.glob("*-00001-of-*")
   file.unlink()
-  with pytest.raises(XmcapError, match="00001-of-00003 is absent"):
+  with pytest.raises(XmcapError, match="00001-of-00003 is missing"):
     source[30]
-  with pytest.raises(XmcapError, match=r"00001-of-00003 is absent \(1 of 3 files\)"):
+  with pytest.raises(XmcapError, match=r"00001-of-00003 is missing \(1 of 3 files\)"):
     RecordSource("s3://bucket/tiny")
 
 

@@ -41,7 +41,7 @@ def test_a_good_corpus(tmp_path):
   train, validation = check(tmp_path, processes=1)
   assert train.bad == validation.bad == 0 and validation.pictures == 1 and finds(tmp_path) == []
   assert (train.pictures, train.captions, train.sides, dict(train.formats)) == (20, 40, (16, 16), {"PNG": 20})
-  assert "nothing wrong" in str(train)
+  assert "no problems" in str(train)
   assert json.loads((tmp_path / "check.json").read_text())["splits"][0]["captions"] == 40
 
 
@@ -146,7 +146,7 @@ def test_processes_parts_and_progress(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_checked(tmp_path):
-  with pytest.raises(UsageError, match="is no corpus"):
+  with pytest.raises(UsageError, match="is not a corpus"):
     check(tmp_path)
   write(tmp_path, [good(1)])
   with pytest.raises(UsageError, match="has no split 'test'"):

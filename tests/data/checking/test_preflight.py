@@ -74,7 +74,7 @@ def test_invisible_characters_may_change(corpus):
     Normalising, ["fa"], {"fa": ["\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\uff01"]}
   )
   Normalising.decode = staticmethod(lambda text: text[:-1])
-  with pytest.raises(UsageError, match=r"spiece.model: 'caf\u00e9' \(fr\) comes back as 'caf'"):
+  with pytest.raises(UsageError, match=r"spiece.model: 'caf\u00e9' \(fr\) decodes to 'caf'"):
     preflight.check_vocabulary(Normalising, ["fr"], {"fr": ["caf\u00e9"]})
 
 
@@ -84,7 +84,7 @@ def test_two_languages_with_one_prompt():
     has_language_piece = staticmethod(lambda language: False)
     prompt = staticmethod(lambda language: [5])
 
-  with pytest.raises(UsageError, match="the prompt of 'de' is unknown to it, or another language's"):
+  with pytest.raises(UsageError, match="the prompt of 'de' is unknown, or the same as another language's"):
     preflight.check_vocabulary(Same, ["de", "en"], {})
 
 

@@ -113,11 +113,11 @@ def test_bytes_and_unknown_pieces_have_kinds(tmp_path):
 
 
 def test_usage_errors(tiny_dir, tmp_path):
-  with pytest.raises(UsageError, match="'fr' is none of the languages to draw from: ar de en"):
+  with pytest.raises(UsageError, match="'fr' is not one of the available languages: ar de en"):
     show_tiny(tiny_dir, languages="fr")
   with pytest.raises(UsageError, match="has no split 'dev'"):
     show_tiny(tiny_dir, split="dev")
-  with pytest.raises(UsageError, match="is no corpus"):
+  with pytest.raises(UsageError, match="is not a corpus"):
     show_tiny(tmp_path)
   with pytest.raises(UsageError, match="give a number from 1 to 500"):
     show.examples(show_tiny(tiny_dir, count=501))
@@ -134,7 +134,7 @@ def test_first_split_that_there_is(tmp_path):
   record_writer.write_metadata(tmp_path, [split], dataset="t")
   (tmp_path / "text.txt").write_text("a small dog\n" * 50 + "ein kleiner Hund\n" * 50, encoding="utf-8")
   vocabulary.train_vocabulary(str(tmp_path / "text.txt"), str(tmp_path / "v.model"), size=360)
-  with pytest.raises(UsageError, match="holds no vocabulary.model: name one with --vocabulary"):
+  with pytest.raises(UsageError, match="has no vocabulary.model: give one with --vocabulary"):
     show_tiny(tmp_path, count=1)
   made = show_tiny(tmp_path, count=1, vocabulary=str(tmp_path / "v.model"))
   assert made.source.split == "test" and len(show.examples(made)) == 1

@@ -1,6 +1,7 @@
 """Statistics: what is counted, and how it is shown."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -37,9 +38,20 @@ def test_counts(corpus):
   found = statistics(corpus)
   assert found.images == {"train (records)": 2, "test (release)": 1}
   assert found.rows == [
-    Row("train (records)", "ar", images=1, captions=1, words=2, characters=8, spaced_words=2, once=1),
     Row(
-      "train (records)", "en", images=2, captions=3, words=5, characters=15, spaced_words=5, once=1, twice=1
+      "train (records)", "ar", 1, 1, words=2, characters=8, spaced_words=2, once=1, sources=Counter(human=1)
+    ),
+    Row(
+      "train (records)",
+      "en",
+      2,
+      3,
+      words=5,
+      characters=15,
+      spaced_words=5,
+      once=1,
+      twice=1,
+      sources=Counter(human=3),
     ),
     Row("test (release)", "en", images=1, captions=2, words=3, characters=12, spaced_words=3, twice=1),
   ]
@@ -83,7 +95,7 @@ def test_published_figures_and_differences_stand_beside(tmp_path):
   split = record_writer.write_split(tmp_path, "test", [0], two_records, dataset="xm3600", processes=1)
   record_writer.write_metadata(tmp_path, [split], dataset="xm3600")
   shown = text(statistics(tmp_path)).splitlines()
-  assert any("against Table 1 of the XM3600 paper" in line for line in shown)
+  assert any("compared with Table 1 of the XM3600 paper" in line for line in shown)
   rows = [line for line in shown if line.startswith("ar ") and "7,367" in line]
   # Found, published, difference of: captions; images with 1, 2, more captions; words; characters.
   assert rows[0].split() == [
@@ -94,10 +106,10 @@ def test_published_figures_and_differences_stand_beside(tmp_path):
 
 
 def test_a_release_is_compared_where_its_pictures_are_those_of_xm3600(corpus, monkeypatch):
-  assert "against" not in text(statistics(corpus))
+  assert "compared with" not in text(statistics(corpus))
   monkeypatch.setattr(published, "XM3600_IMAGES", of_images(["c"]))
-  lines = [line for line in text(statistics(corpus)).splitlines() if "against" in line]
-  assert [line.split(" against ")[0] for line in lines] == ["test (release)"]
+  lines = [line for line in text(statistics(corpus)).splitlines() if "compared with" in line]
+  assert [line.split(" compared with ")[0] for line in lines] == ["test (release)"]
 
 
 def test_coco_35l_is_known_by_its_name(tmp_path):
@@ -152,7 +164,7 @@ def test_words_without_spaces_are_segmented(tmp_path):
 
 
 def test_folder_without_a_corpus_is_a_usage_error(tmp_path):
-  with pytest.raises(UsageError, match="holds no corpus"):
+  with pytest.raises(UsageError, match="has no corpus"):
     statistics(tmp_path)
 
 
@@ -160,3 +172,25 @@ def test_broken_release_names_file_and_line(tmp_path):
   (tmp_path / "captions.jsonl").write_text("{}\n{")
   with pytest.raises(XmcapError, match=r"captions.jsonl.*1"):
     statistics(tmp_path)
+
+
+def annotated(_):
+  captions = [
+    Caption("zh", "一只狗"),
+    Caption("zh", "狗", source="mt"),
+    Caption("zh", "小狗", source="translated"),
+  ]
+  yield Record(
+    "a", PNG, [*captions, Caption("en", "dog")], tags_by_language={"zh": ["狗", "草"], "en": ["dog"]}
+  )
+  yield Record("b", PNG, [Caption("zh", "猫")], tags_by_language={"zh": ["狗", "猫", "草", "树"]})
+
+
+def test_sources_and_tags_have_their_columns(tmp_path):
+  split = record_writer.write_split(tmp_path, "train", [0], annotated, dataset="toy", processes=1)
+  record_writer.write_metadata(tmp_path, [split], dataset="toy")
+  lines = [line.split() for line in text(statistics(tmp_path, processes=1)).splitlines()]
+  assert next(line for line in lines if line[:1] == ["language"])[-3:] == ["human", "mt", "translated"]
+  assert [line[-3:] for line in lines if line[:1] == ["zh"]] == [["2", "1", "1"], ["2", "3.00", "4"]]
+  assert ["zh", "Chinese", "2", "6", "4", "2", "3.00", "4"] in lines
+  assert ["en", "English", "1", "1", "1", "1", "1.00", "1"] in lines

@@ -165,7 +165,7 @@ def test_packed_tar_that_breaks_off(tmp_path):
   path = write_tar(tmp_path / "a.tgz", [("1.jpg", os.urandom(60_000))], gzip.open)
   whole = pathlib.Path(path).read_bytes()
   pathlib.Path(path).write_bytes(whole[:30_000])
-  with pytest.raises(XmcapError, match="a.tgz: no whole tar file"):
+  with pytest.raises(XmcapError, match="a.tgz: not a complete tar file"):
     tar_files.unpack(path, str(tmp_path / "copy"))
 
 
@@ -182,7 +182,7 @@ def test_headers_that_speak_of_headers_without_end(tmp_path):
   info = tarfile.TarInfo("././@LongLink")
   info.type, info.size = tarfile.GNUTYPE_LONGNAME, 5
   (tmp_path / "a.tar").write_bytes((info.tobuf(tarfile.GNU_FORMAT) + b"name\0".ljust(512, b"\0")) * 5_000)
-  with pytest.raises(XmcapError, match="no whole tar file"):
+  with pytest.raises(XmcapError, match="not a complete tar file"):
     list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
 
 
@@ -222,10 +222,10 @@ def test_damage_in_a_zip_names_the_picture(tmp_path):
     archive.writestr("1.jpg", b"picture")
   found = list(archives.search_zip(str(path)))
   path.write_bytes(path.read_bytes().replace(b"picture", b"pictuRe"))
-  with pytest.raises(XmcapError, match=r"a\.zip: 1\.jpg: .*its check sum is wrong"):
+  with pytest.raises(XmcapError, match=r"a\.zip: 1\.jpg: .*its checksum is wrong"):
     read_all(archives.ZIP, str(path), found)
   path.write_bytes(b"PK\x03\x04 no zip")
-  with pytest.raises(XmcapError, match="no whole zip file"):
+  with pytest.raises(XmcapError, match="not a complete zip file"):
     list(archives.search_zip(str(path)))
 
 
@@ -242,7 +242,7 @@ def test_encrypted_zip_is_refused(tmp_path):
 
 def test_places_that_are_none(tmp_path):
   (tmp_path / "page.zip").write_text("<html>404</html>")
-  with pytest.raises(UsageError, match="no folder and no .zip"):
+  with pytest.raises(UsageError, match="neither a folder nor a .zip"):
     archives.kind_of(tmp_path / "page.zip")
   with pytest.raises(UsageError, match="No such file"):
     archives.kind_of(tmp_path / "absent")

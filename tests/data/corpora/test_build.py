@@ -46,9 +46,7 @@ def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=4, layout="folder", languages=("de",))
   for picture in (tmp_path / "release").rglob("*.jpg"):
     picture.rename(picture.with_name(f"other-{picture.name}"))
-  with pytest.raises(
-    XmcapError, match=r"no records: of 4 pictures .*: 4  missing: .* First: \d{12}"
-  ) as error:
+  with pytest.raises(XmcapError, match=r"no records: 4 pictures .*: 4  missing: .* First: \d{12}") as error:
     coco(release, tmp_path / "out")
   assert "\n" not in str(error.value)
 
@@ -97,7 +95,7 @@ def test_report_says_what_was_found(tmp_path):
     "train: 8 records with 120 captions, from 110 lines; of 12 pictures 9 found, 1 missing, 2 broken"
     in summary
   )
-  assert "not_a_picture: files that are no picture" in summary
+  assert "not_a_picture: files that are not pictures" in summary
 
 
 def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
@@ -105,11 +103,9 @@ def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
   times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
   again = coco(small, tmp_path / "out")
   assert again.held and again.splits == first.splits and again.problems.counts == first.problems.counts
-  assert "holds this corpus already" in again.summary()
+  assert "already has this corpus" in again.summary()
   assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
-  with pytest.raises(
-    UsageError, match="out holds coco_35l with another image_size .None, not 32.: remove it"
-  ):
+  with pytest.raises(UsageError, match="out contains coco_35l with image_size=None, not 32: remove it"):
     coco(small, tmp_path / "out", image_size=32)
 
 
@@ -124,10 +120,10 @@ def test_pictures_are_scaled_when_asked_to(tmp_path, small):
 @pytest.mark.parametrize(
   ("fault", "words"),
   [
-    ("bad_utf8", r"coco_mt_train.jsonl.bz2, line \d+: .*bad_utf8.: mend it"),
-    ("duplicate_line", r"coco_mt_train.jsonl.bz2, line \d+: \d{12}, caption \d, .*duplicate_line.: mend it"),
-    ("missing", r"\d{12}: (train|val)2014/COCO.*jpg .missing.: mend it"),
-    ("html", r"\d{12}: a page, not a picture .not_a_picture.: mend it"),
+    ("bad_utf8", r"coco_mt_train.jsonl.bz2, line \d+: .*bad_utf8.: fix it"),
+    ("duplicate_line", r"coco_mt_train.jsonl.bz2, line \d+: \d{12}, caption \d, .*duplicate_line.: fix it"),
+    ("missing", r"\d{12}: (train|val)2014/COCO.*jpg .missing.: fix it"),
+    ("html", r"\d{12}: a web page, not a picture .not_a_picture.: fix it"),
   ],
 )
 def test_stop_names_the_first_bad_thing(tmp_path, fault, words):
@@ -152,7 +148,7 @@ def test_stop_does_not_read_on(tmp_path, monkeypatch):
 def test_what_stopped_goes_on_with_skip(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=12, faults=["html"], languages=("de", "th"))
   coco(release, tmp_path / "one")
-  with pytest.raises(XmcapError, match="or leave such things out with --on_bad=skip"):
+  with pytest.raises(XmcapError, match="or skip such problems with --on_bad=skip"):
     coco(release, tmp_path / "two", on_bad="stop")
   coco(release, tmp_path / "two")
   assert differing(tmp_path / "one", tmp_path / "two") == []
@@ -160,7 +156,7 @@ def test_what_stopped_goes_on_with_skip(tmp_path):
 
 def test_what_skipped_does_not_go_on_with_stop(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
-  with pytest.raises(UsageError, match="has begun coco_35l with another on_bad .skip, not stop.: remove it"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with on_bad=skip, not stop: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, on_bad="stop")
 
 
@@ -233,14 +229,14 @@ def test_what_an_orphan_leaves_does_not_stay(tmp_path, plain):
 
 def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
-  with pytest.raises(UsageError, match="has begun coco_35l with another quality .90, not 80.: remove it"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with quality=90, not 80: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, quality=80)
   (plain.paths["train_images"] / "more.jpg").touch()
-  with pytest.raises(UsageError, match="has begun coco_35l with another train_images"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with train_images="):
     coco(plain, tmp_path / "out", chunk_bytes=1_000)
   with plain.paths["train_captions"].open("ab") as file:
     file.write(b"\n")
-  with pytest.raises(UsageError, match="has begun coco_35l with another train_captions"):
+  with pytest.raises(UsageError, match="has an unfinished coco_35l with train_captions="):
     coco(plain, tmp_path / "out", chunk_bytes=1_000)
 
 
@@ -258,7 +254,9 @@ def test_what_an_older_version_began_is_begun_anew(tmp_path, plain, monkeypatch)
 
 def test_folder_of_something_else(tmp_path, small):
   (tmp_path / "thesis.tex").write_text("")
-  with pytest.raises(UsageError, match="holds thesis.tex, which is not of coco_35l: choose a new"):
+  with pytest.raises(
+    UsageError, match="contains thesis.tex, which does not belong to coco_35l: choose a new"
+  ):
     coco(small, tmp_path)
 
 

@@ -87,7 +87,7 @@ def test_goes_on_where_it_broke_off(server, tmp_path, ranges):
 def test_what_came_stays_when_the_server_fails(server, tmp_path):
   (tmp_path / "data.bin.part").write_bytes(DATA[:1_000])
   Handler.status = 503
-  with pytest.raises(XmcapError, match="cannot fetch .*data.bin: 503 .*start again to go on"):
+  with pytest.raises(XmcapError, match="cannot fetch .*data.bin: 503 .*start again to resume"):
     downloads.fetch(f"{server}/data.bin", tmp_path, lambda line: None)
   assert (tmp_path / "data.bin.part").read_bytes() == DATA[:1_000]
   assert len(Handler.asked) == 5
@@ -102,7 +102,7 @@ def test_a_whole_part_only_gets_its_name(server, tmp_path):
 def test_wrong_address(server, tmp_path):
   with pytest.raises(UsageError, match="other.bin: 404 .*fetch other.bin by hand"):
     downloads.fetch(f"{server}/other.bin", tmp_path, lambda line: None)
-  with pytest.raises(UsageError, match="no address of a web server"):
+  with pytest.raises(UsageError, match="not an http or https URL"):
     downloads.fetch("file:///etc/passwd", tmp_path, lambda line: None)
 
 

@@ -71,15 +71,15 @@ _WHOLE = bz2.compress(text(4))
 @pytest.mark.parametrize(
   ("data", "words"),
   [
-    (_WHOLE[:-1], "breaks off"),
+    (_WHOLE[:-1], "truncated"),
     (_WHOLE[: len(_WHOLE) // 2], "ended before"),
     (_WHOLE[:3], "ended before"),
     (b"", "ended before|no bzip2"),
     (b"<html>gone</html>" * 9, "Invalid data stream"),
     (b"junk" + _WHOLE, "Invalid data stream"),
     (_WHOLE[:7] + b"x" + _WHOLE[8:], "Invalid data stream"),
-    (_WHOLE + b"junk", "no bzip2 file from byte"),
-    (_WHOLE + b"\0" + _WHOLE, "no bzip2 file from byte"),
+    (_WHOLE + b"junk", "not bzip2 from byte"),
+    (_WHOLE + b"\0" + _WHOLE, "not bzip2 from byte"),
     (_WHOLE[: len(_WHOLE) // 2] + _WHOLE[len(_WHOLE) // 2 + 99 :], "Invalid data stream"),
   ],
 )
@@ -112,5 +112,5 @@ def test_line_without_end(tmp_path, monkeypatch):
 def test_name_and_absence_are_usage_errors(tmp_path):
   with pytest.raises(UsageError, match="captions.txt: give a file .jsonl, .jsonl.bz2, .jsonl.gz"):
     next(lines.chunks(tmp_path / "captions.txt"))
-  with pytest.raises(UsageError, match="is absent, or no file"):
+  with pytest.raises(UsageError, match="is not a file"):
     next(lines.chunks(tmp_path / "captions.jsonl"))

@@ -44,7 +44,7 @@ def test_names_shard_by_shard(tmp_path):
 @pytest.mark.parametrize("text", ["", "a cat\n", "a cat\tnone\n", "http://x.org/1\ta cat\n"])
 def test_no_list_of_addresses(tmp_path, text):
   (tmp_path / "train.tsv").write_text(text)
-  with pytest.raises(UsageError, match="train.tsv, line 1: no `caption<TAB>address`"):
+  with pytest.raises(UsageError, match="train.tsv, line 1: not `caption<TAB>URL`"):
     list(read_tsv(tmp_path / "train.tsv"))
 
 

@@ -186,7 +186,7 @@ def test_key_map(tmp_path):
   "text, message",
   [
     ("1 a.jpg\n", "line 1: give a key, a tab"),
-    ("1\ta.jpg\n1\tb.jpg\n", "names a key twice"),
+    ("1\ta.jpg\n1\tb.jpg\n", "has this key twice"),
     ("\t\t\n", "line 1"),
   ],
 )
@@ -200,14 +200,14 @@ def test_key_map_that_is_none(tmp_path, text, message):
 def test_places_without_pictures(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "empty" / "about.txt").write_text("none")
-  with pytest.raises(UsageError, match="empty: no picture in it"):
+  with pytest.raises(UsageError, match="empty: contains no pictures"):
     opened(tmp_path / "empty", tmp_path / "work")
   with pytest.raises(UsageError, match="absent: No such file"):
     opened(tmp_path / "absent", tmp_path / "work")
   write_files(tmp_path / "a", {"1.jpg": b"1"})
   source = opened(tmp_path / "a", tmp_path / "work")
   (tmp_path / "a" / "1.jpg").unlink()
-  with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since it was searched"):
+  with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since the search"):
     source.read("1")
 
 

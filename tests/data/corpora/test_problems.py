@@ -44,7 +44,7 @@ def test_extended_as_if_found_one_after_the_other():
 
 @pytest.mark.parametrize("kind", [kind for kind, known in KINDS.items() if known.rule == "skip"])
 def test_stop_names_the_place(kind):
-  with pytest.raises(XmcapError, match="file, line 9: words .*mend it, or leave .* --on_bad=skip"):
+  with pytest.raises(XmcapError, match="file, line 9: words .*fix it, or skip .* --on_bad=skip"):
     Problems("stop").add(kind, "file, line 9", "words")
 
 

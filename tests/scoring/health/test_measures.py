@@ -127,7 +127,7 @@ def test_format():
 
 
 def test_captions_of_other_words():
-  with pytest.raises(ValueError, match="there must be as many"):
+  with pytest.raises(ValueError, match="but counts of"):
     health.measure("en", ["a"], _counts(["a"], [["a"]]))
 
 

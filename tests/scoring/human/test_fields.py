@@ -35,5 +35,5 @@ def test_absent_file_is_named(tmp_path):
 
 def test_numbers_whose_sums_are_none_are_refused():
   for value in (1e308, -1e13, 10**300):
-    with pytest.raises(UsageError, match=r"here: 'x' is no finite number up to 1e\+12"):
+    with pytest.raises(UsageError, match=r"here: 'x' is not a finite number up to 1e\+12"):
       fields.number({"x": value}, "x", "here")

@@ -108,16 +108,16 @@ def test_one_group_alone_is_not_repeated_as_all(tmp_path):
 @pytest.mark.parametrize(
   "content, message",
   [
-    ("m1,m2,lang\n", "0.csv, line 1: 0 columns are called 'delta_sxs'"),
-    ("", "0.csv, line 1: 0 columns are called 'm1'"),
-    ("m1,m2,lang,delta_sxs\nA,B,en,1\n", "columns of differences: none; give one or more"),
-    ("m1,m2,lang,delta_sxs,delta_x,delta_x\n", "2 columns are called 'delta_x'"),
+    ("m1,m2,lang\n", "0.csv, line 1: 0 columns are named 'delta_sxs'"),
+    ("", "0.csv, line 1: 0 columns are named 'm1'"),
+    ("m1,m2,lang,delta_sxs\nA,B,en,1\n", "difference columns: none; give one or more"),
+    ("m1,m2,lang,delta_sxs,delta_x,delta_x\n", "2 columns are named 'delta_x'"),
     (_HEADER, "no comparison below the header"),
     (_HEADER + "A,B,en,1\n", "cells under 5 headings"),
     (_HEADER + "A,B,en,1,nan\n", "line 2: 'delta_cider' is 'nan'"),
     (_HEADER + "A,B,en,1,1_0\n", "line 2: 'delta_cider' is '1_0'"),
     (_HEADER + "A,B,en,1,\n", "line 2: 'delta_cider' is ''"),
-    (_HEADER + "A,B,en,1,1e999\n", "line 2: 'delta_cider' is no finite number"),
+    (_HEADER + "A,B,en,1,1e999\n", "line 2: 'delta_cider' is not a finite number"),
     (_HEADER + "A,B,en,101,0\n", "line 2: 'delta_sxs' is 101"),
     (_HEADER + "A,B,xx,1,0\n", "line 2: unknown language 'xx'"),
     (_HEADER + "A,A,en,1,0\n", "line 2: 'A' is compared with itself"),
@@ -137,7 +137,7 @@ def test_malformed_files_are_one_line(tmp_path, content, message):
 def test_files_with_other_differences_are_refused(tmp_path):
   with pytest.raises(
     UsageError,
-    match=r"1.csv, line 1: columns of differences: delta_b; give those of the file before \(delta_cider\)",
+    match=r"1.csv, line 1: difference columns: delta_b; give those of the previous file \(delta_cider\)",
   ):
     _read(tmp_path, _HEADER + "A,B,en,1,0\n", "m1,m2,lang,delta_sxs,delta_b\nA,B,de,1,0\n")
 
@@ -181,15 +181,15 @@ def test_scores_are_read_with_and_without_intervals(tmp_path):
     (b"{", "broken JSON"),
     (b"\xff", "not UTF-8"),
     (b"[" * 100_000, "nested too deeply"),
-    ([], "no table of xmcap score"),
-    ({"languages": {}}, "no table of xmcap score"),
+    ([], "not a table of xmcap score"),
+    ({"languages": {}}, "not a table of xmcap score"),
     ({"languages": {"xx": {}}}, "unknown language 'xx'"),
-    ({"languages": {"en": 1.0}}, "no table of xmcap score"),
-    ({"languages": {"en": {"cider": True}}}, "no table of xmcap score"),
-    ({"languages": {"en": {"cider": float("nan")}}}, "NaN is no JSON"),
-    ({"languages": {"en": {"cider": {"low": 1}}}}, "no table of xmcap score"),
-    ({"languages": {"en": {"cider": 1}}}, "is no signature of xmcap"),
-    ({"languages": {"en": {"cider": 1}}, "signature": "x"}, "'x' is no signature of xmcap"),
+    ({"languages": {"en": 1.0}}, "not a table of xmcap score"),
+    ({"languages": {"en": {"cider": True}}}, "not a table of xmcap score"),
+    ({"languages": {"en": {"cider": float("nan")}}}, "NaN is not valid JSON"),
+    ({"languages": {"en": {"cider": {"low": 1}}}}, "not a table of xmcap score"),
+    ({"languages": {"en": {"cider": 1}}}, "is not a signature of xmcap"),
+    ({"languages": {"en": {"cider": 1}}, "signature": "x"}, "'x' is not a signature of xmcap"),
   ],
 )
 def test_bad_tables_of_scores_are_one_line(tmp_path, content, message):
@@ -200,7 +200,7 @@ def test_bad_tables_of_scores_are_one_line(tmp_path, content, message):
 
 
 def test_a_table_without_the_metric_is_refused(tmp_path):
-  with pytest.raises(UsageError, match="was not scored in 'cider'; name another --metric"):
+  with pytest.raises(UsageError, match="was not scored with 'cider'; name another --metric"):
     _read_scores(tmp_path, {"signature": _SIGNATURE, "languages": {"en": {"bleu_4": 1.0}}})
 
 

@@ -113,7 +113,7 @@ def test_equal_captions_are_compared_all_the_same():
 @pytest.mark.parametrize(
   "protocol, systems, options, message",
   [
-    ("sxs", {"A": _SYSTEMS["A"]}, {}, "needs two systems"),
+    ("sxs", {"A": _SYSTEMS["A"]}, {}, "needs two or more systems"),
     ("thumb", _SYSTEMS, {"languages": ["th", "ar"]}, "no prediction in ar"),
     (
       "sxs",

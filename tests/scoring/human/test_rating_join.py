@@ -120,7 +120,7 @@ def test_penalties_that_are_left_out_are_none(join):
       [[_sxs("a1", 1)], [_sxs("a2", 1), _sxs("a1", 1)]],
       r"ratings1\.jsonl, line 2: item 'a1' was rated by 'anna' before \(.*ratings0\.jsonl, line 1\); keep one",
     ),
-    ("sxs", [[], []], "no rating in it"),
+    ("sxs", [[], []], "contains no ratings"),
     ("thumb", [[_thumb("b1", P=0)]], "'P' is 0, not one of 1, 2, 3, 4, 5"),
     ("thumb", [[_thumb("b1", R=6)]], "'R' is 6, not one of"),
     ("thumb", [[_thumb("b1", Fl=0.1)]], r"'Fl' is 0\.1, not one of 0, -0\.1, -0\.2, -0\.3, -0\.4, -0\.5"),
@@ -143,7 +143,7 @@ def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, me
     ({"protocol": "thumb"}, "line 1: no 'caption'"),
     (
       {"protocol": "thumb", "caption": "", "systems": []},
-      "line 1: 'systems' must be a list of one or more texts",
+      "line 1: 'systems' must be a list of one or more strings",
     ),
     ({"left": 3}, "line 1: 'left' is a number"),
     ({"item": "a2"}, "line 2: item 'a2' was in the key before"),
@@ -160,11 +160,11 @@ def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
 def test_a_key_of_two_protocols_is_refused(tmp_path):
   rows = [*rating_join.key_rows("sxs", _SXS), *rating_join.key_rows("thumb", _THUMB)]
   (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-  with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be of sxs"):
+  with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be sxs"):
     rating_join.join(tmp_path / "key.jsonl", [])
 
 
 def test_an_empty_key_is_refused(tmp_path):
   (tmp_path / "key.jsonl").write_text("\n")
-  with pytest.raises(UsageError, match="no item in it"):
+  with pytest.raises(UsageError, match="contains no items"):
     rating_join.join(tmp_path / "key.jsonl", [])

@@ -319,7 +319,7 @@ def test_a_browser_that_keeps_nothing_is_told_of_and_saves_all_the_same(page, ra
   )
   rate("sxs")
   _press(page, "4 Enter 5")
-  assert "does not keep answers" in page.get_by_role("alert").inner_text()
+  assert "cannot store answers" in page.get_by_role("alert").inner_text()
   assert [line["rating"] for line in _save(page, tmp_path)] == [0, 1]
 
 
@@ -363,7 +363,7 @@ def test_what_is_begun_is_left_out_of_the_file_and_said(rate, tmp_path):
   page, _ = rate("thumb")
   _press(page, "5 4 Enter 3")
   assert len(_save(page, tmp_path)) == 1
-  assert "Not in it: 1 begun but not finished." in page.locator("#message").inner_text()
+  assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
 
 
 def test_a_rating_is_taken_back(rate):

@@ -66,7 +66,7 @@ def test_baseline_is_what_others_are_held_against():
   assert sxs.evaluate(ratings).tallies[0].delta_sxs == -100.0
   tally = sxs.evaluate(ratings, baseline="A").tallies[0]
   assert (tally.system, tally.against, tally.delta_sxs) == ("B", "A", 100.0)
-  with pytest.raises(UsageError, match="--baseline=C: no rating is of this system; there are: A, B"):
+  with pytest.raises(UsageError, match="--baseline=C: no ratings of this system; there are: A, B"):
     sxs.evaluate(ratings, baseline="C")
 
 

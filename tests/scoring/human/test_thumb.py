@@ -107,4 +107,4 @@ def test_resamples_are_seeded(tmp_path):
 def test_without_resamples_there_are_no_intervals(tmp_path):
   result = thumb.evaluate(_ratings(tmp_path, ("A", "1", 5, 5)), resamples=0)
   assert result.systems[0].intervals == {}
-  assert "low" not in result.terminal()
+  assert " low " not in result.terminal()

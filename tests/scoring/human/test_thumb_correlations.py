@@ -119,7 +119,7 @@ def test_only_the_human_system_loses_references(small):
 def test_an_image_must_keep_a_reference(small):
   ratings, references = small
   own = {key: [ratings.captions["Human", key].text.upper()] for key in references}
-  with pytest.raises(UsageError, match=r"12 images would keep no reference \(the first is '0'\)"):
+  with pytest.raises(UsageError, match=r"12 images would be left without references \(the first is '0'\)"):
     thumb_correlations.correlate(ratings, own, human="Human", drop_identical_references=True)
 
 
@@ -129,7 +129,7 @@ def test_an_image_must_keep_a_reference(small):
     ({"names": ["bertscore"]}, "unknown metric 'bertscore'"),
     ({"names": ["cider", "cider"]}, "named twice"),
     ({"tokenizer": "moses"}, "unknown tokeniser 'moses'"),
-    ({"human": "people"}, "--human=people: no rating is of this system; there are: model, Human"),
+    ({"human": "people"}, "--human=people: no ratings of this system; there are: model, Human"),
     ({"drop_identical_references": True}, "--drop_identical_references needs --human=NAME"),
   ],
 )
@@ -144,7 +144,8 @@ def test_results_are_shown_beside_the_ratings(small, tmp_path):
   result = thumb.evaluate(ratings, metrics, resamples=20)
   result.write(tmp_path / "out")
   assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-    "thumb.json", "thumb.md", "thumb_best.csv", "thumb_correlations.csv", "thumb_means.csv", "thumb_scores.csv",
+    "thumb.json", "thumb.md", "thumb.tex", "thumb_best.csv", "thumb_correlations.csv",
+    "thumb_means.csv", "thumb_scores.csv",
   ]  # fmt: skip
   value = json.loads((tmp_path / "out/thumb.json").read_text())
   total = value["metrics"][0]["correlations"]["all systems"]["pearson"]["total"]

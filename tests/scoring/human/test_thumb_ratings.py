@@ -58,7 +58,7 @@ def test_one_language_of_several_is_read(tmp_path):
   assert ratings.captions["A", "1"].text == "ein Hund"
   with pytest.raises(UsageError, match="ratings of captions in de en; choose one with --language=CODE"):
     _read(tmp_path, *rows)
-  with pytest.raises(UsageError, match="no rating of a caption in 'fr'; there are: de en"):
+  with pytest.raises(UsageError, match="no ratings of captions in 'fr'; there are: de en"):
     _read(tmp_path, *rows, language="fr")
 
 
@@ -69,11 +69,11 @@ def test_one_language_of_several_is_read(tmp_path):
     ({"R": 5.5}, "'R' is 5.5; recall goes from 1 to 5"),
     ({"Fl": 0.1}, "'Fl' is 0.1; a penalty is 0 or less, such as -0.1"),
     ({"human_score": 4.5}, "'human_score' is 4.5, but (P + R) / 2 + Fl + Con + Inc is 3.9"),
-    ({"human_score": "3.9"}, "'human_score' is a text; it must be a number"),
+    ({"human_score": "3.9"}, "'human_score' is a string; it must be a number"),
     ({"P": True}, "'P' is true or false"),
     ({"P": None}, "'P' is null"),
-    ({"Con": -(10**400)}, "'Con' is no finite number"),
-    ({"seg_id": 1}, "'seg_id' is a number; it must be a text"),
+    ({"Con": -(10**400)}, "'Con' is not a finite number"),
+    ({"seg_id": 1}, "'seg_id' is a number; it must be a string"),
     ({"SYS": " "}, "'SYS' is empty"),
     ({"language": "xx"}, "unknown language 'xx'"),
     ({"annotator": ["x"]}, "'annotator' is a list"),
@@ -108,12 +108,14 @@ def test_lines_must_fit_together(tmp_path, second, message):
 
 
 def test_annotators_must_have_seen_the_same_caption(tmp_path):
-  with pytest.raises(UsageError, match="line 2: another caption of 'A' for image '1' than before"):
+  with pytest.raises(
+    UsageError, match="line 2: the caption of 'A' for image '1' differs from an earlier line"
+  ):
     _read(tmp_path, {**_ROW, "annotator": "x"}, {**_ROW, "annotator": "y", "hyp": "a cat"})
 
 
 def test_empty_file_is_refused(tmp_path):
-  with pytest.raises(UsageError, match="no rating; each line must hold SYS"):
+  with pytest.raises(UsageError, match="contains no ratings; each line must have SYS"):
     _read(tmp_path)
 
 
@@ -130,7 +132,7 @@ def test_references_are_read_in_both_layouts(tmp_path):
 @pytest.mark.parametrize(
   "rows, message",
   [
-    (({"seg_id": "1", "refs": []},), "line 1: 'refs' must be a list of one or more texts"),
+    (({"seg_id": "1", "refs": []},), "line 1: 'refs' must be a list of one or more strings"),
     (({"seg_id": "1", "refs": ["a", 1]},), "line 1: 'refs' must be a list"),
     (({"seg_id": "1", "refs": "a"},), "line 1: 'refs' must be a list"),
     (

@@ -54,7 +54,9 @@ def test_marked_in_table_and_signature():
 
 def test_english_only_and_not_among_all():
   assert "meteor" not in parse("all")
-  with pytest.raises(UsageError, match="metric 'meteor' is for en only, not for th; score --languages=en"):
+  with pytest.raises(
+    UsageError, match="metric 'meteor' is for en only, not for th; score only --languages=en"
+  ):
     score({"1": {"en": ["a"], "th": ["a"]}}, {"1": {"en": "a", "th": "a"}}, metrics="meteor")
 
 

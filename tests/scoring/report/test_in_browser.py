@@ -59,7 +59,7 @@ def test_a_page_of_captions_is_shown_and_turned(opened, shown, ours):
   page = opened({"ours": ours})
   assert _keys(page) == [f"k{i:02}" for i in range(24)]
   page.locator(".pager >> text=Next").first.click()
-  shown("Shown: 25 to 30.")
+  shown("Showing 25 to 30.")
   assert _keys(page) == [f"k{i:02}" for i in range(24, 30)]
   assert "page=2" in page.url
 
@@ -376,7 +376,7 @@ def test_differences_of_each_metric_can_be_chosen(opened, ours, theirs):
   assert (
     page.locator("#differences .panel:visible .panel-title")
     .inner_text()
-    .startswith("CIDEr-D: theirs less ours.")
+    .startswith("CIDEr-D: theirs minus ours.")
   )
 
 
@@ -401,7 +401,7 @@ def test_pictures_are_seen_from_the_disk(opened, tmp_path, ours, mode):
 
 def test_a_result_with_little_in_it_is_shown(opened, shown, bare):
   page = opened({"bare": bare})
-  shown("30 images in English. Mean CIDEr-D of an image")
+  shown("30 images in English. Mean CIDEr-D per image")
   assert page.locator("#heat").count() == 0
 
 
@@ -411,7 +411,7 @@ def test_a_torn_file_says_so(page, tmp_path, ours):
   place = text.index('id="captions-en">') + 400
   (tmp_path / "torn.html").write_text(text[:place], encoding="utf-8")
   page.goto((tmp_path / "torn.html").as_uri())
-  page.locator("#shown", has_text="could not be unpacked").wait_for()
+  page.locator("#shown", has_text="could not be decompressed").wait_for()
   assert page.errors
   page.errors.clear()
 

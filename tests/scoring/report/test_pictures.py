@@ -115,7 +115,7 @@ def test_no_folder_or_none_wanted_is_no_pictures(folder, tmp_path):
 def test_bad_choices_say_what_there_is(tmp_path):
   with pytest.raises(UsageError, match="embed, link, none"):
     pictures.choose("draw", _KEYS, None, tmp_path / "r.html")
-  with pytest.raises(UsageError, match="name the folder"):
+  with pytest.raises(UsageError, match="give the folder"):
     pictures.choose("link", _KEYS, None, tmp_path / "r.html")
 
 

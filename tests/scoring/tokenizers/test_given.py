@@ -27,10 +27,10 @@ def test_only_given_needs_the_words_of_the_release():
 
 @pytest.mark.parametrize(
   "tokenized, message",
-  [(None, "not so of"), (["a"], "not so of 'c d'"), (["a b", " "], "not so of 'c d'")],
+  [(None, "missing for"), (["a"], "missing for 'c d'"), (["a b", " "], "missing for 'c d'")],
 )
 def test_missing_words_are_an_error(tokenized, message):
-  with pytest.raises(UsageError, match=f"'caption/tokenized' of each reference of 'en'.* {message}"):
+  with pytest.raises(UsageError, match=f"'caption/tokenized' for each reference in 'en'.* {message}"):
     tokenizers.get("given", "en").tokenize_references(["a b", "c d"], tokenized)
 
 

@@ -12,7 +12,7 @@ def test_no_word_holds_white_space(name):
   assert all(word.split() == [word] for words in tokenizers.get(name, "en").tokenize(texts) for word in words)
 
 
-@pytest.mark.parametrize("name", ["default", "char", "whitespace"])
+@pytest.mark.parametrize("name", ["default", "char", "split", "whitespace"])
 def test_references_are_split_as_predictions_are(name):
   tokenizer = tokenizers.get(name, "en")
   assert tokenizer.tokenize_references(["A b."], ["c"]) == tokenizer.tokenize(["A b."])
@@ -29,6 +29,6 @@ def test_an_unknown_name_suggests_the_nearest():
 
 def test_an_unknown_name_without_a_near_one_lists_all():
   with pytest.raises(
-    UsageError, match="unknown tokeniser '13a'; there are: default, char, given, ptb, whitespace"
+    UsageError, match="unknown tokeniser '13a'; there are: default, char, given, ptb, split, whitespace"
   ):
     tokenizers.get("13a", "en")

@@ -246,7 +246,7 @@ def test_a_converted_file_that_is_cut_short(tmp_path):
   folder = write_converted(tmp_path / "vit", {"vit/a": np.zeros(4, np.float32)})
   file = tmp_path / "vit/params.safetensors"
   file.write_bytes(file.read_bytes()[:-3])
-  with pytest.raises(UsageError, match="params.safetensors: not a whole safetensors file"):
+  with pytest.raises(UsageError, match="params.safetensors: not a complete safetensors file"):
     begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folder)
 
 

@@ -7,7 +7,7 @@ import threading
 import gin
 import pytest
 
-from xmcap.commands import model
+from xmcap.commands import hosts as hosts_options
 from xmcap.errors import RestartError, UsageError
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
@@ -136,7 +136,7 @@ def test_the_command_has_training_watched_with_gins_limits(monkeypatch, training
   with gin.unlock_config():
     gin.bind_parameter("HangLimits.step", 7)
   try:
-    model._joined(arguments, training)
+    hosts_options.joined(arguments, training)
   finally:
     gin.clear_config()
   ((place, options),) = seen

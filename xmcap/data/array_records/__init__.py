@@ -1,1 +1,1 @@
-"""ArrayRecord files: any record by its position, on this machine or in a bucket."""
+"""Random access to ArrayRecord files, local or in a bucket."""

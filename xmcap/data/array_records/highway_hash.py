@@ -1,7 +1,7 @@
-"""HighwayHash-64, the hash of Riegeli files, compiled by numba: no package on PyPI that is kept up has it.
+"""HighwayHash-64, the hash of Riegeli files, compiled by numba; no maintained package on PyPI has it.
 
 Follows Alakuijala, Cox and Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply and permute"
-(2016, arXiv:1612.06257). Four lanes of 64 bits take in 32 bytes a round; arithmetic wraps at 64 bits.
+(2016, arXiv:1612.06257). Four lanes of 64 bits consume 32 bytes per round; arithmetic wraps at 64 bits.
 """
 
 import numba
@@ -16,7 +16,7 @@ _MULTIPLIERS = np.array(
   ],
   np.uint64,
 )
-# The order that spreads a product's good bits: the place of each byte of two lanes in the two that are mixed in.
+# The "zipper merge", which spreads the well-mixed bits of a product: source position of each byte of two lanes.
 _ZIPPED = np.array([[3, 12, 2, 5, 14, 1, 15, 0], [11, 4, 10, 13, 9, 6, 8, 7]])
 _ZIPPED_LANE, _ZIPPED_SHIFT = _ZIPPED // 8, (_ZIPPED % 8 * 8).astype(np.uint64)
 _BYTE_SHIFT = np.arange(0, 64, 8).astype(np.uint64)
@@ -48,7 +48,7 @@ def _update(state, words):
 
 @numba.njit(nogil=True)
 def highway_hash(data, key):
-  """The hash of bytes, uint8 [N], under a key, uint64 [4]: a uint64."""
+  """Returns the uint64 hash of bytes, uint8 [N], with a key, uint64 [4]."""
   state = np.empty((4, 4), np.uint64)
   for lane in range(4):
     state[2, lane], state[3, lane] = _MULTIPLIERS[0, lane], _MULTIPLIERS[1, lane]
@@ -70,7 +70,7 @@ def highway_hash(data, key):
     rest = data[32 * whole :]
     last = np.zeros(32, np.uint8)
     fours = left & ~3
-    # Byte by byte: numba takes two seconds to compile the assignment of a slice.
+    # Byte by byte, because numba takes two seconds to compile a slice assignment.
     for place in range(fours):
       last[place] = rest[place]
     if left & 16:

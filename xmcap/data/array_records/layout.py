@@ -1,10 +1,10 @@
-"""The layout of an ArrayRecord file, as far as reading a record by its range of bytes needs it.
+"""Parses as much of the ArrayRecord format as is needed to read a record by its byte range.
 
-ArrayRecord's own reader opens local files alone. A file is a sequence of chunks, cut into blocks of 64 KiB with a
-header each (https://github.com/google/riegeli, doc/riegeli_records_file_format.md). The last block holds the
-postscript with the place of the footer; the footer holds the place of each record's chunk
-(https://github.com/google/array_record, cpp/layout.proto). Only files as `xmcap data build` writes them are read: one
-record a chunk, not compressed. The hashes of the chunk's header and of its data are verified.
+ArrayRecord's own reader only opens local files. A file is a sequence of chunks, interrupted by a header at each block
+of 64 KiB (https://github.com/google/riegeli, doc/riegeli_records_file_format.md). The last block has the postscript
+with the offset of the footer, and the footer has the offset of each record's chunk
+(https://github.com/google/array_record, cpp/layout.proto). Only files of `xmcap data build` are supported: one
+uncompressed record per chunk. The hashes of a chunk's header and data are verified.
 """
 
 import struct
@@ -15,7 +15,7 @@ from xmcap.data import messages
 from xmcap.data.array_records.highway_hash import highway_hash
 
 BLOCK = 1 << 16
-"""Bytes of a block, and of the end of a file that `footer_offset` takes."""
+"""Size in bytes of a block, and of the file's tail that `footer_offset` takes."""
 
 _BLOCK_HEADER = 24
 _CHUNK_HEADER = struct.Struct("<5Q")
@@ -47,19 +47,19 @@ message_type {
 
 
 def footer_offset(tail: bytes) -> int:
-  """The offset of a file's footer; `tail` is the last `BLOCK` bytes. ValueError if it is no ArrayRecord file."""
+  """Returns the offset of a file's footer; `tail` is its last `BLOCK` bytes. ValueError if it is not an ArrayRecord."""
   if len(tail) != BLOCK:
     raise ValueError(f"an ArrayRecord file has at least {BLOCK} bytes, not {len(tail)}")
   postscript = _MESSAGES["array_record.Postscript"].FromString(_chunk(tail, 0)[0])
   if postscript.magic != _MAGIC:
-    raise ValueError("it does not end as an ArrayRecord file does")
+    raise ValueError("it does not end like an ArrayRecord file")
   return postscript.footer_offset
 
 
 def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
-  """The offsets of the records' chunks, and the end of the last one: int64 [records + 1].
+  """Returns int64 [records + 1]: the offsets of the records' chunks, and the end of the last one.
 
-  `data` are the file's bytes from the footer on, which is at `offset`. ValueError if the footer is damaged.
+  `data` is the file from the footer on, which is at `offset`. ValueError if the footer is damaged.
   """
   metadata, *footers = _chunk(data, offset)
   held = _MESSAGES["array_record.FooterMetadata"].FromString(metadata).array_record
@@ -77,13 +77,13 @@ def chunk_offsets(data: bytes, offset: int) -> np.ndarray:
 
 
 def record(data: bytes, offset: int) -> bytes:
-  """The record of a chunk; `data` begins at `offset` of the file. ValueError if a byte is not as it was written."""
+  """Returns the record of a chunk; `data` starts at `offset` of the file. ValueError if any byte is damaged."""
   (found,) = _chunk(data, offset)
   return found
 
 
 def _chunk(data: bytes, offset: int) -> list[bytes]:
-  """The records of the chunk that begins at `offset` of the file, where `data` begins too."""
+  """Returns the records of the chunk at the start of `data`, which is at `offset` of the file."""
   plain = _without_block_headers(data, offset)
   if len(plain) < _CHUNK_HEADER.size:
     raise ValueError("it ends within a chunk's header")
@@ -127,12 +127,12 @@ def _hash(data: bytearray) -> int:
   return int(highway_hash(np.frombuffer(data, np.uint8), _KEY)) if data else _EMPTY_HASH
 
 
-# Compiles the hash before there are threads.
+# Also compiles the hash before there are threads.
 _EMPTY_HASH = int(highway_hash(np.empty(0, np.uint8), _KEY))
 
 
 def _varint(data: bytearray, at: int) -> tuple[int, int]:
-  """A varint and the place after it; IndexError where it is cut off."""
+  """Returns a varint and the position after it; IndexError if it is truncated."""
   number = shift = 0
   while data[at] >= 0x80:
     number |= (data[at] & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""The ArrayRecord files of a split on this machine: any record by its file and its position there."""
+"""Random access to the local ArrayRecord files of a split."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -11,11 +11,11 @@ from xmcap.terminal import shown
 T = TypeVar("T")
 
 READER_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"
-"""For single records; the fastest for successive ones too."""
+"""For reading single records; also the fastest for successive ones."""
 
 
 class RecordFiles:
-  """Files of this machine, read by ArrayRecord's own reader; safe in threads, picklable."""
+  """Local files, read with ArrayRecord's own reader; thread-safe and picklable."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
@@ -28,11 +28,11 @@ class RecordFiles:
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """The records at positions of files (by number), in their order, each read when asked for."""
+    """Yields the records at (file number, position), in order, reading each on demand."""
     for file, position in zip(files, positions, strict=True):
       try:
-        # A range is read safely in threads, as it does not move the reader. For a list of positions, ArrayRecord would
-        # go over all that the file holds, and start a thread for each.
+        # Reading a range is thread-safe, as it does not move the reader. For a list of positions, ArrayRecord would go
+        # over all records of the file, and start a thread for each position.
         (serialized,) = self._reader(file).read(position, position + 1)
         record = parse(serialized)
       except (RuntimeError, IndexError, ValueError) as error:
@@ -40,21 +40,21 @@ class RecordFiles:
       yield record
 
   def _reader(self, file: int) -> Any:
-    # Two threads may both open a file at first; one reader is kept and the other closes with its last use.
+    # Two threads may open the same file at first; one reader is kept, and the other closes after its last use.
     if self._readers[file] is None:
       reader = array_record_module.ArrayRecordReader(
         self._files[file], READER_OPTIONS, file_reader_buffer_size=32768
       )
-      reader.read([])  # checks the file, which reading a range does not
+      reader.read([])  # checks the file, as reading a range does not
       self._readers[file] = reader
     return self._readers[file]
 
 
 def damaged(file: str, error: BaseException, directory: str) -> XmcapError:
-  """The error for a file whose bytes are not those that were written."""
+  """Returns the error for a damaged file."""
   return XmcapError(f"{file} is damaged ({first_line(error)}): build {directory} again")
 
 
 def first_line(error: BaseException) -> str:
-  """The first line of an error's message, or its kind."""
+  """Returns the first line of an error's message, or its type."""
   return shown((str(error).strip().splitlines() or [type(error).__name__])[0])

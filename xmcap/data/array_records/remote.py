@@ -1,8 +1,7 @@
-"""The ArrayRecord files of a split in a bucket: any record by its file and its position, by ranges of bytes.
+"""Random access to the ArrayRecord files of a split in a bucket, by byte ranges.
 
-Of the records that are asked for together, 64 are read at a time, so that the store's latency is waited for once
-and not for each. Ranges are kept in the host's cache (`RecordCache`). All bytes, from the store and from the cache, are
-verified by the hashes in the file.
+Up to 64 requested records are read concurrently to hide the store's latency. Ranges are kept in the host's cache
+(`RecordCache`). All bytes, from the store or the cache, are verified with the hashes in the file.
 """
 
 import collections
@@ -26,7 +25,7 @@ _AHEAD = 64
 
 
 class RemoteRecordFiles:
-  """Files of a bucket, by their addresses; used as `local.RecordFiles`."""
+  """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`."""
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
@@ -40,7 +39,7 @@ class RemoteRecordFiles:
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
   ) -> Iterator[T]:
-    """The records at positions of files (by number), in their order, read ahead; XmcapError if that cannot be."""
+    """Yields the records at (file number, position), in order, reading ahead; XmcapError if one cannot be read."""
     cache = range_cache.RecordCache().open()
     self._open(set(files), cache)
     begun: collections.deque[tuple[int, _Range]] = collections.deque()
@@ -69,7 +68,7 @@ class RemoteRecordFiles:
     return _Range(self._files[file], version, start, stop, cache)
 
   def _open(self, files: set[int], cache: range_cache.RangeCache | None) -> None:
-    """Reads the footers of files that were not read yet, all at a time."""
+    """Reads the footers of files that are not open yet, concurrently."""
     with self._lock:
       absent = sorted(files - self._opened.keys())
       tails = {file: Read(self._files[file], -layout.BLOCK) for file in absent}
@@ -85,7 +84,7 @@ class RemoteRecordFiles:
 
   @contextlib.contextmanager
   def _naming(self, file: int) -> Iterator[None]:
-    """Errors name the file."""
+    """Makes errors name the file."""
     try:
       yield
     except FileNotFoundError:
@@ -95,7 +94,7 @@ class RemoteRecordFiles:
 
 
 class _Range:
-  """A range of a file of a known version, from the cache, or begun to be read; `stop` None is the file's end."""
+  """A range of a file of a known version, from the cache or being read; a `stop` of None is the end of the file."""
 
   def __init__(
     self, address: str, version: str, start: int, stop: int | None, cache: range_cache.RangeCache | None
@@ -108,9 +107,9 @@ class _Range:
     self._read = Read(*self._where) if self._held is None else None
 
   def decoded(self, decode: Callable[[bytes, int], T]) -> T:
-    """The result of `decode` for the bytes and their offset; the bytes are cached once it has accepted them.
+    """Returns `decode(bytes, offset)`, and caches the bytes after it has accepted them.
 
-    Bytes that it refuses (ValueError, IndexError) are read again once: they may have been damaged on the way.
+    Bytes that it rejects (ValueError, IndexError) are read again once, as they may have been damaged in transit.
     """
     with contextlib.suppress(ValueError, IndexError):
       if self._held is not None:
@@ -120,14 +119,14 @@ class _Range:
     return self._accepted(Read(*self._where), decode)
 
   def cancel(self) -> None:
-    """Gives the read up."""
+    """Cancels the read."""
     if self._read is not None:
       self._read.cancel()
 
   def _accepted(self, read: Read, decode: Callable[[bytes, int], T]) -> T:
     content = read.result()
     if content.version and content.version != self.version:
-      raise XmcapError(f"{self._where[0]} was changed while it was read: start again")
+      raise XmcapError(f"{self._where[0]} changed while it was being read: start again")
     found = decode(content.data, self._where[1])
     if self._cache is not None:
       self._cache.put(self._key, content.data)

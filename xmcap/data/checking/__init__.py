@@ -1,1 +1,1 @@
-"""Looking at a built corpus: check, show, statistics."""
+"""Inspection of a built corpus: check, show, statistics."""

@@ -1,8 +1,8 @@
-"""The check of a built corpus: every record read, every picture decoded, every caption looked at.
+"""Checks a built corpus: reads every record, decodes every picture and looks at every caption.
 
-`preflight.py` looks at a little of a corpus before a run; this looks at all of it, on all cores, and
-lists its finds. A record that a run could not use is an error; an odd caption is a warning, for of many millions of
-machine translations some are odd.
+`preflight.py` checks a sample before a run; this checks everything, on all cores, and lists its findings. A record that
+a run cannot use is an error. An odd caption is only a warning, because among millions of machine translations some are
+odd.
 """
 
 import collections
@@ -28,28 +28,28 @@ from xmcap.terminal import shown
 
 KINDS: Mapping[str, str] = {
   "damaged": "records that cannot be read",
-  "invalid": "records that are not as the layout says",
+  "invalid": "records that do not follow the layout",
   "broken_picture": "pictures that cannot be decoded",
-  "repeated_key": "keys that another record has",
-  "unknown_tag": "tags that tags.txt lacks",
-  "no_captions": "pictures without a caption",
-  "empty_caption": "captions without a letter, digit or sign",
-  "control_characters": "captions with control characters, or signs of a text decoded wrongly",
+  "repeated_key": "keys that another record has too",
+  "unknown_tag": "tags that are not in tags.txt",
+  "no_captions": "pictures without captions",
+  "empty_caption": "captions without a letter, digit or symbol",
+  "control_characters": "captions with control characters, or with U+FFFD from a wrong decoding",
   "long_caption": "captions over the limit",
-  "wrong_script": "captions of which most letters are not of their language's script",
-  "repeated_caption": "captions that their picture has already in this language",
+  "wrong_script": "captions with most letters outside the script of their language",
+  "repeated_caption": "captions that repeat another caption of the picture in the same language",
 }
-"""Kinds of finds; those in ERRORS make a record one that cannot be used."""
+"""Kinds of findings; those in ERRORS make a record unusable."""
 
 ERRORS = ("damaged", "invalid", "broken_picture", "repeated_key", "unknown_tag")
-_MAX_LANGUAGES = 8  # named of a kind
+_MAX_LANGUAGES = 8  # shown per kind
 
 MAX_CHARACTERS = 500
-"""A longer caption is over the limit; XM3600's longest has some 300."""
+"""Default limit for the length of a caption; XM3600's longest has some 300 characters."""
 
-_CHUNK = 256  # records checked at a time by one process
+_CHUNK = 256  # records per call of a process
 _READ_AT_ONCE = 64
-_MIN_LETTERS = 6  # the script of shorter captions, such as "DVD", is not judged
+_MIN_LETTERS = 6  # the script of shorter captions, such as "DVD", is not checked
 _MAX_SHOWN = 160
 _DECODED_WRONGLY = "\ufffd"
 
@@ -57,12 +57,12 @@ Texts = dict[str, list[tuple[int, str, str]]]
 """Language -> (index, key, text) of each caption."""
 
 Problem = tuple[str, str, str]
-"""Kind of a find, its description, a language or ""."""
+"""Kind of a finding, its description, and a language or ""."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Find:
-  """One find: the split, the index and key of its record, its kind, a description, and a language or ""."""
+  """A finding: split, index and key of the record, kind, description, and a language or ""."""
 
   split: str
   index: int
@@ -74,16 +74,16 @@ class Find:
 
 @dataclasses.dataclass
 class SplitFindings:
-  """The findings in a split; as a string, for people.
+  """The findings in a split; `str()` gives a summary for display.
 
   Attributes:
-    bytes: of the pictures, as stored.
-    formats: `JPEG` and so on -> pictures.
-    counts: kind -> finds.
-    by_language: kind -> language -> finds, of captions.
-    bad: records that cannot be used.
-    sides: shortest and longest side of a picture, in pixels; 0 if none could be decoded.
-    first: kind -> its first find.
+    bytes: total size of the stored pictures.
+    formats: `JPEG` and so on -> number of pictures.
+    counts: kind -> number of findings.
+    by_language: kind -> language -> number of findings in captions.
+    bad: number of unusable records.
+    sides: shortest and longest side of any picture, in pixels; 0 if none could be decoded.
+    first: kind -> its first finding.
   """
 
   split: str
@@ -98,7 +98,7 @@ class SplitFindings:
   first: dict[str, Find] = dataclasses.field(default_factory=dict)
 
   def add(self, find: Find) -> None:
-    """Counts a find."""
+    """Counts a finding."""
     self.counts[find.kind] += 1
     self.first.setdefault(find.kind, find)
     if find.language:
@@ -122,11 +122,11 @@ class SplitFindings:
       language = f" ({first.language})" if first.language else ""
       lines.append(f"{'':14}first: {shown(first.key)}{language}: {shown(first.what)}")
     if not self.counts:
-      lines.append("  nothing wrong")
+      lines.append("  no problems")
     return "\n".join(lines)
 
   def as_json(self) -> dict:
-    """The same for programs."""
+    """Returns the summary as a JSON object."""
     names = ("split", "pictures", "captions", "bytes", "bad", "sides")
     return {
       **{name: getattr(self, name) for name in names},
@@ -148,16 +148,19 @@ def check(
   """Checks the splits of a corpus.
 
   Args:
-    out: local folder for `check.json`, the findings, and `check.jsonl`, a line a find; None: the corpus's own.
-    splits: names, or parts such as `train[:1000]`; all of them if empty.
-    max_characters: longer captions are counted.
+    directory: the corpus.
+    out: local folder for `check.json`, the summary, and `check.jsonl`, one line per finding; None: the corpus's folder.
+    splits: names, or parts such as `train[:1000]`; all splits if empty.
+    max_characters: longer captions are findings.
+    processes: number of processes; None: all cores.
+    say: receives progress lines.
   """
   if out is None and addresses.is_remote(directory):
-    raise UsageError(f"{directory} is not on this machine: say where the report goes with --out=DIR")
+    raise UsageError(f"{directory} is remote: give a local folder for the report with --out=DIR")
   out = pathlib.Path(out or directory)
   if max_characters < 1:
     raise UsageError(f"max_characters={max_characters}: give a limit of at least 1")
-  # Where there is no corpus, the first split that is looked for says so.
+  # Without a corpus, opening the split "train" raises the error.
   sources = [RecordSource(directory, name) for name in splits or records.splits(directory) or ["train"]]
   has_tags = addresses.is_file(addresses.join(directory, "tags.txt"))
   tags = frozenset(records.read_tags(directory)) if has_tags else None
@@ -183,13 +186,13 @@ def check(
 def _collected(
   source: RecordSource, chunks: Iterator[tuple[SplitFindings, list[Find], list[str]]], lines: BinaryIO
 ) -> SplitFindings:
-  """Adds the chunks of a split up, and writes their finds."""
+  """Sums up the chunks of a split, and writes their findings."""
   total = SplitFindings(source.split)
   first: dict[str, int] = {}
   for found, finds, keys in chunks:
     for index, key in enumerate(keys, total.pictures):
       if key and (earlier := first.setdefault(key, index)) != index:
-        finds.append(Find(source.split, index, key, "repeated_key", f"record {earlier:,} has it already"))
+        finds.append(Find(source.split, index, key, "repeated_key", f"record {earlier:,} has the same key"))
     finds.sort(key=lambda find: find.index)
     total.bad += len({find.index for find in finds if find.kind in ERRORS})
     for find in finds:
@@ -207,7 +210,7 @@ def _collected(
 def _check_records(
   source: RecordSource, indices: range, tags: frozenset[str] | None, max_characters: int
 ) -> tuple[SplitFindings, list[Find], list[str]]:
-  """Checks the records at some indices, in any process: sums, finds, keys ("" of a damaged one)."""
+  """Checks the records at some indices, in any process; returns totals, findings, and keys ("" if damaged)."""
   found = SplitFindings(source.split, len(indices))
   finds: list[Find] = []
   keys: list[str] = []
@@ -239,7 +242,7 @@ def _check_records(
 
 
 def _read(source: RecordSource, indices: Sequence[int]) -> Iterator[tuple[int, Record | XmcapError]]:
-  """Reads records; one that is damaged costs none of the others."""
+  """Reads records one by one if a batch has a damaged one, so that no other is lost."""
   try:
     yield from zip(indices, source.read(indices), strict=True)
   except XmcapError as error:
@@ -251,7 +254,7 @@ def _read(source: RecordSource, indices: Sequence[int]) -> Iterator[tuple[int, R
 
 
 def _in_record(record: Record) -> Iterator[Problem]:
-  # Empty captions have a kind of their own.
+  # Empty captions are a separate kind.
   kept = [caption for caption in record.captions if caption.text.strip()]
   try:
     records.check(dataclasses.replace(record, captions=kept))
@@ -273,7 +276,7 @@ def _in_picture(record: Record, found: SplitFindings) -> Iterator[Problem]:
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:
   if not captions:
-    yield "no_captions", "none in any language", ""
+    yield "no_captions", "no caption in any language", ""
   seen: set[tuple[str, str]] = set()
   for caption in captions:
     language, text = caption.language, caption.text
@@ -292,7 +295,7 @@ def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[P
 
 
 def _odd_character(text: str) -> str:
-  """The first control or private character of a text, or the one that a wrong decoding leaves; "" if none."""
+  """Returns the first control, surrogate or private-use character or U+FFFD of a text; "" if there is none."""
   if text.isprintable() and _DECODED_WRONGLY not in text:
     return ""
   odd = (

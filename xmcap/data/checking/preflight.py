@@ -1,4 +1,4 @@
-"""Checks of a corpus and its vocabulary that read a little of each, for faults that a run would meet hours later."""
+"""Quick checks of a corpus and its vocabulary on a sample, for faults that a run would only hit hours later."""
 
 import dataclasses
 import unicodedata
@@ -11,16 +11,20 @@ from xmcap.data.vocabulary import Vocabulary, check_prompts
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
-# Evenly spaced pictures read at first, and then where languages are still missing.
+# Evenly spaced records to read, and the number if languages are still missing.
 _SAMPLE, _LARGER_SAMPLE = 256, 4096
-_COUNTED = 64  # captions of a language whose pieces are counted
+_COUNTED = 64  # captions per language whose pieces are counted
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitSample:
-  """A sample of a split of so many `pictures`: the `captions` by language of the records `looked_at`.
+  """A sample of a split.
 
-  `missing` are the languages of the stream that have no caption there.
+  Attributes:
+    pictures: number of records in the split.
+    looked_at: number of records in the sample.
+    captions: language -> captions of the sample.
+    missing: languages of the stream without captions in the sample.
   """
 
   pictures: int
@@ -30,9 +34,9 @@ class SplitSample:
 
 
 def read_split(stream: Any) -> SplitSample:
-  """Reads a sample of a stream's split, the first and the last record among them, and decodes these two.
+  """Reads a sample of a stream's split, including the first and the last record, and decodes the pictures of these two.
 
-  XmcapError names a record or a picture that is damaged.
+  XmcapError names a damaged record or picture.
   """
   source = stream.source
   wanted = tuple(getattr(stream, "languages", ()))
@@ -57,10 +61,10 @@ def read_split(stream: Any) -> SplitSample:
 def check_vocabulary(
   vocabulary: Vocabulary, languages: Sequence[str], captions: Mapping[str, Sequence[str]]
 ) -> None:
-  """Checks that each language has a prompt of its own, and that text in it survives encoding and decoding.
+  """Checks that each language has its own prompt, and that text in it survives encoding and decoding.
 
-  The text is the first of a language's captions, or the language's own name. Changes that SentencePiece's `nmt_nfkc`
-  makes on purpose (compatibility characters, invisible ones, white space) do not count.
+  The text is the language's first caption, or the language's native name. Intended changes by SentencePiece's
+  `nmt_nfkc` (compatibility characters, invisible characters, white space) do not count.
   """
   check_prompts(vocabulary, languages)
   for language in languages:
@@ -68,13 +72,13 @@ def check_vocabulary(
     back = vocabulary.decode(vocabulary.encode(text))
     if _plain(back) != _plain(text):
       raise UsageError(
-        f"{vocabulary.path}: '{shown(text)}' ({language}) comes back as '{shown(back)}': "
-        f"give a vocabulary that knows '{language}'"
+        f"{vocabulary.path}: '{shown(text)}' ({language}) decodes to '{shown(back)}': "
+        f"give a vocabulary that supports '{language}'"
       )
 
 
 def cut_share(vocabulary: Vocabulary, captions: Mapping[str, Sequence[str]], target_length: int) -> float:
-  """The share of captions that have more than `target_length` pieces, their end included."""
+  """Returns the share of captions with more than `target_length` pieces, including EOS."""
   texts = [text for of_language in captions.values() for text in of_language[:_COUNTED]]
   longer = sum(len(ids) + 1 > target_length for ids in vocabulary.encode_all(texts))
   return longer / max(len(texts), 1)

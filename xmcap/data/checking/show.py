@@ -1,4 +1,4 @@
-"""Examples as the model sees them: the pictures and captions of a stream, for a contact sheet (show_page.py)."""
+"""Collects examples as the model sees them, from a stream, for a contact sheet (show_page.py)."""
 
 import dataclasses
 import io
@@ -20,16 +20,16 @@ from xmcap.errors import UsageError
 from xmcap.storage import addresses
 
 MAX_COUNT = 500
-"""Pictures of a sheet; a page with more would be too large to look at."""
+"""Largest number of pictures on a sheet; a larger page would be unusable."""
 
-_SAMPLE = 256  # records in which languages are looked for
-_PUBLISHED_SIDE = 192  # pixels of the record's own picture
+_SAMPLE = 256  # records that are searched for languages
+_PUBLISHED_SIDE = 192  # size of the stored picture on the sheet, in pixels
 _names = (f"shown{number}" for number in itertools.count())
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-  """A piece of a target or prompt, with `▁` for a space; `text`, `byte`, `unknown`, `end` or `prompt` (a LangId)."""
+  """A piece of a target or prompt, with `▁` for a space; `kind` is text, byte, unknown, end or prompt (a LangId)."""
 
   text: str
   kind: str = "text"
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class ShownCaption:
-  """A caption of a record, with the pieces of its prompt and target; `lost` are those that were cut off."""
+  """A caption of a record, with the pieces of its prompt and target; `lost` are the truncated pieces."""
 
   language: str
   text: str
@@ -51,8 +51,11 @@ class ShownCaption:
 class ShownPicture:
   """A picture of a batch.
 
-  `pixels` are uint8 [H, W, 3], as the model gets them; `published` uint8 [height, width, 3] the record's picture,
-  scaled down, of whose `size` (width, height) as stored; `captions` K of them, or none in the stream's languages.
+  Attributes:
+    pixels: uint8 [H, W, 3], the input of the model.
+    published: uint8 [height, width, 3], the stored picture, scaled down.
+    size: (width, height) of the stored picture.
+    captions: K captions, or none if the record has none in the stream's languages.
   """
 
   record: Record
@@ -63,7 +66,7 @@ class ShownPicture:
 
   @property
   def others(self) -> int:
-    """Captions of the record that are not shown."""
+    """Number of captions of the record that are not shown."""
     shown = {(caption.language, caption.text) for caption in self.captions}
     return max(0, len(self.record.captions) - len(shown))
 
@@ -80,11 +83,11 @@ def stream_of(
   vocabulary: str = "",
   seed: int = 0,
 ) -> CaptionStream:
-  """A stream over a built corpus that needs no gin file.
+  """Returns a stream over a built corpus without a gin file.
 
-  Arguments are those of `CaptionStream`, but: `split` "" is `train`, or else the first that there is; `count` are the
-  pictures of a batch; `languages` are codes with commas between, "" for all that the corpus has; `vocabulary` "" is
-  `vocabulary.model` in the folder.
+  The arguments are those of `CaptionStream`, except: a `split` of "" is `train`, or else the first split; `count` is
+  the number of pictures per batch; `languages` are comma-separated codes, "" for all languages of the corpus; a
+  `vocabulary` of "" is `vocabulary.model` in the folder.
   """
   names = records.splits(directory)
   split = split or ("train" if "train" in names else next(iter(names), "train"))
@@ -92,7 +95,7 @@ def stream_of(
   sample = source.read(records.spread(source, _SAMPLE))
   held = {caption.language for record in sample for caption in record.captions}
   if not vocabulary and not addresses.is_file(addresses.join(directory, "vocabulary.model")):
-    raise UsageError(f"{directory} holds no vocabulary.model: name one with --vocabulary=PATH")
+    raise UsageError(f"{directory} has no vocabulary.model: give one with --vocabulary=PATH")
   name = next(_names)
   tasks.register_corpus(name, languages=languages_lib.ordered(held), splits=names)
   with gin.unlock_config():
@@ -112,7 +115,7 @@ def stream_of(
 
 
 def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
-  """The examples of a step in drawn order, if the stream gave `count` pictures a batch (None: as many as it does)."""
+  """Returns the examples of a step in drawn order, for batches of `count` pictures (None: the stream's own number)."""
   count = stream.pictures if count is None else count
   if not 1 <= count <= MAX_COUNT:
     raise UsageError(f"{count} pictures on a sheet: give a number from 1 to {MAX_COUNT}")
@@ -141,7 +144,7 @@ def _captions(
   vocabulary: Vocabulary,
   languages: Mapping[tuple[int, ...], str],
 ) -> Iterator[ShownCaption]:
-  """The captions of a picture's rows [K, P] and [K, T]; `languages` are by their prompts."""
+  """Yields the captions for a picture's rows [K, P] and [K, T]; `languages` maps prompts to codes."""
   for prompt_row, target_row in zip(prompts.tolist(), targets.tolist(), strict=True):
     prompt, target = ([token for token in row if token != PAD_ID] for row in (prompt_row, target_row))
     if not target:
@@ -161,7 +164,7 @@ def _captions(
 def _caption_of(
   record: Record, language: str, target: Sequence[int], vocabulary: Vocabulary
 ) -> tuple[records.Caption, list[int]]:
-  """The caption that a target was made of, and all its ids with the end."""
+  """Returns the caption that a target was made from, and all its ids with EOS."""
   for caption in record.captions:
     if caption.language == language:
       ids = [*vocabulary.encode(caption.text), EOS_ID]
@@ -171,7 +174,7 @@ def _caption_of(
 
 
 def pieces(vocabulary: Vocabulary, ids: Sequence[int], kind: str = "text") -> Iterator[Piece]:
-  """The pieces of ids; `kind` is that of plain text."""
+  """Yields the pieces of ids; `kind` is for ordinary pieces."""
   special = {EOS_ID: "end", UNK_ID: "unknown"}
   processor = vocabulary.processor
   for token in ids:
@@ -180,7 +183,7 @@ def pieces(vocabulary: Vocabulary, ids: Sequence[int], kind: str = "text") -> It
 
 
 def configured_stream() -> CaptionStream:
-  """The stream that gin configures; UsageError if no gin file names its corpus."""
+  """Returns the stream configured by gin; UsageError if no gin file names its corpus."""
   try:
     gin.query_parameter("CaptionStream.mixture")
   except ValueError:
@@ -191,7 +194,7 @@ def configured_stream() -> CaptionStream:
 
 
 def facts(stream: CaptionStream, step: int) -> dict[str, str]:
-  """The facts that a sheet gives about its stream: name -> value."""
+  """Returns facts about the stream for the sheet, as name -> value."""
   augment = stream.augment
   crop = "none" if augment is None else ", ".join(f"{k} {v}" for k, v in dataclasses.asdict(augment).items())
   return {
@@ -200,7 +203,7 @@ def facts(stream: CaptionStream, step: int) -> dict[str, str]:
     "Seed": str(stream.seed),
     "Picture": f"{stream.image_size} × {stream.image_size} pixels",
     "Augmentation": crop,
-    "Captions a picture": f"{stream.captions_per_image}, of {len(stream.languages)} languages",
+    "Captions per picture": f"{stream.captions_per_image}, from {len(stream.languages)} languages",
     "Target length": f"{stream.target_lengths[-1]} pieces",
     "Vocabulary": f"{os.path.basename(stream.vocabulary.path)}, {stream.vocabulary.size:,} pieces",
   }

@@ -1,4 +1,4 @@
-"""A contact sheet: one HTML file that loads nothing, with examples as the model sees them (show.py)."""
+"""Writes a contact sheet: one self-contained HTML file of examples as the model sees them (show.py)."""
 
 import base64
 import io
@@ -15,16 +15,16 @@ from xmcap.scoring.report import elements  # the colours and type of the report
 from xmcap.scoring.report.elements import escape
 from xmcap.storage import files
 
-_PIXELATED_BELOW = 160  # smaller pictures are enlarged, and their pixels are to be seen
-_SOURCES = {"human": "human", "mt": "machine"}
-_TITLES = {"byte": "a byte: the vocabulary has no piece", "unknown": "unknown to the vocabulary"}
+_PIXELATED_BELOW = 160  # smaller pictures are enlarged with visible pixels
+_SOURCES = {"human": "human", "mt": "machine", "translated": "translated by people"}
+_TITLES = {"byte": "a byte: the vocabulary has no piece for this", "unknown": "unknown to the vocabulary"}
 _LEGEND = (
-  ("prompt", "<th>", "prompt: the language asked for"),
+  ("prompt", "<th>", "prompt: the requested language"),
   ("text", "▁piece", "piece of the target; ▁ is a space"),
   ("byte", "<0xE0>", "byte of a character without a piece"),
   ("unknown", "<unk>", "unknown to the vocabulary"),
-  ("end", "end", "the end is learned"),
-  ("cut", "cut", "cut at the target length; what follows is lost, and no end is learned"),
+  ("end", "end", "end of sequence, which the model learns"),
+  ("cut", "cut", "truncated at the target length; the rest is lost, and no end is learned"),
 )
 
 
@@ -35,19 +35,19 @@ def write_sheet(
   facts: Mapping[str, str],
   target_length: int,
 ) -> None:
-  """Writes a contact sheet of pictures, with facts (name -> value) at its top; the same input gives the same bytes.
+  """Writes a contact sheet of pictures, with facts (name -> value) at the top; the same input gives the same bytes.
 
-  `target_length` is T, pieces of a target. Raises XmcapError if the file cannot be written.
+  `target_length` is T, in pieces. Raises XmcapError if the file cannot be written.
   """
   captions = [caption for picture in shown for caption in picture.captions]
   cut = sum(bool(caption.lost) for caption in captions)
   odd = sum(piece.kind == "unknown" for caption in captions for piece in caption.pieces)
   facts = {
     **facts,
-    "Cut on this sheet": f"{cut:,} of {len(captions):,} captions",
+    "Truncated on this sheet": f"{cut:,} of {len(captions):,} captions",
     "Unknown pieces": f"{odd:,}",
   }
-  warned = {"Cut on this sheet": cut, "Unknown pieces": odd}
+  warned = {"Truncated on this sheet": cut, "Unknown pieces": odd}
   items = "".join(
     f'<div><dt>{escape(name)}</dt><dd class="{"warn" if warned.get(name) else "fact"}">{escape(value)}</dd></div>'
     for name, value in facts.items()
@@ -62,7 +62,7 @@ def write_sheet(
 <header class="page-head"><h1>{escape(title)}</h1>
 <p class="lede">{count}, as the model sees them</p>
 <dl class="facts">{items}</dl>
-<ul class="legend" aria-label="What the marks mean">{legend}</ul></header>
+<ul class="legend" aria-label="Legend">{legend}</ul></header>
 <div class="cards">
 {"".join(_card(picture, target_length) for picture in shown)}</div>
 </main>
@@ -77,11 +77,16 @@ def _card(picture: ShownPicture, target_length: int) -> str:
   height, width = picture.pixels.shape[:2]
   small = " small" if max(height, width) < _PIXELATED_BELOW else ""
   key = escape(record.key)
-  locale = f", taken for {escape(record.locale)}" if record.locale else ""
+  locale = f", region {escape(record.locale)}" if record.locale else ""
   tags = f'<p class="tags">Tags: {escape(", ".join(record.tags))}</p>' if record.tags else ""
+  tags += "".join(
+    f'<p class="tags">Tags, {languages.get(code).english_name}: <span lang="{code}">{escape(", ".join(of_code))}'
+    "</span></p>"
+    for code, of_code in record.tags_by_language.items()
+  )
   captions = "".join(_caption(caption, target_length) for caption in picture.captions)
   if not captions:
-    captions = '<li class="none">No caption in these languages: the picture counts nothing in training.</li>'
+    captions = '<li class="none">No caption in these languages: the picture has no weight in training.</li>'
   stored = f"{picture.size[0]:,} × {picture.size[1]:,},<br>{len(record.image) / 1e3:,.1f} kB{locale}"
   seen, published = _uri(picture.pixels, "PNG"), _uri(picture.published, "JPEG")
   more = f'<p class="more">{picture.others:,} more captions in the record</p>' if picture.others else ""

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from xmcap import languages
+from xmcap.data import records
+from xmcap.data.checking import tag_statistics
 from xmcap.data.checking.statistics import Row, Statistics
 from xmcap.scoring import published
 from xmcap.scoring.grid import Grid
 
-# Column of `Row`, or one of its means -> its heading, and its name in Table 1 of the XM3600 paper.
+# Column or mean of `Row` -> heading, and name in Table 1 of the XM3600 paper.
 _COLUMNS = {
   "captions": ("captions", "num_captions"),
   "once": ("1 caption", "repl1"),
@@ -16,8 +18,8 @@ _COLUMNS = {
   "mean_spaced_words": ("words", "words"),
   "mean_characters": ("characters", "chars"),
 }
-# Images, and captions a language: 34 target languages in the files, whose lines README of the release counts
-# (19,258,790; 850,000; 112,821,180; 538,560), and English as their source. CC3M: an image has one caption.
+# Images, and captions per language. The release's README gives the lines of its files (19,258,790; 850,000;
+# 112,821,180; 538,560), which cover 34 target languages, with English as the source. In CC3M an image has one caption.
 _SIZES = {
   ("coco35l", "train"): (113_287, 566_435),
   ("coco35l", "validation"): (5_000, 25_000),
@@ -27,19 +29,21 @@ _SIZES = {
 
 
 def text(found: Statistics) -> str:
-  """A table a split, and one more against its published figures, if there are any."""
+  """Returns a table per split, and another one that compares it with published figures, if there are any."""
   tables = []
   for split, images in found.images.items():
     rows = [row for row in found.rows if row.split == split]
     tables.append(_counts(split, images, rows, found.target_length))
+    if tagged := [row for row in found.tags if row.split == split]:
+      tables.append(tag_statistics.table(split, tagged))
     corpus = found.published.get(split, "")
     if expected := figures(corpus, split.split(" (")[0]):
       tables.append(_compared(split, corpus, rows, expected))
-  return "\n".join(tables).rstrip()
+  return "\n".join([*tables, *found.annotations]).rstrip()
 
 
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
-  """Language code -> column of `Row` or mean -> its published figure, of a split; {} where there are none."""
+  """Returns language code -> column or mean of `Row` -> published figure of a split; {} if there are none."""
   if corpus == "xm3600":
     table = published.read("xm3600_table1_caption_stats")
     return {
@@ -60,6 +64,10 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
   for row in rows:
     total.add(row)
   total.images = images
+  # One source is no news.
+  sources = [source for source in records.SOURCES if total.sources[source]]
+  sources = sources if len(sources) > 1 else []
+  heads += sources
   lines = []
   for row in (*rows, total):
     of_all = row is total
@@ -74,16 +82,17 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
         f"{max(row.lengths, default=0)}",
         f"{row.longer_than(target_length) / captions:.2%}",
       ]
+    cells += [f"{row.sources[source]:,}" for source in sources]
     lines.append((row.language if of_all else _name(row), *cells))
   table = Grid(("language", *heads), tuple(lines[:-1]), tuple(lines[-1:]))
   return f"{split}: {images:,} images\n\n{table.text()}"
 
 
 def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, Mapping[str, float]]) -> str:
-  """Each cell: found, published, difference."""
-  source = "Table 1 of the XM3600 paper" if corpus == "xm3600" else "the release's numbers of lines"
+  """Returns a table whose cells have found value, published value and difference."""
+  source = "Table 1 of the XM3600 paper" if corpus == "xm3600" else "the line counts of the release"
   columns = list(next(iter(figures.values())))
-  note = " (words are counted at spaces there)" if "mean_spaced_words" in columns else ""
+  note = " (words are split at spaces)" if "mean_spaced_words" in columns else ""
   heads = ["images" if column == "images" else _COLUMNS[column][0] for column in columns]
   lines = []
   by_language = {row.language: row for row in rows}
@@ -94,12 +103,12 @@ def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, M
     ]
     lines.append((_name(row), *cells))
   table = Grid(("language", *heads), tuple(lines))
-  return f"{split} against {source}: found, published, difference{note}\n\n{table.text()}"
+  return f"{split} compared with {source}: found, published, difference{note}\n\n{table.text()}"
 
 
 def _difference(found: float, expected: float, mean: bool) -> str:
   form = ",.1f" if mean else ",.0f"
-  # The difference of the rounded numbers: a published mean has one digit.
+  # Published means have one decimal, so the found mean is rounded before subtracting.
   difference = round(found, 1) - expected if mean else found - expected
   signed = "0" if abs(difference) < 0.05 else f"{difference:+{form}}"
   return f"{found:{form}}  {expected:{form}}  {signed}"

@@ -1,1 +1,1 @@
-"""The corpora: a class each, which lists pictures and captions, and the engine that makes records of them."""
+"""The corpora, one class each, which list pictures and captions; and the code that builds records from them."""

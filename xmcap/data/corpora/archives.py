@@ -1,8 +1,8 @@
-"""What is in folders and zip files (tar files: tar_files.py), and the bytes of it, without trusting a name.
+"""Finds and reads pictures in folders and zip files (for tar files: tar_files.py), without trusting their names.
 
-A search gives every picture's place in its file; reading takes bytes from there. A name that would leave its folder
-is refused, and so are links and devices; none is ever used as the name of a file. What is not a picture by its name
-is passed over, but for the .json that img2dataset writes beside a picture, which holds the picture's address.
+The search gives the position of every picture in its file, and reading takes bytes from there. Names that lead out of
+the folder, links and devices are refused, and no name is ever used as a file name. Files that are not pictures by their
+names are skipped, except the .json with the URL that img2dataset writes beside a picture.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.terminal import shown
 
 MAX_BYTES = 128 << 20
-"""No more of a file is read; a picture that goes on behind that is found to break off."""
+"""Largest number of bytes read from a file; a larger picture counts as truncated."""
 
 MAX_ABOUT = 1 << 20
-"""Bytes of a .json beside a picture, in which EXIF data can be; longer ones are not read."""
+"""Largest .json beside a picture, in bytes (it may contain EXIF data); longer ones are not read."""
 
 MAX_DIRECTORY = 256 << 20
-"""Bytes of a zip file's directory, of about 3 million files; train2014.zip has 7 million bytes."""
+"""Largest directory of a zip file, in bytes, enough for about 3 million files; that of train2014.zip has 7 million."""
 
 FOLDER, ZIP, TAR, PACKED_TAR, SHARD = "folder", "zip", "tar", "packed tar", "one of many tars"
 
@@ -35,7 +35,7 @@ _PICTURES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp")
 _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
   *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log", ".pdf", ".docx", ".xlsx", ".mp4", ".mov"),
-  *(".db", ".ini", ".lnk", ".xmp", ".aae"),  # of Windows and of cameras
+  *(".db", ".ini", ".lnk", ".xmp", ".aae"),  # from Windows and cameras
 )
 _LOCAL_HEADER = 30  # bytes before the name of an entry in a zip file
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -43,7 +43,7 @@ _DAMAGE = (OSError, EOFError, ValueError, OverflowError, zlib.error, struct.erro
 
 
 class Found(NamedTuple):
-  """A picture: its path in the archive or folder, and where its bytes lie; `packed`: its bytes if it is deflated."""
+  """A picture: its path in the archive or folder, and the position of its bytes; `packed` is its size if deflated."""
 
   path: str
   offset: int = 0
@@ -53,14 +53,14 @@ class Found(NamedTuple):
 
 
 class Address(NamedTuple):
-  """The address from which the picture `stem` (its path without a suffix) was fetched."""
+  """The URL from which the picture `stem` (its path without a suffix) was fetched."""
 
   stem: str
   url: str
 
 
 class Trouble(NamedTuple):
-  """A problem, as `Problems.add` takes it."""
+  """The arguments of `Problems.add`."""
 
   kind: str
   where: str
@@ -72,7 +72,7 @@ Entry = Found | Address | Trouble
 
 @dataclasses.dataclass(frozen=True)
 class File:
-  """An archive, or a folder, with pictures; `unpacked` is the tar file that a `PACKED_TAR` is unpacked to."""
+  """An archive or folder with pictures; `unpacked` is the tar file to which a `PACKED_TAR` is decompressed."""
 
   kind: str
   path: str
@@ -80,25 +80,25 @@ class File:
 
   @property
   def name(self) -> str:
-    """The name of the folder that its top stands for: `train2014` of train2014.zip."""
+    """The name of the folder that it corresponds to: `train2014` for train2014.zip."""
     name = os.path.basename(self.path)
     return name if self.kind == FOLDER else name.split(".")[0]
 
   def describe(self, path: str, whole: bool = True) -> str:
-    """Where a picture lies, for messages; not `whole`: without the folders above, which differ between machines."""
+    """Returns the place of a picture for messages; if not `whole`, without parent folders, which vary by machine."""
     top = self.path if whole else os.path.basename(self.path)
     return os.path.join(top, shown(path)) if self.kind == FOLDER else f"{top}: {shown(path)}"
 
 
 def kind_of(path: str | os.PathLike) -> str:
-  """Which kind of place a path is, by its content; UsageError if it is none, or cannot be read."""
+  """Returns the kind of a path, by its content; UsageError if it is not a known kind, or cannot be read."""
   if os.path.isdir(path):
     return FOLDER
   try:
     with open(path, "rb") as file:
       head = file.read(512)
   except OSError as error:
-    raise UsageError(f"{path}: {error.strerror}: name the folder or archive of the pictures") from None
+    raise UsageError(f"{path}: {error.strerror}: give the folder or archive of the pictures") from None
   if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
     return ZIP
   if head.startswith((b"\x1f\x8b", b"BZh")):
@@ -106,12 +106,12 @@ def kind_of(path: str | os.PathLike) -> str:
   if head[257:262] == b"ustar":
     return TAR
   raise UsageError(
-    f"{path}: no folder and no .zip, .tar, .tgz or .tar.bz2 archive: name one that holds pictures"
+    f"{path}: neither a folder nor a .zip, .tar, .tgz or .tar.bz2 archive: give one that contains pictures"
   )
 
 
 def split_suffix(path: str) -> tuple[str, str]:
-  """A path without the ending that its kind has, and that ending in small letters: `a/b.JPG` is `a/b`, `.jpg`."""
+  """Splits a path into stem and known suffix in lower case: `a/b.JPG` into `a/b` and `.jpg`."""
   stem, dot, suffix = path.rpartition(".")
   suffix = f".{suffix.lower()}"
   if dot and stem and not stem.endswith("/") and (suffix in _PICTURES or suffix in _NOT_PICTURES):
@@ -120,7 +120,7 @@ def split_suffix(path: str) -> tuple[str, str]:
 
 
 def safe_path(name: str) -> str | None:
-  """An entry's name as a path inside the archive, with `/`; None if it would lead out of it."""
+  """Returns the name of an entry as a path inside the archive, with `/`; None if it leads out of the archive."""
   name = name.replace("\\", "/")
   parts = name.split("/")
   if name.startswith("/") or ".." in parts or "\0" in name or _DRIVE.match(name):
@@ -129,7 +129,7 @@ def safe_path(name: str) -> str | None:
 
 
 def role_of(path: str) -> str:
-  """`picture`, `about` (a .json), or "" for what is passed over."""
+  """Returns `picture`, `about` (a .json), or "" for a file to skip."""
   name = path.rpartition("/")[2]
   if not name or name.startswith(".") or path.startswith("__MACOSX/"):
     return ""
@@ -138,7 +138,7 @@ def role_of(path: str) -> str:
 
 
 def addresses_in(data: bytes, path: str) -> Iterator[Address]:
-  """Yields the address in the .json `path` that img2dataset wrote about a picture that it fetched, if there is one."""
+  """Yields the URL in the .json `path`, if img2dataset wrote it for a picture that it fetched."""
   try:
     about: Any = json.loads(data)
   except (ValueError, RecursionError):
@@ -150,11 +150,11 @@ def addresses_in(data: bytes, path: str) -> Iterator[Address]:
 
 
 class TooLarge(ValueError):
-  """More than may be read at once."""
+  """A read of more bytes than allowed."""
 
 
 class Bounded(io.FileIO):
-  """A file for zipfile and tarfile, which would read a directory or header at once however large that says it is."""
+  """A file with a limit per read, because zipfile and tarfile read a directory or header of any claimed size."""
 
   def __init__(self, path: str, most: int):
     super().__init__(path)
@@ -169,13 +169,13 @@ class Bounded(io.FileIO):
 
 
 def unsafe(name: str, archive: str = "") -> Trouble:
-  """The problem of an entry that is refused."""
+  """Returns the problem for an entry that is refused."""
   where = f"{os.path.basename(archive)}: {shown(name)}" if archive else shown(name)
-  return Trouble("unsafe_path", where, "a link or device, or a path out of the folder")
+  return Trouble("unsafe_path", where, "a link or device, or a path that leads out of the folder")
 
 
 def search_folder(path: str) -> Iterator[Entry]:
-  """Yields what is in a folder at any depth, links followed; XmcapError if a folder cannot be read."""
+  """Yields the entries of a folder at any depth, following links; XmcapError if a folder cannot be read."""
   waiting, seen = [""], set()
   while waiting:
     inside = waiting.pop()
@@ -183,7 +183,7 @@ def search_folder(path: str) -> Iterator[Entry]:
     try:
       about = os.stat(folder)
       if (about.st_dev, about.st_ino) in seen:
-        continue  # a link to a folder above it
+        continue  # a link to a parent folder
       seen.add((about.st_dev, about.st_ino))
       with os.scandir(folder) as entries:
         for entry in entries:
@@ -193,7 +193,7 @@ def search_folder(path: str) -> Iterator[Entry]:
               waiting.append(name)
           elif role := role_of(name):
             if not entry.is_file():
-              if os.path.exists(entry.path):  # a link that leads nowhere is a picture that is missing
+              if os.path.exists(entry.path):  # a dangling link counts as a missing picture
                 yield unsafe(name)
             elif role == "picture":
               yield Found(name)
@@ -201,25 +201,23 @@ def search_folder(path: str) -> Iterator[Entry]:
               with open(entry.path, "rb") as file:
                 yield from addresses_in(file.read(MAX_ABOUT), name)
     except OSError as error:
-      raise XmcapError(
-        f"cannot read the folder {folder}: {error.strerror}: mend it or name another"
-      ) from None
+      raise XmcapError(f"cannot read the folder {folder}: {error.strerror}: fix it or give another") from None
 
 
 def search_zip(path: str) -> Iterator[Entry]:
-  """Yields what is in a zip file; XmcapError if it is damaged, encrypted, or not to be read in place."""
+  """Yields the entries of a zip file; XmcapError if it is damaged, encrypted, or cannot be read in place."""
   try:
     with Bounded(path, MAX_DIRECTORY) as file, zipfile.ZipFile(file) as archive:
       for info in archive.infolist():
         yield from _zip_entry(path, file, archive, info)
   except TooLarge:
     raise XmcapError(
-      f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and name those"
+      f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and give those"
     ) from None
   except _DAMAGE as error:
-    raise XmcapError(f"{path}: no whole zip file ({reason_of(error)}): download it again") from None
+    raise XmcapError(f"{path}: not a complete zip file ({reason_of(error)}): download it again") from None
   except (NotImplementedError, RuntimeError) as error:
-    raise XmcapError(f"{path}: {reason_of(error)}: unpack it into a folder, and name that") from None
+    raise XmcapError(f"{path}: {reason_of(error)}: unpack it into a folder, and give that") from None
 
 
 def _zip_entry(
@@ -238,7 +236,7 @@ def _zip_entry(
 
 
 def _place_in_zip(file: io.FileIO, info: zipfile.ZipInfo) -> tuple[int, int, int, int]:
-  """Offset, size, packed size and CRC of an entry."""
+  """Returns offset, size, compressed size and CRC of an entry."""
   if info.flag_bits & 1:
     raise RuntimeError("its entries are encrypted")
   if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -254,7 +252,7 @@ def _place_in_zip(file: io.FileIO, info: zipfile.ZipInfo) -> tuple[int, int, int
 
 
 def read(file: File, found: Found) -> bytes:
-  """The bytes of a picture; XmcapError names it where the archive has changed or is damaged."""
+  """Returns the bytes of a picture; XmcapError names it if the archive has changed or is damaged."""
   try:
     if file.kind == FOLDER:
       with open(os.path.join(file.path, found.path), "rb") as opened:
@@ -263,19 +261,19 @@ def read(file: File, found: Found) -> bytes:
     with open(file.unpacked or file.path, "rb", buffering=0) as opened:
       data = os.pread(opened.fileno(), min(size, MAX_BYTES), found.offset)
     if len(data) < min(size, MAX_BYTES):
-      raise OSError("it ends before")
+      raise OSError("it is truncated")
     if found.packed:
       data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(found.size + 1, MAX_BYTES))
     if file.kind == ZIP and max(size, found.size) < MAX_BYTES and zlib.crc32(data) != found.crc:
-      raise OSError("its check sum is wrong")
+      raise OSError("its checksum is wrong")
     return data
   except (OSError, OverflowError, zlib.error) as error:
     raise XmcapError(
-      f"{file.describe(found.path)}: has changed since it was searched, or is damaged ({reason_of(error)}): "
+      f"{file.describe(found.path)}: has changed since the search, or is damaged ({reason_of(error)}): "
       "download it again"
     ) from None
 
 
 def reason_of(error: BaseException) -> str:
-  """What an error says, in one line."""
+  """Returns the reason of an error in one line."""
   return shown(getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)

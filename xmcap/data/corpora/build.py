@@ -1,14 +1,14 @@
-"""Building a corpus from a release, on all cores, in constant memory, so that a killed build goes on where it was.
+"""Builds a corpus from a release, on all cores, in constant memory; a killed build resumes where it stopped.
 
-  1. The corpus says which splits it has: it lists their pictures and finds them, and sorts the captions by shard.
+  1. The corpus gives its splits: it lists and finds their pictures, and sorts the captions by shard.
   2. Each shard becomes one file of records (`Split.make`).
 
-What is whole is not made again. OUT/.build holds everything between; it goes when the corpus is whole. The bytes of
-OUT depend on the release and the options alone, not on the number of processes, on kills, or on who was first.
-OUT holds the records with TFDS's metadata, and
+Finished parts are not made again. OUT/.build has the intermediate files, and is removed at the end. The bytes of OUT
+depend only on the release and the options, not on the number of processes, on kills, or on timing. OUT contains the
+records with TFDS's metadata, and
 
   problems.jsonl  each problem: `kind`, `where`, `what`
-  NAME.json       options, inputs, counts of lines, captions and pictures; written last, so its presence says "whole"
+  NAME.json       options, inputs, counts of lines, captions and pictures; written last, so it marks a complete corpus
 """
 
 import abc
@@ -34,33 +34,36 @@ _COUNTS = ("captions", "listed", "found", "missing", "broken")
 
 @dataclasses.dataclass(frozen=True)
 class Corpus(abc.ABC):
-  """A corpus to build: a dataclass, whose fields are the paths of the release's parts; None for one that is absent."""
+  """A corpus to build: a dataclass whose fields are the paths of the release's parts, None if absent."""
 
   NAME: ClassVar[str]
   DESCRIPTION: ClassVar[str]
   VERSION: ClassVar[str] = "1.0.0"
   HOMEPAGE: ClassVar[str] = "https://google.github.io/crossmodal-3600/"
   RENEWED: ClassVar[bool] = False
-  """Whether a build that was begun with other options or inputs is begun anew, rather than refused."""
+  """Whether a build that was begun with other options or inputs is restarted rather than refused."""
   PARTS: ClassVar[Mapping[str, file_names.Part]]
-  """Field -> the file as it was published."""
+  """Field -> the published file."""
 
   @abc.abstractmethod
   def splits(self, work: Work) -> Iterator[Split]:
-    """Yields the splits, once the release is read as far as is needed to make their shards."""
+    """Yields the splits, after reading as much of the release as is needed to make their shards."""
+
+  def paths(self) -> dict[str, pathlib.Path | None]:
+    """Role -> file or folder that the records are made of."""
+    return {name: getattr(self, name) for name in self.PARTS}
 
   def plan(self, options: Options) -> plans.Plan:
-    """What a build of this corpus is of; UsageError if a part is absent."""
+    """Returns what identifies a build of this corpus; UsageError if a part is missing."""
     inputs = {}
-    for name in self.PARTS:
-      path: pathlib.Path | None = getattr(self, name)
+    for name, path in self.paths().items():
       if path is None:
         continue
       try:
         status = path.stat()
       except OSError as error:
         raise UsageError(
-          f"{path} ({name}): {error.strerror}; see docs/corpora.md for what is needed"
+          f"{path} ({name}): {error.strerror}; see docs/corpora.md for the files that are needed"
         ) from None
       inputs[name] = {"name": path.name, "modified": status.st_mtime_ns}
       if not path.is_dir():
@@ -71,11 +74,11 @@ class Corpus(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """What came of a build.
+  """The result of a build.
 
   Attributes:
-    splits: split -> `lines`, `captions`, `records`, and of pictures `listed`, `found`, `missing`, `broken`.
-    held: whether the folder held the corpus already.
+    splits: split -> `lines`, `captions`, `records`, and numbers of pictures `listed`, `found`, `missing`, `broken`.
+    held: whether the folder already had the corpus.
   """
 
   out: pathlib.Path
@@ -84,8 +87,8 @@ class Report:
   held: bool = False
 
   def summary(self) -> str:
-    """Lines of text: the splits, then each kind of problem that occurred."""
-    said = [f"{self.out} holds this corpus already" if self.held else f"{self.out} is built"]
+    """Returns lines of text: the splits, then each kind of problem that occurred."""
+    said = [f"{self.out} already has this corpus" if self.held else f"{self.out} is built"]
     for split, counts in self.splits.items():
       said.append(
         f"{split}: {counts['records']:,} records with {counts['captions']:,} captions, from {counts['lines']:,} lines; "
@@ -93,8 +96,8 @@ class Report:
         f"{counts['broken']:,} broken"
       )
     if not self.problems.counts:
-      return "\n".join([*said, "nothing was wrong with the release"])
-    return "\n".join([*said, f"problems, each in {self.out / 'problems.jsonl'}:", self.problems.summary()])
+      return "\n".join([*said, "no problems with the release"])
+    return "\n".join([*said, f"problems, listed in {self.out / 'problems.jsonl'}:", self.problems.summary()])
 
 
 def build(
@@ -106,16 +109,19 @@ def build(
   progress: Say | None = None,
   vocabulary: Vocabulary | None = None,
 ) -> Report:
-  """Builds a corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
+  """Builds a corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
-    out: folder; new, empty, or one of an earlier build of the same.
-    processes: None: one a core; 1: this process alone.
-    vocabulary: in whose pieces captions are counted for an index of lengths, if there is none; None: they are not.
+    corpus: the corpus.
+    out: folder; new, empty, or from an earlier build of the same corpus.
+    options: options of the build.
+    processes: None: one per core; 1: only this process.
+    progress: receives progress lines.
+    vocabulary: vocabulary for an index of caption lengths, which is written if absent; None: no index.
 
   Raises:
-    UsageError: an input is absent or of another kind, or `out` holds something else.
-    XmcapError: a file of the release is damaged, something is wrong with it and `on_bad` is `stop`, or the disk is
+    UsageError: an input is missing or of the wrong kind, or `out` contains something else.
+    XmcapError: a file of the release is damaged, there is a problem with it and `on_bad` is `stop`, or the disk is
       full.
   """
   out = pathlib.Path(out)
@@ -143,7 +149,9 @@ def build(
 def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str, int]]:
   """Writes all splits; returns their counts."""
   written, counts = [], {}
-  for split in list(corpus.splits(work)):  # a release that cannot be read is found before hours of writing
+  for split in list(
+    corpus.splits(work)
+  ):  # a list, so that an unreadable release is found before hours of writing
     written.append(
       record_writer.write_split(
         out,
@@ -173,12 +181,12 @@ def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str,
 
 
 def _empty(split: Split) -> XmcapError:
-  """Why a split has no records: what was wrong with its pictures, or that no line was about them."""
+  """Returns the error for a split without records: problems with its pictures, or no usable line of captions."""
   problems = Problems()
   split.collect(problems)
   said = "; ".join(line.strip() for line in problems.summary().splitlines())
   return XmcapError(
-    f"the split '{split.name}' has no records: of {split.listing.count:,} pictures looked for in "
+    f"the split '{split.name}' has no records: {split.listing.count:,} pictures were searched for in "
     f"{split.pictures.searched}: "
-    f"{said or 'no line of the captions can be used'}"
+    f"{said or 'no line of captions can be used'}"
   )

@@ -1,6 +1,6 @@
-"""Fetching the parts of releases that have a public address, when asked to; resumed where it broke off.
+"""Downloads the public parts of releases on request; resumes a download that was interrupted.
 
-No hashes are published for any of them, so the SHA-256 of what came is shown, to be compared with that of others.
+No hashes are published for them, so the SHA-256 of each download is shown for comparison.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ _PIECE = 1 << 20
 
 
 def fetch(url: str, folder: pathlib.Path, say: Say) -> None:
-  """Fetches a file into a folder, under the name that it has there; until it is whole, `.part` stands behind that.
+  """Downloads a file into a folder under its own name; until it is complete, the name ends in `.part`.
 
-  `say` gets a line of text now and then: sizes, rates, hashes.
+  `say` receives lines with sizes, rates and hashes.
 
   Raises:
-    UsageError: the address is not there, or the folder cannot be made.
-    XmcapError: the connection or the disk fails; what came is kept, and the next call goes on behind it.
+    UsageError: the URL does not exist, or the folder cannot be made.
+    XmcapError: the connection or the disk fails; the next call resumes the download.
   """
   if not url.startswith(("https://", "http://")):
-    raise UsageError(f"{url}: no address of a web server")
+    raise UsageError(f"{url}: not an http or https URL")
   files.make_folder(folder)
   path = folder / url.rpartition("/")[2]
   part = path.with_name(f"{path.name}.part")
@@ -43,18 +43,21 @@ def fetch(url: str, folder: pathlib.Path, say: Say) -> None:
       reason = "the connection was closed"
     except urllib.error.HTTPError as error:
       if error.code == 416 and have:
-        # Nothing lies behind what we have: it is whole, or it is of another file.
+        # There is nothing after the bytes we have: the file is complete, or it is another file.
         break
       if error.code < 500 and error.code not in (408, 429):
         raise UsageError(f"{url}: {error.code} {shown(error.reason)}; fetch {path.name} by hand") from None
       reason = f"{error.code} {shown(error.reason)}"
-    except (OSError, http.client.HTTPException) as error:  # of the connection: the file's are XmcapErrors
+    except (
+      OSError,
+      http.client.HTTPException,
+    ) as error:  # errors of the connection; those of the file are XmcapErrors
       reason = shown(getattr(error, "reason", error) or type(error).__name__)
     if attempt < _TRIES:
-      say(f"{path.name}: {reason}; goes on in {2**attempt} s")
+      say(f"{path.name}: {reason}; retrying in {2**attempt} s")
       time.sleep(2**attempt)
   else:
-    raise XmcapError(f"cannot fetch {url}: {reason}; start again to go on where it broke off")
+    raise XmcapError(f"cannot fetch {url}: {reason}; start again to resume")
   with open(part, "rb") as file:
     digest = hashlib.file_digest(file, "sha256").hexdigest()
   say(f"{path.name}: {part.stat().st_size:,} bytes, SHA-256 {digest}")
@@ -62,11 +65,11 @@ def fetch(url: str, folder: pathlib.Path, say: Say) -> None:
 
 
 def _fetch_from(url: str, part: pathlib.Path, have: int, say: Say, name: str) -> bool:
-  """Fetches what lies behind the first `have` bytes; returns whether the file is whole."""
+  """Downloads the bytes after the first `have`; returns whether the file is complete."""
   request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
   with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
     if have and answer.status != 206:
-      have = 0  # the server sends it whole again
+      have = 0  # the server sends the whole file again
     length = answer.headers.get("Content-Length", "")
     total = have + int(length) if length.isascii() and length.isdecimal() and len(length) < 16 else None
     say(f"{name}: {total:,} bytes from {url}" if total else f"{name}: from {url}")

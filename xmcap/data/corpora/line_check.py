@@ -1,4 +1,4 @@
-"""What is wrong with lines of captions, and what of them can be used."""
+"""Checks and cleans lines of captions."""
 
 import re
 import unicodedata
@@ -12,13 +12,13 @@ from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
 _BOM = b"\xef\xbb\xbf"
 _CONTROLS = regex.compile(r"\p{Cc}")
 _SPACES = re.compile(r"[\t\n\v\f\r\x85]")
-_SHORT = MAX_CAPTION_BYTES // 4  # so many characters are never too many bytes
+_SHORT = MAX_CAPTION_BYTES // 4  # a caption of at most so many characters cannot have too many bytes
 
 
 def filled(
   lines: Iterable[tuple[int, bytes]], name: str, problems: Problems
 ) -> Iterator[tuple[int, str, bytes]]:
-  """Yields number, place (for messages) and text of the lines of the file `name` that are not empty."""
+  """Yields (number, place for messages, text) of the non-empty lines of the file `name`."""
   for number, line in lines:
     if not line.strip(b" \t\r\n"):
       continue
@@ -34,7 +34,7 @@ def filled(
 
 
 def kind_of(line: bytes) -> str:
-  """The kind of problem of a line that is no JSON object."""
+  """Returns the kind of problem for a line that is not a JSON object."""
   try:
     line.decode()
     msgspec.json.decode(line)
@@ -48,11 +48,11 @@ def kind_of(line: bytes) -> str:
 
 
 def usable(text: str, where: str, problems: Problems) -> str:
-  """A caption as it can be used, "" if it cannot: no control characters, not too long, something to be seen.
+  """Returns the usable form of a caption; "" if it is too long or has no visible character.
 
-  Line ends and tabs become spaces; other control characters are taken out.
+  Line ends and tabs become spaces; other control characters are removed.
   """
-  # Most captions are seen to be right at once; one with U+200C, as Persian has it, is looked at again.
+  # A fast path for most captions; those with U+200C, which Persian uses, take the slow one.
   if text.isprintable() and len(text) <= _SHORT and text.strip():
     return text
   if not any(unicodedata.category(char)[0] not in "CZ" for char in text):

@@ -1,4 +1,4 @@
-"""The lines of large text files, compressed or not, in pieces that processes can share."""
+"""Reads the lines of large text files, compressed or not, in chunks that processes can share."""
 
 import bz2
 import contextlib
@@ -18,22 +18,22 @@ SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
 CHUNK_BYTES = 32 << 20
 MAX_LINE_BYTES = 16 << 20
 MAX_RATIO, MAX_SMALL = 100, 1 << 30
-"""A packed file may hold this many times its bytes, and a GiB more; JSON packs to a tenth, pictures not at all."""
+"""A file may decompress to this many times its size, plus a GiB; JSON compresses to about a tenth."""
 
 
 def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Generator[tuple[bytes, float], None, None]:
-  """Yields pieces of about `chunk_bytes` that end with a line, each with the share of the file that is read by then.
+  """Yields chunks of whole lines of about `chunk_bytes`, each with the share of the file read so far.
 
-  The last line of the file may have no end. bzip2 is decompressed on all cores.
+  The last line of the file may lack its newline. bzip2 is decompressed on all cores.
 
   Raises:
-    UsageError: there is no such file, or its name has another suffix.
-    XmcapError: it is damaged, or holds far more text than text packs to, or a line is longer than 16 MB.
+    UsageError: the file does not exist, or has another suffix.
+    XmcapError: the file is damaged, decompresses to implausibly many bytes, or has a line of over 16 MB.
   """
   if not path.name.endswith(SUFFIXES):
     raise UsageError(f"{path}: give a file {', '.join(SUFFIXES)}")
   if not path.is_file():
-    raise UsageError(f"{path} is absent, or no file: give the captions as they were published")
+    raise UsageError(f"{path} is not a file: give the captions as they were published")
   size = path.stat().st_size
   try:
     with open(path, "rb") as packed, _unpacked(path, packed) as file:
@@ -42,8 +42,8 @@ def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Generator[tupl
         total += len(piece)
         if file is not packed and total > most_unpacked(size):
           raise XmcapError(
-            f"{path}: unpacks to far more than its {size:,} bytes can hold of captions (at most {MAX_RATIO} times as "
-            "much, and 1 GiB): give the file as it was published"
+            f"{path}: decompresses to implausibly more than its {size:,} bytes (more than {MAX_RATIO} times as much "
+            "plus 1 GiB): give the file as it was published"
           )
         cut = piece.rfind(b"\n") + 1
         if not cut and len(rest) + len(piece) > MAX_LINE_BYTES:
@@ -59,19 +59,19 @@ def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Generator[tupl
       if rest:
         yield rest, 1.0
   except (OSError, ValueError, EOFError, RuntimeError, zlib.error) as error:
-    said = re.sub("std::exception|End of file reached!", "breaks off", one_line(error))
+    said = re.sub("std::exception|End of file reached!", "truncated", one_line(error))
     raise XmcapError(f"{path}: damaged, or cannot be read ({said}): download it again") from None
 
 
 def most_unpacked(size: int) -> int:
-  """Bytes that a packed file of `size` bytes may unpack to."""
+  """Returns the largest decompressed size allowed for a file of `size` bytes."""
   return MAX_RATIO * size + MAX_SMALL
 
 
 def _unpacked(path: pathlib.Path, packed: BinaryIO):
   if path.suffix == ".bz2":
     with bz2.open(path) as first:
-      first.read(1)  # rapidgzip would pass over a first block that is damaged, too
+      first.read(1)  # because rapidgzip also skips a damaged first block
     return rapidgzip.IndexedBzip2File(str(path), parallelization=files.available_cores())
   return gzip.open(packed) if path.suffix == ".gz" else packed
 
@@ -82,7 +82,7 @@ def _share_read(file, packed: BinaryIO, size: int) -> float:
 
 
 def _check_end(path: pathlib.Path, packed: BinaryIO, file: rapidgzip.IndexedBzip2File) -> None:
-  """Checks that nothing but empty streams lies behind the last block: rapidgzip passes over what it does not know."""
+  """Checks that only empty streams follow the last block, because rapidgzip skips everything it does not recognise."""
   begin = -(-max(file.block_offsets(), default=0) // 8)
   packed.seek(begin)
   rest = packed.read(1 << 20)
@@ -92,4 +92,4 @@ def _check_end(path: pathlib.Path, packed: BinaryIO, file: rapidgzip.IndexedBzip
       if not stream.decompress(rest, 1) and stream.eof:
         rest = stream.unused_data
         continue
-    raise XmcapError(f"{path}: no bzip2 file from byte {begin:,} on: give the file as it was published")
+    raise XmcapError(f"{path}: not bzip2 from byte {begin:,} on: give the file as it was published")

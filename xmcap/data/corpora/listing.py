@@ -1,4 +1,4 @@
-"""The pictures that a split should have, in its order, in a file for each shard."""
+"""The list of pictures that a split should have, in order, in one file per shard."""
 
 import dataclasses
 import itertools
@@ -17,12 +17,13 @@ class Wanted:
   """A picture that a release names.
 
   Attributes:
-    key: in the records.
-    where: the release names it, for messages.
-    name: of its file, as `Pictures.read` takes it.
-    url: from which it was fetched, if the release says so; looked for first, where addresses are known.
-    captions: those that are known beforehand; others may come from `spill.Spilled`.
-    tags: of the picture; one with tags may have no captions.
+    key: its key in the records.
+    where: its place in the release, for messages.
+    name: the name of its file, for `Pictures.read`.
+    url: its URL, if the release has it; tried before the name if the URLs of the pictures are known.
+    captions: captions that are known beforehand; others may come from `spill.Spilled`.
+    tags: tags of the picture; a picture with tags may have no captions.
+    tags_by_language: language code -> tags.
   """
 
   key: str
@@ -32,6 +33,7 @@ class Wanted:
   locale: str = ""
   captions: list[Caption] = dataclasses.field(default_factory=list)
   tags: list[str] = dataclasses.field(default_factory=list)
+  tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 _WANTED = msgspec.json.Decoder(list[Wanted])
@@ -39,7 +41,7 @@ _WANTED = msgspec.json.Decoder(list[Wanted])
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-  """The pictures of a split, in files of a folder. Picklable."""
+  """The list of pictures of a split, stored in a folder. Picklable."""
 
   folder: pathlib.Path
   split: str
@@ -48,16 +50,16 @@ class Listing:
 
   @property
   def shards(self) -> int:
-    """The number of shards; the last may have fewer pictures."""
+    """Number of shards; the last one may have fewer pictures."""
     return -(-self.count // self.shard_pictures)
 
   def places(self, shard: int) -> range:
-    """The positions of a shard's pictures."""
+    """Returns the positions of a shard's pictures."""
     start = shard * self.shard_pictures
     return range(start, min(start + self.shard_pictures, self.count))
 
   def wanted(self, shard: int) -> list[Wanted]:
-    """The pictures of a shard, in order."""
+    """Returns the pictures of a shard, in order."""
     return _WANTED.decode(_file(self.folder, self.split, shard).read_bytes())
 
 

@@ -1,13 +1,13 @@
-"""The pictures of a release: found wherever they lie, and read in place, by name or address.
+"""Finds the pictures of a release in folders and archives, and reads them in place, by name or URL.
 
 A place is one of
 
-  a folder of pictures, at any depth (`train2014/`, img2dataset's files with a .json beside each)
-  a .zip, read in place; a .tar, read in place; a .tgz or .tar.bz2, decompressed once into the working folder
-  a folder of .tar files, as img2dataset leaves them (WebDataset: KEY.jpg, KEY.json with its URL)
+  a folder of pictures, at any depth (`train2014/`, or img2dataset's files with a .json beside each)
+  a .zip or .tar, read in place; a .tgz or .tar.bz2, decompressed once into the working folder
+  a folder of .tar files from img2dataset (WebDataset: KEY.jpg, KEY.json with the URL)
 
-Nothing is ever written under a name that an archive gives, and no key becomes a path: names are looked up among
-those that were found. They lie in a database on disk, so that millions of them take no memory.
+Nothing is ever written under a name from an archive, and no key becomes a path: names are only looked up among those
+that were found. They are in a database on disk, so millions of them take no memory.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ from xmcap.progress import Progress
 from xmcap.storage import databases, files
 
 MAX_PROBLEMS = 200_000
-"""Places with more entries that are refused, or given twice, are no release."""
+"""More entries that are refused or duplicate are an error."""
 
 _MAX_MAP_LINE = 1 << 16
-_MAX_DEPTH = 32  # folders of a path that are looked at
+_MAX_DEPTH = 32  # folders of a path that are compared
 
-# A picture has its path, the same without its suffix (base), its last folder and name (tail), its name without suffix
-# (stem), and where its bytes lie, as in `archives.Found`. Texts are bytes, for names of files may be no UTF-8. `place`
-# orders the pictures of a folder by their paths; those of an archive stay as they lie in it.
+# A picture has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
+# (stem), and the position of its bytes, as in `archives.Found`. Strings are bytes, because file names may not be UTF-8.
+# `place` orders the pictures of a folder by path; those of an archive keep their order.
 _SCHEMA = """
 CREATE TABLE about (files, has_urls, is_mapped);
 CREATE TABLE pictures (number INTEGER PRIMARY KEY, file, base, tail, stem, place, path, offset, size, packed, crc);
@@ -50,14 +50,14 @@ CREATE INDEX tails ON pictures (tail);
 CREATE INDEX stems ON pictures (stem);
 CREATE INDEX bases ON pictures (base, file);
 """
-# Of several pictures with one name the first in this order counts.
+# If several pictures have the same name, the first in this order counts.
 _ORDER = "file, place, number"
-# An address belongs to the picture beside it; of two that were fetched from one address the first counts.
+# A URL belongs to the picture beside it; if two were fetched from the same URL, the first counts.
 _ADD_URLS = f"""
 INSERT OR IGNORE INTO urls SELECT url, number FROM addresses AS found
 JOIN pictures USING (base, file) ORDER BY {_ORDER}
 """
-# Where addresses are known, pictures are told apart by their paths, for keys begin anew in each fetch; else by names.
+# Pictures are identified by name; or, if URLs are known, by path, because keys start anew in each download.
 _DUPLICATES = f"""
 SELECT file, path FROM (SELECT *, row_number() OVER (PARTITION BY stem ORDER BY {_ORDER}) AS turn FROM pictures)
   WHERE turn > 1 AND file NOT IN (SELECT file FROM addresses)
@@ -71,7 +71,7 @@ _HAS_URLS = "SELECT EXISTS (SELECT * FROM urls) OR EXISTS (SELECT * FROM key_map
 class Pictures:
   """The pictures of one or more places; made by `open_pictures`. Pickles as the path of its database.
 
-  `has_urls` says whether pictures have addresses (img2dataset's .json, or a key map of addresses).
+  `has_urls` says whether the URLs of pictures are known (from img2dataset's .json, or a key map of URLs).
   """
 
   def __init__(self, path: pathlib.Path):
@@ -84,7 +84,7 @@ class Pictures:
     return type(self), (self._path,)
 
   def __len__(self) -> int:
-    """Pictures found."""
+    """The number of pictures found."""
     return self._database.execute("SELECT count(*) FROM pictures").fetchone()[0]
 
   @property
@@ -93,29 +93,29 @@ class Pictures:
     return ", ".join(file.path for file in self._files[:3])
 
   def names(self) -> Iterator[str]:
-    """The names of all pictures, without folder and suffix, in the order they were found; a name may come again."""
+    """Yields the names of all pictures, without folder and suffix, in the order found; a name may occur twice."""
     for (stem,) in self._database.execute("SELECT stem FROM pictures ORDER BY number"):
       yield _text(stem)
 
   def find(self, wanted: Wanted) -> bytes:
-    """The bytes of a picture, by its address if it has one and addresses are known, else by its name; as `read`."""
+    """Returns the bytes of a picture, by URL if it has one and URLs are known, else by name; raises as `read`."""
     return self.by_url(wanted.url) if wanted.url and self.has_urls else self.read(wanted.name)
 
   def read(self, key: str) -> bytes:
-    """The bytes of a picture.
+    """Returns the bytes of a picture.
 
     Args:
-      key: the file's name without its suffix (`06c5f87181c30e00`), a path as a release gives it
-        (`val2014/COCO_val2014_000000000042.jpg`; folders above the last are not looked at), or a key of the key map.
+      key: name of the file without suffix (`06c5f87181c30e00`), or a path from the release
+        (`val2014/COCO_val2014_000000000042.jpg`; only its last folder is used), or a key of the key map.
 
     Raises:
       KeyError: there is no such picture.
-      XmcapError: it was there, and cannot be read.
+      XmcapError: it was found, but cannot be read.
     """
     return self._by_key_map(key) if self._is_mapped else self._by_path(key)
 
   def by_url(self, url: str) -> bytes:
-    """The bytes of the picture that was fetched from an address; errors as in `read`."""
+    """Returns the bytes of the picture that was fetched from a URL; raises as `read`."""
     try:
       return self._first("number = (SELECT number FROM urls WHERE url = ?)", url)
     except KeyError:
@@ -131,16 +131,16 @@ class Pictures:
     raise KeyError(key)
 
   def _by_path(self, path: str) -> bytes:
-    """By the last folder and the name of a path, else by the name."""
+    """Finds a picture by the last folder and name of a path, else by the name."""
     folder, _, name = path.rpartition("/")
     if folder:
       with contextlib.suppress(KeyError):
         return self._first("tail = ?", f"{folder.rpartition('/')[2]}/{name}")
-    # Of several pictures with this name none lies where the path says.
+    # A name that several pictures have is ambiguous, as none of them is in this folder.
     return self._first("stem = ?", archives.split_suffix(name)[0], alone=bool(folder))
 
   def _first(self, condition: str, *texts: str, alone: bool = False) -> bytes:
-    """The first picture for which a condition holds; KeyError if none does, or several where one is to be `alone`."""
+    """Reads the first picture that meets a condition; KeyError if there is none, or several if `alone`."""
     rows = self._two("file, path, offset, size, packed, crc", condition, *texts)
     if not rows or (alone and len(rows) > 1):
       raise KeyError(texts[-1])
@@ -148,7 +148,7 @@ class Pictures:
     return archives.read(self._files[file], Found(_text(path), *place))
 
   def _two(self, columns: str, condition: str, *values: str | int) -> list[tuple]:
-    """Columns of the first picture for which a condition holds, and of the second."""
+    """Returns columns of the first two pictures that meet a condition."""
     return self._database.execute(
       f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
       [_bytes(value) if isinstance(value, str) else value for value in values],
@@ -156,19 +156,19 @@ class Pictures:
 
 
 class ByPath(Pictures):
-  """Pictures that were found by `resolve` before; the name of a `Wanted` is the number that it gave."""
+  """Pictures identified by number: the name of a `Wanted` is the number from `resolve`."""
 
   def find(self, wanted: Wanted) -> bytes:
-    """The bytes of a picture; errors as in `read`."""
+    """Returns the bytes of a picture; raises as `read`."""
     if not wanted.name:
       raise KeyError(wanted.where)
     return self._first("number = CAST(? AS INTEGER)", wanted.name)
 
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
-    """Number and path of a picture; None if there is none, or several are meant.
+    """Returns the number and path of a picture; None if there is none, or if it is ambiguous.
 
-    The picture lies at this path, or at the longest end of it that is a path here; else it is the only one of its name
-    without the suffix. With an `archive` it lies at this very path there.
+    Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique. With an
+    `archive`, only this exact path in the archive counts.
     """
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     if archive:
@@ -181,7 +181,7 @@ class ByPath(Pictures):
     return self._one("stem = ?", stem) if stem else None
 
   def paths(self) -> Iterator[tuple[int, str]]:
-    """Number and path of every picture, in the order they were found."""
+    """Yields (number, path) of every picture, in the order found."""
     for number, path in self._database.execute("SELECT number, path FROM pictures ORDER BY number"):
       yield number, _text(path)
 
@@ -198,19 +198,21 @@ def open_pictures(
   name: str = "pictures",
   by_path: bool = False,
 ) -> Pictures:
-  """Finds the pictures of places; of two with one name the first counts.
+  """Finds the pictures of places; if two have the same name, the first counts.
 
-  The database in the working folder is used again where it is whole. Problems are `unsafe_path`, `duplicate_picture`,
-  and `truncated` of a tar that breaks off.
+  A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
+  `truncated` for a truncated tar file.
 
   Args:
-    key_map: lines `key<TAB>file`, for folders whose names say nothing; the key may be an address. Keys that are
-      numbers may have zeros before them or not.
-    name: of the database.
-    by_path: pictures are told apart by their paths alone, so that none is given twice.
+    work: the build.
+    places: folders and archives.
+    key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL. Numeric
+      keys match with or without leading zeros.
+    name: name of the database.
+    by_path: identify pictures only by path, so that there are no duplicates.
 
   Raises:
-    UsageError: a place or the key map is not there, or is no folder or archive of pictures.
+    UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
     XmcapError: an archive is damaged, or the disk is full.
   """
   folder = work.folder / name
@@ -233,14 +235,14 @@ def open_pictures(
 
 
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
-  """The files of places; a folder with .tar files at its top is those files."""
+  """Returns the files of places; a folder with .tar files at its top level stands for those files."""
   found: list[File] = []
   for place in [os.path.abspath(os.fspath(place)) for place in places]:
     kind = archives.kind_of(place)
     try:
       names = sorted(os.listdir(place)) if kind == FOLDER else []
     except OSError as error:
-      raise UsageError(f"{place}: {error.strerror}: name a folder that can be read") from None
+      raise UsageError(f"{place}: {error.strerror}: give a readable folder") from None
     tars = [name for name in names if name.endswith(".tar") and not name.startswith(".")]
     tars = [File(SHARD, path) for name in tars if os.path.isfile(path := os.path.join(place, name))]
     unpacked = str(folder / f"unpacked-{len(found):05d}.tar") if kind == PACKED_TAR else ""
@@ -264,7 +266,7 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_p
         database.execute("INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     shown(number + 1)
   if not database.execute("SELECT EXISTS (SELECT * FROM pictures)").fetchone()[0]:
-    raise UsageError(f"{listed[0].path}: no picture in it: name where the pictures are")
+    raise UsageError(f"{listed[0].path}: contains no pictures: give the place of the pictures")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
   for number, path in () if by_path else database.execute(_DUPLICATES):
@@ -289,12 +291,12 @@ def _text(data: bytes) -> str:
 
 
 def _canonical(key: str) -> str:
-  """A key of a key map; numbers are the same with and without zeros before them."""
+  """Normalises a key of a key map: drops leading zeros of numbers."""
   return key.lstrip("0") or "0" if key.isdecimal() and key.isascii() else key
 
 
 def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
-  """Adds the rows of a key map, whose files are looked up when they are asked for, never opened."""
+  """Adds the rows of a key map; its file names are only looked up among the pictures, never opened."""
   with open(path, "rb") as lines:
     for number, line in enumerate(iter(functools.partial(lines.readline, _MAX_MAP_LINE), b""), 1):
       try:
@@ -306,11 +308,11 @@ def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
       key, _, file = text.partition("\t")
       if not (key and file) or len(line) == _MAX_MAP_LINE:
         raise UsageError(f"{path}, line {number:,}: give a key, a tab and the name of a file")
-      # Of two files for one address the first counts, as in a release that lists an address twice.
+      # If a URL has two files, the first counts, as in a release that lists a URL twice.
       insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
       try:
         database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(_canonical(key)), _bytes(file)))
       except sqlite3.IntegrityError:
         raise UsageError(
-          f"{path}, line {number:,}: the key map names a key twice, for two files: keep one line a key"
+          f"{path}, line {number:,}: the key map has this key twice, for two files: keep one line per key"
         ) from None

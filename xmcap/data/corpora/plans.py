@@ -1,4 +1,4 @@
-"""Options of a build, and what it is of, so that two builds are not mixed in a folder."""
+"""Options of a build, and its plan, which keeps two different builds from mixing in a folder."""
 
 import dataclasses
 import json
@@ -13,7 +13,9 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.progress import Say
 from xmcap.storage import files, outputs
 
-_LAYOUT = 4  # of the working folder; what an older version began is begun anew
+_LAYOUT = 4  # version of the working folder; a build begun by an older version is restarted
+WORK = ".build"
+"""The working folder of a build, inside its output folder."""
 _BESIDE_RECORDS = ("problems.jsonl", "languages.txt", "features.json", "dataset_info.json")
 
 Plan = Mapping[str, Any]
@@ -25,8 +27,11 @@ class Options:
   """Options of a build; see `Problems` and `picture_check.examine`. UsageError if one is out of range.
 
   Attributes:
-    shard_pictures: in a file of records.
-    chunk_bytes: of captions that are parsed at once.
+    on_bad: whether problems are skipped or stop the build.
+    image_size: shorter side in pixels to which larger pictures are scaled; None: they are not.
+    quality: JPEG quality of scaled pictures.
+    shard_pictures: pictures per file of records.
+    chunk_bytes: bytes of captions that are parsed at a time.
   """
 
   on_bad: str = "skip"
@@ -47,7 +52,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-  """A build under way; `folder` is for what lies between the release and the records, `say` takes lines of text."""
+  """A build in progress; `folder` is for intermediate files, and `say` receives progress lines."""
 
   folder: pathlib.Path
   options: Options = Options()
@@ -59,21 +64,22 @@ class Work:
 def carry_out(
   out: pathlib.Path, plan: Plan, make: Callable[[pathlib.Path], Mapping[str, Any]], anew: bool = False
 ) -> tuple[dict[str, Any], bool]:
-  """Builds a corpus in a folder, unless it is whole there; goes on with what was begun, and clears up at the end.
+  """Builds a corpus in a folder unless it is complete there; resumes an interrupted build, and cleans up at the end.
 
   Args:
-    out: the folder; NAME.json there holds the plan and what `make` returned, and says that the corpus is whole.
-    make: writes the corpus; given the working folder. What is whole in that need not be made again.
-    anew: what was begun there otherwise is begun anew, rather than refused.
+    out: the folder; NAME.json in it has the plan and the result of `make`, and marks a complete corpus.
+    plan: the plan of the build.
+    make: writes the corpus, given the working folder, whose finished parts need not be made again.
+    anew: whether to restart a build that was begun with another plan, rather than refuse.
 
   Returns:
-    What NAME.json holds, and whether it was there already.
+    The contents of NAME.json, and whether it existed before.
 
   Raises:
-    UsageError: `out` holds something else, or another build was begun there.
+    UsageError: `out` contains something else, or another build was begun there.
   """
-  path, work_dir = out / f"{plan['corpus']}.json", out / ".build"
-  # The time of a file is of this machine, not of the release.
+  path, work_dir = out / f"{plan['corpus']}.json", out / WORK
+  # The modification time of a file belongs to this machine, not to the release.
   inputs = {
     role: {name: value for name, value in given.items() if name != "modified"}
     for role, given in plan["inputs"].items()
@@ -82,11 +88,11 @@ def carry_out(
   about = _read(path, out)
   held = about is not None
   if about is not None:
-    _compare(about, lasting, out, "holds")
+    _compare(about, lasting, out, "contains")
   else:
     begin(out, work_dir, plan, anew)
     about = {**lasting, **make(work_dir)}
-    # A worker of a killed build may have begun a file after `begin`, before it noticed.
+    # A worker of a killed build may have begun a file after `begin`, before it noticed the kill.
     files.remove_incomplete(out)
     files.write_text(path, json.dumps(about, ensure_ascii=False, indent=1) + "\n")
   shutil.rmtree(work_dir, ignore_errors=True)
@@ -94,10 +100,10 @@ def carry_out(
 
 
 def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = False) -> None:
-  """Makes the folders, or goes on with a build that was begun there; if it is another, may clear it away first.
+  """Makes the folders, or resumes a build that was begun there; with `anew`, removes a different build first.
 
   Raises:
-    UsageError: another build was begun there, or the folder holds files that are not of this corpus.
+    UsageError: another build was begun there, or the folder has files that do not belong to this corpus.
   """
   if out.exists() and not out.is_dir():
     raise UsageError(f"{out} is a file: choose a folder to build in")
@@ -106,19 +112,19 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
   goes_on = held is not None and held.get("layout") == _LAYOUT
   if held is not None and goes_on:
     try:
-      _compare(held, plan, out, "has begun")
+      _compare(held, plan, out, "has an unfinished")
     except UsageError:
       if not anew:
         raise
       goes_on = False
-      for written in out.iterdir():  # before the working folder, which says whose they are
+      for written in out.iterdir():  # before the working folder, whose plan says that they are ours
         if written.name.startswith(f"{plan['corpus']}-") or written.name in _BESIDE_RECORDS:
           written.unlink()
   elif held is None and out.exists():
     others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
     if others:
       raise UsageError(
-        f"{out} holds {others[0]}, which is not of {plan['corpus']}: choose a new or empty folder"
+        f"{out} contains {others[0]}, which does not belong to {plan['corpus']}: choose a new or empty folder"
       )
   if not goes_on:
     shutil.rmtree(work_dir, ignore_errors=True)
@@ -138,15 +144,15 @@ def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:
 
 
 def _compare(held: Plan, wanted: Plan, out: pathlib.Path, verb: str) -> None:
-  """Raises UsageError if what a folder holds (or began) is another build than the one wanted."""
+  """Raises UsageError if the build in a folder differs from the wanted one."""
   has, wants = _settings(held), _settings(wanted)
   for name in {**wants, **has}:
     if name == "on_bad" and has.get(name) == "stop":
-      continue  # what is made until a build stops, or when it need not, is what one that skips would make
+      continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
       raise UsageError(
-        f"{out} {verb} {wanted['corpus']} with another {name} ({has.get(name)}, not {wants.get(name)}): remove it, "
-        "or choose another folder"
+        f"{out} {verb} {wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}: remove it, or "
+        "choose another folder"
       )
 
 

@@ -1,7 +1,7 @@
-"""Captions between a release and its records: one database a piece of the file, read back a shard at a time.
+"""Sorts the captions of a release by picture, on disk: one database per chunk of the file, read back by shard.
 
-A release may hold the lines of a picture anywhere (sorted by language, say), and no memory holds all of them. So each
-piece of lines becomes a file in which captions are ordered by picture, and a shard gathers its captions from all files.
+The lines of a picture may be anywhere in a release (which may be sorted by language), and all of them do not fit in
+memory. So each chunk of lines becomes a database ordered by picture, and a shard collects its captions from all.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ CREATE TABLE problems (kind, place, what);
 CREATE TABLE about (lines);
 """
 
-_PACKED_TO = 10  # bytes of text that a byte of a packed file holds, about
+_PACKED_TO = 10  # approximate compression ratio
 
 
 class CaptionRow(NamedTuple):
-  """A caption: position of its picture, number there, positions in LANGUAGES and SOURCES, line in the file, text."""
+  """A caption: position of its picture, number there, indices into LANGUAGES and SOURCES, line in the file, text."""
 
   picture: int
   number: int
@@ -42,12 +42,12 @@ class CaptionRow(NamedTuple):
 
 
 Parse = Callable[[bytes, int, Problems], tuple[list[CaptionRow], int]]
-"""Given whole lines and the number of the first, returns their captions, and how many lines they are. Picklable."""
+"""Given whole lines and the number of the first, returns their captions and the number of lines. Picklable."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Spilled:
-  """The captions of a split on disk: `chunks` files, made of `lines` lines of the file `name`."""
+  """The captions of a split on disk: `chunks` databases, made from `lines` lines of the file `name`."""
 
   name: str
   folder: pathlib.Path
@@ -56,7 +56,7 @@ class Spilled:
   lines: int
 
   def captions(self, places: range) -> list[CaptionRow]:
-    """The captions of some pictures, by picture, number, language, source, then line."""
+    """Returns the captions of some pictures, sorted by picture, number, language, source, then line."""
     rows: list[CaptionRow] = []
     for chunk in range(self.chunks):
       with databases.reading(_path(self.folder, self.split, chunk)) as database:
@@ -68,12 +68,12 @@ class Spilled:
 
 
 def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
-  """Reads a file of captions into the working folder, what is there already passed over.
+  """Reads a file of captions into the working folder; skips chunks that are there already.
 
-  Problems are those of the lines, in their order.
+  The problems are those of the lines, in order.
 
   Raises:
-    XmcapError: the file is damaged, something is wrong and problems stop the work, or the disk is full.
+    XmcapError: the file is damaged, there is a problem and problems stop the build, or the disk is full.
   """
   done = work.folder / f"{split}.captions.json"
   if done.exists():
@@ -84,7 +84,7 @@ def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
   size = path.stat().st_size if path.is_file() else 0
   shown = Progress(work.say, f"{split}: captions", size, "bytes")
   chunk_bytes = work.options.chunk_bytes
-  processes = min(work.processes, 1 + _PACKED_TO * size // chunk_bytes)  # each takes seconds to begin
+  processes = min(work.processes, 1 + _PACKED_TO * size // chunk_bytes)  # a process takes seconds to start
   chunks = first = 0
   with contextlib.ExitStack() as stack:
     pieces = stack.enter_context(contextlib.closing(lines.chunks(path, chunk_bytes)))
@@ -95,14 +95,14 @@ def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
         shown(int(share * size))
     except Killed:
       raise XmcapError(
-        f"a process that read {path.name} was killed, perhaps for memory: start again with fewer --processes"
+        f"a process that read {path.name} was killed, perhaps out of memory: start again with fewer --processes"
       ) from None
   files.write_text(done, json.dumps({"chunks": chunks, "lines": first}))
   return Spilled(path.name, work.folder, split, chunks, first)
 
 
 _Call = tuple[pathlib.Path, Parse, int, bytes, float]
-"""A piece to parse: its file, number of its first line, text (empty where the file is whole), share that is read."""
+"""A chunk to parse: its database, number of the first line, text (empty if the database exists), share read so far."""
 
 
 def _calls(
@@ -120,7 +120,7 @@ def _path(folder: pathlib.Path, split: str, chunk: int) -> pathlib.Path:
 
 
 def _write(call: _Call) -> float:
-  """Writes the file of a piece, unless it is there; returns the share of the release that is read."""
+  """Writes the database of a chunk, unless it exists; returns the share of the release read so far."""
   path, parse, first, text, share = call
   if text:
     problems = Problems()
@@ -133,7 +133,7 @@ def _write(call: _Call) -> float:
 
 
 def _collect(path: pathlib.Path, problems: Problems) -> int:
-  """Adds the problems of a piece; returns its lines."""
+  """Adds the problems of a chunk; returns its number of lines."""
   with databases.reading(path) as database:
     problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
     return database.execute("SELECT lines FROM about").fetchone()[0]

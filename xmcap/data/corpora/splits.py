@@ -1,4 +1,4 @@
-"""A split of a release, which becomes records shard by shard, in any process."""
+"""A split of a release, whose records are made shard by shard, in any process."""
 
 import collections
 import dataclasses
@@ -23,12 +23,12 @@ _HUMAN = SOURCES.index("human")
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """The pictures of a split in their order, where they lie, and their captions. Picklable.
+  """A split: its list of pictures, their source, and their captions. Picklable.
 
   Attributes:
-    folder: takes a file for each shard with what came of it.
-    lines: of captions that were read.
-    captions: those beside the listing's own.
+    folder: receives a file with the result of each shard.
+    lines: number of lines of captions that were read.
+    captions: captions in addition to those in the listing.
   """
 
   name: str
@@ -48,18 +48,18 @@ class Split:
     for wanted in wanted_pictures:
       tally["listed"] += 1
       image = self._image(wanted, problems, tally)
-      if image and not (wanted.captions or wanted.tags):
+      if image and not (wanted.captions or wanted.tags or wanted.tags_by_language):
         problems.add("no_captions", wanted.key)
       elif image:
         tally["captions"] += len(wanted.captions)
-        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale)
+        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale, wanted.tags_by_language)
     result = {"tally": tally, "problems": problems.listed}
     files.write_text(self._path(shard), json.dumps(result, ensure_ascii=False))
 
   def collect(self, problems: Problems) -> collections.Counter[str]:
-    """Adds the problems of all shards, which were made, to others.
+    """Adds the problems of all shards, which must be made, to `problems`.
 
-    Returns captions, and pictures `listed`, `found`, `missing` and `broken`.
+    Returns the number of captions, and of pictures `listed`, `found`, `missing` and `broken`.
     """
     tally: collections.Counter[str] = collections.Counter()
     for shard in range(self.listing.shards):
@@ -80,12 +80,12 @@ class Split:
       if row[:3] != last:
         last = row[:3]
         wanted.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
-      elif row.source != _HUMAN:  # English stands in the lines of all languages
+      elif row.source != _HUMAN:  # English is in the lines of all languages
         what = f"{wanted.key}, caption {row.number}, {_CODES[row.language]}"
         problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", what)
 
   def _image(self, wanted: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
-    """The bytes to store; b"" if there are none."""
+    """Returns the bytes to store; b"" if there are none."""
     try:
       data = self.pictures.find(wanted)
     except KeyError:

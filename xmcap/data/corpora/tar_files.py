@@ -1,4 +1,4 @@
-"""What is in tar files, packed or not, without trusting a name or a header."""
+"""Lists tar files, compressed or not, without trusting names or headers."""
 
 import bz2
 import gzip
@@ -15,17 +15,17 @@ from xmcap.errors import XmcapError
 from xmcap.storage import files
 from xmcap.terminal import shown
 
-MAX_HEADER = 1 << 20  # bytes that a header may take
+MAX_HEADER = 1 << 20  # limit for a header in bytes
 _PIECE = 1 << 20
-# RecursionError: tarfile calls itself for a header that speaks of the next one.
+# RecursionError: tarfile calls itself for a header that extends the next one.
 DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, RecursionError)
 
 
 def unpack(path: str, unpacked: str) -> None:
-  """Decompresses a .tgz or .tar.bz2 to the end, where its checksum stands.
+  """Decompresses a .tgz or .tar.bz2 to the end, which verifies its checksum.
 
   Raises:
-    XmcapError: it is damaged or unpacks to far too much, or the disk is full.
+    XmcapError: it is damaged or decompresses to far too much, or the disk is full.
   """
   most = most_unpacked(os.path.getsize(path))
   try:
@@ -35,16 +35,16 @@ def unpack(path: str, unpacked: str) -> None:
         while piece := file.read(_PIECE):
           copy.write(piece)
           if file.tell() > most:
-            raise tarfile.ReadError(f"it unpacks to over {most:,} bytes")
+            raise tarfile.ReadError(f"it decompresses to over {most:,} bytes")
   except DAMAGE as error:
     raise _not_whole(path, error) from None
 
 
 def search_tar(file: File) -> Iterator[Entry]:
-  """Yields what is in a tar file, in its order; a packed one is unpacked first.
+  """Yields the entries of a tar file, in order; decompresses it first if necessary.
 
-  One that breaks off is an error, but for a `SHARD`: that is counted as `truncated`, and what stands before the break
-  is used, since a fetch that was killed leaves one of its thousand shards like that.
+  A truncated file is an error, except for a `SHARD`: that counts as `truncated`, and its complete entries are used,
+  because a killed download may leave one of its thousand shards truncated.
   """
   if file.kind == PACKED_TAR:
     unpack(file.path, file.unpacked)
@@ -54,12 +54,12 @@ def search_tar(file: File) -> Iterator[Entry]:
   except DAMAGE as error:
     if file.kind != SHARD:
       raise _not_whole(file.path, error) from None
-    what = f"what follows in the tar file is lost ({reason_of(error)})"
+    what = f"the rest of the tar file is lost ({reason_of(error)})"
     yield Trouble("truncated", os.path.basename(file.path), what)
 
 
 def _not_whole(path: str, error: Exception) -> XmcapError:
-  return XmcapError(f"{path}: no whole tar file ({reason_of(error)}): download it again")
+  return XmcapError(f"{path}: not a complete tar file ({reason_of(error)}): download it again")
 
 
 def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
@@ -76,32 +76,32 @@ def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
 
 
 def members(file: io.FileIO) -> Iterator[tuple[tarfile.TarInfo, str | None]]:
-  """Yields the entries of a tar file and their paths in it, None of one that is refused; errors are of `DAMAGE`."""
+  """Yields (entry, path in the tar file, or None if refused); errors are those of `DAMAGE`."""
   length = os.fstat(file.fileno()).st_size
   with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
     last = -1
     while (member := archive.next()) is not None:
-      # Or all of them would be kept.
+      # Otherwise tarfile keeps all of them.
       archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
       if member.offset <= last:
-        raise tarfile.ReadError("its entries run in a circle")
+        raise tarfile.ReadError("its entries form a loop")
       last = member.offset
       inside = archives.safe_path(member.name)
       if inside is None or not (member.isreg() or member.isdir()) or member.issparse():
         yield member, None
         continue
       if member.isreg() and archives.role_of(inside) and member.offset_data + member.size > length:
-        raise tarfile.ReadError(f"{shown(member.name)} is cut off")
+        raise tarfile.ReadError(f"{shown(member.name)} is truncated")
       yield member, inside
     _check_end(file, archive.offset)
 
 
 def _check_end(file: io.FileIO, offset: int) -> None:
-  """Raises ReadError where a tar does not end as one does: tarfile takes a damaged header for the end."""
+  """Raises ReadError if a tar file lacks its end mark, because tarfile takes a damaged header for the end."""
   file.seek(offset)
   block = file.read(tarfile.BLOCKSIZE)
   if not block:
-    # The end mark has been read, or there is none: it would be two blocks of zeros.
+    # The end mark, two blocks of zeros, has been read or is missing.
     file.seek(max(0, offset - tarfile.BLOCKSIZE))
     block = file.read(tarfile.BLOCKSIZE) or b"\1"
   if block.strip(b"\0"):

@@ -1,15 +1,15 @@
-"""The corpora as TFDS builders, for `tfds build` on one machine, and on a cluster through Apache Beam.
+"""TFDS builders of the corpora, for `tfds build` on one machine, or on a cluster through Apache Beam.
 
   tfds build coco_35l --imports=xmcap.data.corpora.tfds_builders --manual_dir=RELEASE --data_dir=DIR
   ... --beam_pipeline_options="runner=DirectRunner,direct_num_workers=8,direct_running_mode=multi_processing"
   ... --config='{"name": "small", "image_size": 256}'
 
-`tfds build` itself needs `pip install 'xmcap[beam]'`, with Beam or without; the builders need it for Beam alone.
-`--manual_dir` holds the files of the release under their published names; nothing is downloaded. The records, and
-their order, are those of `xmcap data build`, by the same code: this machine sorts the captions by shard on all its
-cores, then each shard is made by itself, here or by a worker of Beam. What lies between goes to
-DIR/.NAME-CONFIG.build, which all workers must see, as they must see the release. The cut into files is TFDS's.
-problems.jsonl beside the records lists what is wrong with the release.
+`tfds build` itself needs `pip install 'xmcap[beam]'`, even without Beam; the builders need it only for Beam.
+`--manual_dir` must contain the files of the release under their published names; nothing is downloaded. The records and
+their order are those of `xmcap data build`, made by the same code: this machine sorts the captions by shard on all its
+cores, then each shard is made separately, here or by a Beam worker. Intermediate files are in DIR/.NAME-CONFIG.build,
+which all workers must be able to read, like the release. TFDS decides the sharding of the output. problems.jsonl beside
+the records lists the problems of the release.
 """
 
 import contextlib
@@ -34,12 +34,12 @@ from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
 from xmcap.storage import files
 
-_SHARD_PICTURES = 512  # smaller than those of `xmcap data build`: a worker's results stay in memory
+_SHARD_PICTURES = 512  # smaller than in `xmcap data build`, because a worker's results stay in memory
 
 
 @dataclasses.dataclass
 class RecordsConfig(tfds.core.BuilderConfig):
-  """Options of a build, as `plans.Options` has them."""
+  """Options of a build, as in `plans.Options`."""
 
   on_bad: str = "skip"
   image_size: int | None = None
@@ -51,15 +51,15 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
   tfds.core.GeneratorBasedBuilder,
   skip_registration=True,  # pyright: ignore[reportCallIssue]
 ):
-  """Makes the records of a corpus; a subclass says which."""
+  """Makes the records of a corpus, which a subclass names."""
 
   VERSION = tfds.core.Version("1.0.0")
   BUILDER_CONFIGS = [RecordsConfig(name="published", description="Pictures as they were published.")]
   CORPUS: type[build.Corpus]
-  builder_config: RecordsConfig  # one of BUILDER_CONFIGS or of the user's, so never None
+  builder_config: RecordsConfig  # from BUILDER_CONFIGS or the user, so never None
 
   def __init__(self, *, file_format: Any = None, **arguments):
-    # The stream reads records by their index.
+    # The stream reads records by index.
     super().__init__(file_format=file_format or tfds.core.FileFormat.ARRAY_RECORD, **arguments)
     self._beam = False
 
@@ -73,11 +73,11 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
       description=self.CORPUS.DESCRIPTION,
       features=records.features(),
       homepage=self.CORPUS.HOMEPAGE,
-      disable_shuffling=True,  # the stream shuffles; here the release's order is kept
+      disable_shuffling=True,  # the stream shuffles; the records keep the order of the release
     )
 
   def download_and_prepare(self, *, download_config: Any = None, **arguments) -> None:
-    """As TFDS has it; through Beam where its options or its runner are given."""
+    """Does what TFDS's method does; uses Beam if its options or runner are given."""
     if download_config is not None:
       self._beam = bool(download_config.beam_options or download_config.beam_runner)
     folder = pathlib.Path(os.fspath(self._data_dir_root), f".{self.name}-{self.builder_config.name}.build")
@@ -88,7 +88,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
         split.collect(self._problems)
     if self._splits:
       shutil.move(folder / "problems.jsonl", pathlib.Path(self.data_dir, "problems.jsonl"))
-      print(self._problems.summary() or "nothing was wrong with the release", file=sys.stderr)
+      print(self._problems.summary() or "no problems with the release", file=sys.stderr)
       shutil.rmtree(folder, ignore_errors=True)
 
   def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
 
 
 def _examples(split: Split, shard: int) -> Iterator[tuple[int, dict[str, Any]]]:
-  """The examples of a shard under their places in the split, which keep the order."""
+  """Yields the examples of a shard, keyed by their position in the split, which keeps the order."""
   for number, record in enumerate(split.make(shard), split.listing.places(shard).start):
     yield number, records.as_example(record)
 

@@ -1,6 +1,6 @@
-"""Language health: faults of captions that overlap with references does not show.
+"""Language health: faults of captions that n-gram overlap with references does not show.
 
-`measure` looks at one language's captions; `copies` at the captions of one image in several languages, by `marks`.
+`measure` looks at the captions of one language; `copies` compares the captions of an image across languages.
 """
 
 from xmcap.scoring.health.copies import copies, marks

@@ -1,32 +1,32 @@
-"""Captions that are the same in two languages: a model that does not heed the language it is asked for."""
+"""Finds captions that are the same in two languages, a sign that the model ignores the requested language."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-# After NFKC, which makes these of the full-width forms.
+# After NFKC, which maps full-width forms to these.
 _ENDS = " .,;:!?\"'()\u3002\u060c\u061f\u0964"
 
 
 def marks(keys: Sequence[str], captions: Sequence[str]) -> np.ndarray:
-  """Returns int64 [not empty], a hash of the image and caption of each caption that is not empty.
+  """Returns int64 [N]: for each of N non-empty captions a hash of image and caption.
 
-  Captions are compared in NFKC and case-folded, with single spaces and no punctuation at their ends. Hashes of texts
-  hold within a process and those that it forked.
+  Captions are compared in NFKC and case-folded, with single spaces and without punctuation at the ends. The hashes are
+  valid only in this process and in forks of it.
   """
   normalized = zip(keys, map(_normalize, captions), strict=True)
   return np.array([hash(pair) for pair in normalized if pair[1]], np.int64)
 
 
 def copies(marks: Mapping[str, np.ndarray]) -> dict[str, float | None]:
-  """Returns language -> the share of its captions, in [0, 1], that another language has for the same image too.
+  """Returns language -> share in [0, 1] of its captions that another language has for the same image too.
 
-  Close languages share short captions by right: "en hund" is a dog in Danish and in Norwegian. The share is None where
+  Close languages rightly share short captions: "en hund" is a dog in both Danish and Norwegian. The share is None if
   there is no other language or no caption.
 
   Args:
-    marks: language -> the `marks` of its captions, of which no two are of one image.
+    marks: language -> the `marks` of its captions, at most one per image.
   """
   if not marks:
     return {}

@@ -1,7 +1,7 @@
-"""The language of a caption, guessed by py3langid (naive Bayes over byte n-grams; Lui and Baldwin 2012).
+"""Language identification with py3langid (naive Bayes over byte n-grams; Lui and Baldwin 2012).
 
-It chooses among the languages of `xmcap.languages` that it knows, which are all but Maori, and "no language".
-Its other hundred would only add mistakes among neighbours: Slovak for Czech, Galician for Spanish.
+The candidates are the languages of `xmcap.languages` that it knows (all but Maori), and "no language". Its other
+hundred languages would only add confusions such as Slovak for Czech or Galician for Spanish.
 """
 
 import functools
@@ -14,18 +14,18 @@ from xmcap import languages
 from xmcap.errors import XmcapError
 
 _UNKNOWN = frozenset({"mi"})
-# The identifier's label where it differs from ours. Norwegian is written in two ways, which it tells apart.
+# py3langid's labels where they differ from our codes. It separates the two written forms of Norwegian.
 _LABELS = {"fil": ("tl",), "no": ("no", "nn"), "quz": ("qu",)}
 _NO_LANGUAGE = "zxx"
 
 
 def supports(language: str) -> bool:
-  """Returns whether the identifier knows a language, given by its code; UsageError if there is none."""
+  """Returns whether the identifier knows a language, given by its code; UsageError if the code is unknown."""
   return languages.get(language).code in languages.LANGUAGES.keys() - _UNKNOWN
 
 
 def identify(captions: Iterable[str]) -> list[str]:
-  """Returns the code of the likeliest language of each caption, "" for none (numbers, markup, gibberish).
+  """Returns the code of the most likely language of each caption, "" for no language (numbers, markup, gibberish).
 
   Raises:
     XmcapError: py3langid is not installed.
@@ -37,12 +37,12 @@ def identify(captions: Iterable[str]) -> list[str]:
 
 
 def _guesses(captions: Sequence[str]) -> list[str]:
-  """Does what `LanguageIdentifier.classify` does, of all captions at once: ten times as fast."""
+  """Does the same as `LanguageIdentifier.classify` for all captions at once, ten times as fast."""
   identifier, codes = load()
   caption, feature, count = _features(captions)
   scores = np.zeros(
     (len(captions), len(identifier.nb_classes)), np.float32
-  )  # all alike for one without features
+  )  # a caption without features scores 0 for all
   with_features, first = np.unique(caption, return_index=True)
   if len(first):
     log_likelihoods = np.log1p(count.astype(np.float32))[:, None] * identifier.nb_ptc[feature]
@@ -51,13 +51,13 @@ def _guesses(captions: Sequence[str]) -> list[str]:
 
 
 def _features(captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns int64 [P] each: the caption, the feature, and how often it occurs there, in ascending order.
+  """Returns three int64 [P], sorted: indices of the caption and of the feature, and the count of that pair.
 
-  The identifier's automaton reads a byte of every caption in each step.
+  Each step of the automaton reads one byte of every caption.
   """
   nextmove, row, output = _automaton()
   texts = [_encode(caption) for caption in captions]
-  # The longest first, so that the captions that have a byte left are the first ones.
+  # Longest first, so that the captions with bytes left are always a prefix.
   order = np.array(sorted(range(len(texts)), key=lambda place: -len(texts[place])), np.int64)
   lengths = np.array([len(texts[place]) for place in order.tolist()], np.int64)
   bytes_, starts = (
@@ -82,7 +82,7 @@ def _encode(caption: str) -> bytes:
 
 @functools.cache
 def _automaton() -> tuple[np.ndarray, ...]:
-  """Returns arrays: the state after a row and a byte; of each state its row, and its feature, or -1."""
+  """Returns arrays: the next state by row and byte; the row of each state; its feature, or -1."""
   identifier, _ = load()
   row, output = np.array(identifier.tk_row, np.int64), np.array(identifier.tk_output, np.int64)
   return np.asarray(identifier.tk_nextmove), row, output
@@ -90,7 +90,7 @@ def _automaton() -> tuple[np.ndarray, ...]:
 
 @functools.cache
 def load():
-  """Returns the identifier, and label -> our code; loads it once, in half a second, else when it is needed first."""
+  """Returns the identifier and {label: our code}; the first call takes half a second to load it."""
   try:
     import py3langid.langid
   except ImportError as error:
@@ -101,9 +101,9 @@ def load():
     label: code for code in languages.LANGUAGES if supports(code) for label in _LABELS.get(code, (code,))
   }
   codes[_NO_LANGUAGE] = ""
-  # An identifier of our own: `py3langid.set_languages` would change everybody's.
+  # A separate identifier, because `py3langid.set_languages` changes the global one.
   identifier = py3langid.langid.LanguageIdentifier.from_model_file(py3langid.langid.MODEL_FILE)
   identifier.set_languages(sorted(codes))
-  # The same numbers, laid out by rows, which is how they are read.
+  # Row-major, which is how they are read.
   identifier.nb_ptc = np.ascontiguousarray(identifier.nb_ptc, dtype=np.float32)
   return identifier, codes

@@ -1,4 +1,4 @@
-"""The measures of language health of one language's captions."""
+"""Measures of language health for the captions of one language."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from xmcap.scoring.health import identifier, scripts, truncation
 from xmcap.scoring.metrics.ngrams import Ngrams
 
 SAMPLE = 1000
-"""How many captions, and how many references, of a language the identifier reads at most."""
+"""Largest number of captions, and of references, per language that the identifier reads."""
 
 _NGRAM = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Health:
-  """The measures of one language, None where one is unknown; `MEASURES` explains each.
+  """The measures of one language, explained in `MEASURES`; None if unknown.
 
-  `measure` leaves `copy` at None, since it needs the captions of other languages: see `copies`.
+  `measure` leaves `copy` at None, as it needs the captions of other languages: see `copies`.
   """
 
   wrong_script: float | None
@@ -39,7 +39,7 @@ class Health:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-  """How a measure is shown; with `percent` it is a share in [0, 1]."""
+  """How a measure is shown; with `percent` its value is a share in [0, 1]."""
 
   heading: str
   explanation: str
@@ -56,60 +56,60 @@ class Measure:
 MEASURES: dict[str, Measure] = {
   "wrong_script": Measure(
     "Wrong script",
-    "Captions in which fewer than half of the letters are of the language's scripts; of those with letters.",
+    "Share of captions with fewer than half of their letters in the language's scripts, among those with letters.",
   ),
   "wrong_language": Measure(
     "Wrong language",
-    f"Captions that py3langid takes for another language, of up to {SAMPLE:,} with letters, evenly spaced; "
-    "- where it does not know the language.",
+    f"Share of captions that py3langid takes for another language, among up to {SAMPLE:,} evenly spaced ones with "
+    "letters; - if it does not know the language.",
   ),
   "wrong_language_references": Measure(
     "Wrong language, references",
-    "The same for the references: what the identifier gets wrong in text that people wrote.",
+    "The same for the references: the error rate of the identifier on human text.",
   ),
-  "empty": Measure("Empty", "Captions without a word."),
+  "empty": Measure("Empty", "Share of captions without a word."),
   "repetitive": Measure(
-    "Repetitive", f"Captions that hold the same {_NGRAM} words in a row twice; of those with words."
+    "Repetitive", f"Share of captions that repeat a sequence of {_NGRAM} words, among those with words."
   ),
   "truncated": Measure(
     "Truncated",
-    "Captions that end in punctuation or in a word that something has to follow; of those with words. "
-    "About half of those that are cut; - where the references are too few to know such words.",
+    "Share of captions that end in punctuation or a word that cannot end a sentence, among those with words. "
+    "It finds about half of the truncated captions; - if there are too few references to learn such words.",
   ),
   "truncated_references": Measure(
-    "Truncated, references", "The same for the references, each judged by the others."
+    "Truncated, references", "The same for the references, each judged against the others."
   ),
   "copy": Measure(
     "Copy",
-    "Captions that are also the caption of the same image in another language, but for case, spaces and "
-    "punctuation at the ends; of those that are not empty.",
+    "Share of captions that are also the caption of the same image in another language, ignoring case, spaces and "
+    "punctuation at the ends, among those that are not empty.",
   ),
-  "words": Measure("Words", "Words of a caption, on average.", percent=False),
+  "words": Measure("Words", "Mean number of words per caption.", percent=False),
   "length_ratio": Measure(
-    "Length ratio", "Words of a caption over words of a reference, on average.", percent=False, decimals=2
+    "Length ratio", "Mean words per caption divided by mean words per reference.", percent=False, decimals=2
   ),
 }
-"""Name -> how it is shown, in the order of the columns."""
+"""Measures by name, in the order of the columns."""
 
 
 def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
   """Measures the captions of one language.
 
-  All but `wrong_language` look at every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
-  `SAMPLE` references, evenly spaced: a share of 5% of 3,600 captions is then known to 0.6% (one standard deviation).
+  All measures but `wrong_language` use every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
+  `SAMPLE` references, evenly spaced: a share of 5% of 3,600 captions then has a standard error of 0.6%.
 
   Args:
-    language: the code.
-    captions: of each image the hypothesis, then its references, as in the rows of `counts`.
-    counts: of their words, which the metrics have found and counted.
+    language: language code.
+    captions: for each image the hypothesis, then its references, as in the rows of `counts`.
+    counts: n-gram counts of the captions.
 
   Raises:
     ValueError: there is no image, or `counts` has another number of rows.
-    UsageError: there is no such language.
+    UsageError: the language is unknown.
     XmcapError: py3langid is not installed.
   """
   if not counts.num_images or len(captions) != len(counts.length):
-    raise ValueError(f"{len(captions)} captions, and words of {len(counts.length)}: there must be as many")
+    raise ValueError(f"{len(captions)} captions, but counts of {len(counts.length)}")
   is_hypothesis = ~counts.is_reference
   letters, own = scripts.count_letters(captions, language)
   lengths = counts.length[is_hypothesis]
@@ -144,7 +144,7 @@ def _wrong_languages(
     with_letters = np.flatnonzero(rows & (letters > 0))
     size = min(SAMPLE, len(with_letters))
     samples.append(with_letters[np.arange(size) * len(with_letters) // max(size, 1)].tolist())
-  # Read together: the identifier takes a step for each byte of the longest caption.
+  # In one call, because the identifier takes one step per byte of the longest caption.
   found = identifier.identify(captions[place] for sample in samples for place in sample)
   wrong = [code != language for code in found]
   return _share(wrong[: len(samples[0])]), _share(wrong[len(samples[0]) :])

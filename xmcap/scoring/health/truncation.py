@@ -1,13 +1,13 @@
-"""Captions that stop before they are complete, such as those cut off by a limit on their length.
+"""Finds truncated captions, such as those cut off by a length limit.
 
 A caption counts as truncated if it ends in an opening bracket, a dash or hyphen, a comma, colon or semicolon, or an
-ellipsis; or in a word that the references hold 20 times or more and end in at most once in 200 of them: articles,
-prepositions, conjunctions. So no list of a language's words is needed.
+ellipsis; or if it ends in a word that occurs at least 20 times in the references but ends at most 1 in 200 of those
+occurrences: articles, prepositions, conjunctions. So it needs no word lists.
 
 On Multi30K's captions in cs, de, en and fr, with the references of other images
-(`tests/scoring/health/test_truncation.py`), 39% (cs) to 54% (fr) of captions that were cut between two words are
-found, and 0.9% (cs) to 1.8% (en) of whole ones are taken for cut. Cuts after a noun or inside a word go unseen, so
-the share is a lower bound, about half of the truth, and to be read beside that of the references.
+(`tests/scoring/health/test_truncation.py`), it finds 39% (cs) to 54% (fr) of captions that were cut between two words,
+and flags 0.9% (cs) to 1.8% (en) of complete ones. It misses cuts after a noun or inside a word, so the share is a lower
+bound, about half of the truth. Compare it with the share of the references.
 """
 
 import unicodedata
@@ -24,7 +24,7 @@ _UNFINISHED_CATEGORIES = frozenset({"Ps", "Pd"})
 
 
 def ends_unfinished(caption: str) -> bool:
-  """Returns whether a caption ends in punctuation that something has to follow."""
+  """Returns whether a caption ends in punctuation that cannot end a sentence."""
   caption = caption.rstrip()
   if not caption or caption[-1] == ".":
     return caption.endswith("..")
@@ -32,25 +32,24 @@ def ends_unfinished(caption: str) -> bool:
 
 
 def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.ndarray:
-  """Returns bool [V], whether captions do not end in each of V words.
+  """Returns bool [V]: whether each of V words (almost) never ends a caption.
 
   Args:
-    count, last: int64 [V], how often the references hold each word, and how often they end in it.
-    left_out: how many references that end in it are not looked at.
+    count, last: int64 [V], how often each word occurs in the references, and how often it ends one.
+    left_out: number of references that end in the word and are left out of both counts.
   """
   count = count - left_out
   return (count >= _MIN_COUNT) & ((last - left_out) * _OCCURRENCES_PER_LAST <= count)
 
 
 def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float | None]:
-  """Returns the shares of truncated captions among those with words, in [0, 1]: of the hypotheses, of the references.
+  """Returns the shares of truncated captions, in [0, 1], among hypotheses with words and references with words.
 
-  A reference is judged by the others. A share is None if no caption has words, or the references are too few to know
-  any word.
+  A reference is judged against the others. A share is None if no caption has words, or if there are too few references.
 
   Args:
     captions: the raw captions, in the order of the rows of `counts`.
-    counts: of their words.
+    counts: n-gram counts of the captions.
   """
   size = len(counts.vocabulary)
   filled = counts.length > 0
@@ -61,7 +60,7 @@ def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float
   count_last = np.bincount(last[filled & counts.is_reference], minlength=size)
   if count.max(initial=0) < _MIN_COUNT:
     return None, None
-  # The last two characters decide, and there are few different ones.
+  # Only the last two characters matter, and few of them are distinct.
   ends = [caption.rstrip()[-2:] for caption in captions]
   is_unfinished = {end: ends_unfinished(end) for end in set(ends)}
   unfinished = np.fromiter(map(is_unfinished.__getitem__, ends), np.bool_, len(ends))

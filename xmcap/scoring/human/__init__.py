@@ -1,4 +1,4 @@
-"""Scores against people: side-by-side ratings, THumB ratings, and correlations with metrics.
+"""Human evaluation: side-by-side ratings, THumB ratings, and correlations with metrics.
 
 from xmcap.scoring.human import rated_pairs, sxs, thumb, thumb_ratings
 

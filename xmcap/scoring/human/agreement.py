@@ -1,4 +1,4 @@
-"""How far raters agree, beyond chance."""
+"""Chance-corrected agreement of raters."""
 
 import collections
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import numpy as np
 def cohen_kappa(first: Sequence[float], second: Sequence[float], squared: bool = False) -> float | None:
   """Returns Cohen's kappa of two raters of the same items (Cohen 1960; weighted: Cohen 1968).
 
-  If `squared`, a disagreement weighs the squared difference of the two ratings themselves, so that a step of the scale
-  that nobody used changes nothing. None without items, or if both gave the same to all.
+  If `squared`, a disagreement is weighted by the squared difference of the rating values, so steps of the scale that
+  nobody used have no effect. None if there are no items, or if both raters gave the same single rating throughout.
   """
   values, codes = _coded([first, second])
   a, b = codes[: len(first)], codes[len(first) :]
@@ -23,11 +23,10 @@ def cohen_kappa(first: Sequence[float], second: Sequence[float], squared: bool =
 
 
 def krippendorff_alpha(units: Sequence[Sequence[float]], squared: bool = False) -> float | None:
-  """Returns Krippendorff's alpha of any number of raters, who need not be the same for each unit.
+  """Returns Krippendorff's alpha for any number of raters, who may differ between units.
 
-  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data. Ratings are
-  equal or not (nominal), or differ by the `squared` difference (interval). None if no unit has two ratings, or all
-  ratings are the same.
+  Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), the form for missing data. The distance is
+  nominal, or with `squared` interval. None if no unit has two ratings, or all ratings are the same.
   """
   units = [unit for unit in units if len(unit) > 1]
   if not units:
@@ -45,7 +44,7 @@ def krippendorff_alpha(units: Sequence[Sequence[float]], squared: bool = False) 
 
 
 def equal_share(units: Sequence[Sequence[float]]) -> float | None:
-  """Returns the share of pairs of ratings of one unit that are equal; None if no unit has two ratings."""
+  """Returns the share of equal pairs among all pairs of ratings of a unit; None if no unit has two ratings."""
   equal = pairs = 0
   for unit in units:
     equal += sum(count * (count - 1) for count in collections.Counter(unit).values())
@@ -54,7 +53,7 @@ def equal_share(units: Sequence[Sequence[float]]) -> float | None:
 
 
 def _coded(ratings: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the different values V, and the place of each rating among them."""
+  """Returns the V distinct values, and the index of each rating among them."""
   # `+ 0.0`: -0.0 and 0.0 are one rating.
   return np.unique(np.concatenate(ratings) + 0.0, return_inverse=True)
 

@@ -1,4 +1,4 @@
-"""Correlation of two series of numbers, with the bootstrap interval of each coefficient."""
+"""Correlation coefficients of two series, with bootstrap intervals."""
 
 import dataclasses
 import warnings
@@ -11,15 +11,15 @@ from xmcap.scoring import resampling
 COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
 """Name -> heading. Kendall's is tau-b, which counts ties."""
 
-_CHUNK = 1_000_000  # numbers resampled at a time: what the three coefficients then need stays below 100 MB
+_CHUNK = 1_000_000  # numbers resampled at a time, which keeps memory below 100 MB
 
 
 @dataclasses.dataclass(frozen=True)
 class Correlation:
   """A coefficient, and the ends of its 95% bootstrap interval.
 
-  The value is None where it is not defined: a series is constant or has fewer than two points. `undefined` resamples
-  had no coefficient and are left out of the interval.
+  The value is None if it is not defined: a series is constant or has fewer than two points. `undefined` is the number
+  of resamples without a coefficient, which the interval leaves out.
   """
 
   value: float | None
@@ -28,7 +28,7 @@ class Correlation:
   undefined: int = 0
 
   def as_json(self) -> dict[str, float | None]:
-    """Returns `score`, and where there is an interval `low` and `high`."""
+    """Returns `score`, and `low` and `high` if there is an interval."""
     return {"score": self.value} | ({} if self.low is None else {"low": self.low, "high": self.high})
 
 
@@ -37,7 +37,7 @@ Cells = dict[str, dict[str, dict[str, Correlation]]]
 
 
 def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-  """Returns a coefficient [...] of series x and y [..., points], by scipy.stats; NaN where it is not defined."""
+  """Returns a coefficient [...] of series x and y [..., points], computed by scipy.stats; NaN if not defined."""
   # Imported here: it takes longer than everything else that scoring imports.
   from scipy import stats
 
@@ -60,9 +60,10 @@ def correlate(
 
   Args:
     x, y: float64 [points].
-    units: int [units, points of a unit]: what is resampled as a whole, such as an image; None: each point alone.
-    resamples: how often the units are drawn with replacement; 0 for no intervals.
-    seed: of the draws. Equal seeds draw the same units, whatever x and y.
+    units: int [units, points per unit], groups of points that are resampled together, such as an image; None: each
+      point by itself.
+    resamples: number of bootstrap resamples; 0 for no intervals.
+    seed: seed of the resamples. Equal seeds draw the same units for any x and y.
   """
   units = np.arange(len(x))[:, None] if units is None else units
   rng = np.random.default_rng(seed)
@@ -87,10 +88,10 @@ def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
 
 
 def undefined_note(tables: Iterable[Cells]) -> list[str]:
-  """Returns the line about resamples without a coefficient, if there are any."""
+  """Returns a note about resamples without a coefficient, if there are any."""
   count = sum(cell.undefined for cells in tables for *_, cell in each(cells))
   return (
-    [f"{count:,} resamples over all cells had no coefficient; intervals are of the others"] if count else []
+    [f"{count:,} resamples over all cells had no coefficient; the intervals leave them out"] if count else []
   )
 
 

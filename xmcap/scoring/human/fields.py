@@ -1,4 +1,4 @@
-"""Values of files that people hand in, checked one by one; each error is one line that names the place."""
+"""Reads and checks fields of users' files; an error is one line that names the place."""
 
 import os
 import re
@@ -11,17 +11,17 @@ from xmcap.terminal import shown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 10_000
-_LARGEST = 1e12  # squares and sums of such numbers are numbers still
+_LARGEST = 1e12  # so that squares and sums stay finite
 _KINDS = {
-  bool: "true or false", type(None): "null", str: "a text", int: "a number", float: "a number", list: "a list",
+  bool: "true or false", type(None): "null", str: "a string", int: "a number", float: "a number", list: "a list",
 }  # fmt: skip
 
 
 def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> str:
-  """Returns a text of a row; UsageError if it is missing, no string, too long, or blank where it must not be."""
+  """Returns a string of a row; UsageError if it is missing, not a string, too long, or blank unless `blank`."""
   value = _member(row, name, where)
   if not isinstance(value, str):
-    raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a text")
+    raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a string")
   if not blank and not value.strip():
     raise UsageError(f"{where}: '{name}' is empty; give it a value")
   if len(value) > _LONGEST_TEXT:
@@ -30,25 +30,25 @@ def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> 
 
 
 def texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
-  """Returns a list of a row, of one text or more; UsageError if it is none."""
+  """Returns a non-empty list of strings of a row; UsageError if it is anything else."""
   value = row.get(name)
   if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-    raise UsageError(f"{where}: '{name}' must be a list of one or more texts")
+    raise UsageError(f"{where}: '{name}' must be a list of one or more strings")
   return value
 
 
 def number(row: Mapping[str, Any], name: str, where: str) -> float:
-  """Returns a number of a row of JSON; UsageError if it is missing, no number, a boolean, not finite, or too large."""
+  """Returns a number of a JSON row; UsageError if it is missing, not a number, a boolean, not finite, or too large."""
   value = _member(row, name, where)
   if isinstance(value, bool) or not isinstance(value, int | float):
     raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a number")
   if not abs(value) <= _LARGEST:
-    raise UsageError(f"{where}: '{name}' is no finite number up to {_LARGEST:g}; correct it")
+    raise UsageError(f"{where}: '{name}' is not a finite number up to {_LARGEST:g}; correct it")
   return float(value)
 
 
 def written_number(row: Mapping[str, str], name: str, where: str) -> float:
-  """Returns a number of a row of CSV; errors as for `number`."""
+  """Returns a number of a CSV row; raises as `number`."""
   value = _member(row, name, where)
   if not _NUMBER.fullmatch(value.strip()):
     raise UsageError(f"{where}: '{name}' is '{shown(value)}'; it must be a number such as -0.25")
@@ -56,7 +56,7 @@ def written_number(row: Mapping[str, str], name: str, where: str) -> float:
 
 
 def once(seen: dict[Hashable, str], key: Hashable, where: str, what: str) -> None:
-  """Notes the place of a key; UsageError if it came before, with both places."""
+  """Records the place of a key; UsageError with both places if the key occurred before."""
   if key in seen:
     raise UsageError(f"{where}: {what} before ({seen[key]}); keep one")
   seen[key] = where
@@ -65,10 +65,10 @@ def once(seen: dict[Hashable, str], key: Hashable, where: str, what: str) -> Non
 def read_csv(
   path: str | os.PathLike, required: Sequence[str]
 ) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-  """Reads a CSV file in UTF-8 with a header line; empty lines are passed over.
+  """Reads a UTF-8 CSV file with a header line; skips empty lines.
 
-  Returns the columns, the `required` and others, and (number of the line that a row ends on, column -> text) of each
-  row. Raises UsageError, with file and line, where the file is no such table.
+  Returns the columns, `required` and others, and (last line number, {column: text}) for each row. Raises UsageError
+  with file and line if the file is malformed.
   """
   with Input(path) as source:
     rows = source.csv()
@@ -77,7 +77,7 @@ def read_csv(
     for name in dict.fromkeys([*required, *columns]):
       if columns.count(name) != 1:
         raise UsageError(
-          f"{path}, line 1: {columns.count(name)} columns are called '{shown(name)}'; the header needs one, and each "
+          f"{path}, line 1: {columns.count(name)} columns are named '{shown(name)}'; the header needs exactly one each "
           f"of {', '.join(required)}"
         )
     return columns, [(number, dict(zip(columns, cells, strict=True))) for number, cells in rows]

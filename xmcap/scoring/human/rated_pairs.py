@@ -1,8 +1,8 @@
-"""Pairs of systems: what people said of a pair against what a metric said of it.
+"""Correlates human preferences between two systems with differences of metrics.
 
 Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.4 and Table 6. The order of the two systems of a
-pair is arbitrary, so each pair counts in both directions: once as given and once with both signs turned. That doubles
-the number of points and makes a correlation independent of the order.
+pair is arbitrary, so each pair counts in both directions: once as given and once with both signs flipped. That doubles
+the number of points and makes the correlation independent of the order.
 """
 
 import dataclasses
@@ -22,8 +22,7 @@ from xmcap.scoring.signature import Signature, shortened
 from xmcap.terminal import shown
 
 ALL = "ALL"
-"""The group that holds all pairs."""
-
+"""The group of all pairs."""
 
 _COLUMNS = ("m1", "m2", "lang", "delta_sxs")
 _PREFIX = "delta_"
@@ -32,12 +31,12 @@ _PUBLISHED = {"EXT": "xm3600_table7_ext_sxs", "CORE": "xm3600_table5_core_sxs"}
 
 @dataclasses.dataclass(frozen=True)
 class RatedPair:
-  """Two systems compared in one language. All differences have the same sign: m1 - m2, or all m2 - m1.
+  """Two systems compared in one language. All differences have the same direction: m1 - m2, or all m2 - m1.
 
   Attributes:
-    delta_sxs: wins less losses in per cent of the images, in [-100, 100].
+    delta_sxs: wins minus losses in percent of the images, in [-100, 100].
     deltas: name of the difference, such as `cider_xm3600` -> difference of the metric.
-    group: what it is reported with, such as `CORE`.
+    group: the group in reports, such as `CORE`.
   """
 
   m1: str
@@ -53,7 +52,7 @@ class DeltaCorrelations(Findings):
   """Correlations of delta SxS with differences of metrics, as in Table 6 of the XM3600 paper.
 
   Attributes:
-    points: group -> number of points, two a pair; `ALL` first if there is more than one group.
+    points: group -> number of points, two per pair; `ALL` first if there is more than one group.
     cells: group -> name of the coefficient -> name of the difference -> coefficient.
   """
 
@@ -62,7 +61,7 @@ class DeltaCorrelations(Findings):
   stem = "correlations"
 
   def sheets(self) -> list[Sheet]:
-    """Returns one sheet: a row a coefficient and group; for each difference value and interval."""
+    """Returns one sheet: a row per coefficient and group, with value and interval for each difference."""
     columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
     ends = ("low", "high") if self.resamples else ()
     for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.each(self.cells)):
@@ -77,11 +76,11 @@ class DeltaCorrelations(Findings):
 
 
 def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
-  """Reads pairs from CSV files with the columns m1, m2, lang, delta_sxs and one or more `delta_NAME`.
+  """Reads pairs from CSV files (group -> path) with the columns m1, m2, lang, delta_sxs and at least one `delta_NAME`.
 
   Raises:
-    UsageError: a file has no pair, an unknown language, a system against itself, a wrong number, a pair that came
-      before in whatever order of its systems, or other differences than the file before.
+    UsageError: a file has no pair, an unknown language, a system compared with itself, an invalid number, a pair that
+      occurred before in either order, or other difference columns than the previous file.
   """
   pairs: list[RatedPair] = []
   seen: dict[Hashable, str] = {}
@@ -94,9 +93,9 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
     names = names or given
     if not given or set(given) != set(names):
       wanted = (
-        f"those of the file before ({', '.join(names)})" if names else "one or more, such as delta_cider"
+        f"those of the previous file ({', '.join(names)})" if names else "one or more, such as delta_cider"
       )
-      raise UsageError(f"{path}, line 1: columns of differences: {', '.join(given) or 'none'}; give {wanted}")
+      raise UsageError(f"{path}, line 1: difference columns: {', '.join(given) or 'none'}; give {wanted}")
     if not rows:
       raise UsageError(f"{path}: no comparison below the header; add some")
     for line, row in rows:
@@ -118,25 +117,24 @@ def read_published() -> list[RatedPair]:
 
 
 def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[str, dict[str, float]]:
-  """Returns system -> language -> score of one metric, out of the `table.json` that `xmcap score` wrote.
+  """Returns system -> language -> score of one metric, from the `table.json` files of `xmcap score`.
 
   Raises:
-    UsageError: a file is no table of scores, it lacks the metric, or the signatures differ in a way that matters for
-      it.
+    UsageError: a file is not a table of scores, lacks the metric, or has a signature that makes scores incomparable.
   """
   tables = {name: read_table(pathlib.Path(folder, "table.json")) for name, folder in folders.items()}
   for name, table in tables.items():
     if metric not in table.metrics:
       raise UsageError(
-        f"{folders[name]}: was not scored in '{shown(metric)}'; name another --metric or score again"
+        f"{folders[name]}: was not scored with '{shown(metric)}'; name another --metric or score again"
       )
   signatures = {name: Signature.parse(table.signature) for name, table in tables.items()}
   for (first, one), (name, other) in itertools.pairwise(signatures.items()):
     differences = one.differences(other, (metric,))
     if differences:
       raise UsageError(
-        f"the scores of '{shown(first)}' and '{shown(name)}' cannot be held against each other, their "
-        f"signatures differ in {'; '.join(shortened(differences))}: score both with the same references and options"
+        f"the scores of '{shown(first)}' and '{shown(name)}' cannot be compared, because their signatures "
+        f"differ in {'; '.join(shortened(differences))}: score both with the same references and options"
       )
   return {name: {code: row[metric] for code, row in table.rows.items()} for name, table in tables.items()}
 
@@ -144,10 +142,10 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
 def correlate(
   pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0, paper: bool = False
 ) -> DeltaCorrelations:
-  """Correlates delta SxS with each difference, for each group and for all.
+  """Correlates delta SxS with each difference, for each group and for all pairs.
 
-  Intervals hold 95% of the resamples of the pairs (0: no intervals); both directions of one are drawn together. With
-  `paper` notes say where the paper's Table 6 has other digits.
+  The 95% intervals come from resamples of the pairs (0: no intervals); both directions of a pair are drawn together. If
+  `paper`, notes list the cells that differ from the paper's Table 6.
   """
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}
@@ -166,7 +164,7 @@ def correlate(
     )
   if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
     notes.append(
-      f"no coefficient (-) for {len(undefined)} cells, where a series is constant or has one comparison: "
+      f"no coefficient (-) for {len(undefined)} cells with a constant series or a single comparison: "
       f"{files.first_few(undefined)}"
     )
   notes += correlation.undefined_note([cells])
@@ -175,7 +173,7 @@ def correlate(
 
 
 def _beside_the_paper(cells: correlation.Cells) -> list[str]:
-  """Returns how many cells agree with Table 6 of the paper to the printed digit, and those that do not."""
+  """Returns notes on how many cells match Table 6 of the paper to the printed digit, and which do not."""
   printed = {
     (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
     for row in published.read("xm3600_table6_correlations")
@@ -196,7 +194,7 @@ def _correlations(
   pairs: Sequence[RatedPair], delta: str, resamples: int, seed: int
 ) -> dict[str, correlation.Correlation]:
   if len(pairs) < 2:
-    # The two directions of one pair alone would always give 1 or -1.
+    # The two directions of a single pair would always give 1 or -1.
     return dict.fromkeys(correlation.COEFFICIENTS, correlation.Correlation(None))
   directions = np.arange(2 * len(pairs)).reshape(2, len(pairs)).T
   differences = _both_directions([pair.deltas[delta] for pair in pairs])
@@ -205,7 +203,7 @@ def _correlations(
 
 
 def _both_directions(deltas: Sequence[float]) -> np.ndarray:
-  # `0.0 -`: turned round, no difference must stay equal to no difference in the ranks.
+  # `0.0 -` rather than `-`: a zero difference must stay 0.0, not -0.0, to tie in the ranks.
   return np.concatenate([np.asarray(deltas), 0.0 - np.asarray(deltas)])
 
 
@@ -220,6 +218,6 @@ def _pair(row: Mapping[str, str], deltas: Sequence[str], group: str, where: str)
   files.check_language(language, where)
   sxs = fields.written_number(row, "delta_sxs", where)
   if abs(sxs) > 100:
-    raise UsageError(f"{where}: 'delta_sxs' is {sxs:g}; it is in per cent, from -100 to 100")
+    raise UsageError(f"{where}: 'delta_sxs' is {sxs:g}; it is in percent, from -100 to 100")
   values = {name.removeprefix(_PREFIX): fields.written_number(row, name, where) for name in deltas}
   return RatedPair(m1, m2, language, sxs, values, group)

@@ -1,13 +1,13 @@
-"""What raters see, drawn from predictions: items in an order, and on sides, that say nothing of the systems.
+"""Draws the items that raters see from predictions; order and sides are random and reveal nothing about the systems.
 
-Order, sides and the choice of pictures come from hashes, so that they need no generator whose numbers may change, and
-the same input gives the same items whatever order the systems are named in. The pictures depend on the seed, order and
-sides on the rater too: raters see the same pictures, each in an order of their own.
+Order, sides and the choice of pictures come from hashes, which are stable where random generators may change. The same
+input gives the same items in whatever order the systems are named. The pictures depend on the seed; order and sides
+depend on the rater too, so all raters see the same pictures, each in a different order.
 
-Protocol `sxs` is the side-by-side comparison of section 3.4 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022): seven
-points, the sides drawn by chance. `thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image
-Captioning" (NAACL 2022): precision and recall from 1 to 5, and penalties that are taken off their mean. The
-wording is this project's; the scales are the papers'. THumB's published penalties lie between -0.5 and 0.
+Protocol `sxs` is the side-by-side comparison of section 3.4 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022): a
+seven-point scale and random sides. `thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image
+Captioning" (NAACL 2022): precision and recall from 1 to 5, and penalties that are subtracted from their mean. The
+wording is this project's; the scales are the papers'. THumB's published penalties are between -0.5 and 0.
 """
 
 import dataclasses
@@ -28,9 +28,9 @@ PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
   .joinpath("rating_protocols.json")
   .read_text(encoding="utf-8")
 )
-"""Name -> `title`, `task` (what a rater reads first), `advice` (stays on screen), headings of the `captions`, and
-`criteria`: for each question the `name` of its member in the ratings file, `heading`, `question`, `choices` (value and
-meaning), the number key of the first choice, and the `default` of an item that was rated but for this.
+"""Name -> `title`, `task` (shown first), `advice` (stays on screen), headings of the `captions`, and `criteria`: for
+each question the `name` of its field in the ratings file, `heading`, `question`, `choices` (value and meaning), the
+number key of the first choice, and the `default` if a rater leaves it out.
 """
 
 INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
@@ -38,7 +38,7 @@ INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
   .joinpath("rating_instructions.json")
   .read_text(encoding="utf-8")
 )
-"""Language code -> protocol -> its title and task in that language, and of `sxs` the meanings of the choices."""
+"""Language code -> protocol -> translated title and task, and for `sxs` the meanings of the choices."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +46,9 @@ class RatingItem:
   """One screen of a rating page.
 
   Attributes:
-    id: 16 hex digits; items are in the order of their ids, so an id tells nothing but the place.
-    captions: sxs: (left, right); thumb: the one caption.
-    systems: sxs: (left, right); thumb: every system that gave this very caption, in alphabetical order.
+    id: 16 hex digits; items are sorted by id, so an id reveals only the position.
+    captions: sxs: (left, right); thumb: a single caption.
+    systems: sxs: (left, right); thumb: all systems that gave this caption, in alphabetical order.
   """
 
   id: str
@@ -68,19 +68,19 @@ def draw_items(
 ) -> list[RatingItem]:
   """Draws the items of a page.
 
-  sxs: an item for each image, language and pair of systems, also where both give the same caption: the
-  difference of wins and losses is a share of all comparisons, ties with them. thumb: an item for each image,
-  language and caption; a caption that several systems give is rated once, and the rating counts for each.
+  sxs: an item for each image, language and pair of systems, even if both give the same caption, because ties count in
+  the percentages. thumb: an item for each image, language and distinct caption; a caption shared by several systems is
+  rated once, and the rating counts for each of them.
 
-  A `limit` draws so many images, each with every language and system, so that systems stay comparable. The same seed
+  `limit` is the number of images, each with every language and system, so that systems stay comparable. The same seed
   draws the same images from the same keys, whatever the captions.
 
   Raises:
-    UsageError: too few systems for the protocol, nothing in a language that was asked for, or a caption that one
-      system has and another has not.
+    UsageError: too few systems for the protocol, no prediction in a requested language, or a caption that only some of
+      the systems have.
   """
   if protocol == "sxs" and len(systems) < 2:
-    raise UsageError("side by side needs two systems or more: --predictions=NAME=FILE for each")
+    raise UsageError("a side-by-side page needs two or more systems: give --predictions=NAME=FILE for each")
   chosen = _in_languages(systems, languages)
   _check_same(chosen)
   keys = sorted(next(iter(chosen.values())), key=lambda key: _digest(seed, "image", key))[:limit]
@@ -110,7 +110,7 @@ def _one_by_one(key: str, systems: Mapping[str, Predictions], content: str) -> I
 def _in_languages(
   systems: Mapping[str, Predictions], languages: Sequence[str] | None
 ) -> dict[str, Predictions]:
-  """Returns the predictions in the languages asked for: keys and languages in alphabetical order."""
+  """Returns the predictions in the requested languages, with keys and languages in alphabetical order."""
   chosen: dict[str, Predictions] = {}
   for name, predictions in systems.items():
     chosen[name] = {}

@@ -1,4 +1,4 @@
-"""What raters saved, joined with the key of their page: ratings that name systems, as `human sxs` and `thumb` read."""
+"""Joins saved ratings with the key of their page, which names the systems, for `human sxs` and `human thumb`."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ from xmcap.terminal import shown
 class JoinedRatings:
   """Ratings with their systems.
 
-  `rated` is rater -> number of items rated; the key has so many `items`, of which nobody rated `unrated`.
+  `rated` is rater -> number of items rated, `items` the number of items in the key, `unrated` those that nobody rated.
   """
 
   protocol: str
@@ -29,7 +29,7 @@ class JoinedRatings:
 
 
 def key_rows(protocol: str, items: Iterable[RatingItem]) -> Iterable[dict[str, Any]]:
-  """Returns the lines of the key of a page: the systems behind each item."""
+  """Yields the rows of the key of a page: the systems of each item."""
   for item in items:
     row = {"item": item.id, "protocol": protocol, "image/key": item.key, "language": item.language}
     if protocol == "sxs":
@@ -41,13 +41,13 @@ def key_rows(protocol: str, items: Iterable[RatingItem]) -> Iterable[dict[str, A
 def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> JoinedRatings:
   """Joins ratings files with the key of the page that they were made on.
 
-  sxs rows: `image/key`, `language`, `rater`, `left`, `right` (systems), `rating` from -3 to 3, positive where the
-  right one is better. thumb rows, one a system, as THumB released them: `SYS`, `seg_id` and `image` (both the
-  image's key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and with them `language` and `annotator`.
+  sxs rows: `image/key`, `language`, `rater`, `left`, `right` (systems), `rating` from -3 to 3, positive if the right
+  caption is better. thumb rows, one per system in THumB's release format: `SYS`, `seg_id` and `image` (both the image
+  key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and also `language` and `annotator`.
 
   Raises:
-    UsageError: a line is malformed, an item is not in the key, a rating is none that the page offers, a rater rated an
-      item twice, or no rating is in any file; the message names file and line.
+    UsageError: a line is malformed, an item is not in the key, a rating is not one of the choices, a rater rated an
+      item twice, or the files have no ratings; the message names file and line.
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)
@@ -72,12 +72,12 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
       rows += (_sxs_rows if protocol == "sxs" else _thumb_rows)(items[id], rater, answer)
   if not rows:
     named = ", ".join(map(str, ratings))
-    raise UsageError(f"{named}: no rating in it; save on the page, then join what it saved")
+    raise UsageError(f"{named}: contains no ratings; save them on the page, then join the saved file")
   return JoinedRatings(protocol, rows, rated, len(items), len(unrated))
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:
-  """Writes JSONL, whole or not at all; XmcapError if it cannot be written."""
+  """Writes JSONL atomically; XmcapError if it cannot be written."""
   files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
@@ -115,7 +115,7 @@ def _read_key(path: str | os.PathLike) -> tuple[str, dict[str, RatingItem]]:
     protocols.add(protocol)
     if protocol not in PROTOCOLS or len(protocols) > 1:
       raise UsageError(
-        f"{where}: protocol '{shown(protocol)}'; all lines must be of sxs, or all of thumb, as they were written"
+        f"{where}: protocol '{shown(protocol)}'; all lines must be sxs, or all thumb, as they were written"
       )
     captions = ()
     if protocol == "sxs":
@@ -125,7 +125,7 @@ def _read_key(path: str | os.PathLike) -> tuple[str, dict[str, RatingItem]]:
       systems = fields.texts(row, "systems", where)
     items[id] = RatingItem(id, key, language, captions, tuple(systems))
   if not items:
-    raise UsageError(f"{path}: no item in it; the key was written beside the page")
+    raise UsageError(f"{path}: contains no items; give the key that was written beside the page")
   return protocols.pop(), items
 
 

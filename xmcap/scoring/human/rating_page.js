@@ -1,23 +1,11 @@
-"use strict";
-
-const byId = (id) => document.getElementById(id);
-const data = JSON.parse(byId("data").textContent);
-// Those in the language that the rater chose; all, before one is chosen.
+// Items in the language that the rater chose; all items before that.
 let items = data.items;
 const ids = new Set(items.map(({ id }) => id));
 const { protocol } = data;
 
-// ---- What the page says and asks, out of the protocol
+// ---- Texts and questions of the protocol
 
 const copyOf = (id) => byId(id).content.firstElementChild.cloneNode(true);
-
-function fill(selector, text) {
-  for (const element of document.querySelectorAll(selector)) element.textContent = text;
-}
-
-function listItem(tag, text) {
-  return Object.assign(document.createElement(tag), { textContent: text });
-}
 
 function captionPart(heading) {
   const section = copyOf("caption");
@@ -46,7 +34,7 @@ function criterionPart(criterion) {
   fieldset.querySelector(".choices").append(...choices);
   byId("criteria").append(fieldset);
   const rubric = document.createElement("div");
-  rubric.append(listItem("dt", criterion.heading), listItem("dd", criterion.question));
+  rubric.append(create("dt", criterion.heading), create("dd", criterion.question));
   byId("rubric").append(rubric);
   return { fieldset, name: criterion.name, heading: criterion.heading, fallback: criterion.default ?? null, choices };
 }
@@ -55,12 +43,12 @@ document.body.classList.add(protocol.name);
 fill(".brand, #start-title", protocol.title);
 fill(".task", protocol.task);
 for (const list of document.querySelectorAll(".advice-list")) {
-  list.append(...protocol.advice.map((text) => listItem("li", text)));
+  list.append(...protocol.advice.map((text) => create("li", text)));
 }
 const captions = protocol.captions.map(captionPart);
 const criteria = protocol.criteria.map(criterionPart);
 
-// Answers: item id -> {name of the criterion: value}. `current` is the criterion that number keys answer.
+// Answers: item id -> {name of the criterion: value}. Number keys answer the criterion `current`.
 let rater = "";
 let language = ""; // "": all
 let answers = {};
@@ -68,12 +56,12 @@ let place = 0;
 let current = 0;
 let unsaved = false;
 
-// ---- What the browser keeps: one entry a rater, one for who rated last.
+// ---- Browser storage: one entry per rater, and one for the last rater
 
 const lastRater = `xmcap-rating-${data.page}`;
 const kept = (name) => `${lastRater}-${name}`;
 
-// ---- The language that is rated, and the instructions in it
+// ---- The language to rate, and the instructions in it
 
 function chooseLanguage(code) {
   language = code in data.languages ? code : "";
@@ -101,7 +89,7 @@ function chooseLanguage(code) {
 function fillLanguages() {
   const codes = Object.keys(data.languages);
   byId("language-choice").hidden = codes.length < 2;
-  const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
+  const option = (value, text) => create("option", text, { value });
   byId("language").append(option("", "all"), ...codes.map((code) => {
     const { name, native } = data.languages[code];
     return option(code, name === native ? name : `${native} (${name})`);
@@ -110,25 +98,15 @@ function fillLanguages() {
 }
 
 function keep() {
-  try {
-    localStorage.setItem(lastRater, rater);
-    localStorage.setItem(kept("language"), language);
-    localStorage.setItem(kept(rater), JSON.stringify({ answers, place, unsaved, language }));
-    byId("trouble").hidden = true;
-  } catch {
-    byId("trouble").textContent =
-      "This browser does not keep answers. Save them to a file before you close or reload the page.";
-    byId("trouble").hidden = false;
-  }
+  writeKept({
+    [lastRater]: rater,
+    [kept("language")]: language,
+    [kept(rater)]: { answers, place, unsaved, language },
+  });
 }
 
 function recall(name) {
-  let state = null;
-  try {
-    state = JSON.parse(localStorage.getItem(kept(name)));
-  } catch {
-    // Not kept, or not by this page: start afresh.
-  }
+  const state = readKept(kept(name));
   answers = {};
   for (const [id, answer] of Object.entries(state?.answers ?? {})) {
     const offered = criteria.filter(({ name, choices }) => choices.some((choice) => valueOf(choice) === answer?.[name]));
@@ -138,14 +116,6 @@ function recall(name) {
   }
   place = state?.language === language && Number.isInteger(state.place) && state.place in items ? state.place : 0;
   unsaved = Boolean(state?.unsaved);
-}
-
-function recallRater() {
-  try {
-    return localStorage.getItem(lastRater) ?? "";
-  } catch {
-    return "";
-  }
 }
 
 // ---- Answers
@@ -173,7 +143,7 @@ function takeBack() {
   current = 0;
   keep();
   show();
-  say("Rating taken back");
+  say("Rating deleted");
 }
 
 // ---- Going through the items
@@ -188,7 +158,7 @@ function go(to) {
   keep();
   show();
   window.scrollTo(0, 0);
-  // So that Enter never presses a button of the item before, and a screen reader starts at the new one.
+  // So that Enter does not press a button of the previous item, and a screen reader starts at the new item.
   byId("place").focus({ preventScroll: true });
 }
 
@@ -234,28 +204,22 @@ function save() {
     rater,
     ...Object.fromEntries(criteria.map((one) => [one.name, answerOf(item, one) ?? one.fallback])),
   }));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([lines.join("\n"), "\n"], { type: "application/jsonl" }));
-  link.download = `ratings-${data.page}-${rater.replace(/[^\p{L}\p{M}\p{N}_-]+/gu, "-")}.jsonl`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  const file = download("ratings", rater, lines);
   unsaved = false;
   keep();
   show();
   const begun = data.items.filter(isBegun).length;
-  say(`Saved ${rated.length} of ${data.items.length} items to ${link.download}.` +
-    (begun ? ` Not in it: ${begun} begun but not finished.` : ""));
+  say(`Saved ${rated.length} of ${data.items.length} items to ${file}.` +
+    (begun ? ` Left out: ${begun} begun but not finished.` : ""));
 }
 
 // ---- Showing
-
-const say = (text) => { byId("message").textContent = text; };
 
 function show() {
   const item = items[place];
   const shown = data.languages[item.language];
   byId("place").textContent = `Item ${place + 1} of ${items.length}`;
-  byId("place").append(Object.assign(document.createElement("span"), { className: "language", textContent: shown.name }));
+  byId("place").append(create("span", shown.name, { className: "language" }));
   showPicture(item);
   captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.dir));
   byId("same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
@@ -270,7 +234,7 @@ function show() {
   byId("progress").value = count;
   byId("rated").textContent = `${count} of ${items.length} rated`;
   byId("save").classList.toggle("due", unsaved);
-  byId("save").title = unsaved ? "There are answers that are in no file yet" : "No answer is unsaved";
+  byId("save").title = unsaved ? "Some answers are not saved yet" : "All answers are saved";
   byId("rater-shown").textContent = rater;
   byId("back").disabled = place === 0;
   say("");
@@ -298,7 +262,7 @@ function showCaption(element, text, code, direction) {
 function showReferences(item, direction) {
   byId("references").hidden = !item.references.length;
   byId("references").querySelector("ul").replaceChildren(...item.references.map((text) =>
-    Object.assign(document.createElement("li"), { textContent: text, lang: item.language, dir: direction })));
+    create("li", text, { lang: item.language, dir: direction })));
 }
 
 function showTotal(item) {
@@ -328,14 +292,14 @@ function start(name) {
 
 // ---- Keys
 
-// The row of digits is told by its place too: on some layouts it types digits only with shift, or other digits.
+// Digit keys are recognised by position too: some layouts need shift for digits, or type other digits.
 function digitOf(event) {
   if (/^[0-9]$/.test(event.key)) return event.key;
   const row = /^Digit([0-9])$/.exec(event.code);
   return row && !event.shiftKey ? row[1] : null;
 }
 
-// Letters likewise: a rater of Greek types Greek.
+// Letter keys likewise, for other scripts such as Greek.
 function letterOf(event) {
   if (/^[a-z?]$/i.test(event.key)) return event.key.toLowerCase();
   if (event.key === "؟") return "?";
@@ -397,7 +361,7 @@ for (const [id, action] of [
 ]) {
   byId(id).addEventListener("click", (event) => {
     action();
-    // After a click of the mouse, Enter is for the item again, not for the button.
+    // After a mouse click, Enter acts on the item again, not on the button.
     if (event.detail && !["help", "rater-shown"].includes(id)) byId("place").focus({ preventScroll: true });
   });
 }
@@ -409,9 +373,9 @@ byId("start-form").addEventListener("submit", (event) => {
 window.addEventListener("beforeunload", (event) => {
   if (!unsaved) return;
   event.preventDefault();
-  event.returnValue = true;  // what older browsers ask for
+  event.returnValue = true;  // for older browsers
 });
-// The same page in another tab: its answers count here too, so that neither tab writes over the other.
+// The same page in another tab: take over its answers, so that neither tab overwrites the other's.
 window.addEventListener("storage", (event) => {
   if (!rater || event.key !== kept(rater) || !event.newValue) return;
   const here = place;
@@ -420,18 +384,10 @@ window.addEventListener("storage", (event) => {
   show();
 });
 
-function recallLanguage() {
-  try {
-    return localStorage.getItem(kept("language")) ?? "";
-  } catch {
-    return "";
-  }
-}
-
 fillLanguages();
-// A page in one language has its instructions from the start.
+// A page in one language starts with the instructions in that language.
 const only = Object.keys(data.languages);
-chooseLanguage(only.length === 1 ? only[0] : recallLanguage());
-rater = recallRater();
+chooseLanguage(only.length === 1 ? only[0] : readKept(kept("language")) ?? "");
+rater = readKept(lastRater) ?? "";
 if (rater) start(rater);
 else showStart();

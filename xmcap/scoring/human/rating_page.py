@@ -1,7 +1,7 @@
-"""A page on which people rate captions: one HTML file that loads nothing, and its key, which names the systems.
+"""Writes a page on which people rate captions: a self-contained HTML file, and its key, which names the systems.
 
-What a rater can see, in the page or in its source, says nothing of which system wrote a caption: items have
-opaque ids, and only the key (`rating_join.join`) leads from an id to the systems.
+Neither the page nor its source reveals which system wrote a caption: items have opaque ids, and only the key
+(`rating_join.join`) maps an id to its systems.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from xmcap.storage import outputs
 
 
 def key_path(path: str | os.PathLike) -> pathlib.Path:
-  """Returns where the key of a page goes: `NAME.key.jsonl` beside `NAME.html`."""
+  """Returns the path of the key of a page: `NAME.key.jsonl` beside `NAME.html`."""
   path = pathlib.Path(path)
   return path.with_name(f"{path.name.removesuffix('.html')}.key.jsonl")
 
@@ -40,31 +40,46 @@ def write_rating_page(
   """Writes a rating page and, beside it, its key. The same input gives the same bytes.
 
   Args:
-    path, rater: the HTML file, and the name that it proposes.
-    protocol, items: of `rating_items.draw_items`.
+    path: the HTML file.
+    protocol, items: as for `rating_items.draw_items`.
     images_dir: folder with `KEY.jpg` or `KEY.png` for each image, else UsageError; None: the page shows the keys, for
       raters who have the pictures elsewhere.
-    references: captions by people, which the rater can unfold.
-    link: whether the page points to the pictures by relative paths instead of holding them.
+    references: human captions, which the rater can unfold.
+    rater: suggested name of the rater.
+    link: whether the page links to the pictures by relative paths instead of embedding them.
   """
   keys = list(dict.fromkeys(item.key for item in items))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, items, keys, sources, references or {}, rater)
-  style, template, script = (
-    elements.resource(f"rating_page.{suffix}", "xmcap.scoring.human") for suffix in ("css", "html", "js")
-  )
-  allowed = "'self' file:" if link else "data:"
-  head = elements.page_head(PROTOCOLS[protocol]["title"], style, scripts=True, images=allowed)
-  body = string.Template(template).substitute(data=elements.script_json("data", data), script=script)
+  text = fill_page("rating_page", PROTOCOLS[protocol]["title"], data, link)
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
-    files.write_text(path, head + body)
+    files.write_text(path, text)
+
+
+def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "") -> str:
+  """Returns a page of this package: its template `NAME.html` with data and scripts.
+
+  Args:
+    name, title: of the page.
+    data: what its script reads.
+    link: whether it shows pictures that lie beside it; else those that it holds.
+    style: a style sheet that goes behind that of the rating page.
+  """
+  css, shared, template, script = (
+    elements.resource(file, "xmcap.scoring.human")
+    for file in ("rating_page.css", "page.js", f"{name}.html", f"{name}.js")
+  )
+  allowed = "'self' file:" if link else "data:"
+  head = elements.page_head(title, css + style, scripts=True, images=allowed)
+  held = elements.script_json("data", data)
+  return head + string.Template(template).substitute(data=held, script=f"{shared}\n{script}")
 
 
 def _picture_sources(
   keys: Iterable[str], images_dir: str | os.PathLike | None, link_from: pathlib.Path | None
 ) -> list[str]:
-  """Returns the `src` of each image's picture; nothing without a folder."""
+  """Returns the `src` of each picture; [] without a folder."""
   if images_dir is None:
     return []
   sources: dict[str, str | None] = {}
@@ -93,7 +108,7 @@ def _page_data(
   references: Mapping[str, Mapping[str, Sequence[str]]],
   rater: str,
 ) -> dict[str, Any]:
-  """Returns what the script needs; a picture is held once, whatever the number of its items."""
+  """Returns the data for the script; each picture is included once, however many items show it."""
   places = {key: place for place, key in enumerate(keys)}
   languages = [languages_lib.get(code) for code in sorted({item.language for item in items})]
   return {

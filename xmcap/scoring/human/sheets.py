@@ -1,4 +1,4 @@
-"""Results of an evaluation as tables: for a terminal, as Markdown, as CSV, and as JSON."""
+"""Tables of results, for the terminal, Markdown, LaTeX, CSV and JSON."""
 
 import abc
 import dataclasses
@@ -17,14 +17,14 @@ Cell = str | int | float | None
 
 @dataclasses.dataclass(frozen=True)
 class SheetColumn:
-  """A column: `name` in the CSV file, for people the `heading` (or the name) and numbers in a `format`."""
+  """A column: `name` is for the CSV file; `heading` (default: the name) and `format` are for display."""
 
   name: str
   heading: str = ""
   format: str = ""
 
   def show(self, cell: Cell) -> str:
-    """Returns a cell as people read it; `-` where there is no value."""
+    """Returns a cell for display; `-` if there is no value."""
     if cell is None:
       return "-"
     if isinstance(cell, str):
@@ -36,7 +36,7 @@ class SheetColumn:
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-  """A table; `name` is the stem of its CSV file, and a row holds a cell for each column."""
+  """A table; `name` is the stem of its CSV file, and a row has a cell for each column."""
 
   name: str
   title: str
@@ -51,8 +51,12 @@ class Sheet:
     """Returns the table in Markdown below its title."""
     return f"### {grid.markdown_text(self.title)}\n\n{self._grid().markdown()}"
 
+  def latex(self) -> str:
+    """Returns the table in LaTeX (package booktabs) below its title, which is a comment."""
+    return f"% {shown(self.title, limit=None)}\n{self._grid().latex()}"
+
   def csv(self) -> str:
-    """Returns the table as CSV with every digit; empty where there is no value."""
+    """Returns the table as CSV in full precision; a missing value is an empty field."""
     rows = [[float(cell) if isinstance(cell, float) else cell for cell in row] for row in self.rows]
     return grid.write_csv([column.name for column in self.columns], rows)
 
@@ -67,10 +71,10 @@ class Sheet:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Findings(abc.ABC):
-  """Sheets and notes for people, and the same as JSON: the fields of a subclass, which says the `stem` of its files."""
+  """Results with sheets, notes and a JSON form, which has the fields of the subclass. `stem` names the files."""
 
   stem: ClassVar[str]
-  level: ClassVar[float] = 0.95  # of the bootstrap intervals
+  level: ClassVar[float] = 0.95  # coverage of the bootstrap intervals
   resamples: int
   seed: int
   notes: Sequence[str] = ()
@@ -80,7 +84,7 @@ class Findings(abc.ABC):
     """Returns the tables."""
 
   def as_json(self) -> dict[str, Any]:
-    """Returns the fields; a dataclass in them stands for an object of its own."""
+    """Returns the fields; nested dataclasses become JSON objects."""
     found = {name: value for name, value in vars(self).items() if name not in ("resamples", "seed", "notes")}
     bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
     return {**found, "bootstrap": bootstrap, "notes": self.notes}
@@ -92,16 +96,22 @@ class Findings(abc.ABC):
 
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the files that `write` writes."""
-    names = [f"{self.stem}.json", f"{self.stem}.md", *(f"{sheet.name}.csv" for sheet in self.sheets())]
+    names = [
+      f"{self.stem}.json",
+      f"{self.stem}.md",
+      f"{self.stem}.tex",
+      *(f"{sheet.name}.csv" for sheet in self.sheets()),
+    ]
     return [pathlib.Path(out, name) for name in names]
 
   def write(self, out: str | os.PathLike) -> None:
-    """Writes `STEM.json`, `STEM.md` and a CSV file for each sheet into a folder; XmcapError if it cannot."""
+    """Writes `STEM.json`, `.md` and `.tex`, and a CSV file for each sheet, into a folder; XmcapError if it cannot."""
     sheets = self.sheets()
     value = json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
     notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
-    texts = [value, "\n".join([*(sheet.markdown() for sheet in sheets), *notes])]
-    texts = [*(f"{text}\n" for text in texts), *(sheet.csv() for sheet in sheets)]
+    markdown = "\n".join([*(sheet.markdown() for sheet in sheets), *notes])
+    texts = [value, markdown, "\n".join(sheet.latex() for sheet in sheets)]
+    texts = [*(f"{text.rstrip()}\n" for text in texts), *(sheet.csv() for sheet in sheets)]
     with outputs.together(out):
       for path, text in zip(self.files(out), texts, strict=True):
         files.write_text(path, text)

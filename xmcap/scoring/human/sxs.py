@@ -1,9 +1,9 @@
-"""Side-by-side ratings, and what comes of them: wins, losses and delta SxS.
+"""Side-by-side ratings: wins, losses and delta SxS.
 
-Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3: each pair of captions is rated by three people on
-seven points; a system wins an image if most of its raters prefer its caption, by however much, and delta SxS
-is wins less losses in per cent of the images. With other numbers of raters than three "most" is still more
-than half of them, so that two who disagree make a tie.
+Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3: three people rate each pair of captions on a
+seven-point scale. A system wins an image if most raters prefer its caption, by however much; delta SxS is wins minus
+losses in percent of the images. For any number of raters, "most" means more than half, so two raters who disagree make
+a tie.
 """
 
 import collections
@@ -21,22 +21,22 @@ from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.terminal import shown
 
-_FEW_RATINGS = 10  # of fewer, sides that never change may be chance
+_FEW_RATINGS = 10  # with fewer ratings, sides that never change may be chance
 _MEMBERS = ("image/key", "language", "rater", "left", "right", "rating")
 _WORDS = {
   "much better": 3, "better": 2, "slightly better": 1, "similar": 0,
   "slightly worse": -1, "worse": -2, "much worse": -3,
 }  # fmt: skip
 
-# (system, against, language) -> key of an image -> points of its raters, positive where `system` is better.
+# (system, against, language) -> image key -> ratings, positive if `system` is better.
 _Points = dict[tuple[str, str, str], dict[str, list[int]]]
 
 
 @dataclasses.dataclass(frozen=True)
 class SxsRating:
-  """What one rater said of two captions of one image: -3 (left much better) to 3 (right much better).
+  """One rater's comparison of two captions of an image, from -3 (left much better) to 3 (right much better).
 
-  Which system stands on which side is drawn by chance for each rating; `left` and `right` name the systems.
+  `left` and `right` name the systems; the sides are random for each rating.
   """
 
   key: str
@@ -49,16 +49,16 @@ class SxsRating:
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-  """How people rated a system against another in one language.
+  """Ratings of one system against another in one language.
 
   Attributes:
-    wins: images on which most raters prefer `system`, in per cent.
-    losses: images on which most prefer `against`, in per cent.
-    ties: the other images, in per cent.
-    delta_sxs: wins less losses: positive if people prefer `system`.
+    wins: images on which most raters prefer `system`, in percent.
+    losses: images on which most raters prefer `against`, in percent.
+    ties: the other images, in percent.
+    delta_sxs: wins minus losses: positive if people prefer `system`.
     low, high: ends of the 95% bootstrap interval of delta SxS; None without resamples.
-    same_side: share of the pairs of raters of one image who choose the same side, or both none; None if no image
-      has two raters.
+    same_side: share of pairs of raters of an image who choose the same side, or both neither; None if no image has two
+      raters.
     alpha_side: Krippendorff's alpha (nominal) of the sides.
     alpha_scale: Krippendorff's alpha (interval) of the seven points.
   """
@@ -87,7 +87,7 @@ class SideBySide(Findings):
   stem = "sxs"
 
   def sheets(self) -> list[Sheet]:
-    """Returns one sheet, a row a pair and language."""
+    """Returns one sheet with a row per pair and language."""
     ends = ("low", "high") if self.resamples else ()
     columns = [
       *map(SheetColumn, ("system", "against", "language")),
@@ -107,8 +107,8 @@ class SideBySide(Findings):
 def read(path: str | os.PathLike) -> list[SxsRating]:
   """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line.
 
-  Raises UsageError for a file without ratings, and for a line that lacks a member, names an unknown language, rates a
-  system against itself, is off the scale, or rates again what its rater rated before.
+  Raises UsageError for a file without ratings, and for a line that lacks a field, names an unknown language, compares a
+  system with itself, is off the scale, or repeats a rating of the same rater.
   """
   ratings: list[SxsRating] = []
   seen: dict[Hashable, str] = {}
@@ -125,7 +125,7 @@ def read(path: str | os.PathLike) -> list[SxsRating]:
     fields.once(seen, (key, language, rater, *sorted((left, right))), where, what)
     ratings.append(SxsRating(key, language, rater, left, right, _rating(row, where)))
   if not ratings:
-    raise UsageError(f"{path}: no rating; each line must hold {', '.join(_MEMBERS)}")
+    raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(_MEMBERS)}")
   return ratings
 
 
@@ -151,11 +151,11 @@ def evaluate(
   """Counts wins and losses for each pair of systems and language.
 
   Args:
-    ratings: one or more; the same two systems may stand on either side.
-    baseline: a system that others are held `against`; of other pairs the alphabetically first is `system`.
-    resamples: of the images, with replacement, within each pair and language; 0 for no intervals.
-    seed: of the resamples.
-    raters: how many an image should have; other numbers are counted in the notes.
+    ratings: one or more; two systems may appear on either side.
+    baseline: a system that becomes `against` in its pairs; in other pairs the alphabetically first is `system`.
+    resamples: bootstrap resamples of the images within each pair and language; 0 for no intervals.
+    seed: seed of the resamples.
+    raters: expected number of raters per image; the notes report other numbers.
   """
   points: _Points = collections.defaultdict(lambda: collections.defaultdict(list))
   for rating in ratings:
@@ -165,10 +165,10 @@ def evaluate(
   systems = sorted({name for pair in points for name in pair[:2]})
   if baseline is not None and baseline not in systems:
     raise UsageError(
-      f"--baseline={baseline}: no rating is of this system; there are: {', '.join(map(shown, systems))}"
+      f"--baseline={baseline}: no ratings of this system; there are: {', '.join(map(shown, systems))}"
     )
   tallies = tuple(_tally(*pair, images, resamples, seed) for pair, images in sorted(points.items()))
-  notes = ["win: more than half of an image's raters prefer the system; delta SxS: wins less losses"]
+  notes = ["win: more than half of an image's raters prefer the system; delta SxS: wins minus losses"]
   if resamples:
     notes.append(
       f"low, high: 95% bootstrap interval of delta SxS, {resamples:,} resamples of the images, seed {seed}"
@@ -180,9 +180,9 @@ def evaluate(
 def with_scores(
   tallies: Sequence[Tally], scores: Mapping[str, Mapping[str, float]], metric: str
 ) -> list[RatedPair]:
-  """Puts the difference of a metric beside each delta SxS, both of `system` less `against`.
+  """Pairs each delta SxS with the difference of a metric, both `system` minus `against`.
 
-  `scores` are system -> language -> score. Raises UsageError unless they are of the systems that were rated.
+  `scores` maps system -> language -> score. Raises UsageError unless it has exactly the systems that were rated.
   """
   rated = {name for tally in tallies for name in (tally.system, tally.against)}
   if odd := rated ^ set(scores):
@@ -205,14 +205,14 @@ def with_scores(
 def _tally(
   system: str, against: str, language: str, images: Mapping[str, list[int]], resamples: int, seed: int
 ) -> Tally:
-  # Sorted: the order of the lines must not change the draws, nor the last digit of alpha.
+  # Sorted, so that the order of the lines changes neither the draws nor the last digit of alpha.
   points = [sorted(images[key]) for key in sorted(images)]
   sides = [[int(point > 0) - int(point < 0) for point in image] for image in points]
   winners = np.array([_winner(side) for side in sides])
   share = np.array([(winners == winner).mean() for winner in (1, -1, 0)])
   low = high = None
   if resamples:
-    # Drawing images with replacement is drawing the numbers of wins, losses and ties.
+    # Drawing images with replacement is the same as drawing the counts of wins, losses and ties.
     drawn = np.random.default_rng(seed).multinomial(len(images), share, size=resamples)
     deltas = 100 * (drawn[:, 0] - drawn[:, 1]) / len(images)
     low, high = resampling.interval(deltas)

@@ -1,4 +1,4 @@
-"""THumB 1.0: system means, how often a system is best, agreement of annotators.
+"""THumB 1.0: system means, how often a system is best, and annotator agreement.
 
 Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Tables 2 and 3.
 """
@@ -22,12 +22,12 @@ class RatedSystem:
   Attributes:
     means: name of a measure, or `total` -> mean over the images. Penalties are 0 or less.
     intervals: the same names -> ends of the 90% bootstrap interval over images; empty without resamples.
-    best: images where both its precision and its recall are the highest of all systems. Ties count for each.
-      The paper calls this "strictly"; on its data this rule gives its numbers.
-    strictly_best: images where both are higher than those of every other system.
-    worst: images where both are the lowest, ties counted. The paper's counts of worst captions do not follow
-      from its data by this rule, nor by any that was tried.
-    strictly_worst: images where both are lower than those of every other system.
+    best: number of images where its precision and recall are both the highest of all systems; ties count for each.
+      The paper calls this "strictly", but this rule reproduces its numbers.
+    strictly_best: number of images where both are higher than those of every other system.
+    worst: number of images where both are the lowest, including ties. Neither this rule nor any other that we tried
+      reproduces the paper's counts of worst captions.
+    strictly_worst: number of images where both are lower than those of every other system.
   """
 
   name: str
@@ -41,7 +41,10 @@ class RatedSystem:
 
 @dataclasses.dataclass(frozen=True)
 class Kappa:
-  """Cohen's kappa of two annotators on one measure, plain and with quadratic weights; None: both gave one rating."""
+  """Cohen's kappa of two annotators on one measure, plain and with quadratic weights.
+
+  None if both gave the same single rating throughout.
+  """
 
   first: str
   second: str
@@ -53,10 +56,7 @@ class Kappa:
 
 @dataclasses.dataclass(frozen=True)
 class ThumbFindings(Findings):
-  """What THumB ratings say.
-
-  There is an `agreement` for each two annotators with captions in common and each measure.
-  """
+  """Results of THumB ratings; `agreement` has a row per measure and pair of annotators with common captions."""
 
   systems: tuple[RatedSystem, ...]
   images: int
@@ -66,7 +66,7 @@ class ThumbFindings(Findings):
   level = 0.90  # as in the paper
 
   def sheets(self) -> list[Sheet]:
-    """Returns means, best and worst, and, where there are any, agreement, metric scores and correlations."""
+    """Returns means, best and worst, and, if there are any, agreement, metric scores and correlations."""
     columns = [SheetColumn("system")]
     columns += [SheetColumn(name, format=".2f" if name in ("P", "R") else ".3f") for name in MEASURES]
     ends = ("low", "high") if self.resamples else ()
@@ -96,8 +96,8 @@ def evaluate(
 ) -> ThumbFindings:
   """Computes the means, counts and agreement of rated captions.
 
-  The images are resampled with replacement, the same for every system; 0 resamples give no intervals. `metrics`, from
-  `thumb_correlations.correlate`, stand beside them.
+  The images are resampled with replacement, the same for every system; 0 resamples give no intervals. `metrics` are the
+  results of `thumb_correlations.correlate`.
   """
   intervals = _intervals(ratings, resamples, seed)
   counts = np.stack([*_count_extremes(ratings, 1), *_count_extremes(ratings, -1)])
@@ -121,7 +121,7 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
   rng = np.random.default_rng(seed)
   count = len(ratings.keys)
   values = np.stack(list(ratings.measures.values()))
-  # Drawing images with replacement is drawing how often each is there.
+  # Drawing images with replacement is the same as drawing the count of each image.
   means = [values @ rng.multinomial(count, np.full(count, 1 / count)) / count for _ in range(resamples)]
   ends = np.quantile(means, [0.05, 0.95], axis=0) + 0.0  # [2, measures, systems]
   return [
@@ -131,9 +131,9 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
 
 
 def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns for each system on how many images its P and R are both the highest (sign -1: lowest).
+  """Returns for each system the number of images where its P and R are both the highest (sign -1: lowest).
 
-  The first array counts ties for every system that shares them, the second only images without.
+  The first array counts a tie for every system that shares it; the second counts no ties.
   """
   weak = strict = True
   for name in ("P", "R"):
@@ -158,15 +158,15 @@ def _notes(
   ratings: ThumbRatings, metrics: Sequence[MetricResult], has_agreement: bool, resamples: int, seed: int
 ) -> list[str]:
   notes = [
-    "best: P and R both the highest of the systems on an image, ties counted, which gives the published counts; "
-    "strictly best: both higher than every other system's; worst: the same downwards"
+    "best: P and R both the highest of all systems on an image, including ties, as in the published counts; "
+    "strictly best: both higher than those of every other system; worst: the same for the lowest"
   ]
   if ratings.left_out:
-    notes.append(f"{ratings.left_out:,} captions in other languages than {ratings.language} are left out")
+    notes.append(f"{ratings.left_out:,} captions in languages other than {ratings.language} are left out")
   if resamples:
     notes.append(
-      f"low, high: bootstrap interval over images, 90% of the means' and 95% of the correlations' totals, "
-      f"{resamples:,} resamples, seed {seed}"
+      f"low, high: bootstrap interval over images, 90% for means and 95% for correlations, {resamples:,} resamples, "
+      f"seed {seed}"
     )
   if len(ratings.annotators) > 1:
     notes.append(f"ratings of a caption by several of {len(ratings.annotators)} annotators are averaged")

@@ -1,8 +1,8 @@
-"""Metrics against THumB ratings, caption by caption.
+"""Correlates metrics with THumB ratings, caption by caption.
 
 Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Table 4: the captions of all
-systems are pooled, and each caption's score is correlated with its precision, recall and total.
-Each system is scored by itself, with the references of all images.
+systems are pooled, and their scores are correlated with precision, recall and total. Each system is scored separately,
+with the references of all images.
 """
 
 import dataclasses
@@ -28,10 +28,9 @@ class MetricResult:
   Attributes:
     signature: everything needed to get the same scores from the same captions.
     scores: system -> score of its captions.
-    correlations: `without human`, `all systems` -> coefficient -> P, R, total -> coefficient; intervals stand at
-      the totals alone.
+    correlations: `without human`, `all systems` -> coefficient -> P, R, total -> value; only totals have intervals.
     captions: `without human`, `all systems` -> number of captions.
-    removed: how many references were taken away since they equal the human caption of their image.
+    removed: number of references that were left out because they equal the human caption of their image.
   """
 
   name: str
@@ -54,24 +53,25 @@ def correlate(
 ) -> list[MetricResult]:
   """Scores the rated captions with each metric and correlates the scores with the ratings.
 
-  Intervals hold 95% of the resamples of the images; all captions of an image are drawn together. The scores are
-  not computed anew for a resample: document frequencies stay those of all images.
+  The 95% intervals come from resamples of the images; all captions of an image are drawn together. Scores are not
+  recomputed for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings, references: the captions, and for each key of theirs its references.
-    names, tokenizer: metrics and what words are, as `xmcap score` has them.
-    human: the system that people wrote: there are correlations without it too; None: of all systems alone.
-    drop_identical_references: whether the human system is scored without those references that have the same
-      words as its caption, which are most likely the very same caption.
-    resamples, seed: of the intervals; 0 resamples for none.
+    ratings: the rated captions.
+    references: image key -> references.
+    names, tokenizer: metrics and tokeniser, as for `xmcap score`.
+    human: name of the system with human captions; if given, correlations without it are added.
+    drop_identical_references: whether to score the human system without references that have the same words as its
+      caption, which are most likely that very caption.
+    resamples, seed: settings of the intervals; 0 resamples for none.
   """
   names = metrics.parse(",".join(names))
   if human is not None and human not in ratings.systems:
-    raise UsageError(f"--human={human}: no rating is of this system; there are: {', '.join(ratings.systems)}")
+    raise UsageError(f"--human={human}: no ratings of this system; there are: {', '.join(ratings.systems)}")
   if human is not None and len(ratings.systems) == 1:
     raise UsageError(f"--human={human}: it is the only system; without it there is nothing to correlate")
   if drop_identical_references and human is None:
-    raise UsageError("--drop_identical_references needs --human=NAME, the system that people wrote")
+    raise UsageError("--drop_identical_references needs --human=NAME, the system with human captions")
   language = ratings.language or "en"
   splitter = tokenizers.get(tokenizer, language)
   corpora, removed = _corpora(ratings, references, splitter, human if drop_identical_references else None)
@@ -103,7 +103,7 @@ def correlate(
 
 
 def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
-  """Returns a sheet of the metrics' scores and one of their correlations with the ratings."""
+  """Returns a sheet of scores and a sheet of correlations with the ratings."""
   columns = [SheetColumn("system")]
   for result in results:
     metric = metrics.CAPTION_METRICS[result.name]
@@ -135,7 +135,7 @@ def _corpora(
   splitter: tokenizers.Tokenizer,
   without_identical: str | None,
 ) -> tuple[list[metrics.Corpus], int]:
-  """Returns a corpus a system, and the number of references taken away."""
+  """Returns a corpus per system, and the number of references that were left out."""
   counts = [len(references[key]) for key in ratings.keys]
   words = iter(splitter.tokenize_references([text for key in ratings.keys for text in references[key]]))
   reference_words = [[next(words) for _ in range(count)] for count in counts]
@@ -154,8 +154,8 @@ def _corpora(
       emptied = [key for key, rows in zip(ratings.keys, kept, strict=True) if not rows]
       if emptied:
         raise UsageError(
-          f"--drop_identical_references: {len(emptied):,} images would keep no reference (the first is "
-          f"'{shown(emptied[0])}'); score without it"
+          f"--drop_identical_references: {len(emptied):,} images would be left without references (the first is "
+          f"'{shown(emptied[0])}'); score without this option"
         )
     corpora.append(metrics.Corpus(hypotheses, kept))
   return corpora, removed
@@ -164,7 +164,7 @@ def _corpora(
 def _correlations(
   ratings: ThumbRatings, scores: np.ndarray, systems: Sequence[int], resamples: int, seed: int
 ) -> dict[str, dict[str, correlation.Correlation]]:
-  """Returns coefficient -> target -> coefficient of scores [S, I] with the ratings, over some of the systems."""
+  """Returns coefficient -> target -> correlation of scores [S, I] with the ratings of the given systems."""
   pooled = scores[systems].ravel()
   images = np.arange(len(pooled)).reshape(len(systems), -1).T
   by_target = {

@@ -1,8 +1,8 @@
-"""THumB 1.0 ratings: reads and checks them.
+"""Reads and checks THumB 1.0 ratings.
 
-Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022). A caption gets a precision
-and a recall from 1 to 5 and three penalties, fluency, inclusive language and conciseness, stored as
-numbers of 0 or less; its total is the mean of precision and recall plus the penalties.
+Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022). A caption gets precision and
+recall from 1 to 5, and three penalties (fluency, inclusive language, conciseness), stored as numbers of 0 or less. Its
+total is the mean of precision and recall plus the penalties.
 """
 
 import dataclasses
@@ -22,18 +22,18 @@ from xmcap.terminal import shown
 MEASURES = {
   "P": "precision", "R": "recall", "Fl": "fluency", "Con": "conciseness", "Inc": "inclusive language",
 }  # fmt: skip
-"""What is rated. The last three are penalties."""
+"""The rated measures; the last three are penalties."""
 
 _TOTAL = "human_score"
 _LOWEST, _HIGHEST = 1, 5
 _TOLERANCE = 1e-6
-# A first line that has the member `seg_id`; in a text its quotes would have backslashes.
+# A first line with the field `seg_id`; inside a string its quotes would be escaped.
 _FIRST = re.compile(rb'\s*\{[^\n]*?(?<!\\)"seg_id"\s*:')
 
 
 @dataclasses.dataclass(frozen=True)
 class RatedCaption:
-  """A caption, and annotator ("" if unknown) -> ratings in the order of `MEASURES`."""
+  """A caption with its ratings: annotator ("" if unknown) -> values in the order of `MEASURES`."""
 
   system: str
   key: str
@@ -47,11 +47,11 @@ class ThumbRatings:
 
   Attributes:
     systems: S names, in the order of the file.
-    keys: I keys of images, in the order of the file.
+    keys: I image keys, in the order of the file.
     captions: (system, key) -> caption.
     measures: name of a measure, or `total` -> float64 [S, I], the mean over annotators. A penalty is 0 or less.
-    language: code of the captions' language; "" if neither the file nor the caller told.
-    left_out: how many captions in other languages the file holds.
+    language: code of the captions' language; "" if neither the file nor the caller gives it.
+    left_out: number of captions in other languages in the file.
   """
 
   systems: tuple[str, ...]
@@ -63,25 +63,25 @@ class ThumbRatings:
 
   @property
   def annotators(self) -> tuple[str, ...]:
-    """Who rated, by name; one empty name if the file does not tell."""
+    """Sorted names of the annotators; one empty name if the file has none."""
     return tuple(sorted({name for caption in self.captions.values() for name in caption.ratings}))
 
 
 def total(values: Any) -> Any:
-  """Returns the total of ratings in the order of `MEASURES`, numbers or arrays."""
+  """Returns the total of ratings, numbers or arrays, in the order of `MEASURES`."""
   precision, recall, *penalties = values
   return (precision + recall) / 2 + sum(penalties)
 
 
 def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
-  """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and, where known, human_score and annotator.
+  """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and optionally human_score and annotator.
 
-  Where lines have a `language`, the captions of one are kept; None: of the only one in the file.
+  If lines have a `language`, only captions in the given language are kept; None: the file must have just one.
 
   Raises:
-    UsageError: the file holds no rating; a line lacks a member, has a precision or recall off the scale, a penalty
-      above 0, another total than (P + R) / 2 + Fl + Con + Inc, another caption than an earlier line of its system and
-      image, or repeats one; some lines name an annotator or a language and others none; or systems lack images.
+    UsageError: the file has no ratings; a line lacks a field, has a precision or recall off the scale, a penalty above
+      0, a total that is not (P + R) / 2 + Fl + Con + Inc, a caption that differs from an earlier line of its system and
+      image, or repeats one; only some lines name an annotator or a language; or a system lacks images.
   """
   captions: dict[tuple[str, str, str], RatedCaption] = {}
   seen: dict[Hashable, str] = {}
@@ -106,10 +106,14 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
     fields.once(seen, (system, key, code, annotator), where, f"the {what} was rated")
     caption = captions.setdefault((system, key, code), RatedCaption(system, key, text, {}))
     if caption.text != text:
-      raise UsageError(f"{where}: another {what} than before; a system has one caption an image")
+      raise UsageError(
+        f"{where}: the {what} differs from an earlier line; a system has one caption per image"
+      )
     caption.ratings[annotator] = values
   if not captions:
-    raise UsageError(f"{path}: no rating; each line must hold SYS, seg_id, hyp, {', '.join(MEASURES)}")
+    raise UsageError(
+      f"{path}: contains no ratings; each line must have SYS, seg_id, hyp, {', '.join(MEASURES)}"
+    )
   code = _language(path, {code for _, _, code in captions}, language)
   kept = {(system, key): caption for (system, key, own), caption in captions.items() if own == code}
   systems = tuple(dict.fromkeys(system for system, _ in kept))
@@ -130,10 +134,10 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
 def read_references(
   path: str | os.PathLike, keys: Sequence[str], language: str = "en"
 ) -> dict[str, list[str]]:
-  """Reads reference captions from JSONL with seg_id and refs, a list of texts, or from what `xmcap score` reads.
+  """Reads references from JSONL with seg_id and refs, a list of strings, or from a file that `xmcap score` reads.
 
-  Returns key of each image of the file -> its references in a language. Raises UsageError if a line lacks a member, has
-  no reference or repeats an image, or one of the images `keys` has none.
+  Returns image key -> references in the language. Raises UsageError if a line lacks a field, has no reference or
+  repeats an image, or if one of the images `keys` has no references.
   """
   references: dict[str, list[str]] = {}
   with Input(path) as source:
@@ -166,12 +170,12 @@ def _language(path: str | os.PathLike, found: set[str], asked: str | None) -> st
   if asked is None and len(found) > 1:
     raise UsageError(f"{path}: ratings of captions in {listed}; choose one with --language=CODE")
   if asked is not None and asked not in found:
-    raise UsageError(f"{path}: no rating of a caption in '{asked}'; there are: {listed}")
+    raise UsageError(f"{path}: no ratings of captions in '{asked}'; there are: {listed}")
   return asked or found.pop()
 
 
 def _values(row: Mapping[str, Any], where: str) -> tuple[float, ...]:
-  # `+ 0.0`: no penalty is often stored as -0.0.
+  # `+ 0.0`: "no penalty" is often stored as -0.0.
   values = {name: fields.number(row, name, where) + 0.0 for name in MEASURES}
   for name, value in values.items():
     if name in ("P", "R") and not _LOWEST <= value <= _HIGHEST:

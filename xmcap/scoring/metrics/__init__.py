@@ -1,16 +1,17 @@
-"""Metrics; one family a file."""
+"""Metrics, one family per file."""
 
 import difflib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.metrics import ranked
+from xmcap.scoring.metrics import matrix_ranks, ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
 from xmcap.scoring.metrics.meteor import Meteor
+from xmcap.scoring.metrics.meteor_char import MeteorChar
 from xmcap.scoring.metrics.rouge import RougeL
 from xmcap.scoring.metrics.spice import Spice
 from xmcap.terminal import shown
@@ -25,26 +26,29 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     RougeL(),
     Exact(),
     Meteor(),
+    MeteorChar(),
     Spice(),
   )
 }
-"""Name -> metric with the parameters that are reported, in the order of a table's columns: of captions."""
+"""Caption metrics by name, with the parameters that are reported, in the order of the columns of a table."""
 
-METRICS: dict[str, Metric] = {**CAPTION_METRICS, **{metric.name: metric for metric in ranked.METRICS}}
-"""All that a table may have a column of: those of captions, zero-shot classification and retrieval."""
+METRICS: dict[str, Metric] = {
+  **CAPTION_METRICS,
+  **{metric.name: metric for metric in (*ranked.METRICS, *matrix_ranks.METRICS, *tags.METRICS)},
+}
+"""All metrics of tables: those of captions, zero-shot classification, retrieval and tags."""
 
 _GROUPS = {
   "bleu": tuple(name for name in CAPTION_METRICS if name.startswith("bleu_")),
   "all": tuple(name for name, metric in CAPTION_METRICS.items() if not metric.is_extra),
 }
-"""Names of several metrics at once."""
+"""Names that stand for several metrics."""
 
 
 def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str, ...]:
-  """Returns the metrics that an option names, such as `cider,bleu,chrf`, in the order of a table's columns.
+  """Returns the metrics named by an option, such as `cider,bleu,chrf`, in the order of the columns of a table.
 
-  Names are separated by commas; `bleu` means bleu_1 to bleu_4, `all` means all but extras. A UsageError says that there
-  is no metric of a name, or that one is named twice.
+  `bleu` means bleu_1 to bleu_4, and `all` means all but extras. Raises UsageError for an unknown or repeated name.
   """
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
@@ -71,6 +75,7 @@ __all__ = [
   "Corpus",
   "Exact",
   "Meteor",
+  "MeteorChar",
   "Metric",
   "RougeL",
   "Spice",

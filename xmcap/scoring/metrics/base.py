@@ -1,6 +1,6 @@
-"""A metric: sufficient statistics of each image, their aggregation, and a signature.
+"""Base classes of metrics: sufficient statistics per image, their aggregation, and a signature.
 
-The statistics are kept apart from the score so that resampling images needs no second look at the captions.
+Statistics are separate from the score, so images can be resampled without another pass over the captions.
 """
 
 import abc
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class Corpus:
-  """The tokenised captions of one language, and the work on them that metrics share.
+  """The tokenised captions of one language, and computations on them that metrics share.
 
   Attributes:
-    words: of all captions, in the order of `interleave`.
-    document_frequency: of another corpus, to weigh n-grams by; None: that of these references.
+    words: words of all captions, in the order of `interleave`.
+    document_frequency: document frequencies of another corpus, for weighting n-grams; None: those of the references.
   """
 
   def __init__(
@@ -32,11 +32,11 @@ class Corpus:
     references: Sequence[Sequence[Sequence[str]]],
     document_frequency: DocumentFrequency | None = None,
   ):
-    """Holds the captions of the same images in the same order, one or more references an image."""
+    """Takes hypotheses and references of the same images in the same order, one or more references per image."""
     if len(hypotheses) != len(references) or not references or not all(references):
       raise ValueError(
-        f"{len(hypotheses)} hypotheses and {len(references)} lists of references: there must "
-        "be one hypothesis and one or more references for each of one or more images"
+        f"{len(hypotheses)} hypotheses and {len(references)} lists of references: each image needs one hypothesis "
+        "and one or more references"
       )
     self.words = Words.of(interleave(hypotheses, references))
     self._num_references = np.fromiter(map(len, references), np.int64, len(references))
@@ -46,7 +46,7 @@ class Corpus:
   def of_words(
     cls, words: Words, num_references: np.ndarray, document_frequency: DocumentFrequency | None = None
   ) -> "Corpus":
-    """Holds captions in the order of `interleave`; `num_references` is int64 [images], all of them 1 or more."""
+    """Takes captions in the order of `interleave`; `num_references` is int64 [images], all at least 1."""
     corpus = cls.__new__(cls)
     corpus.words, corpus._num_references = words, num_references
     corpus.document_frequency = document_frequency
@@ -54,7 +54,7 @@ class Corpus:
 
   @functools.cached_property
   def ngrams(self) -> ngrams.Ngrams:
-    """The counts of the n-grams of all captions."""
+    """N-gram counts of all captions."""
     return ngrams.Ngrams(self.words, self._num_references)
 
   @functools.cached_property
@@ -74,7 +74,7 @@ class Corpus:
 
 
 def interleave(hypotheses: Sequence[T], references: Sequence[Sequence[T]]) -> list[T]:
-  """Returns captions, or their words, in the order of a corpus: each hypothesis, then its references."""
+  """Returns captions, or their words, in the order of a corpus: each hypothesis followed by its references."""
   captions: list[T] = []
   for hypothesis, of_image in zip(hypotheses, references, strict=True):
     captions.append(hypothesis)
@@ -83,14 +83,14 @@ def interleave(hypotheses: Sequence[T], references: Sequence[Sequence[T]]) -> li
 
 
 class Metric(abc.ABC):
-  """A number for one language.
+  """A metric, which gives one number per language.
 
   Attributes:
-    name: in options, files and columns.
-    heading: in tables for people.
-    percent: whether the score is a share in [0, 1] that tables show in per cent.
-    decimals: how many of them tables show, of the share itself where it is shown in per cent two fewer.
-    counted: what a table counts beside the images: `references`, `classes` or `captions`.
+    name: name in options, files and columns.
+    heading: name in tables for people.
+    percent: whether the score is a share in [0, 1] that tables show in percent.
+    decimals: decimals of the score in tables; as a percentage it shows two fewer.
+    counted: what a table counts besides images: `references`, `classes` or `captions`.
   """
 
   name: str
@@ -101,15 +101,15 @@ class Metric(abc.ABC):
 
   @property
   def width(self) -> int:
-    """k, the statistics of an image."""
+    """k, the number of statistics per image."""
     return 1
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     """Returns float64 [...], the scores of sets of images; by default, the mean of the first statistic.
 
     Args:
-      totals: float64 [..., k], the statistics summed over the images of each set.
-      count: float64 [...], how many images are in it, more than 0.
+      totals: float64 [..., k], statistics summed over the images of each set.
+      count: float64 [...], number of images in each set, above 0.
     """
     return totals[..., 0] / count
 
@@ -120,7 +120,7 @@ class Metric(abc.ABC):
   @property
   @abc.abstractmethod
   def signature(self) -> str:
-    """The parameters that decide about the score, given the words; such as `n=4,stem=no`."""
+    """The parameters that determine the score, given the words; such as `n=4,stem=no`."""
 
   def format(self, score: float) -> str:
     """Returns a score as tables print it."""
@@ -128,11 +128,11 @@ class Metric(abc.ABC):
 
 
 class CaptionMetric(Metric):
-  """A metric of captions against references.
+  """A metric that compares captions with references.
 
   Attributes:
-    languages: codes of the languages that it is for; () for all.
-    is_extra: whether it needs what is not installed with xmcap, so that only its name asks for it.
+    languages: codes of the supported languages; () for all.
+    is_extra: whether `all` leaves it out: it needs software that is not installed with xmcap, or suits few languages.
   """
 
   languages: tuple[str, ...] = ()
@@ -140,4 +140,4 @@ class CaptionMetric(Metric):
 
   @abc.abstractmethod
   def statistics(self, corpus: Corpus) -> np.ndarray:
-    """Returns float64 [images, k]: what `aggregate` needs of each image."""
+    """Returns float64 [images, k], the sufficient statistics for `aggregate`."""

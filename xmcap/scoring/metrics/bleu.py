@@ -1,4 +1,4 @@
-"""BLEU by sacreBLEU, from n-grams that are counted here, to the same numbers and faster."""
+"""BLEU with sacreBLEU's formula on our own n-gram counts: the same numbers, but faster."""
 
 import weakref
 
@@ -10,18 +10,18 @@ _MAX_N = 4
 
 
 class Bleu(base.CaptionMetric):
-  """BLEU (Papineni et al., ACL 2002) of n-grams of up to n words, in [0, 100], as sacreBLEU computes it.
+  """BLEU (Papineni et al., ACL 2002) with n-grams of up to n words, in [0, 100], as in sacreBLEU.
 
-  It equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` of the table's words joined by spaces:
-  brevity is measured against the reference that is closest in length (of two the shorter one), and precisions without
-  a match are smoothed ("exp"). The score of a set of images is computed from its sums. The score of an image is that
-  of `sacrebleu.sentence_bleu`: a caption of fewer than n words is not punished for the n-grams it cannot have.
+  It equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` on the words joined by spaces: the brevity
+  penalty uses the reference closest in length (the shorter one in a tie), and precisions without a match are smoothed
+  ("exp"). The score of a set of images is computed from summed counts. The score of an image equals
+  `sacrebleu.sentence_bleu`: a caption of fewer than n words is not penalised for n-grams that it cannot have.
   """
 
   decimals = 1
 
   def __init__(self, n: int = _MAX_N):
-    """Takes the longest n-gram in words, 1 to 4."""
+    """Takes the length of the longest n-gram, 1 to 4 words."""
     self.n = n
     self.name = f"bleu_{n}"
     self.heading = f"BLEU-{n}"
@@ -32,7 +32,7 @@ class Bleu(base.CaptionMetric):
 
   @property
   def signature(self) -> str:
-    """SacreBLEU's own, but for the number of references."""
+    """SacreBLEU's signature without the number of references."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", force=True, max_ngram_order=self.n)
@@ -41,10 +41,10 @@ class Bleu(base.CaptionMetric):
     return f"n={self.n},{signature.replace('version=', 'sacrebleu=')}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns the counts of each image, float64 [images, 2 + 2n].
+    """Returns float64 [images, 2 + 2n].
 
-    Words of the hypothesis, words of the closest reference, for each order the n-grams of the hypothesis that are in
-    a reference, and for each order all of them.
+    The columns are the length of the hypothesis, the length of the closest reference, the matched n-grams of each
+    order, and all n-grams of each order.
     """
     if corpus not in _COUNTED:
       _COUNTED[corpus] = _count(corpus)
@@ -82,7 +82,7 @@ _COUNTED: weakref.WeakKeyDictionary[base.Corpus, np.ndarray] = weakref.WeakKeyDi
 
 
 def _count(corpus: base.Corpus) -> np.ndarray:
-  """Returns the statistics of the longest order that there is."""
+  """Returns the statistics for the largest n."""
   counts = corpus.ngrams
   length = counts.length[~counts.is_reference]
   columns = [length, _closest_reference(corpus)]
@@ -96,7 +96,7 @@ def _count(corpus: base.Corpus) -> np.ndarray:
 
 
 def _closest_reference(corpus: base.Corpus) -> np.ndarray:
-  """Returns int64 [images], the length of the reference closest to the hypothesis; of two the shorter."""
+  """Returns int64 [images], the length of the reference closest in length to the hypothesis; the shorter in a tie."""
   counts = corpus.ngrams
   references = np.flatnonzero(counts.is_reference)
   image, length = counts.image[references], counts.length[references]

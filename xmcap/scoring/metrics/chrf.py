@@ -11,17 +11,16 @@ from xmcap.scoring.metrics import base
 class Chrf(base.CaptionMetric):
   """chrF (Popović, WMT 2015; beta 2) of character n-grams, in [0, 100], equal to sacreBLEU 2.6.0's `CHRF`.
 
-  On the characters of the table's words, without spaces, so word boundaries do not matter. Of several
-  references the one with the best score counts for an image. Precision and recall are means over the orders
-  that both captions are long enough for. The score of a set of images is computed from its sums, not the mean
-  of its images' scores.
+  It uses the characters of the words without spaces, so word boundaries do not matter. Of several references the one
+  with the best score counts. Precision and recall are means over the orders for which both captions are long enough.
+  The score of a set of images is computed from summed counts; it is not the mean of the scores.
   """
 
   name = "chrf"
   heading = "chrF"
   decimals = 1
-  n = 6  # characters of the longest n-gram
-  beta = 2  # how many times as much recall counts as precision
+  n = 6  # length of the longest n-gram, in characters
+  beta = 2  # weight of recall relative to precision
 
   @property
   def width(self) -> int:
@@ -32,14 +31,14 @@ class Chrf(base.CaptionMetric):
     return f"nc={self.n},nw=0,beta={self.beta},case=mixed,eff=yes,space=no,as=sacrebleu-2.6.0"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 3n]: for each order, n-grams of the hypothesis, of the best reference, of both."""
+    """Returns float64 [images, 3n]: for each order, n-grams in the hypothesis, in the best reference, in both."""
     pairs, image = [], []
     for number, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True)):
       counts = self._count(hypothesis)
       pairs += [_matches(counts, self._count(reference)) for reference in references]
       image += [number] * len(references)
     values, image = np.array(pairs, np.float64), np.array(image)
-    # Stable, so that of two references as good the first counts.
+    # A stable sort: in a tie the first reference counts.
     order = np.lexsort((-self._f_score(values), image))
     return values[order[np.flatnonzero(np.diff(image, prepend=-1))]]
 
@@ -51,7 +50,7 @@ class Chrf(base.CaptionMetric):
     return self._f_score(statistics)
 
   def _count(self, words: Sequence[str]) -> list[collections.Counter[str]]:
-    """Returns n-gram -> how often it occurs, for each order."""
+    """Returns n-gram -> count, for each order."""
     text = "".join(words)
     counts = [collections.Counter(text)]
     for order in range(2, self.n + 1):
@@ -60,7 +59,7 @@ class Chrf(base.CaptionMetric):
     return counts
 
   def _f_score(self, totals: np.ndarray) -> np.ndarray:
-    """Returns float64 [...] from float64 [..., 3n], with sacreBLEU's operations in its order."""
+    """Returns float64 [...] from float64 [..., 3n], with the operations in the same order as sacreBLEU."""
     shape = totals.shape[:-1]
     precision, recall, orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for hypothesis, reference, matched in np.moveaxis(totals.reshape(*shape, self.n, 3), (-2, -1), (0, 1)):
@@ -79,11 +78,11 @@ class Chrf(base.CaptionMetric):
 def _matches(
   hypothesis: list[collections.Counter[str]], reference: list[collections.Counter[str]]
 ) -> list[int]:
-  """Returns for each order the n-grams of the hypothesis, of the reference, and of both."""
+  """Returns for each order the number of n-grams in the hypothesis, in the reference, and in both."""
   statistics = []
   for ours, theirs in zip(hypothesis, reference, strict=True):
     in_reference = sum(theirs.values())
-    # As in sacreBLEU: n-grams longer than the reference are not held against the hypothesis.
+    # As in sacreBLEU, the hypothesis is not penalised for n-grams longer than the reference.
     in_hypothesis = sum(ours.values()) if in_reference else 0
     common = sum(min(ours[ngram], theirs[ngram]) for ngram in ours.keys() & theirs.keys())
     statistics += [in_hypothesis, in_reference, common]

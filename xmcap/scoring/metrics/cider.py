@@ -1,8 +1,8 @@
 """CIDEr and CIDEr-D.
 
-Vedantam, Zitnick, Parikh: "CIDEr: Consensus-based Image Description Evaluation" (CVPR 2015), equations 1 to 4
-and section "CIDEr-D". Deviations, as in both public implementations: captions are not stemmed, and scores are
-multiplied by 10. The class that pycocoevalcap calls `Cider` is CIDEr-D; `CiderD` here equals it to rounding.
+Vedantam, Zitnick, Parikh: "CIDEr: Consensus-based Image Description Evaluation" (CVPR 2015), equations 1 to 4 and
+section "CIDEr-D". Deviations, as in both public implementations: captions are not stemmed, and scores are multiplied by
+10. pycocoevalcap's class `Cider` is in fact CIDEr-D; our `CiderD` equals it up to rounding.
 """
 
 import numpy as np
@@ -13,22 +13,22 @@ _SCALE = 10.0
 
 
 class Cider(base.CaptionMetric):
-  """Plain CIDEr: mean over n of the mean cosine of tf-idf vectors of n-grams with each reference, times 10.
+  """Plain CIDEr: cosine of the tf-idf vectors of n-grams, averaged over references and over n, times 10.
 
-  A document is an image; document frequencies are those of the references that are scored against, so that
-  one image alone scores 0, unless the corpus brings others. A caption shorter than n words adds 0 for that n.
+  A document is an image. Document frequencies come from the references unless the corpus has others, so a single image
+  scores 0. A caption shorter than n words contributes 0 for that n.
   """
 
   name = "cider"
   heading = "CIDEr"
-  n = 4  # words of the longest n-gram
+  n = 4  # length of the longest n-gram, in words
 
   @property
   def signature(self) -> str:
     return f"n={self.n},stem=no,scale={_SCALE:g}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 1]: the score of each image, in [0, 10]; its mean is the score."""
+    """Returns float64 [images, 1], the score of each image in [0, 10]; the mean is the score of the corpus."""
     counts = corpus.ngrams
     num_captions, num_images = len(counts.length), counts.num_images
     hypothesis = np.flatnonzero(~counts.is_reference)[counts.image]
@@ -63,15 +63,15 @@ class Cider(base.CaptionMetric):
 class CiderD(Cider):
   """CIDEr-D: hypothesis weights clipped to the reference's, and a Gaussian penalty on length differences.
 
-  As in the public implementations a caption's length is its number of bigrams, so that a caption of one
-  word is as long as an empty one.
+  As in the public implementations, the length of a caption is its number of bigrams, so a caption of one word is as
+  long as an empty one.
   """
 
   name = "cider_d"
   heading = "CIDEr-D"
 
   def __init__(self, sigma: float = 6.0):
-    """Takes the width of the length penalty in words."""
+    """Takes the standard deviation of the length penalty, in words."""
     self.sigma = sigma
 
   @property

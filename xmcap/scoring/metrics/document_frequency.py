@@ -1,7 +1,7 @@
-"""Document frequencies of n-grams: how many images have one in their references; from a corpus, or from a file.
+"""Document frequencies: the number of images whose references contain an n-gram.
 
-A score over few images is steadier, and comparable with another, if its document frequencies are those of a
-larger corpus: save them once, and score with them again.
+Scores on few images are more stable, and comparable with each other, if they use the document frequencies of a larger
+corpus. These can be saved once and reused.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ class DocumentFrequency:
   Attributes:
     num_images: number of documents.
     vocabulary: the words, sorted.
-    ngrams: for each order int64 [N, n], the words of each n-gram as places in the vocabulary.
+    ngrams: for each order int64 [N, n], the words of each n-gram as indices into the vocabulary.
     frequency: for each order int64 [N].
   """
 
@@ -33,7 +33,7 @@ class DocumentFrequency:
 
   @classmethod
   def of(cls, counts: Ngrams, n: int = 4) -> "DocumentFrequency":
-    """Takes those of the references of a corpus."""
+    """Returns the document frequencies of the references of a corpus."""
     ngrams, frequencies = [], []
     for length, order in enumerate(counts.orders(n), 1):
       held = np.flatnonzero(order.document_frequency)
@@ -50,7 +50,7 @@ class DocumentFrequency:
     )
 
   def frequencies(self, counts: Ngrams, n: int) -> np.ndarray:
-    """Returns int64 [N], the frequency of each n-gram of one order of a corpus; 0 if it is not held."""
+    """Returns int64 [N], the frequency of each n-gram of length n of a corpus; 0 for unknown n-grams."""
     places = {word: place for place, word in enumerate(self.vocabulary)}
     translation = np.array([places.get(word, -1) for word in counts.vocabulary], np.int64)
     known = dict(zip(map(tuple, self.ngrams[n - 1].tolist()), self.frequency[n - 1].tolist(), strict=True))
@@ -59,24 +59,24 @@ class DocumentFrequency:
 
   @functools.cached_property
   def fingerprint(self) -> str:
-    """16 hex digits that tell these frequencies from any others, whatever the order of the n-grams."""
+    """A hash of the frequencies as 16 hex digits, independent of the order of the n-grams."""
     sums = []
     for ngrams, frequency in zip(self.ngrams, self.frequency, strict=True):
       hashes = np.zeros(len(ngrams), np.uint64)
       for values in (*ngrams.T, frequency):
         hashes = _mix(hashes, values)
-      sums.append(int(hashes.sum(dtype=np.uint64)))  # wraps around, as it should
+      sums.append(int(hashes.sum(dtype=np.uint64)))  # wraps around, as intended
     text = "\0".join([str(self.num_images), *map(str, sums), *self.vocabulary])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _words(counts: Ngrams, start: np.ndarray, n: int) -> np.ndarray:
-  """Returns int64 [N, n], the words of the n-grams that begin at N places."""
+  """Returns int64 [N, n], the words of the n-grams that start at N positions."""
   return counts.words[start[:, None] + np.arange(n)]
 
 
 def _mix(hashes: np.ndarray, values: np.ndarray) -> np.ndarray:
-  """Returns uint64 hashes of sequences from those of all but their last values, and these."""
+  """Returns uint64 hashes of sequences, given the hashes of all but the last values, and the last values."""
   mixed = hashes * np.uint64(0x9E3779B97F4A7C15)
   mixed += values.view(np.uint64)
   mixed += np.uint64(1)

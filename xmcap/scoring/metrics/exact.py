@@ -1,4 +1,4 @@
-"""Share of captions that are exactly right: for corpora whose captions leave no choice, such as emoji36."""
+"""Share of exactly correct captions, for corpora with only one way to caption an image, such as emoji36."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from xmcap.scoring.metrics import base
 
 
 class Exact(base.CaptionMetric):
-  """Share of captions with exactly the words of one of the references; a caption without words is wrong."""
+  """Share of captions with exactly the same words as a reference; a caption without words is wrong."""
 
   name = "exact"
   heading = "Exact"
@@ -17,7 +17,7 @@ class Exact(base.CaptionMetric):
     return "unit=words"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 1]: 1 where the caption is right, else 0."""
+    """Returns float64 [images, 1]: 1 if the caption is right, else 0."""
     right = [
       bool(hypothesis) and any(list(hypothesis) == list(reference) for reference in references)
       for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True)

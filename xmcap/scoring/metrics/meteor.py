@@ -1,4 +1,4 @@
-"""METEOR, by the Java program that pycocoevalcap brings."""
+"""METEOR, computed by the Java program in pycocoevalcap."""
 
 import pathlib
 
@@ -9,8 +9,8 @@ from xmcap.scoring import java
 from xmcap.scoring.metrics import base
 
 _JAR = "meteor-1.5.jar"
-# The program's defaults for English: of precision and recall, of fragments, of content words; a weight for each of its
-# stages (equal, of one stem, synonyms, paraphrases).
+# The program's defaults for English: alpha weighs precision and recall, beta and gamma shape the fragmentation penalty,
+# delta weighs content words; one weight per matching stage (exact, stem, synonym, paraphrase).
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
 _STAGES = np.array([1.0, 0.6, 0.8, 0.6])
 _CHUNKS = 20
@@ -18,10 +18,10 @@ _NUMBERS = 23
 
 
 class Meteor(base.CaptionMetric):
-  """METEOR 1.5 (Denkowski and Lavie, 2014) of English captions, with the options of pycocoevalcap's `Meteor`.
+  """METEOR 1.5 (Denkowski and Lavie, 2014) of English captions, in [0, 1], with the options of pycocoevalcap.
 
-  The program counts matches; their sums give the score of many captions, as in the program's own `EVAL`. It equals
-  pycocoevalcap's on the same words (`--tokenizer=ptb`). In [0, 1].
+  The program counts matches; the score of a set of captions follows from their sums, as in the program's own `EVAL`. It
+  equals pycocoevalcap's score on the same words (`--tokenizer=ptb`).
   """
 
   name = "meteor"
@@ -38,9 +38,9 @@ class Meteor(base.CaptionMetric):
     return f"{pathlib.PurePath(_JAR).stem},{java.version()},l=en,norm=yes"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 23]: the program's counts, with no chunks where all words match in order.
+    """Returns float64 [images, 23], the program's counts, with 0 chunks if all words match in order.
 
-    Raises XmcapError if Java or pycocoevalcap is not installed, or Java fails.
+    Raises XmcapError if Java or pycocoevalcap is not installed, or if Java fails.
     """
     lines = []
     for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True):
@@ -51,7 +51,9 @@ class Meteor(base.CaptionMetric):
     found = java.run("metric 'meteor'", jar, options, "".join(lines)).splitlines()
     counts = np.array([line.split() for line in found], np.float64)
     if counts.shape != (len(lines), _NUMBERS):
-      raise XmcapError(f"metric 'meteor': {jar.name} gave {len(found)} lines for {len(lines)}; leave it out")
+      raise XmcapError(
+        f"metric 'meteor': {jar.name} gave {len(found)} lines for {len(lines)}; leave out meteor"
+      )
     chunks, matched, lengths = counts[:, _CHUNKS], counts[:, _CHUNKS + 1 :], counts[:, :2]
     chunks[(chunks == 1) & (matched == lengths).all(axis=1)] = 0
     return counts
@@ -59,7 +61,7 @@ class Meteor(base.CaptionMetric):
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     del count
     lengths, function = totals[..., :2], totals[..., 2:4]
-    # Of each stage: content words, function words; each of the caption and of the reference.
+    # For each stage: content words and function words, each for the caption and the reference.
     stages = totals[..., 4:_CHUNKS].reshape(*totals.shape[:-1], len(_STAGES), 2, 2)
     content_matches, function_matches = np.moveaxis(np.einsum("s,...sij->...ij", _STAGES, stages), -2, 0)
     matches = _DELTA * content_matches + (1 - _DELTA) * function_matches

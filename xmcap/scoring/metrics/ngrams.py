@@ -1,4 +1,4 @@
-"""N-gram counts of a language's captions as arrays: a sort of all captions at once, no dictionary for each."""
+"""N-gram counts of all captions of a language as arrays, by one sort instead of a dictionary per caption."""
 
 import dataclasses
 
@@ -9,15 +9,16 @@ from xmcap.scoring.words import Words
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-  """The N distinct n-grams of one length n, and the P pairs of an n-gram and a caption that it occurs in.
+  """The N distinct n-grams of length n, and the P pairs of an n-gram and a caption that contains it.
 
   Attributes:
     caption: int64 [P], row of the caption.
-    ngram: int64 [P], which n-gram, in [0, N), in ascending order.
-    count: int64 [P], how often it occurs in the caption.
-    hypothesis, reference: int64 [M], pairs of the same n-gram in the hypothesis and a reference of an image.
+    ngram: int64 [P], index of the n-gram in [0, N), ascending.
+    count: int64 [P], count of the n-gram in the caption.
+    hypothesis, reference: int64 [M], indices of pairs with the same n-gram in the hypothesis and in a reference of an
+      image.
     document_frequency: int64 [N], number of images with the n-gram in at least one reference.
-    start: int64 [N], an index into `Ngrams.words` where the n-gram begins.
+    start: int64 [N], an index into `Ngrams.words` where the n-gram starts.
   """
 
   caption: np.ndarray
@@ -30,29 +31,29 @@ class Order:
 
 
 class Ngrams:
-  """The captions of a language as rows: for each of I images its hypothesis, then its references; C rows.
+  """The C captions of a language as rows: for each of I images its hypothesis, then its references.
 
   Attributes:
     image: int64 [C], the image of a caption, in [0, I).
-    is_reference: bool [C], false for the hypotheses.
-    length: int64 [C], words in the caption.
-    words: int64 [W], each word as a number in [0, V), caption after caption; W is the sum of `length`.
+    is_reference: bool [C], false for hypotheses.
+    length: int64 [C], number of words in the caption.
+    words: int64 [W], the words of all captions as indices in [0, V); W is the sum of `length`.
     vocabulary: the V distinct words, sorted.
   """
 
   def __init__(self, words: Words, num_references: np.ndarray):
-    """Makes the rows; nothing is counted yet.
+    """Makes the rows; `orders` counts.
 
     Args:
-      words: of the captions, those of an image together, its hypothesis first.
-      num_references: int64 [I], how many references each image has.
+      words: words of the captions, grouped by image, hypothesis first.
+      num_references: int64 [I], number of references of each image.
     """
     self.num_images = len(num_references)
     self.image = np.repeat(np.arange(self.num_images), num_references + 1)
     self.is_reference = ~_differs(self.image)
     self.length, self.words, self.vocabulary = words.lengths, words.numbers, words.vocabulary
     self._orders: list[Order] = []
-    # Of each word: the row that it stands in, how many words of the row are left, the last n-gram that starts there.
+    # For each word: its row, the number of words left in the row, and the longest n-gram so far that starts there.
     self._caption = np.repeat(np.arange(len(self.length)), self.length)
     self._left = np.cumsum(self.length)[self._caption] - np.arange(len(self._caption))
     self._ngram = np.zeros(len(self.words), np.int64)
@@ -66,7 +67,7 @@ class Ngrams:
   def _count_next(self) -> Order:
     n = len(self._orders) + 1
     start = np.flatnonzero(self._left >= n)
-    # An n-gram is the number of its first n - 1 words, and its last word.
+    # The key of an n-gram combines the index of its first n - 1 words and its last word.
     key = self._ngram[start] * len(self.vocabulary) + self.words[start + n - 1]
     order = _stable_order(key)
     start, key = start[order], key[order]
@@ -74,7 +75,7 @@ class Ngrams:
     ngram = np.cumsum(is_first) - 1
     self._ngram[start] = ngram
 
-    # Of equal n-grams those of one caption stand together, and the captions of an image, its hypothesis first.
+    # Equal n-grams are grouped by image, then by caption, hypothesis first.
     caption = self._caption[start]
     pairs = np.flatnonzero(is_first | _differs(caption))
     count = np.diff(pairs, append=len(start))
@@ -96,12 +97,12 @@ class Ngrams:
 
 
 def _differs(values: np.ndarray) -> np.ndarray:
-  """Returns bool [values], where a value differs from the one before it; true for the first."""
+  """Returns bool [values]: whether a value differs from the previous one; true for the first."""
   return np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
 
 
 def _stable_order(values: np.ndarray) -> np.ndarray:
-  """Returns the same as a stable argsort; faster, as NumPy sorts numbers of 16 bits in linear time."""
+  """Returns a stable argsort, faster than NumPy's own because NumPy sorts 16-bit integers in linear time."""
   order = np.arange(len(values))
   for shift in range(0, int(values.max(initial=0)).bit_length(), 16):
     digits = (values >> shift).astype(np.uint16)

@@ -1,7 +1,7 @@
-"""Metrics of rankings: what a query finds first, such as a picture its class, or a caption its picture.
+"""Ranking metrics, for zero-shot classification and retrieval.
 
-`xmcap.scoring.ranks` has the ranks; here are their sums. Where candidates tie, a statistic is the chance of a hit over
-all orders of those that tie.
+They sum statistics of `xmcap.scoring.ranks`. If candidates tie, the statistic is the probability of a hit when the tied
+candidates are in random order.
 """
 
 import numpy as np
@@ -9,11 +9,11 @@ import numpy as np
 from xmcap.scoring.metrics import base
 
 DEPTHS = (1, 5, 10)
-"""The numbers of candidates of which one is to be right in retrieval."""
+"""The values of k for recall at k in retrieval."""
 
 
 class Top1(base.Metric):
-  """Share of the pictures whose class scores highest, among all classes of the language."""
+  """Share of pictures whose class scores highest among all classes of the language."""
 
   name = "top1"
   heading = "Top-1"
@@ -27,9 +27,9 @@ class Top1(base.Metric):
 
 
 class FixedTop1(base.Metric):
-  """The same among random classes of a fixed number, so that languages with more classes are not the harder ones.
+  """Top-1 among a fixed number of random classes, so that languages with more classes are not harder.
 
-  The statistics of a picture: its hits in all draws that hold its class, and how many those are.
+  The statistics of a picture are its hits over all draws that contain its class, and the number of such draws.
   """
 
   name = "top1_fixed"
@@ -47,19 +47,19 @@ class FixedTop1(base.Metric):
     return "ties=expected"
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
-    """Returns the share of hits; NaN where no picture has a class that was drawn."""
+    """Returns the share of hits; NaN if no picture has a class that was drawn."""
     return _ratio(totals)
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    """Returns float64 [images], each picture's share of hits; NaN where its class was never drawn."""
+    """Returns float64 [images], the share of hits of each picture; NaN if its class was never drawn."""
     return _ratio(statistics)
 
 
 class Recall(base.Metric):
-  """Share of the queries of which a right candidate is among the first k.
+  """Recall at k: share of queries with a correct candidate among the first k.
 
-  From a picture to its texts (`i2t`) the mean is over pictures, and any of its captions is right. From a text to its
-  picture (`t2i`) it is over captions; the statistics of a picture are the hits of its captions, and their number.
+  Image to text (`i2t`) averages over pictures, and any caption of the picture is correct. Text to image (`t2i`)
+  averages over captions; the statistics of a picture are the hits of its captions and their number.
   """
 
   percent = True
@@ -83,7 +83,7 @@ class Recall(base.Metric):
     return _ratio(totals) if self._from_text else totals[..., 0] / count
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    """Returns float64 [images], the share of each picture's queries."""
+    """Returns float64 [images], the share of hits of each picture's queries."""
     return _ratio(statistics) if self._from_text else statistics[:, 0]
 
 

@@ -1,4 +1,4 @@
-"""ROUGE-L as the COCO evaluation defines it, with RapidFuzz's longest common subsequences."""
+"""ROUGE-L as in the COCO evaluation, with RapidFuzz's longest common subsequence."""
 
 import itertools
 
@@ -10,25 +10,24 @@ from xmcap.scoring.metrics import base
 class RougeL(base.CaptionMetric):
   """F score of the longest common subsequence of words (Lin, "ROUGE", 2004), as in pycocoevalcap's `Rouge`.
 
-  Precision is the largest over the references, and so is recall, perhaps of another reference. In [0, 1].
-  Deviation: an empty caption scores 0 even if a reference is empty; there it scores 1.
+  It is in [0, 1]. Precision and recall are each the maximum over the references, perhaps of different ones. Deviation:
+  an empty caption scores 0 even if a reference is empty; in pycocoevalcap it scores 1.
   """
 
   name = "rouge_l"
   heading = "ROUGE-L"
-  beta = 1.2  # how many times as much recall counts as precision
+  beta = 1.2  # weight of recall relative to precision
 
   @property
   def signature(self) -> str:
     return f"beta={self.beta:g},precision=max,recall=max"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 1]: the score of each image; its mean is the score."""
-    # Imported here since most tables do without.
-    from rapidfuzz.distance import LCSseq
+    """Returns float64 [images, 1], the score of each image; the mean is the score of the corpus."""
+    from rapidfuzz.distance import LCSseq  # most tables do not need it
 
     counts = corpus.ngrams
-    # Numbers, as RapidFuzz compares words by their hash.
+    # Indices instead of words, because RapidFuzz compares words by their hash.
     words = counts.words.tolist()
     ends = np.cumsum(counts.length).tolist()
     captions = [words[start:end] for start, end in itertools.pairwise([0, *ends])]
@@ -41,7 +40,7 @@ class RougeL(base.CaptionMetric):
       ]
     )
     first = np.flatnonzero(np.diff(counts.image[references], prepend=-1))
-    # The length of an empty caption does not matter: it has nothing in common.
+    # An empty caption has no common words, so any length above 0 does.
     precision = np.maximum.reduceat(common / np.maximum(counts.length[hypotheses], 1), first)
     recall = np.maximum.reduceat(common / np.maximum(counts.length[references], 1), first)
     factor = self.beta**2

@@ -1,4 +1,4 @@
-"""SPICE, by the Java program that pycocoevalcap brings, once its parser has been fetched."""
+"""SPICE, computed by the Java program in pycocoevalcap; its parser must be fetched first."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from xmcap.scoring import java
 from xmcap.scoring.metrics import base
 
 _JAR = "spice-1.0.jar"
-# What the program parses captions with. pycocoevalcap fetches it apart, since it is large.
+# The program's parser, which pycocoevalcap downloads separately because it is large.
 _PARSER = "lib/stanford-corenlp-3.6.0.jar"
 _FETCH = "python -m pycocoevalcap.spice.get_stanford_models"
 
@@ -19,7 +19,7 @@ _FETCH = "python -m pycocoevalcap.spice.get_stanford_models"
 class Spice(base.CaptionMetric):
   """SPICE (Anderson et al., 2016) of English captions: the F1 score of a caption's objects, attributes and relations.
 
-  A score is the mean over images, as pycocoevalcap's `Spice` has it. In [0, 1].
+  The score of a corpus is the mean over images, in [0, 1], as in pycocoevalcap's `Spice`.
   """
 
   name = "spice"
@@ -32,9 +32,9 @@ class Spice(base.CaptionMetric):
     return f"{pathlib.PurePath(_JAR).stem},{java.version()},l=en"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
-    """Returns float64 [images, 1]: the F1 score of each image; 0 where the program finds nothing to compare.
+    """Returns float64 [images, 1], the F1 score of each image; 0 if the program finds nothing to compare.
 
-    Raises XmcapError if Java, pycocoevalcap or its parser is not installed, or Java fails.
+    Raises XmcapError if Java, pycocoevalcap or its parser is not installed, or if Java fails.
     """
     folder = java.pycocoevalcap("metric 'spice'") / "spice"
     if not (folder / _PARSER).is_file():
@@ -46,7 +46,7 @@ class Spice(base.CaptionMetric):
     with tempfile.TemporaryDirectory() as scratch:
       captions, found = pathlib.Path(scratch, "captions.json"), pathlib.Path(scratch, "scores.json")
       captions.write_text(json.dumps(items), encoding="utf-8")
-      # Without its cache of parses, which is in the form of one machine and needs an old Java.
+      # The program's cache of parses is not used: it is machine-dependent and needs an old Java.
       options = ["-Xmx8G", "-jar", str(folder / _JAR), str(captions), "-out", str(found), "-silent"]
       java.run("metric 'spice'", folder / _JAR, options, "")
       try:
@@ -56,6 +56,6 @@ class Spice(base.CaptionMetric):
         f1 = np.array([scores[place] for place in range(len(items))], np.float64)
       except (OSError, ValueError, KeyError, TypeError) as error:
         raise XmcapError(
-          f"metric 'spice': {_JAR} did not write the scores of {len(items):,} captions; leave it out"
+          f"metric 'spice': {_JAR} did not write the scores of {len(items):,} captions; leave out spice"
         ) from error
     return np.nan_to_num(f1)[:, np.newaxis]

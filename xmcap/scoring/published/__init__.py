@@ -1,7 +1,7 @@
 """Tables of the XM3600 paper as data, exactly as printed.
 
 Source: Thapliyal, Pont-Tuset, Chen, Soricut, "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation
-Dataset" (EMNLP 2022), Tables 1 and 5 to 11. `README.md` beside this file says which file is which table.
+Dataset" (EMNLP 2022), Tables 1 and 5 to 11. `README.md` in this folder lists the files.
 """
 
 import csv
@@ -13,23 +13,22 @@ from xmcap.scoring import signature
 MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
 """The models of Tables 8 to 11, in the paper's order (see its Table 3)."""
 
-
 XM3600_IMAGES = "3600#12b0c3d5389df82f"
-"""The part `images` of a signature over the 3,600 pictures of XM3600, of which the tables tell."""
+"""The value of `images` in the signature of a table over all 3,600 pictures of XM3600."""
 
 
 def is_xm3600(keys: Iterable[str]) -> bool:
-  """Returns whether these are the keys of XM3600's pictures, all of them and no other."""
+  """Returns whether these are exactly the keys of XM3600's pictures."""
   return signature.of_images(keys) == XM3600_IMAGES
 
 
 def read(name: str) -> tuple[dict[str, str], ...]:
-  """Returns the rows of a table, a CSV file beside this one, column -> the value as it is printed."""
+  """Returns the rows of a CSV file in this folder, as column -> printed value."""
   text = resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
   return tuple(csv.DictReader(text.splitlines()))
 
 
 def table_rows(model: str) -> dict[str, float]:
-  """Returns language code -> CIDEr on XM3600 of one of `MODELS`, in [0, 10], for the 35 languages of training."""
+  """Returns language code -> CIDEr on XM3600 of one of `MODELS`, in [0, 10], for the 35 training languages."""
   rows = read("xm3600_tables8_11_cider")
   return {row["lang"]: float(row["xm3600"]) for row in rows if row["model"] == model}

@@ -1,10 +1,10 @@
-"""The tables of the Babel-ImageNet paper, recomputed from the result files that its authors released.
+"""Recomputes the tables of the Babel-ImageNet paper from the result files that its authors released.
 
-Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, as printed, beside this file; the result files are
-`results/` of its repository: `babel-imagenet/MODEL.json` and `retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
+Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, stored as printed in this folder. The result files
+are in `results/` of the paper's repository: `babel-imagenet/MODEL.json` and
+`retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
 """
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Iterator
@@ -14,11 +14,12 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, grid, published
+from xmcap.scoring import published
 from xmcap.scoring.inputs import Input
+from xmcap.scoring.published.findings import Cell, Check, Findings
 from xmcap.terminal import shown
 
-# What the paper calls the models of the files; the others of its tables have none.
+# File name -> the paper's name of the model; the other models of its tables have no file.
 _MODELS = {
   "altclip-xlmrl-vitl14": "AltCLIP XLMR-L L-14",
   "mclip-mbert-vitb32": "M-CLIP mBERT B-32",
@@ -32,7 +33,7 @@ _MODELS = {
   "siglip-vitb16": "mSigLIP",
 }
 _OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
-_CODES = {"fil": "tl", "jp": "ja"}  # of the retrieval sets, in the codes of the labels
+_CODES = {"fil": "tl", "jp": "ja"}  # codes of the retrieval sets -> codes of Babel-ImageNet's labels
 _PROMPTS, _LABEL = "nllb_dist13b_prompts", "label"
 _RETRIEVAL = {
   "Table 11, XM3600": ("xm3600", "babel_imagenet_table11_xm3600_t2i_r1"),
@@ -40,13 +41,13 @@ _RETRIEVAL = {
   "Table 12, XTD": ("xtd", "babel_imagenet_table12_xtd_t2i_r1"),
 }
 _AVERAGE = "average"
-# Half of the last printed digit; a mean of printed cells may be off by as much again.
+# Half a unit of the last printed digit; a mean of printed cells may be off by as much again.
 _OF_A_CELL, _OF_A_MEAN = 0.005 + 1e-6, 0.006
 _PRINTED_CORRELATIONS = {"xflickrco": 0.67, "xm3600": 0.75, "xtd": 0.66}
-_NOT_CORRELATED = {"mi", "quz"}  # XM3600 has them, and Babel-ImageNet does not
+_NOT_CORRELATED = {"mi", "quz"}  # in XM3600 but not in Babel-ImageNet
 
 Cells = dict[tuple[str, str], float]
-"""(Model, language code) -> per cent."""
+"""(Model, language code) -> percent."""
 
 
 class _Accuracy(msgspec.Struct):
@@ -60,89 +61,18 @@ class _Recall(msgspec.Struct):
   recall: float = msgspec.field(name="t2i_r@1")
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-  """A printed number and the same from the result files: of a model, in a language or mean."""
-
-  model: str
-  name: str
-  printed: float
-  recomputed: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Check:
-  """A table of the paper: its cells that have result files, and how far apart the two numbers of one may be."""
-
-  table: str
-  cells: tuple[Cell, ...]
-  tolerance: float
-
-  @property
-  def deviations(self) -> tuple[Cell, ...]:
-    """The cells whose numbers are further apart."""
-    return tuple(cell for cell in self.cells if not abs(cell.printed - cell.recomputed) <= self.tolerance)
-
-
-@dataclasses.dataclass(frozen=True)
-class Findings:
-  """All that was recomputed.
-
-  Attributes:
-    checks: by table.
-    absent: the files of models that were not there, and what they would have been for.
-  """
-
-  checks: tuple[Check, ...]
-  absent: tuple[str, ...]
-
-  def terminal(self) -> str:
-    """Returns the tables, and each deviation, as text for a terminal."""
-    lines = [self._grid().text()]
-    for check in self.checks:
-      lines += [
-        f"{check.table}: {cell.model}, {cell.name}: printed {cell.printed:g}, recomputed {cell.recomputed:.4f}\n"
-        for cell in check.deviations
-      ]
-    return "".join([*lines, *(f"absent: {line}\n" for line in self.absent)])
-
-  def write(self, out: str | os.PathLike) -> None:
-    """Writes `published.csv`, a row a cell, and `published.md` into a folder, made if need be."""
-    headings = ["table", "model", "name", "printed", "recomputed", "equal"]
-    rows = [
-      [check.table, cell.model, cell.name, cell.printed, cell.recomputed, cell not in check.deviations]
-      for check in self.checks
-      for cell in check.cells
-    ]
-    files.write_forms(out, "published", csv=grid.write_csv(headings, rows), md=self._grid().markdown())
-
-  def _grid(self) -> grid.Grid:
-    return grid.Grid(
-      ("table", "cells", "equal", "largest difference"),
-      tuple(
-        (
-          check.table,
-          f"{len(check.cells):,}",
-          f"{len(check.cells) - len(check.deviations):,}",
-          f"{max(abs(cell.printed - cell.recomputed) for cell in check.cells):.4f}",
-        )
-        for check in self.checks
-      ),
-    )
-
-
 def recompute(results: str | os.PathLike) -> Findings:
   """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
 
-  A cell of Tables 8 and 9 is the accuracy with translated prompts, or of the label alone where there are none.
-  Table 2 and the correlations come from printed cells, as not all models of the paper have files. The average of
-  Table 11 includes English; those of Tables 10 and 12 do not.
+  A cell of Tables 8 and 9 is the accuracy with translated prompts, or with the bare label if there are none. Table 2
+  and the correlations are computed from printed cells, because not all models of the paper have result files. The
+  average of Table 11 includes English; those of Tables 10 and 12 do not.
 
   Args:
     results: the folder of the result files.
 
   Raises:
-    UsageError: it is none, or a file holds something else.
+    UsageError: the folder has no result files, or a file is malformed.
   """
   results = pathlib.Path(results)
   absent: list[str] = []
@@ -160,8 +90,8 @@ def recompute(results: str | os.PathLike) -> Findings:
   checks = [check for check in checks if check.cells]
   if len(absent) == len(_MODELS) * (1 + len(_RETRIEVAL)):
     raise UsageError(
-      f"{results}: no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the folder "
-      "'results' of its repository"
+      f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
+      "folder 'results' of its repository"
     )
   return Findings(tuple(checks), tuple(absent))
 
@@ -200,7 +130,7 @@ def _averages(table: str, printed: Cells, recomputed: Cells, english: bool) -> C
 
 
 def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Cell:
-  """Pearson's coefficient over models and languages that both tables print."""
+  """Returns Pearson's coefficient over the models and languages in both tables."""
   pairs = [
     (recall, accuracies[model, _CODES.get(code, code)])
     for (model, code), recall in recalls.items()
@@ -240,7 +170,7 @@ def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple
 def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
   for model, rows in _rows(folder, _Recall, absent):
     for row in rows:
-      # xFlickrCo's file says ja where its table says jp.
+      # xFlickrCo's file has ja, its table jp.
       code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
       yield (model, code), 100 * row.recall
 
@@ -259,5 +189,5 @@ def _rows(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[
       yield model, msgspec.convert(content.get("results"), list[kind])
     except msgspec.ValidationError as error:
       raise UsageError(
-        f"{path}: no results of Babel-ImageNet ({shown(error)}); fetch it again from the paper's repository"
+        f"{path}: not a result file of Babel-ImageNet ({shown(error)}); fetch it again from the paper's repository"
       ) from None

@@ -1,4 +1,4 @@
-"""The report of a table: one HTML file that needs nothing else."""
+"""The report of a result: one self-contained HTML file."""
 
 from xmcap.scoring.report.page import write_report
 

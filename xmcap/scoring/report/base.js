@@ -1,6 +1,6 @@
 "use strict";
 
-// The value of a control: of a list, or of the button that is pressed.
+// The value of a control: a select list, or a group of radio buttons.
 function chosen(name) {
   const control = document.querySelector(`select[name="${name}"], input[name="${name}"]:checked`);
   return control ? control.value : null;
@@ -18,7 +18,7 @@ function element(tag, className, text) {
   return made;
 }
 
-// One tip for the whole page: what `data-tip` of the element under the pointer or in focus says.
+// One tooltip for the whole page: it shows `data-tip` of the element under the pointer or in focus.
 const tip = element("div", "tip");
 tip.setAttribute("role", "tooltip");
 tip.id = "tip";
@@ -63,7 +63,7 @@ document.addEventListener("scroll", () => {
   else hideTip();
 }, { capture: true, passive: true });
 
-// The contents show which section is read.
+// The table of contents marks the section that is in view.
 const contents = new Map([...document.querySelectorAll(".contents a[href^='#']")].map((a) => [a.hash.slice(1), a]));
 const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) {

@@ -1,18 +1,18 @@
-// The browser of captions: what is chosen, the cards that show it, and the part of the address that keeps it.
+// The caption browser: the reader's choices, the cards, and the URL fragment that stores the choices.
 
 const captions = document.getElementById("captions");
 const cards = document.getElementById("cards");
 const control = (name) => captions.querySelector(`[name="${name}"]`);
-// Not what a browser may have restored: what the page says.
+// The option selected in the HTML, not the one that the browser may have restored.
 const first = (name) => [...control(name).options].find((option) => option.defaultSelected).value;
 const START = {
   language: first("language"), order: "file", metric: first("metric"), region: "", text: "", words: false, page: 1,
 };
 const state = { ...START };
 let shownEntries = [];
-let latest = 0; // number of the newest update: one that was overtaken shows nothing
+let latest = 0; // number of the newest update; older ones that are still running show nothing
 
-// The address holds what differs from the start, such as #language=th&page=3.
+// The URL fragment holds the choices that differ from the defaults, such as #language=th&page=3.
 function readAddress() {
   const parameters = new URLSearchParams(location.hash.slice(1));
   if (![...parameters.keys()].some((name) => name in START)) return false;
@@ -39,7 +39,7 @@ function writeAddress() {
   try {
     history.replaceState(null, "", `#${parameters}`);
   } catch {
-    // A browser may refuse that to a file; then the address does not keep the place.
+    // A browser may refuse this for a local file; then the URL stays as it is.
   }
 }
 
@@ -50,7 +50,7 @@ function showControls() {
   if (control("words")) control("words").checked = state.words;
 }
 
-// Unpacks, filters, orders and shows; the address is kept once the reader has chosen something.
+// Decompresses, filters, sorts and shows captions; the URL is updated once the reader has chosen something.
 async function update(change = {}, keepAddress = true) {
   const number = ++latest;
   Object.assign(state, { page: 1 }, change);
@@ -67,8 +67,8 @@ async function update(change = {}, keepAddress = true) {
     if (number !== latest) return;
     const old = typeof DecompressionStream === "undefined";
     document.getElementById("shown").textContent = old
-      ? "The captions are packed: they need a browser of 2023 or later."
-      : `The captions could not be unpacked (${error.message}): is the file whole?`;
+      ? "The captions are compressed: they need a browser of 2023 or later."
+      : `The captions could not be decompressed (${error.message}): is the file complete?`;
     cards.replaceChildren();
     if (!old) throw error;
   } finally {
@@ -109,8 +109,8 @@ function summary(entries, total) {
       : `${reportData.systems.length > 1 ? `${reportData.systems[i]} ` : ""}${formatScore(metric, mean)}`)
     .filter((text) => text !== null);
   const some = shownEntries.length < total ? `${count(shownEntries.length)} of ${images}` : images;
-  return `${some} in ${name}. Mean ${metric.heading} of an image: ${means.join(", ")}. ` +
-    `Shown: ${count(start + 1)} to ${count(start + entries.length)}.`;
+  return `${some} in ${name}. Mean ${metric.heading} per image: ${means.join(", ")}. ` +
+    `Showing ${count(start + 1)} to ${count(start + entries.length)}.`;
 }
 
 function card(entry, picture) {
@@ -139,7 +139,7 @@ function fillPicture(holder, image, picture) {
     holder.classList.add("none");
     holder.replaceChildren(element("span", "", text));
   };
-  if (picture === null) return none(of[image] === -1 ? "picture not held in this file" : "no picture");
+  if (picture === null) return none(of[image] === -1 ? "picture not in this file" : "no picture");
   const img = element("img");
   img.alt = `Image ${reportData.keys[image]}`;
   img.decoding = "async";
@@ -181,29 +181,29 @@ function systemPart(entry, system, number, known) {
   } else if (!system.caption.trim()) {
     caption.append(element("em", "", "empty caption"));
   } else if (state.words && system.words === null) {
-    caption.append(element("em", "", "words were not kept"));
+    caption.append(element("em", "", "words not available"));
   } else {
     setText(caption, state.words ? words(system.words, known) : [system.caption]);
   }
   return made;
 }
 
-// A text in the chosen language, in pieces that are texts or elements.
+// Sets text in the chosen language; the parts are strings or elements.
 function setText(holder, parts) {
   holder.lang = state.language;
   holder.dir = reportData.languages[state.language].direction;
   holder.replaceChildren(...parts);
 }
 
-// The words that the metrics saw; those that a reference has too are marked.
+// The words that the metrics saw; words that also occur in a reference are marked.
 function words(text, known) {
-  if (!text) return [element("em", "", "no word")];
+  if (!text) return [element("em", "", "no words")];
   return text.split(" ").flatMap((word, i) => [
     ...(i ? [" "] : []), element("span", known?.has(word) ? "word shared" : "word", word),
   ]);
 }
 
-// The text that is looked for stands out, where the browser can mark text without changing it.
+// Highlights the search text, if the browser supports the CSS Custom Highlight API.
 function markText() {
   if (typeof Highlight === "undefined") return;
   CSS.highlights.delete("found");
@@ -225,7 +225,7 @@ function markText() {
   CSS.highlights.set("found", new Highlight(...ranges));
 }
 
-// For the heat map: shows the captions of a cell.
+// Shows the captions of a cell of the heat map.
 function showCaptions(change) {
   update({ text: "", ...change });
   captions.scrollIntoView();

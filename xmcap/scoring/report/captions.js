@@ -1,9 +1,9 @@
-// The captions: a packed block a language, unpacked when that language is chosen. See blocks.py for what is in it.
+// The captions: one compressed block per language, decompressed when the language is chosen; see `block` in captions.py.
 
-const KEPT = 4; // unpacked languages, for a reader who goes to and fro
+const KEPT = 4; // languages that stay decompressed, for readers who switch back and forth
 const unpacked = new Map();
 
-// Resolves when the whole file has been read: the blocks are at its end.
+// Resolves when the whole file has been read, as the blocks are at its end.
 const wholeFile = new Promise((resolve) => {
   if (document.readyState !== "loading") resolve();
   else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
@@ -52,7 +52,7 @@ async function unpack(language) {
   }));
 }
 
-// What is looked through for a text, made when the first text is looked for.
+// The searchable text of an entry, made on the first search.
 function searched(entry) {
   entry.searched ??= [
     reportData.keys[entry.image],
@@ -70,7 +70,7 @@ function matching(entries, text, region) {
     (!wanted || searched(entry).includes(wanted)));
 }
 
-// Orders: file, worst, best, and differ-N, ahead-N, behind-N against system N. What has no score is last.
+// Orders: file, worst, best, and differ-N, ahead-N, behind-N relative to system N. Entries without a score are last.
 function ordered(entries, order, metric) {
   const [kind, other] = order.split("-");
   const score = (entry, system = 0) => entry.systems[system].scores[metric];
@@ -96,7 +96,7 @@ function absolute(value) {
   return value === null ? null : Math.abs(value);
 }
 
-// The mean of the entries' scores of each system, null where none has any.
+// The mean score of the entries for each system; null if there are no scores.
 function meanScores(entries, metric) {
   return reportData.systems.map((_, system) => {
     const scores = entries.map((entry) => entry.systems[system].scores[metric]).filter((score) => score !== null);
@@ -104,7 +104,7 @@ function meanScores(entries, metric) {
   });
 }
 
-// The embedded picture of an image, or the address of a linked one; null if there is none.
+// The embedded picture of an image, or the URL of a linked one; null if there is none.
 async function pictureOf(image) {
   const { kind, of, perBlock, folder } = reportData.pictures;
   if (kind === "none" || of[image] < 0) return null;

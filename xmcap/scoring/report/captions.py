@@ -1,6 +1,6 @@
-"""The browser of all captions: its controls, and the data that scripts need.
+"""The caption browser of the report: its controls, and the data for the scripts.
 
-The captions of a language are a compressed block, so that a browser unpacks only what is looked at.
+The captions of a language are one compressed block, so a browser decompresses only the languages that are viewed.
 """
 
 import base64
@@ -22,7 +22,7 @@ from xmcap.scoring.report.pictures import ReportPictures
 from xmcap.scoring.result import Result
 
 _PAGE_SIZE = 24  # cards
-_LEVEL = 3  # of gzip: a third of the time of level 6 for a sixth more bytes
+_LEVEL = 3  # gzip level: a third of the time of level 6 for a sixth more bytes
 _WORDS = '<label class="check"><input type="checkbox" name="words"> as words</label>'
 _PAGER = (
   '<button type="button" data-step="-1">Previous</button>'
@@ -32,7 +32,7 @@ _PAGER = (
 
 
 def keys_of(result: Result) -> list[str]:
-  """Returns the keys of the images that were scored in some language, in the order of the references."""
+  """Returns the keys of the images that were scored in any language, in the order of the references."""
   scored = {key for of_language in result.statistics.values() for key in of_language.keys}
   return [key for key in result.references if key in scored]
 
@@ -40,21 +40,21 @@ def keys_of(result: Result) -> list[str]:
 def section(
   systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures, baseline: str | None = None
 ) -> str:
-  """Returns the section, without the captions themselves: those are `blocks`.
+  """Returns the section without the captions themselves, which come from `blocks`.
 
-  The first system says which images and languages there are. A card shows the difference of each system to the
-  `baseline`, or else of the others to the first.
+  The first system determines the images and languages. A card shows the difference of each system to the `baseline`,
+  or else to the first system.
   """
   first = next(iter(systems.values()))
   table = first.table
   codes = sorted(table.rows, key=lambda code: languages.get(code).english_name)
   shown = [(code, f"{languages.get(code).english_name} ({code})") for code in codes]
-  orders = [("file", "order of the file"), ("worst", "lowest score first"), ("best", "highest score first")]
+  orders = [("file", "file order"), ("worst", "lowest score first"), ("best", "highest score first")]
   for i, name in enumerate(list(systems)[1:], 1):
     orders += [
       (f"differ-{i}", f"largest difference to {name}"),
-      (f"ahead-{i}", f"most above {name}"),
-      (f"behind-{i}", f"most below {name}"),
+      (f"ahead-{i}", f"furthest above {name}"),
+      (f"behind-{i}", f"furthest below {name}"),
     ]
   scored_by = [(str(i), metrics_lib.METRICS[name].heading) for i, name in enumerate(table.metrics)]
   locales = _locales(first, keys)
@@ -71,7 +71,7 @@ def section(
     compare=" compare" if len(systems) > 1 else "",
   )
   heading = metrics_lib.METRICS[table.primary].heading
-  note = f"All images that were scored, with the {heading} of each. {elements.escape(pictures.note)}".strip()
+  note = f"All scored images, each with its {heading}. {elements.escape(pictures.note)}".strip()
   data = {
     **described(table, list(systems)),
     "pageSize": _PAGE_SIZE,
@@ -85,7 +85,7 @@ def section(
 
 
 def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
-  """Returns what the scripts of every report know of its systems, metrics and languages."""
+  """Returns the data about systems, metrics and languages that the scripts of every report need."""
   return {
     "systems": systems,
     "metrics": [
@@ -107,7 +107,7 @@ def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
 def blocks(
   systems: Mapping[str, Result], keys: Sequence[str], pictures: ReportPictures, processes: int = 1
 ) -> Iterator[str]:
-  """Yields the captions, a `<script>` a language, and then the embedded pictures; `processes` share the languages."""
+  """Yields the captions, one `<script>` per language, then the embedded pictures; `processes` share the languages."""
   places = {key: place for place, key in enumerate(keys)}
   results = list(systems.values())
   codes = tuple(results[0].table.rows)
@@ -120,14 +120,14 @@ def blocks(
 
 
 def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> str:
-  """Returns the captions of a language: base64 of gzip of JSON.
+  """Returns the captions of a language as base64 of gzip of JSON.
 
-  The JSON is an object of
-    images: the place of each of I images among all of the report's; null where they are all, in order.
-    rows: for each image: the references; their words; then for each system its caption and the caption's words.
-      Words are null where they were not kept, and a system's two are null where it has no caption.
-      What is alike stands side by side, which is what makes it small.
-    scores: for each system and each metric of the first: I numbers; null without a caption.
+  The JSON object has
+    images: for each of I images its index among all images of the report; null if it has all of them, in order.
+    rows: for each image: the references; their words; then for each system its caption and the caption's words. Words
+      are null if they were not kept, and a system's two entries are null if it has no caption. Similar texts are
+      adjacent, which helps compression.
+    scores: for each system and each metric of the first system: I numbers; null without a caption.
   """
   first = systems[0]
   keys = first.statistics[code].keys
@@ -151,7 +151,7 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
   }
   try:
     text = msgspec.json.encode(value)
-  except UnicodeEncodeError:  # half a surrogate pair, which no file holds, but a caller may
+  except UnicodeEncodeError:  # an unpaired surrogate: impossible in a file, but a caller may pass one
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
   packed = gzip.compress(text, _LEVEL, mtime=0)
   return base64.b64encode(packed).decode("ascii")
@@ -166,12 +166,12 @@ def _scores(scored, metric: str, order: Sequence[int]) -> list[float | None] | N
 
 
 def _locales(result: Result, keys: Sequence[str]) -> list[str]:
-  """Returns the `image/locale` of each image, "" where it is not known."""
+  """Returns the `image/locale` of each image, "" if unknown."""
   locales = getattr(result.references, "locales", {})
   return [locales.get(key, "") for key in keys]
 
 
 def _places(wanted: Sequence[str], among: Sequence[str]) -> list[int]:
-  """Returns the place of each text among others; -1 where it is not there."""
+  """Returns the index of each string in `among`; -1 if absent."""
   place = {text: i for i, text in enumerate(among)}
   return [place.get(text, -1) for text in wanted]

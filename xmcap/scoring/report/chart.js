@@ -1,9 +1,9 @@
-// The means and the chart of scores: a column a language, which the chosen order moves, and other systems as marks.
+// The means and the chart of scores: one column per language in the chosen order, with other systems as marks.
 
 const scoresData = JSON.parse(document.getElementById("scores-data").textContent);
 const CHART = { left: 46, top: 14, bottom: 26, height: 236, widest: 1180, pitch: 30 };
 
-// The numbers of the systems of which a difference is shown: of one to the other.
+// Pairs of system numbers whose difference is shown.
 function differencePairs() {
   const { systems, baseline } = scoresData;
   const others = systems.map((_, number) => number).filter((number) => number !== (baseline ?? 0));
@@ -72,7 +72,7 @@ function drawChartLegend() {
   if (hasIntervals) legend.append(line(svg("path", { class: "whisker", d: "M4 2h6M7 2v10M4 12h6" }), "95% interval"));
 }
 
-// The places of the languages from the left, in the chosen order.
+// The position of each language from the left, in the chosen order.
 function chartPlaces(scores, order) {
   const numbers = scoresData.languages.map((_, i) => i);
   const group = (i) => (order === "group" ? scoresData.languages[i].group : 0);
@@ -93,7 +93,7 @@ function chartBar(x, width, top) {
   return `M${x} ${bottom}V${top + r}q0 ${-r} ${r} ${-r}h${width - 2 * r}q${r} 0 ${r} ${r}V${bottom}Z`;
 }
 
-// A column a language, which the order moves, and the other systems as marks beside the middle of the bar.
+// One column per language; the marks of other systems are beside the middle of the bar.
 function drawChart() {
   const metric = metricNamed(chosen("chart-metric") ?? scoresData.primary);
   const systems = scoresData.systems.map(({ name, scores }, number) => ({ number, name, scores: scores[metric.name]?.slice(0, scoresData.languages.length) }))
@@ -113,7 +113,7 @@ function drawChart() {
   const chart = svg("svg", {
     class: "chart", viewBox: `0 0 ${width} ${top + height + bottom}`, role: "img",
     style: `min-width:${Math.min(width, Math.max(840, 0.75 * width))}px;max-width:${width}px`, "data-metric": metric.name,
-    "aria-label": `${metric.heading} of each language; ${extremes}. The table holds every number.`,
+    "aria-label": `${metric.heading} of each language; ${extremes}. The table has all numbers.`,
   });
   for (const tick of yTicks) {
     chart.append(svg("line", { class: "grid", x1: left, x2: width, y1: y(tick), y2: y(tick) }));

@@ -1,4 +1,4 @@
-"""The differences of a comparison, with intervals: a row a language, drawn and in numbers."""
+"""The differences of a comparison with their intervals: one row per language, as a drawing and as numbers."""
 
 import math
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from xmcap.scoring.report import elements
 
 
 def section(comparison: comparison_lib.Comparison) -> str:
-  """Returns the section: a table for each system and metric that was compared, of which one is shown."""
+  """Returns the section with a table for each system and metric, one of which is shown at a time."""
   panels, titles, data = {}, [], []
   for system, metric in dict.fromkeys((row.system, row.metric) for row in comparison.rows):
     rows = [row for row in comparison.rows if (row.system, row.metric) == (system, metric)]
     place = str(len(panels))
-    title = f"{metrics_lib.METRICS[metric].heading}: {system} less {comparison.baseline}"
+    title = f"{metrics_lib.METRICS[metric].heading}: {system} minus {comparison.baseline}"
     summary = f"{title}. {_summary(rows, comparison.baseline)}"
     panels[place] = elements.tag("p", elements.escape(summary), class_="panel-title")
     panels[place] += elements.table_holder(title, id=f"differences-{place}")
     titles.append((place, title))
     data.append({"metric": metric, "rows": list(map(_row, rows))})
   note = (
-    f"95% intervals by the paired bootstrap, {comparison.resamples:,} resamples of the images in all languages "
-    f"together. A filled dot: p (Holm) below {comparison_lib.SIGNIFICANCE:g}, which is the p of approximate "
-    f"randomisation, corrected for the number of languages; that of a mean is not corrected. "
+    f"95% intervals by the paired bootstrap, with {comparison.resamples:,} resamples of the images, the same in all "
+    f"languages. A filled dot means p (Holm) below {comparison_lib.SIGNIFICANCE:g}: the p-value of approximate "
+    f"randomisation, corrected for the number of languages; the p-value of a mean is not corrected. "
     f"{comparison.too_few_resamples}"
   ).strip()
   choice = elements.choice("difference-pair", "Compare", titles, buttons=False)
@@ -45,7 +45,7 @@ def _summary(rows: Sequence[comparison_lib.Difference], baseline: str) -> str:
 
 
 def _row(row: comparison_lib.Difference) -> dict:
-  """Returns what the script shows; `code` is None for a mean, and what is not known is None."""
+  """Returns the row for the script; `code` is None for a mean, and unknown numbers are None."""
   is_language = languages.is_known(row.name)
   numbers = {
     "difference": row.difference, "low": row.low, "high": row.high, "bootstrap": row.p_bootstrap,

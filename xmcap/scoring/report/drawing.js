@@ -1,4 +1,4 @@
-// What the charts of all pages share: SVG elements, marks that tell lines and systems apart, and axes.
+// Shared by the charts of all pages: SVG elements, marks that distinguish lines and systems, and axes.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -9,7 +9,7 @@ function svg(tag, attributes, text) {
   return made;
 }
 
-// The mark of a line or of a further system, by its number from 0; after four shapes and colours they repeat.
+// The mark of a line or of a further system, by its number from 0; the four shapes and colours repeat.
 function mark(number, x, y, s = 4.6) {
   const shape = [
     `M${x - s} ${y}L${x} ${y - s}L${x + s} ${y}L${x} ${y + s}Z`,
@@ -20,7 +20,7 @@ function mark(number, x, y, s = 4.6) {
   return svg("path", { class: `mark mark-${number % 4}`, d: shape });
 }
 
-// What stands before a name in a legend: the mark of its number, the bar of the first system, or a piece of its line.
+// The symbol before a name in a legend: a mark by number, the bar of the first system, or a piece of a line.
 function drawKey(key) {
   const number = key.dataset.mark;
   const isLine = key.classList.contains("line-key");
@@ -33,8 +33,7 @@ function drawKey(key) {
 
 document.querySelectorAll("[data-mark]").forEach(drawKey);
 
-// Round numbers from at most `lowest` to at least `highest`: about five steps.
-
+// Round numbers from at most `lowest` to at least `highest`, in about five steps.
 function ticks(lowest, highest) {
   if (highest <= lowest) return [lowest, lowest + 1];
   const rough = (highest - lowest) / 5;
@@ -44,7 +43,7 @@ function ticks(lowest, highest) {
   return Array.from({ length: last - first + 1 }, (_, i) => Number((step * (first + i)).toPrecision(12)));
 }
 
-// Powers of ten around positive numbers, at most eight; within two powers also their 2 and 5 fold.
+// At most eight powers of ten that enclose positive numbers; for less than two powers, also 2 and 5 times each.
 function logTicks(lowest, highest) {
   const low = Math.floor(Math.log10(lowest) + 1e-9), high = Math.ceil(Math.log10(highest) - 1e-9);
   if (high - low > 1) {
@@ -60,7 +59,7 @@ function logTicks(lowest, highest) {
 
 const digits = (value, count) => String(Number(value.toPrecision(count)));
 
-// A tick's number, short: 20k, 2.5M, 1e-4, 12.5%.
+// The short label of a tick: 20k, 2.5M, 1e-4, 12.5%.
 function tickText(value, percent) {
   if (percent) return `${digits(100 * value, 4)}%`;
   for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {

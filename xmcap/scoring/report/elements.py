@@ -1,4 +1,4 @@
-"""Pieces of HTML that the pages share. Arguments are plain text unless their name ends in `_html`."""
+"""HTML fragments shared by the pages. Arguments are plain text unless their name ends in `_html`."""
 
 import html
 import importlib.resources
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from xmcap.scoring import metrics as metrics_lib
 
-_MAX_BUTTONS = 4  # more options than these go into a list that unfolds
+_MAX_BUTTONS = 4  # more options than this become a drop-down list
 
 
 def escape(text: str) -> str:
-  """Returns text as HTML, also inside quotes; characters that a page may not hold become U+FFFD."""
+  """Escapes text for HTML, including attributes; characters that HTML forbids become U+FFFD."""
   return html.escape("".join(char if char >= " " or char in "\t\n" else "\ufffd" for char in text))
 
 
 def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) -> str:
-  """Returns an element; `class_` and `data_value` are written `class` and `data-value`, None and False are left out."""
+  """Returns an element; `class_` and `data_value` become `class` and `data-value`; None and False are left out."""
   written = "".join(
     f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
     for key, value in attributes.items()
@@ -26,14 +26,14 @@ def tag(name: str, content_html: str, /, **attributes: str | int | bool | None) 
 
 
 def resource(name: str, package: str = "xmcap.scoring.report") -> str:
-  """Returns a style sheet, script or template of this package, or of another."""
+  """Returns a style sheet, script or template of a package."""
   return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def page_head(title: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
-  """Returns a page up to `<body>`; it may load nothing from anywhere.
+  """Returns a page up to `<body>`, with a Content-Security-Policy under which it can load nothing.
 
-  Its scripts, if any, stand in the page itself; `images` says what it may show, in words of a Content-Security-Policy.
+  Scripts, if allowed, must be inline; `images` is the policy's value for images.
   """
   policy = f"default-src 'none'; img-src {images}; style-src 'unsafe-inline'"
   if scripts:
@@ -53,9 +53,9 @@ def page_head(title: str, style: str, scripts: bool = False, images: str = "'non
 
 
 def contents(sections_html: Mapping[str, str], skip_to: str) -> str:
-  """Returns the bar of links to the sections that are not empty, by their ids, and the beginning of `<main>`.
+  """Returns the bar of links to the non-empty sections (id -> HTML), and the start tag of `<main>`.
 
-  A reader by keyboard may skip to the section `skip_to`.
+  A hidden first link lets keyboard users skip to the section `skip_to`.
   """
   items = "".join(
     tag("a", name.capitalize(), href=f"#{name}") for name, body in sections_html.items() if body
@@ -67,13 +67,13 @@ def contents(sections_html: Mapping[str, str], skip_to: str) -> str:
 
 
 def notices(lines_html: Sequence[str]) -> str:
-  """Returns a box of lines; nothing without any."""
+  """Returns a box with the lines; "" if there are none."""
   items = "".join(tag("li", line) for line in lines_html)
   return f'<aside class="notices" aria-label="Notes"><ul>{items}</ul></aside>\n' if items else ""
 
 
 def section(name: str, title: str, body_html: str, note_html: str = "", controls_html: str = "") -> str:
-  """Returns a section of the page, to which `#name` leads."""
+  """Returns a section of the page, with the anchor `#name`."""
   note = tag("p", note_html, class_="note") if note_html else ""
   controls = tag("div", controls_html, class_="controls") if controls_html else ""
   return f"""<section id="{name}" aria-labelledby="{name}-title">
@@ -84,8 +84,8 @@ def section(name: str, title: str, body_html: str, note_html: str = "", controls
 
 
 def script_json(name: str, value: object) -> str:
-  """Returns a `<script>` of data, with an id, for the page's scripts to read."""
-  # Inside <script> only "<" can end the element or open a comment.
+  """Returns a `<script>` with JSON data and an id, for the scripts of the page."""
+  # Inside <script>, only "<" can end the element or start a comment.
   text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
   return f'<script type="application/json" id="{name}">{text}</script>\n'
 
@@ -98,9 +98,9 @@ def options(texts: Sequence[tuple[str, str]], chosen: str) -> str:
 def choice(
   name: str, legend: str, texts: Sequence[tuple[str, str]], chosen: str = "", buttons: bool = True
 ) -> str:
-  """Returns a control to choose one of (value, text): buttons where they are few, else a list that unfolds.
+  """Returns a control to choose one of (value, text): radio buttons if they are few, else a drop-down list.
 
-  Nothing for a single option, which is no choice. `buttons` is False where the texts may be long.
+  Returns "" for a single option. `buttons` is False for texts that may be long.
   """
   if len(texts) < 2:
     return ""
@@ -121,7 +121,7 @@ def metric_choice(name: str, metrics: Sequence[str], chosen: str) -> str:
 
 
 def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
-  """Returns panels of which the first is shown, and a script shows the one whose `data-ATTRIBUTE` is chosen."""
+  """Returns panels with the attribute `data-ATTRIBUTE`; the first is visible until a script shows another."""
   return "".join(
     tag("div", panel, class_="panel", **{f"data_{attribute}": value}, hidden=place > 0)
     for place, (value, panel) in enumerate(panels_html.items())
@@ -129,10 +129,10 @@ def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
 
 
 def table_holder(label: str, **attributes: str) -> str:
-  """Returns the box, which scrolls sideways, of a table that a script makes; `label` is for those who do not see it."""
+  """Returns the scrollable box of a table that a script fills; `label` is for screen readers."""
   return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
 
 
 def decimals(metric: str) -> int:
-  """Returns how many decimals `Metric.format` shows, those of a percentage if it shows one."""
+  """Returns the number of decimals that `Metric.format` shows."""
   return len(metrics_lib.METRICS[metric].format(0.0).rstrip("%").partition(".")[2])

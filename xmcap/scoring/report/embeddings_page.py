@@ -1,4 +1,4 @@
-"""The report of scores of embeddings: means, chart, table; and of zero-shot classification its classes and pictures."""
+"""The report for scores of embeddings or tags: means, chart, table; for zero-shot, also classes and pictures."""
 
 import math
 import os
@@ -13,21 +13,31 @@ from xmcap.scoring import files, tables
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.retrieval import Retrieval
+from xmcap.scoring.score_matrices import MatrixRetrieval
 from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
+from xmcap.scoring.tags import Tags
 from xmcap.scoring.zero_shot import ZeroShot
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "examples.css")
 _SCRIPTS = ("base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
-_SYSTEM = "these embeddings"
+_SYSTEM = "these scores"
+_TITLES = {
+  "classes": "Zero-shot classification",
+  "captions": "Retrieval",
+  "candidates": "Retrieval",
+  "tags": "Tags",
+}
 _MAX_CLASSES = 60
 _MAX_EXAMPLES = 48
-_MAX_GUESSES = 6  # languages of an example
+_MAX_GUESSES = 6  # languages per example
 
 
 def write_results(
-  out: str | os.PathLike, result: ZeroShot | Retrieval, images_dir: str | os.PathLike | None = None
+  out: str | os.PathLike,
+  result: ZeroShot | Retrieval | MatrixRetrieval | Tags,
+  images_dir: str | os.PathLike | None = None,
 ) -> None:
-  """Writes the tables, statistics and report of scores into a folder; of zero-shot classification also classes.csv."""
+  """Writes tables, statistics and report into a folder; for zero-shot classification also classes.csv."""
   result.table.write(out)
   write_statistics(pathlib.Path(out, STATISTICS_FILE), result.statistics)
   found = result if isinstance(result, ZeroShot) else None
@@ -46,9 +56,9 @@ def write_report(
 
   Args:
     path: the file to write.
-    table: of `score_zero_shot` or `score_retrieval`.
-    found: the scores by class and what each picture was taken for; None: without these sections.
-    images_dir: folder with `KEY.jpg` or `KEY.png`, of which some are shown.
+    table: the table of `score_zero_shot`, `score_retrieval`, `score_matrix` or `score_tags`.
+    found: scores by class and predictions by picture; None: no such sections.
+    images_dir: folder with `KEY.jpg` or `KEY.png`; some of the pictures are shown.
   """
   files.write_lines(
     path, (part.encode("utf-8", "replace").decode() for part in _parts(table, found, images_dir))
@@ -58,7 +68,7 @@ def write_report(
 def _parts(
   table: tables.Table, found: ZeroShot | None, images_dir: str | os.PathLike | None
 ) -> Iterator[str]:
-  title = table.title or ("Zero-shot classification" if found else "Retrieval")
+  title = table.title or next(title for count, title in _TITLES.items() if count in table.counts)
   sections = {
     "languages": scores.chart_section(table),
     "table": scores.table_section(table),
@@ -68,7 +78,7 @@ def _parts(
   }
   yield elements.page_head(title, "".join(map(elements.resource, _STYLES)), scripts=True, images="data:")
   yield elements.contents(sections, skip_to="table")
-  yield '<noscript><p class="notices">The report needs a browser that runs JavaScript.</p></noscript>\n'
+  yield '<noscript><p class="notices">The report needs JavaScript.</p></noscript>\n'
   most = max(row["images"] for row in table.rows.values())
   lede = f"{files.count(int(most), 'image')}, {files.count(len(table.rows), 'language')}"
   yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
@@ -86,7 +96,7 @@ def _parts(
 
 
 def _classes(found: ZeroShot) -> str:
-  """Returns the heat map of languages and classes: those classes whose scores differ most between languages."""
+  """Returns the heat map of languages and the classes whose scores differ most between languages."""
   codes = list(found.table.rows)
   held = {
     code: dict(zip(of.labels.indices.tolist(), zip(of.top1, of.images, strict=True), strict=True))
@@ -126,17 +136,12 @@ def _classes(found: ZeroShot) -> str:
   if len(every) > len(chosen):
     note = f"The {len(chosen)} of {len(every):,} classes whose scores differ most between languages. {note}"
   views = [("score", "score"), ("own", "difference to all classes")]
-  controls = (
-    elements.choice("heat-view", "Show", views, buttons=False)
-    + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
-    + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
-  )
   body = heat_map.holder("Top-1 by class and language", named=True) + elements.script_json("heat-data", data)
-  return elements.section("classes", "Class by language", body, note, controls)
+  return elements.section("classes", "Class by language", body, note, heat_map.view_controls(views))
 
 
 def _examples(found: ZeroShot, folder: pathlib.Path) -> str:
-  """Returns pictures with what they are taken for in some languages; nothing where the folder has none of them."""
+  """Returns pictures with their predicted classes in some languages; "" if the folder has none of the pictures."""
   keys = sorted({key for of_language in found.predicted.values() for key in of_language})
   step = max(1, len(keys) // _MAX_EXAMPLES)
   cards = []
@@ -147,9 +152,9 @@ def _examples(found: ZeroShot, folder: pathlib.Path) -> str:
       cards.append(elements.tag("figure", f"{picture}<figcaption>{_guesses(found, key)}</figcaption>"))
   if not cards:
     return ""
-  note = f"{files.count(len(cards), 'picture')} of {len(keys):,}, spread evenly. A mark stands before what is right."
+  note = f"{files.count(len(cards), 'picture')} of {len(keys):,}, evenly spaced. A tick marks a correct prediction."
   return elements.section(
-    "pictures", "What pictures are taken for", elements.tag("div", "".join(cards), class_="examples"), note
+    "pictures", "Predicted classes", elements.tag("div", "".join(cards), class_="examples"), note
   )
 
 
@@ -169,7 +174,7 @@ def _guesses(found: ZeroShot, key: str) -> str:
 
 
 def _names(found: ZeroShot) -> dict[int, str]:
-  """What a class is called here: in English, or else in the first language that has it."""
+  """Returns class -> name: in English, or else in the first language that has it."""
   names: dict[int, str] = {}
   for code in sorted(found.classes, key=lambda code: code != "en"):
     labels = found.classes[code].labels

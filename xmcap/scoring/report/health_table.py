@@ -1,4 +1,4 @@
-"""The health of captions, language by language: what no overlap with references would tell."""
+"""The health of captions by language: faults that overlap with references does not show."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,12 @@ from xmcap.scoring.health import MEASURES, Health
 from xmcap.scoring.report import elements
 
 _REFERENCES = {"wrong_language": "wrong_language_references", "truncated": "truncated_references"}
-_STRONGEST = 0.25  # the share, above that of the references, from which on a cell is not tinted any stronger
-_WEAKEST = 0.02  # below that, the tint would only mark noise
+_STRONGEST = 0.25  # excess over the share of the references at which the tint is strongest
+_WEAKEST = 0.02  # a weaker tint would only mark noise
 
 
 def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
-  """Returns the section of system -> language code -> health of its captions; "" if no system's is known."""
+  """Returns the section for system -> language code -> health of its captions; "" if there is none."""
   known = [(name, of_languages) for name, of_languages in healths.items() if of_languages]
   if not known:
     return ""
@@ -28,16 +28,16 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
     "health",
     "Health of the captions",
     elements.panels("system", panels)
-    + f'<details class="explanations"><summary>What is counted</summary><dl>{explanations}</dl></details>'
+    + f'<details class="explanations"><summary>Definitions</summary><dl>{explanations}</dl></details>'
     + elements.script_json("health-data", [data(of_languages) for _, of_languages in known]),
-    "What is wrong with captions that no overlap with references would tell. The stronger the tint, the larger "
-    "the share, less that of the references where it is measured.",
+    "Faults of captions that overlap with references does not show. A stronger tint means a larger share, minus the "
+    "share of the references where that is measured.",
     elements.choice("health-system", "System", systems, buttons=False),
   )
 
 
 def data(healths: Mapping[str, Health]) -> dict[str, Any]:
-  """Returns the measures, and language code -> for each measure its value, its text, and the tint in per cent."""
+  """Returns the measures, and for each language code a list of (value, text, tint in percent) per measure."""
   return {
     "measures": [{"text": measure.heading, "hint": measure.explanation} for measure in MEASURES.values()],
     "rows": {code: _cells(health.as_dict()) for code, health in healths.items()},

@@ -1,4 +1,4 @@
-// The heat map: a table of regions and languages, coloured by a script so that metric and view can be chosen.
+// The heat map: a table of regions and languages, coloured by this script so that metric and view can be chosen.
 
 const heat = document.getElementById("heat");
 const heatData = heat && JSON.parse(document.getElementById("heat-data").textContent);
@@ -18,7 +18,7 @@ function formatDifference(metric, difference) {
   return (difference < 0 ? "\u2212" : "+") + text;
 }
 
-// What the cells show: rows[0] is that of all regions. Differences have a middle that means "the same".
+// The values of the cells; rows[0] is all regions. Differences use a diverging scale around 0.
 function heatValues(metric, view) {
   const scores = heatData.scores[0][metric];
   if (view === "own") return scores.map((row) => row.map((score, j) => minus(score, scores[0][j])));
@@ -29,7 +29,7 @@ function heatValues(metric, view) {
   return scores;
 }
 
-// The numbers of the systems whose difference a view shows.
+// The system numbers whose difference a view shows.
 function heatPair(view) {
   return heatData.pairs[Number(view.slice(5))];
 }
@@ -38,7 +38,7 @@ function minus(a, b) {
   return a === null || b === null ? null : a - b;
 }
 
-// Places of rows (after "all") and of columns (before the mean) in the chosen order.
+// The chosen order of rows (after "all") and columns (before the mean).
 function heatOrder(metric, order) {
   const values = heatData.scores[0][metric];
   const rows = heatData.regions.map((_, i) => i + 1);
@@ -51,7 +51,7 @@ function heatOrder(metric, order) {
   return [[0, ...rows], [...columns, last]];
 }
 
-// Colours leave out the outermost hundredth, so that one odd cell does not flatten all others.
+// The colour scale spans the 1st to 99th percentile, so that one outlier does not flatten all other cells.
 function heatRange(values, diverging) {
   const found = values.slice(1).flat().filter((value) => value !== null).sort((a, b) => a - b);
   if (!found.length) return [0, 1];
@@ -94,7 +94,7 @@ function drawHeat() {
   const metric = metricNamed(chosen("heat-metric") ?? reportData.metrics.find(
     (held) => heatData.scores[0][held.name]).name);
   const wanted = chosen("heat-view");
-  // The other system may not have been scored in this metric.
+  // The other system may lack this metric.
   const view = heatValues(metric.name, wanted) ? wanted : "score";
   const values = heatValues(metric.name, view);
   const diverging = view !== "score";
@@ -124,7 +124,7 @@ function drawHeat() {
       td.dataset.row = i;
       td.dataset.column = j;
       td.dataset.tip = heatTip(metric, view, i, j, value);
-      // An own row or column of differences to itself says nothing.
+      // The row of all regions has no difference to itself.
       const shown = value !== null && !(view === "own" && !i);
       if (shown) paint(td, (value - low) / (high - low), diverging);
       else td.className = "absent";
@@ -156,11 +156,11 @@ function drawLegend(metric, low, high, diverging) {
     element("span", "", format(metric, low)),
     element("i", diverging ? "diverging" : ""),
     element("span", "", format(metric, high)),
-    element("span", "soft", `${metric.heading}; the outermost hundredth of the cells is beyond the scale`),
+    element("span", "soft", `${metric.heading}; the scale spans the 1st to 99th percentile`),
   );
 }
 
-// Arrows move within the map, which is one stop of the Tab key; Enter or a click leads to the captions.
+// Arrow keys move within the map, which is a single Tab stop; Enter or a click leads to the captions.
 function moveInHeat(event) {
   const cell = event.target.closest("td[data-row]");
   if (!cell) return;
@@ -188,7 +188,7 @@ function openCell(cell) {
   showCaptions({ ...(column === "mean" ? {} : { language: column }), region });
 }
 
-// The headings of the cell under the pointer or in focus stand out.
+// Highlights the headings of the cell under the pointer or in focus.
 function crosshair(event) {
   for (const marked of heat.querySelectorAll(".here")) marked.classList.remove("here");
   const cell = event.target.closest?.("td[data-row]");

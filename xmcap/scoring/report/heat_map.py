@@ -1,6 +1,6 @@
-"""Scores by the region of the images and the language of the captions: the data, which a script draws.
+"""Data of the heat map of scores, by region of the image and language of the caption; a script draws it.
 
-And, below it, the means over groups of languages and over scripts.
+Below the map is a table of means over groups of languages and over scripts.
 """
 
 import math
@@ -14,7 +14,7 @@ from xmcap.scoring.report import elements
 from xmcap.scoring.result import Result
 
 MAX_REGIONS = 60
-"""How many regions are shown, those with most images: XM3600 has 36."""
+"""Largest number of regions shown, those with most images; XM3600 has 36."""
 
 _GROUPS = {
   "english": "English",
@@ -27,14 +27,14 @@ _GROUPS = {
 def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
   """Returns the section: a heat map if regions are known, and the table of groups.
 
-  Scores are those of the first system, and differences those of it to the others; or, with a `baseline`, those of every
-  other system to that one.
+  Scores are those of the first system. Differences are those of the first system to the others, or with a `baseline`
+  those of all other systems to it.
   """
   names = list(systems)
   first = systems[names[0]]
   groups = _groups(first)
   if not first.slices.regions:
-    note = "The references name no image/locale, so there are no regions."
+    note = "The references have no image/locale, so there are no regions."
     return elements.section("regions", "By group and script", groups, note)
   pairs = [(0, i) for i in range(1, len(names))]
   if baseline is not None:
@@ -47,26 +47,30 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
     (f"pair-{place}", f"difference of {names[one]} to {names[other]}")
     for place, (one, other) in enumerate(pairs)
   ]
-  note = (
-    "A row is where an image is from, a column the language of its captions. A cell leads to its captions."
-  )
+  note = "A row is the region of the images, a column the language of the captions. Click a cell to see its captions."
   left_out = len(first.slices.regions) - len(values["regions"])
   if left_out:
     note += f" {left_out:,} regions with fewer images are not shown."
   explanation = f"<summary>By group of languages and by script</summary>{groups}"
   body = holder("Scores by region and language") + elements.script_json("heat-data", values)
   body += elements.tag("details", explanation, class_="explanations")
-  controls = (
-    elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
-    + elements.choice("heat-view", "Show", views, buttons=False)
-    + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
-    + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
+  controls = elements.metric_choice("heat-metric", first.table.metrics, first.table.primary) + view_controls(
+    views
   )
   return elements.section("regions", "Region by language", body, note, controls)
 
 
+def view_controls(views: Sequence[tuple[str, str]]) -> str:
+  """Returns the controls of a heat map other than its metric: view, order, numbers."""
+  return (
+    elements.choice("heat-view", "Show", views, buttons=False)
+    + elements.choice("heat-order", "Order", [("code", "Code"), ("score", "Score")])
+    + '<label class="check"><input type="checkbox" name="heat-numbers"> numbers</label>'
+  )
+
+
 def holder(label: str, named: bool = False) -> str:
-  """Returns the box of a heat map that a script draws; `named`: the headings of its rows are names, no codes."""
+  """Returns the box of a heat map that a script draws; `named` means that its row headings are names, not codes."""
   classes = "heat by-name" if named else "heat"
   return f"""<div class="sheet heat-sheet">
 <div class="scroll"><table id="heat" class="{classes}" role="grid" aria-label="{label}"></table></div>
@@ -75,9 +79,9 @@ def holder(label: str, named: bool = False) -> str:
 
 
 def data(systems: Mapping[str, Result]) -> dict[str, Any]:
-  """Returns regions and columns, and for each system and metric a row of scores a region, "all" being the first.
+  """Returns regions, columns, and for each system and metric a row of scores per region, beginning with "all".
 
-  A score is rounded to one digit more than is shown; None where a language has no image of the region.
+  Scores are rounded to one digit more than is shown; None if a language has no image of the region.
   """
   first = next(iter(systems.values()))
   counts = {
@@ -100,7 +104,7 @@ def data(systems: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def region_name(region: str) -> str:
-  """Returns what people call an `image/locale`: the language that is spoken there, if it is one of ours."""
+  """Returns the display name of an `image/locale`: the language spoken there, if it is one of ours."""
   return languages.get(region).english_name if region in languages.LANGUAGES else region
 
 

@@ -1,4 +1,4 @@
-"""The top and the end of the report: what was scored, what one must know about it, and how to read it."""
+"""The notes at the top of the report, and the explanations and signatures at the end."""
 
 import contextlib
 
@@ -11,56 +11,61 @@ from xmcap.scoring.report.scores import Others
 from xmcap.scoring.signature import Signature, shortened
 
 _METRICS = {
-  "cider": """Agreement of a caption with its references: the mean cosine of their tf-idf vectors of 1- to 4-word
-sequences, times 10 (Vedantam et al., 2015, without stemming). From 0 to 10; a rare sequence weighs more.""",
-  "cider_d": """CIDEr with repeated words clipped and differences in length penalised, as in the COCO evaluation.
-What many papers call CIDEr.""",
-  "bleu": """Share of a caption's word sequences, of up to as many words as its number says, that are in a
-reference; short captions are penalised (Papineni et al., 2002). From 0 to 100; that of a language is computed from
-all of its captions at once, that of an image from its own.""",
-  "chrf": """Sequences of characters that a caption and a reference share (Popovi\u0107, 2015): depends little on what
-a word is. From 0 to 100.""",
-  "rouge_l": """The longest sequence of words, with gaps, that a caption shares with a reference (Lin, 2004). From 0
-to 1.""",
-  "meteor": """Matches of words, stems, synonyms and paraphrases, by recall more than precision, less where their
-order differs (Denkowski and Lavie, 2014), counted by the Java program of pycocoevalcap. From 0 to 1.""",
-  "spice": """F score of the objects, attributes and relations that an English parser finds in a caption and in its
-references (Anderson et al., 2016), by the Java program of pycocoevalcap. From 0 to 1.""",
-  "top1": """Share of the pictures whose class scores highest among all classes of the language. Classes that score the
-same share the hit.""",
-  "top1_fixed": """The same among random classes of a fixed number, which makes languages comparable; those with fewer
-classes are unchanged.""",
-  "t2i": "Share of the captions whose picture is among the first k of all pictures of the language.",
-  "i2t": "Share of the pictures of which a caption is among the first k of all captions of the language.",
-  "exact": "Share of captions equal to one of the references, but for case and punctuation.",
+  "cider": """Mean cosine of the tf-idf vectors of n-grams (1 to 4 words) in a caption and its references, times 10
+(Vedantam et al., 2015, without stemming). From 0 to 10; rare n-grams weigh more.""",
+  "cider_d": """CIDEr with clipped counts and a penalty for differences in length, as in the COCO evaluation. Many
+papers call it CIDEr.""",
+  "bleu": """Precision of the n-grams of a caption, of up to as many words as the number says, with a brevity penalty
+(Papineni et al., 2002). From 0 to 100. The score of a language is computed from the counts of all captions, the score
+of an image from its own.""",
+  "chrf": """F score of character n-grams (Popovi\u0107, 2015), which depends little on word boundaries. From 0 to
+100.""",
+  "rouge_l": """F score of the longest common subsequence of words (Lin, 2004). From 0 to 1.""",
+  "meteor": """Matches of words, stems, synonyms and paraphrases, weighted towards recall, with a penalty for word order
+(Denkowski and Lavie, 2014), computed by the Java program in pycocoevalcap. From 0 to 1.""",
+  "meteor_char": """METEOR on characters (words in Latin script), the way the Chinese captions of COCO-CN were scored.
+From 0 to 1.""",
+  "spice": """F score of the objects, attributes and relations that an English parser finds in the caption and its
+references (Anderson et al., 2016), computed by the Java program in pycocoevalcap. From 0 to 1.""",
+  "top1": """Share of pictures whose class scores highest among all classes of the language. Tied classes share the
+hit.""",
+  "top1_fixed": """Top-1 among a fixed number of random classes, which makes languages comparable. Languages with fewer
+classes keep all of them.""",
+  "mrr": "Mean over queries of 1 / rank of the correct candidate. Ties count with the worst rank.",
+  "recall": "Share of queries whose correct candidate is among the first k. Ties count with the worst rank.",
+  "t2i": "Share of captions whose picture is among the first k of all pictures of the language.",
+  "i2t": "Share of pictures with one of their captions among the first k of all captions of the language.",
+  "tags": """Share of the first k tags that are true (P), share of true tags among the first k (R), and their harmonic
+mean per picture (F), each averaged over pictures.""",
+  "exact": "Share of captions equal to one of the references, ignoring case and punctuation.",
 }
-_INTERVALS = """95% bootstrap intervals: images are resampled, in all languages together. They say how much the
-scores would move with other images of the same kind, not how much with other references."""
-_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k"}
-_BETWEEN_RANKINGS = """Languages have other candidates, and more of them are harder, so compare systems in a language,
-not languages of a system."""
-_BETWEEN = """Scores depend on what a word is and on how much references agree, so compare systems in a language,
+_INTERVALS = """95% bootstrap intervals: images are resampled, the same in all languages. They show how much scores
+would vary with other images of the same kind, not with other references."""
+_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k", "recall": "R@k", "tags": "P, R, F@k"}
+_BETWEEN_RANKINGS = """Candidates differ between languages, and more of them make the task harder. Compare systems
+within a language, not languages of a system."""
+_BETWEEN = """Scores depend on the tokeniser and on how much the references agree. Compare systems within a language,
 not languages of a system."""
 
 
 def short_signature(signature: str) -> str:
-  """Returns the short form of a signature as HTML; as it is if it is none of ours."""
+  """Returns the short form of a signature as HTML; a foreign signature stays as it is."""
   with contextlib.suppress(UsageError):
     signature = Signature.parse(signature).short
   return f"<code>{_breakable(signature)}</code>"
 
 
 def notices(table: tables.Table, others: Others, name: str = "") -> str:
-  """Returns a box with the tables' notes, and with what makes other tables incomparable; "" without any.
+  """Returns a box with the notes of the tables, and the reasons why other tables are incomparable; "" if none.
 
-  `name` is that of the system of `table`, where its notes must be told from those of other systems.
+  `name` is the name of the system of `table`, if its notes must be distinguished from those of other systems.
   """
   about = f"<b>{escape(name)}</b>: " if name else ""
   notes = [f"{about}{escape(note)}" for note in table.notes]
   for name, other in others:
     notes += [f"<b>{escape(name)}</b>: {escape(note)}" for note in other.notes]
     notes += [
-      f"<b>{escape(name)}</b> was scored in another way, so its scores do not compare: {escape(difference)}"
+      f"<b>{escape(name)}</b> was scored differently, so its scores are not comparable: {escape(difference)}"
       for difference in _differences(table, other)
     ]
   return elements.notices(notes)
@@ -81,7 +86,7 @@ def reading(table: tables.Table, others: Others) -> str:
   entries["Between languages"] = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
   items = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in entries.items())
   further = "".join(
-    f"<p>Of {escape(name)}:</p>{_signature(other.signature)}"
+    f"<p>{escape(name)}:</p>{_signature(other.signature)}"
     for name, other in others
     if other.signature != table.signature
   )
@@ -90,7 +95,7 @@ def reading(table: tables.Table, others: Others) -> str:
     "How to read this",
     f"""<dl class="entries">{items}</dl>
 <h3 id="reproduce">How to reproduce</h3>
-<p>The signature holds all that is needed to get the same numbers again from the same files:</p>
+<p>The signature contains everything needed to get the same numbers from the same files:</p>
 {_signature(table.signature)}{further}""",
   )
 
@@ -102,8 +107,8 @@ def _differences(table: tables.Table, other: tables.Table) -> list[str]:
   try:
     found = Signature.parse(table.signature).differences(Signature.parse(other.signature), shared)
   except UsageError:
-    return ["its signature is none of xmcap's"]
-  # What is too long to be read is at the end of the page.
+    return ["its signature is not from xmcap"]
+  # Long values are shown only at the end of the page.
   return [text if ":" in text else f"{text}, see How to reproduce" for text in shortened(found)]
 
 

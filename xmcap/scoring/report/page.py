@@ -1,4 +1,4 @@
-"""The page of the report: its sections in order, and the file that holds them."""
+"""Writes the report: its sections in order, in one file."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +31,13 @@ def write_report(
 
   Args:
     path: the file to write.
-    systems: name -> what was scored, one or more; the report leads with the first, and the others are shown side by
-      side with it, where they have the same images and languages.
+    systems: name -> result, one or more; the report leads with the first, and shows the others side by side with it,
+      for the images and languages that they have.
     images_dir, pictures, read_picture: as in `pictures.choose`, whose errors are raised.
-    baselines: name -> table of other predictions, shown beside in chart and table, with the difference to each.
-    comparison: differences with intervals and tests, as `xmcap.scoring.compare` returned them. If the first system is
-      its baseline, the second leads, the baseline comes last, and all differences are those of the others to it.
-    processes: that share the packing of the captions.
+    baselines: name -> table of other predictions, shown in chart and table with the difference to each.
+    comparison: differences with intervals and tests, from `xmcap.scoring.compare`. If its baseline is the first system,
+      the second leads, the baseline comes last, and all differences are to it.
+    processes: number of processes that compress the captions.
   """
   systems, baseline = dict(systems), None
   if comparison is not None and len(systems) > 1 and comparison.baseline == next(iter(systems)):
@@ -46,7 +46,7 @@ def write_report(
   keys = captions.keys_of(next(iter(systems.values())))
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
   parts = _parts(systems, keys, found, baselines or {}, comparison, baseline, processes)
-  # A title or name may hold bytes of a terminal that are no text; a page must.
+  # A title or name from the command line may contain undecodable bytes, which a page cannot.
   files.write_lines(path, (part.encode("utf-8", "replace").decode("utf-8") for part in parts))
 
 
@@ -80,7 +80,7 @@ def _parts(
   styles = "".join(map(elements.resource, _STYLES))
   yield elements.page_head(title, styles, scripts=True, images=pictures.sources)
   yield elements.contents(sections, skip_to="table")
-  yield '<noscript><p class="notices">The report needs a browser that runs JavaScript.</p></noscript>\n'
+  yield '<noscript><p class="notices">The report needs JavaScript.</p></noscript>\n'
   num_images = f"{len(keys):,} image{'' if len(keys) == 1 else 's'}"
   num_languages = f"{len(table.rows)} language{'' if len(table.rows) == 1 else 's'}"
   yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
@@ -93,6 +93,6 @@ def _parts(
   yield "</main>\n"
   yield elements.script_json("scores-data", scores.data(table, others, name, beside, baseline))
   yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
-  # After the scripts, so that the page can be used while the captions are still being read from the disk.
+  # After the scripts, so that the page is usable while the browser still reads the captions.
   yield from captions.blocks(systems, keys, pictures, processes)
   yield "</body>\n</html>\n"

@@ -1,4 +1,4 @@
-"""The pictures of a page: small ones held in the file, or links to the files that there are."""
+"""The pictures of a page: small embedded copies, or links to files."""
 
 import base64
 import concurrent.futures
@@ -19,20 +19,20 @@ from xmcap.errors import UsageError
 from xmcap.scoring import keys as keys_lib
 
 BUDGET = 24 * 2**20
-"""The most characters of base64 that the embedded pictures of a report take."""
+"""Largest total of base64 characters of the embedded pictures of a report."""
 
 _MODES = ("embed", "link", "none")
 Read = Callable[[str], bytes]
-"""Gives the file of a picture by its key."""
+"""Returns the bytes of a picture's file, given its key."""
 
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MAX_PIXELS = 50_000_000
 _MAX_SIDE = 400
-_FEW, _SIDE_OF_FEW, _SIDE_OF_MANY = 800, 320, 176  # few pictures can be larger within the budget
+_FEW, _SIDE_OF_FEW, _SIDE_OF_MANY = 800, 320, 176  # a few pictures can be larger within the budget
 _PER_BLOCK = 100
-_BATCH = 64  # pictures that are decoded at a time: few are decoded in vain
-_SCALED_MODES = ("L", "RGB", "CMYK")  # all that a JPEG has; of others not all can be scaled
+_BATCH = 64  # pictures decoded at a time; small, so that few are decoded in vain
+_SCALED_MODES = ("L", "RGB", "CMYK")  # the modes of JPEG; Pillow cannot scale all other modes
 _NOT_EMBEDDED, _NONE = -1, -2
 
 
@@ -41,11 +41,11 @@ class ReportPictures:
   """The pictures of a report.
 
   Attributes:
-    data: for the page's script: `kind`, and `of`, for each image the place of its picture among the embedded ones (-1:
-      not embedded), or the link to its file in the `folder` of links; -2: there is none.
-    sources: what the policy of the page lets pictures be loaded from.
-    blocks: of embedded pictures, `perBlock` lines of base64 each.
-    note: what is missing, for people.
+    data: data for the script: `kind`, and `of`, which has for each image the index of its embedded picture (-1: not
+      embedded) or the link to its file relative to `folder`; -2: there is no picture.
+    sources: the value of the page's Content-Security-Policy for images.
+    blocks: embedded pictures, `perBlock` lines of base64 each.
+    note: a note for readers on what is missing.
   """
 
   data: dict[str, Any]
@@ -55,17 +55,19 @@ class ReportPictures:
 
 
 def check(mode: str, images_dir: str | os.PathLike | None) -> None:
-  """Checks how pictures are to be shown, before anything else is done; UsageError if they cannot be."""
+  """Checks the options for pictures before anything else is done; UsageError if they are invalid."""
   if mode not in _MODES:
     raise UsageError(f"pictures '{mode}': there are {', '.join(_MODES)}")
   if mode == "link" and images_dir is None:
-    raise UsageError("pictures 'link': name the folder of the pictures too, or choose 'none'")
+    raise UsageError("pictures 'link': also give the folder of the pictures, or choose 'none'")
   if images_dir is not None and not os.path.isdir(images_dir):
-    raise UsageError(f"{images_dir}: no such folder of images; name the folder that holds KEY.jpg or KEY.png")
+    raise UsageError(
+      f"{images_dir}: no such folder of images; give the folder that contains KEY.jpg or KEY.png"
+    )
 
 
 def count(keys: Iterable[str], images_dir: str | os.PathLike) -> int:
-  """Returns how many of the images have a file in a folder."""
+  """Returns the number of images that have a file in the folder."""
   return len(find_all(images_dir, keys))
 
 
@@ -79,11 +81,12 @@ def choose(
   """Finds the pictures of images; UsageError as `check`.
 
   Args:
-    mode: `embed`: small ones, up to `BUDGET` characters, spread evenly over the images; `link`: relative paths; `none`.
-    keys: of the images.
+    mode: `embed`: small copies of up to `BUDGET` characters, evenly spaced over the images; `link`: relative paths;
+      `none`.
+    keys: keys of the images.
     images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
-    report: the file that shows them, from whose folder links lead.
-    read: gives the bytes of a picture, where they lie in no folder; called by many threads.
+    report: the file of the report, which links are relative to.
+    read: returns the bytes of a picture, if there is no folder; called from many threads.
   """
   check(mode, images_dir)
   if mode == "embed" and images_dir is None and read is not None:
@@ -99,12 +102,12 @@ def choose(
     urllib.parse.quote(found[key].relative_to(folder).as_posix()) if key in found else _NONE for key in keys
   ]
   data = {"kind": "link", "folder": f"{address}/", "of": of}
-  # 'self' is for a report that is looked at through a server; a browser does not count a disk as that.
+  # 'self' is for a report that is viewed through a server; it does not cover local files.
   return ReportPictures(data, "'self' file:", note=_missing_note(keys, of))
 
 
 def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
-  """Returns the file of an image key in a folder; None if there is none, or the key is no plain name."""
+  """Returns the file of an image key in a folder; None if there is none, or if the key is not a plain name."""
   if _SAFE_KEY.fullmatch(key):
     for suffix in _SUFFIXES:
       path = images_dir / f"{key}{suffix}"
@@ -114,9 +117,9 @@ def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
 
 
 def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pathlib.Path]:
-  """Returns the files of image keys in a folder: as `find`; else those of that key at any depth, `.JPG` too.
+  """Returns the files of image keys in a folder: as `find`, or else at any depth and in upper case (`.JPG`).
 
-  A file has the key that a corpus of own pictures gives it (`keys.hashed`), or its name, where no other is called so.
+  A file matches the key that a corpus of own pictures gives it (`keys.hashed`), or its name if that is unique.
   """
   folder, keys = pathlib.Path(images_dir), list(keys)
   found = {key: path for key in keys if (path := find(folder, key))}
@@ -132,15 +135,15 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
 
 
 def data_uri(path: pathlib.Path) -> str | None:
-  """Returns a picture as a URI that holds it, scaled down if large; None if it cannot be read as a picture."""
+  """Returns a picture as a data URI, scaled down if large; None if it cannot be decoded."""
   found = thumbnail(path.read_bytes, _MAX_SIDE, quality=82)
   return None if found is None else f"data:image/jpeg;base64,{base64.b64encode(found).decode('ascii')}"
 
 
 def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes | None:
-  """Returns a picture as a JPEG of at most `side` pixels; None if it cannot be read as a picture.
+  """Returns a picture as a JPEG of at most `side` pixels per side; None if it cannot be decoded.
 
-  Its size is read from the header and checked before any pixel is decoded.
+  The size in the header is checked before any pixel is decoded.
   """
   try:
     with Image.open(io.BytesIO(read()), formats=["JPEG", "PNG"]) as image:
@@ -148,7 +151,7 @@ def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes 
         return None
       if image.mode not in _SCALED_MODES:
         image = image.convert("RGB")
-      # First scaled down, which for a JPEG saves decoding most of it, and then turned as its EXIF says.
+      # Scaled before it is rotated by its EXIF orientation, which saves decoding most of a JPEG.
       image.thumbnail((side, side), reducing_gap=1.0)
       buffer = io.BytesIO()
       ImageOps.exif_transpose(image).convert("RGB").save(buffer, "JPEG", quality=quality, optimize=True)
@@ -180,8 +183,8 @@ def _embedded(keys: Sequence[str], readers: Sequence[Callable[[], bytes] | None]
   blocks = tuple("\n".join(lines[i : i + _PER_BLOCK]) for i in range(0, len(lines), _PER_BLOCK))
   note = _missing_note(keys, of)
   if left_out := of.count(_NOT_EMBEDDED):
-    held = f"{len(embedded):,} pictures are in this file, spread evenly; {left_out:,} are left out"
-    note = f"{held}, since all together would take more than {BUDGET // 2**20} MB. {note}".strip()
+    held = f"{len(embedded):,} pictures are in this file, evenly spaced; {left_out:,} are left out"
+    note = f"{held}, as all of them would take more than {BUDGET // 2**20} MB. {note}".strip()
   return ReportPictures({"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, note)
 
 
@@ -189,10 +192,10 @@ def _missing_note(keys: Sequence[str], of: Sequence[int | str]) -> str:
   missing = [key for key, number in zip(keys, of, strict=True) if number == _NONE]
   if not missing:
     return ""
-  few = ", ".join(missing[:3]) + (" and so on" if len(missing) > 3 else "")
+  few = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
   return f"No readable picture in the folder for {len(missing):,} of {len(keys):,} images: {few}."
 
 
 def _spread(count: int) -> list[int]:
-  """Returns 0 to count - 1 in an order whose every beginning is spread evenly: by multiples of the golden ratio."""
+  """Returns 0 to count - 1 in an order whose prefixes are all evenly spaced, by multiples of the golden ratio."""
   return sorted(range(count), key=lambda place: place * 0.6180339887498949 % 1)

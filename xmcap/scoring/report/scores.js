@@ -1,4 +1,4 @@
-// The tables of scores, differences and health, and what the reader chooses of them.
+// The tables of scores, differences and health, and their controls.
 
 const GROUPS = ["English", "web", "low-resource"];
 
@@ -19,7 +19,7 @@ function scoreCell(metric, entry, classes = "") {
   return { text: formatScore(metric, score), value: score, classes, nodes: interval.map((text) => element("span", "interval", text)) };
 }
 
-// A difference with a bar from the middle of its cell, whose length is relative to the largest.
+// A difference with a bar from the middle of its cell; its length is relative to the largest difference.
 function differenceCell(metric, difference, largest) {
   if (difference === null) return { text: "\u2013", value: "", classes: "beside" };
   const side = difference < 0 ? "less" : "more";
@@ -33,7 +33,7 @@ function drawScores() {
   const scores = systems[0].scores;
   const rest = reportData.metrics.filter(({ name }) => name !== primary);
   const numberOf = (system, i) => systems[system].scores[primary]?.[i]?.[0] ?? null;
-  // Columns: the systems that were scored in the metric, each with the difference that is its own; then those beside.
+  // Columns: the systems with this metric, each followed by its difference; then the columns beside.
   const pairs = differencePairs();
   const columns = systems.flatMap(({ name, scores: held }, number) => {
     if (!(primary in held)) return [];

@@ -1,4 +1,4 @@
-"""The means, the chart and the table of scores: the sections, and the data from which a script draws them."""
+"""Means, chart and table of scores: the sections, and the data from which a script draws them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from xmcap.scoring.report import elements
 _GROUPS = ("english", "web", "low_resource", "other")
 
 Others = Sequence[tuple[str, tables.Table]]
-"""Names and tables of what is shown beside the system that a report is about."""
+"""Names and tables of the systems shown beside the report's own system."""
 
 
 def tiles_section() -> str:
-  """Returns the section of the means: a tile a metric."""
+  """Returns the section of the means, with one tile per metric."""
   return '<section class="tiles" aria-label="Mean scores"></section>\n'
 
 
 def chart_section(table: tables.Table) -> str:
-  """Returns the section of the chart: a column a language, other systems as marks."""
+  """Returns the section of the chart, with one column per language and other systems as marks."""
   return elements.section(
     "languages",
     "By language",
@@ -32,14 +32,14 @@ def chart_section(table: tables.Table) -> str:
 
 
 def table_section(table: tables.Table) -> str:
-  """Returns the section of the table: a row a language, with intervals, published columns, other systems beside."""
+  """Returns the section of the table: one row per language, with intervals, published columns and other systems."""
   toggle = ""
   if table.intervals:
-    # In many columns they would hide the scores.
+    # Intervals in many columns would hide the scores.
     checked = " checked" if len(table.metrics) <= 3 else ""
     toggle = f'<label class="check"><input type="checkbox" name="intervals"{checked}> 95% intervals</label>'
   holder = elements.table_holder("Scores by language", id="scores")
-  return elements.section("table", "Table", holder, "A heading sorts by its column.", toggle)
+  return elements.section("table", "Table", holder, "Click a heading to sort by its column.", toggle)
 
 
 def data(
@@ -49,12 +49,12 @@ def data(
   beside: Mapping[str, Mapping[str, float]] | None = None,
   baseline: str | None = None,
 ) -> dict[str, Any]:
-  """Returns rows, languages before means, and of each system and metric [score, low, high] a row.
+  """Returns the rows, languages before means, and for each system and metric [score, low, high] per row.
 
-  A system's scores in a metric are None where it has none; so is a score, and the ends of an absent interval.
+  Metrics that a system lacks are absent; missing scores and ends of intervals are None.
 
-  `table` is of the system `name` that leads, and differences are those of it to all others and to the columns `beside`
-  it (None: those of the table); or else of every system to that called `baseline`.
+  `table` belongs to the leading system `name`. Differences are those of it to all others and to the columns `beside`
+  (None: the table's own), or with a `baseline` those of all systems to it.
   """
   rows = [*table.rows, *table.means]
   codes = [

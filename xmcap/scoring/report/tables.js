@@ -1,12 +1,12 @@
-// Tables that the reader sorts by a click on a heading.
+// Tables that the reader sorts by clicking a heading.
 
-// The data of a <script> by its id; undefined where it is not there.
+// The data of a <script> by its id; undefined if there is none.
 function dataOf(id) {
   const script = document.getElementById(id);
   return script ? JSON.parse(script.textContent) : undefined;
 }
 
-// A name with its mark before it.
+// A name with its mark in front.
 function named(name, mark, lineClasses = "") {
   const made = element("span", "named");
   const key = element("span", `key ${lineClasses}`.trim());
@@ -16,7 +16,7 @@ function named(name, mark, lineClasses = "") {
   return made;
 }
 
-// Numbers, which stand to the right, are sorted from the highest first; `mark` is a number, or "bar".
+// Numeric columns are right-aligned and sort from the highest first; `mark` is a number, or "bar".
 function makeHeading({ text, numeric = true, hint, sorted, mark, small }) {
   const heading = element("th", numeric ? "number" : "text");
   heading.scope = "col";
@@ -34,7 +34,7 @@ function makeHeading({ text, numeric = true, hint, sorted, mark, small }) {
   return heading;
 }
 
-// `value` is what a cell is sorted by, if that is not its text; "" is a number that there is not.
+// `value` is the sort key of a cell, if not its text; "" is a missing number.
 function makeCell({ text = "", value, classes = "", style, head, span, mark, markClasses, nodes = [] }, numeric) {
   const cell = element(head ? "th" : "td", `${numeric ? "number " : ""}${classes}`.trim());
   if (head) cell.scope = "row";
@@ -65,7 +65,7 @@ function makeTable(holder, { headings, rows, foot = [] }) {
   holder.replaceChildren(table);
 }
 
-// A heading sorts by its column; numbers start with the highest, and absent ones are last either way.
+// Sorts by a column; numbers start with the highest, and missing ones are last either way.
 function sortTable(heading) {
   const table = heading.closest("table");
   const headings = [...heading.parentNode.children];

@@ -1,4 +1,4 @@
-"""Tokenisers, which split captions into words; one a file."""
+"""Tokenisers, which split captions into words; one per file."""
 
 import difflib
 import functools
@@ -11,21 +11,22 @@ from xmcap.scoring.tokenizers.default import Default
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
+from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 from xmcap.terminal import shown
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
-  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Whitespace)
+  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Split, Whitespace)
 }
 """Name -> class."""
 
 
 @functools.cache
 def get(name: str, language: str) -> Tokenizer:
-  """Returns the tokeniser of a name for a language; each is made once, since segmenters are slow to load.
+  """Returns the named tokeniser for a language, cached because segmenters are slow to load.
 
   Raises:
-    UsageError: there is no such tokeniser or language, or the tokeniser does not know the language.
+    UsageError: the tokeniser or language is unknown, or the tokeniser does not support the language.
   """
   if name not in TOKENIZERS:
     nearest = difflib.get_close_matches(name.lower(), TOKENIZERS, n=1)

@@ -1,4 +1,4 @@
-"""The interface of tokenisers: captions in, words out, and a version that changes whenever a word could."""
+"""Base class of tokenisers, which split captions into words and have a version that changes with their output."""
 
 import abc
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from xmcap.scoring.words import Words
 class Tokenizer(abc.ABC):
   """Splits captions of one language into words.
 
-  To add one, write a subclass in a file of its own and name it in `xmcap.scoring.tokenizers.TOKENIZERS`.
+  To add one, write a subclass in its own file and add it to `xmcap.scoring.tokenizers.TOKENIZERS`.
 
   Attributes:
-    name: in options and signatures.
-    normalization: of the characters before words are found, for signatures.
+    name: name in options and signatures.
+    normalization: character normalisation before tokenisation, for signatures.
     rules: version of this tokeniser's own rules; raise it with each change that could change a word.
-    needs_tokenized: whether `tokenize_references` needs the words that the release itself gives.
+    needs_tokenized: whether `tokenize_references` needs the tokenised captions of the release.
   """
 
   name: str
@@ -24,20 +24,20 @@ class Tokenizer(abc.ABC):
   needs_tokenized: bool = False
 
   def __init__(self, language: str):
-    """Takes the code of the captions' language; UsageError if the tokeniser does not know it."""
+    """Takes the code of the captions' language; UsageError if the tokeniser does not support it."""
     self.language = language
 
   @property
   def version(self) -> str:
-    """Everything that decides about the words of this language: rules, segmenter, their versions."""
+    """Everything that determines the words of this language: versions of rules and segmenter."""
     return str(self.rules)
 
   @abc.abstractmethod
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    """Returns the words of each caption, in order; they depend on that caption alone and may be none."""
+    """Returns the words of each caption, perhaps none; they depend only on that caption."""
 
   def words(self, texts: Sequence[str]) -> Words:
-    """Returns the same as `tokenize`, as numbers; for tokenisers that are faster that way."""
+    """Returns the result of `tokenize` as `Words`; overridden by tokenisers that are faster that way."""
     return Words.of(self.tokenize(texts))
 
   def tokenize_references(
@@ -46,12 +46,12 @@ class Tokenizer(abc.ABC):
     """Returns the words of reference captions; by default, those of `tokenize`.
 
     Args:
-      texts: the captions as people wrote them.
-      tokenized: the same captions as the release splits them (`caption/tokenized`), words separated by
-        spaces; only used where `needs_tokenized` is true.
+      texts: the original captions.
+      tokenized: the same captions tokenised by the release (`caption/tokenized`), with words separated by spaces; only
+        used if `needs_tokenized`.
 
     Raises:
-      UsageError: `tokenized` is needed, and is missing or has another length than `texts`.
+      UsageError: `tokenized` is needed, but is missing or differs from `texts` in length.
     """
     del tokenized
     return self.tokenize(texts)

@@ -1,4 +1,4 @@
-"""Characters as words: no segmenter decides, so scores of languages without spaces can be compared."""
+"""Characters as words, so that scores of languages without spaces do not depend on a segmenter."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from xmcap.scoring.tokenizers import base
 
 
 class Character(base.Tokenizer):
-  """Unicode NFKC, lower case, then each code point is a word; white space is dropped.
+  """Unicode NFKC, lower case, then each code point is a word.
 
-  Nothing else is: punctuation, combining marks and format characters are code points too. The same for every
-  language.
+  Only white space is dropped; punctuation, combining marks and format characters stay. The same for every language.
   """
 
   name = "char"

@@ -1,7 +1,7 @@
-"""The default tokeniser: lower case, no punctuation, words by spaces or by a pinned segmenter.
+"""The default tokeniser: lower case, no punctuation, words split at spaces or by a segmenter.
 
-The XM3600 paper lower-cases captions and removes punctuation; its segmenters were not published, so those
-used here are named, with their versions, in every signature.
+The XM3600 paper lower-cases captions and removes punctuation. Its segmenters were not published, so every signature
+names the segmenters that we use and their versions.
 """
 
 import functools
@@ -17,10 +17,9 @@ _END = "\0"
 
 
 class Default(base.Tokenizer):
-  """`Normalizer`, then words by the segmenter of the language if it writes none, else by white space.
+  """Applies `Normalizer`, then splits at white space, or by a segmenter for languages without spaces.
 
-  Segmenters: jieba (zh), fugashi with unidic-lite (ja), pythainlp newmm (th). They are imported when the
-  first caption of their language is met.
+  The segmenters are jieba (zh), fugashi with unidic-lite (ja) and pythainlp newmm (th). They are imported on first use.
   """
 
   name = "default"
@@ -40,14 +39,14 @@ class Default(base.Tokenizer):
       return super().words(texts)
     if not texts:
       return Words.of([])
-    # Tokens between white space recur, so only distinct ones are normalised; the normaliser never looks beyond white
-    # space. A caption ends in a token of its own, which has no words.
+    # Tokens between white space recur, so only distinct ones are normalised, which is safe because the normaliser never
+    # looks beyond white space. A special token without words marks the end of a caption.
     joined = f" {_END} ".join([*texts, ""])
     if joined.count(_END) > len(texts):
       joined = f" {_END} ".join([*(text.replace(_END, " ") for text in texts), ""])
     distinct, token = split(joined)
     found = Words.of([text.split() for text in self._normalize(distinct)])
-    # Each token is replaced by its words: mostly one, none for a dash by itself, two for "ski-doo".
+    # Each token is replaced by its words: mostly one, none for a single dash, two for "ski-doo".
     lengths = found.lengths[token]
     ends = np.cumsum(lengths)
     places = np.repeat((np.cumsum(found.lengths) - found.lengths)[token] - (ends - lengths), lengths)

@@ -1,4 +1,4 @@
-"""References split as their release splits them: the nearest to the XM3600 paper's own, unpublished segmenters."""
+"""Uses the release's own tokenised references, the closest match to the unpublished segmenters of the XM3600 paper."""
 
 import itertools
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from xmcap.terminal import shown
 
 
 class Given(base.Tokenizer):
-  """References: the words of `caption/tokenized`. Predictions, which no release splits: the default tokeniser.
+  """Takes the words of references from `caption/tokenized`, and splits predictions with the default tokeniser.
 
-  The default's normalisation (lower case, no punctuation) is applied to the release's words too, or they could
-  not match those of a prediction.
+  The default normalisation (lower case, no punctuation) is applied to the release's words too, because otherwise they
+  could not match the words of predictions.
   """
 
   name = "given"
@@ -37,7 +37,7 @@ class Given(base.Tokenizer):
     for text, given in itertools.zip_longest(texts, tokenized or ()):
       if text is None or given is None or (text.strip() and not given.strip()):
         raise UsageError(
-          f"tokeniser 'given' needs 'caption/tokenized' of each reference of '{self.language}', not so of "
+          f"tokeniser 'given' needs 'caption/tokenized' for each reference in '{self.language}', but it is missing for "
           f"'{shown(text)}'; use the references as released, or another tokeniser"
         )
     return [text.split() for text in self._normalize(tokenized or ())]

@@ -1,4 +1,4 @@
-"""Character classes that captions are normalised by before their words are found."""
+"""Normalises the characters of captions before they are split into words."""
 
 import functools
 import unicodedata
@@ -8,9 +8,9 @@ import numpy as np
 
 SPACE = " "
 _APOSTROPHES = frozenset("'\u2018\u2019\u02bc\u05f3\u05f4\"")
-# In these, an apostrophe (or the Hebrew geresh and gershayim) stands inside a word as a letter does.
+# In these languages an apostrophe (or the Hebrew geresh and gershayim) is part of a word, like a letter.
 _APOSTROPHE_IS_A_LETTER = frozenset({"he", "quz", "uk"})
-# Lower case of I and of dotted I in Turkish, which Unicode's default mapping would confuse.
+# Turkish lower case of I and dotted I, which Unicode's default mapping confuses.
 _LOWER_CASE = {"tr": {ord("I"): "ı", ord("İ"): "i"}}
 
 _SEPARATOR = "\n"
@@ -19,12 +19,12 @@ _UNKNOWN = 2**32 - 1
 
 
 class Normalizer:
-  """Unicode NFKC, lower case, and only what words are made of.
+  """Applies Unicode NFKC and lower case, and keeps only letters, marks and digits.
 
-  Characters of category P (punctuation), S (symbols, pictures among them), Z and Cc become a space;
-  format characters (Cf, such as the direction marks U+200E, U+200F and the joiners U+200C, U+200D) and
-  variation selectors are deleted. Letters, marks and digits stay. So "ski-doo" is two words and "l'auto" too,
-  but an apostrophe is deleted in Hebrew, Cusco Quechua and Ukrainian, where it belongs to its word.
+  Characters of the categories P (punctuation), S (symbols, including emoji), Z and Cc become a space. Format characters
+  (Cf, such as the direction marks U+200E, U+200F and the joiners U+200C, U+200D) and variation selectors are deleted.
+  So "ski-doo" and "l'auto" are two words each, but an apostrophe is deleted in Hebrew, Cusco Quechua and Ukrainian,
+  where it is part of a word.
   """
 
   def __init__(self, language: str):
@@ -32,10 +32,10 @@ class Normalizer:
     self._table = _table(language in _APOSTROPHE_IS_A_LETTER)
 
   def __call__(self, texts: Sequence[str]) -> list[str]:
-    """Returns the texts with spaces between words, perhaps several in a row or at the ends."""
+    """Returns the texts with spaces between words, perhaps several in a row and at the ends."""
     if not texts:
       return []
-    # All at once, as one array of code points: several times faster than text by text.
+    # All texts as one array of code points, which is several times faster than one by one.
     joined = _SEPARATOR.join(texts)
     if joined.count(_SEPARATOR) >= len(texts):
       joined = _SEPARATOR.join(text.replace(_SEPARATOR, SPACE) for text in texts)
@@ -61,7 +61,7 @@ class Normalizer:
 
 @functools.cache
 def _table(apostrophe_is_a_letter: bool) -> np.ndarray:
-  """Returns code point -> its replacement, which is looked up when a code point is first met."""
+  """Returns the array code point -> replacement, which `_learn` fills in on first use of a code point."""
   table = np.full(0x110000, _UNKNOWN, np.uint32)
   table[ord(_SEPARATOR)] = ord(_SEPARATOR)
   if apostrophe_is_a_letter:

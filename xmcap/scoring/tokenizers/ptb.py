@@ -1,4 +1,4 @@
-"""The English tokeniser of the COCO evaluation, for comparison with scores that pycocoevalcap made."""
+"""The English tokeniser of the COCO evaluation, for comparison with scores of pycocoevalcap."""
 
 import pathlib
 import re
@@ -9,22 +9,22 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import java
 from xmcap.scoring.tokenizers import base
 
-# The Java program's ends of lines.
+# All characters that the Java program treats as the end of a line.
 _LINE_END = re.compile("[\n\v\f\r\u2028\u2029]")
-# Stands between captions: the program looks ahead to the next line, where it must not find another caption. After
-# this word it takes a full stop at a caption's end for one, as it does before most captions.
+# A line between captions, because the program looks ahead to the next line. Before this word it recognises a full stop
+# at the end of a caption, as it does before most captions.
 _SEPARATOR = "The"
 
 
 class Ptb(base.Tokenizer):
   """Stanford CoreNLP's Penn Treebank tokeniser, with the jar, options and punctuation list of pycocoevalcap.
 
-  Needs Java and `pip install 'xmcap[ptb]'`. One run of Java does a whole batch; nothing is written to disk.
+  It needs Java and `pip install 'xmcap[ptb]'`. One run of Java handles a whole batch, and nothing is written to disk.
 
-  Deviations from pycocoevalcap's `PTBTokenizer`: there, whether the full stop of a caption that ends in a
-  single letter or an abbreviation ("in group B.") is cut off depends on the caption that happens to come next;
-  here it does not. A word with a no-break space in it ("1 1/2") is two, as in pycocoevalcap's own n-grams. A
-  caption may hold any line end, where pycocoevalcap copes with the line feed alone.
+  Deviations from pycocoevalcap's `PTBTokenizer`: there, the treatment of the final full stop of a caption that ends in
+  a single letter or an abbreviation ("in group B.") depends on the next caption; here it does not. A word with a
+  no-break space ("1 1/2") is two words, as in pycocoevalcap's own n-grams. A caption may contain any line end, whereas
+  pycocoevalcap only handles the line feed.
   """
 
   name = "ptb"
@@ -34,7 +34,7 @@ class Ptb(base.Tokenizer):
     super().__init__(language)
     if language != "en":
       raise UsageError(
-        f"tokeniser 'ptb' is for English only, not for '{language}'; score 'en' alone, or use another tokeniser"
+        f"tokeniser 'ptb' is for English only, not for '{language}'; score only 'en', or use another tokeniser"
       )
 
   @property
@@ -46,12 +46,12 @@ class Ptb(base.Tokenizer):
     return f"{self.rules}.{jar}.pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    """Raises XmcapError if Java or pycocoevalcap is not installed, or Java fails."""
+    """Raises XmcapError if Java or pycocoevalcap is not installed, or if Java fails."""
     if not texts:
       return []
     lines = "".join(f"{_LINE_END.sub(' ', text)}\n{_SEPARATOR}\n" for text in texts)
     tokenizer = _pycocoevalcap()
-    assert tokenizer.__file__ is not None  # a module that lies in a file
+    assert tokenizer.__file__ is not None  # it is an ordinary module
     jar = pathlib.Path(tokenizer.__file__).with_name(tokenizer.STANFORD_CORENLP_3_4_1_JAR)
     program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
     split = java.run("tokeniser 'ptb'", jar, ["-cp", str(jar), *program], lines).split("\n")
@@ -67,7 +67,7 @@ class Ptb(base.Tokenizer):
 
 
 def _pycocoevalcap() -> types.ModuleType:
-  """Returns the module with the name of the jar and the list of punctuation."""
+  """Returns the module that has the name of the jar and the list of punctuation."""
   try:
     from pycocoevalcap.tokenizer import ptbtokenizer
   except ImportError as error:

@@ -1,4 +1,4 @@
-"""Word segmenters for the languages that write no spaces, loaded when they are first needed."""
+"""Word segmenters for languages without spaces, loaded on first use."""
 
 import dataclasses
 import os
@@ -11,12 +11,10 @@ import numpy as np
 from xmcap.errors import XmcapError
 
 Segment = Callable[[Sequence[str]], list[list[str]]]
-"""Splits normalised texts into words; best given all texts at once, as some learn from them what they need."""
-
+"""Splits normalised texts into words; pass all texts at once, because the first call loads only the words it needs."""
 
 MAX_RUN = 1000
-"""Characters without a space or punctuation between them that are looked at together in Japanese and Thai; a longer run
-is split there."""
+"""Longest run of characters without a space or punctuation in Japanese and Thai; longer runs are split."""
 
 _LONG_RUN = re.compile(rf"\S{{{MAX_RUN}}}(?=\S)")
 
@@ -27,8 +25,8 @@ class Segmenter:
 
   Attributes:
     load: returns the function that splits texts.
-    packages: the packages whose versions decide about the words.
-    mode: the algorithm, where a package has several, and the limit of a run.
+    packages: the packages whose versions determine the words.
+    mode: the algorithm, if a package has several, and the limit of a run.
   """
 
   load: Callable[[], Segment]
@@ -37,7 +35,7 @@ class Segmenter:
 
 
 def load(language: str) -> Segment:
-  """Returns the function that finds the words of a language (a second or less; keep it).
+  """Returns the function that splits texts of a language; it takes up to a second, so keep the result.
 
   Raises:
     XmcapError: a package of the segmenter is not installed, or does not load.
@@ -58,7 +56,7 @@ def version(language: str) -> str:
   Raises:
     XmcapError: one of the packages is not installed.
   """
-  import importlib.metadata  # here, as it takes long to import and few languages need it
+  import importlib.metadata  # slow to import, and few languages need it
 
   segmenter = SEGMENTERS[language]
   try:
@@ -71,20 +69,20 @@ def version(language: str) -> str:
 
 
 class _Lexicon:
-  """The words of a dictionary, loaded as texts need them, which saves most of the time of loading.
+  """The words of a dictionary, loaded as texts need them, which saves most of the loading time.
 
-  The first texts get the words whose first characters stand in them, and later texts all others.
+  The first call gives the words whose first characters occur in its texts, the second call all words.
   """
 
   _BITS = 22
 
   def __init__(self, words: Sequence[str], head: int):
-    """Takes the words, and how many characters of each to look at (shorter words are always given)."""
+    """Takes the words, and the number of leading characters to compare; shorter words always count as needed."""
     self._words, self._head = words, head
     self._is_first = True
 
   def needed(self, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yields the index and text of words that may stand in the texts; some may come again."""
+    """Yields (index, word) for words that may occur in the texts; a word may be yielded twice."""
     if not any(texts):
       return
     if not self._is_first:
@@ -115,7 +113,7 @@ def _chinese() -> Segment:
     import jieba
 
   tokenizer = jieba.Tokenizer()
-  # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
+  # jieba's `initialize` would unmarshal a cache from the shared temporary folder, where anyone can put one.
   with tokenizer.get_dict_file() as file:
     fields = file.read().decode("utf-8").split()  # lines `word frequency tag`
   frequencies = fields[1::3]
@@ -126,7 +124,7 @@ def _chinese() -> Segment:
   def segment(texts: Sequence[str]) -> list[list[str]]:
     for index, word in lexicon.needed(texts):
       for length in range(1, len(word)):
-        tokenizer.FREQ.setdefault(word[:length], 0)  # a prefix that is no word itself
+        tokenizer.FREQ.setdefault(word[:length], 0)  # a prefix that is not itself a word
       tokenizer.FREQ[word] = int(frequencies[index])
     return [[word for word in tokenizer.cut(text) if not word.isspace()] for text in texts]
 
@@ -134,7 +132,7 @@ def _chinese() -> Segment:
 
 
 def _japanese() -> Segment:
-  """MeCab through fugashi; the dictionary is named, since fugashi would take another if it found one."""
+  """MeCab through fugashi; the dictionary is explicit, because fugashi would prefer another if installed."""
   import unidic_lite
   from fugashi import Tagger  # pyright: ignore[reportAttributeAccessIssue]  # compiled, without type hints
 
@@ -144,7 +142,7 @@ def _japanese() -> Segment:
 
 def _thai() -> Segment:
   """Pythainlp's newmm: dictionary-based maximal matching along Thai character clusters."""
-  # Else it makes a folder in the user's home, which a worker may not have. The two names exclude each other.
+  # Otherwise pythainlp makes a folder in the user's home, which a worker may not have. The two names are exclusive.
   if "PYTHAINLP_READ_MODE" not in os.environ:
     os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
   from pythainlp.corpus import thai_words
@@ -156,7 +154,7 @@ def _thai() -> Segment:
   def segment(texts: Sequence[str]) -> list[list[str]]:
     for _, word in lexicon.needed(texts):
       trie.add(word)
-    # Piece by piece: its search space grows with the length of an ambiguous text.
+    # Piece by piece, because newmm's search space grows with the length of an ambiguous text.
     return [
       [word for piece in _bounded(text).split() for word in newmm.segment(piece, trie)] for text in texts
     ]
@@ -165,10 +163,7 @@ def _thai() -> Segment:
 
 
 def _bounded(text: str) -> str:
-  """Returns a text with a space after each `MAX_RUN` characters that have none between them.
-
-  MeCab and newmm take a time that grows with the square of the length of some runs.
-  """
+  """Inserts a space into runs of more than `MAX_RUN` characters, because MeCab and newmm can take quadratic time."""
   return text if len(text) <= MAX_RUN else _LONG_RUN.sub(r"\g<0> ", text)
 
 
@@ -177,4 +172,4 @@ SEGMENTERS: dict[str, Segmenter] = {
   "th": Segmenter(_thai, ("pythainlp",), f"newmm-run{MAX_RUN}"),
   "zh": Segmenter(_chinese, ("jieba",)),
 }
-"""By language code: those of `xmcap.languages` that write no spaces."""
+"""Segmenters by language code, for the languages of `xmcap.languages` without spaces."""

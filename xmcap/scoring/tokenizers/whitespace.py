@@ -1,4 +1,4 @@
-"""The plainest tokeniser, for comparison with scores that were made without segmenters."""
+"""A tokeniser that splits at white space, for comparison with scores made without segmenters."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from xmcap.scoring.tokenizers import base
 
 
 class _Kept(dict):
-  """Table for `str.translate` that learns a character's class the first time it is met."""
+  """Table for `str.translate` that looks up the class of a character on first use."""
 
   def __missing__(self, code_point: int) -> str | None:
     character = chr(code_point)

@@ -55,7 +55,7 @@ def test_emoji_that_look_alike_are_told_apart(source):
     def draw(self, emoji):
       return source.pictures.draw("\U0001f300")
 
-  with pytest.raises(UsageError, match="only 1 emoji"):
+  with pytest.raises(UsageError, match="only 1 distinguishable emoji"):
     choose(dataclasses.replace(source, pictures=Same()), 2)
 
 
@@ -65,5 +65,5 @@ def test_skin_tones_flags_and_letters_are_no_pictographs(character):
 
 
 def test_too_many_is_a_usage_error(source):
-  with pytest.raises(UsageError, match="num_emoji=1000: only"):
+  with pytest.raises(UsageError, match="num_emoji=1000: there are only"):
     choose(source, 1000)

@@ -123,5 +123,5 @@ def test_same_options_same_bytes_with_any_number_of_processes(tmp_path, monkeypa
 
 @pytest.mark.parametrize(("name", "value"), [("num_emoji", 4), ("num_held_out", 1), ("num_each", 0)])
 def test_too_few_are_refused(tmp_path, name, value):
-  with pytest.raises(UsageError, match=f"{name}={value}: the least is"):
+  with pytest.raises(UsageError, match=f"{name}={value}: must be at least"):
     build(tmp_path / "corpus", **{name: value})

@@ -92,7 +92,7 @@ def test_where_no_way_works_all_three_are_named(tmp_path, command):
     "apt-get download",
     "npm pack",
     "Unable to locate",
-    "command npm is absent",
+    "command npm is missing",
   ):
     assert part in message
 

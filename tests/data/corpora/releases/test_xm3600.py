@@ -42,8 +42,8 @@ def test_bytes_do_not_depend_on_processes_and_a_whole_corpus_is_left(small, tmp_
   builds.xm3600(small, tmp_path / "two", processes=2)
   assert builds.differing(tmp_path / "one", tmp_path / "two") == []
   again = builds.xm3600(small, tmp_path / "one")
-  assert again.held and "holds this corpus already" in again.summary()
-  with pytest.raises(UsageError, match="with another quality"):
+  assert again.held and "already has this corpus" in again.summary()
+  with pytest.raises(UsageError, match="with quality=90, not 50"):
     builds.xm3600(small, tmp_path / "one", quality=50)
 
 
@@ -62,7 +62,7 @@ def test_scaled_pictures(small, tmp_path):
 
 def test_on_bad_stop(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=8, faults=["truncated"])
-  with pytest.raises(XmcapError, match=r"\(truncated\): mend it, or leave such things out"):
+  with pytest.raises(XmcapError, match=r"\(truncated\): fix it, or skip such problems"):
     builds.xm3600(release, tmp_path / "out", on_bad="stop")
 
 
@@ -84,7 +84,7 @@ def test_the_layout_that_emoji36_is_written_in(tmp_path):
   ("write", "error", "message"),
   [
     (lambda path: None, UsageError, "captions.zip"),
-    (lambda path: path.write_text("<html></html>\n"), XmcapError, "no line of it can be used"),
+    (lambda path: path.write_text("<html></html>\n"), XmcapError, "none of its lines can be used"),
     (
       lambda path: path.write_bytes(b"PK\x03\x04 cut"),
       UsageError,
@@ -103,6 +103,6 @@ def test_captions_that_are_none(small, tmp_path, write, error, message):
 
 def test_folders_with_other_things_are_left_alone(small, tmp_path):
   (tmp_path / "mine.txt").write_text("mine")
-  with pytest.raises(UsageError, match="holds mine.txt"):
+  with pytest.raises(UsageError, match="contains mine.txt"):
     builds.xm3600(small, tmp_path)
   assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

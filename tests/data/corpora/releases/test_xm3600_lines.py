@@ -59,7 +59,7 @@ def test_a_line():
     (
       b'{"image/key": "a", "en": {"caption": ["\\ud800 and more"]}, "de": {"caption": ["gut"]}}',
       "not_json",
-    ),  # half a surrogate pair
+    ),  # unpaired surrogate
   ],
 )
 def test_lines_that_cannot_be_used(line, kind):
@@ -106,4 +106,4 @@ def test_repeated_keys_marks_and_ends(tmp_path):
     images = list(xm3600.read_pictures(source, "f", problems))
   assert [image.key for image in images] == ["a", "b"]
   assert problems.counts == {"bom": 1, "crlf": 1, "duplicate_line": 1}
-  assert problems.examples["duplicate_line"] == [("f, line 3", "a is on line 1 already")]
+  assert problems.examples["duplicate_line"] == [("f, line 3", "a is already on line 1")]

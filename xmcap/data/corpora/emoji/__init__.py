@@ -1,1 +1,1 @@
-"""emoji36: scenes of emoji and captions in 36 languages, drawn on the spot."""
+"""emoji36 and emoji100: generated scenes of emoji with captions in 36 or 101 languages."""

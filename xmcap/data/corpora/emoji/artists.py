@@ -1,4 +1,4 @@
-"""Names of emoji in 101 languages, and pictures of the same emoji by three artists, from npm packages."""
+"""Names of emoji in 101 languages, and pictures of the emoji by three artists, from npm packages."""
 
 import dataclasses
 import os
@@ -26,30 +26,30 @@ _GOOGLE, _TWITTER, _OPENMOJI = "img/google/64/", "img/twitter/64/", "color/svg/"
 
 @dataclasses.dataclass(frozen=True)
 class Artists:
-  """CLDR in the languages of `languages.WIDE`, and the pictures of each of `ARTISTS`."""
+  """CLDR data in the languages of `languages.WIDE`, and the pictures of each of `ARTISTS`."""
 
   cldr: cldr.Cldr
   pictures: dict[str, emoji_pictures.Pictures]
 
 
 class Common:
-  """The first artist's pictures of emoji that all have drawn."""
+  """The first artist's pictures, restricted to emoji that all artists have."""
 
   def __init__(self, artists: Artists):
     self._first, *self._others = artists.pictures.values()
 
   def draw(self, emoji: str) -> Image.Image | None:
-    """The picture of an emoji; None if any of them has none."""
+    """Returns the picture of an emoji; None if any artist lacks it."""
     if any(other.draw(emoji) is None for other in self._others):
       return None
     return self._first.draw(emoji)
 
 
 def find(cache: str | os.PathLike | None = None) -> Artists:
-  """Fetches what is not in the cache; XmcapError if npm is absent or fails.
+  """Returns names and pictures, and downloads them if they are not cached; XmcapError if npm is missing or fails.
 
   Args:
-    cache: folder for what is fetched; None: `xmcap/emoji100` in the user's cache folder.
+    cache: folder for downloads; None: `xmcap/emoji100` in the user's cache folder.
   """
   tree = sources.fetched(
     pathlib.Path(cache or cache_folder("emoji100")) / "npm",

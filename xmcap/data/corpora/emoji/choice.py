@@ -1,4 +1,4 @@
-"""Which emoji the corpus shows: spread over the list, and told apart by eye and by name."""
+"""Chooses the emoji of a corpus: varied, and distinguishable by picture and by name."""
 
 import dataclasses
 import re
@@ -11,12 +11,12 @@ from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError
 
 # Unicode blocks of pictographs: symbols and pictographs, emoticons, transport, supplement, extended A. Letters, arrows,
-# flags and keycaps lie in other blocks.
+# flags and keycaps are in other blocks.
 _BLOCKS = (
   "\U0001f300-\U0001f5ff\U0001f600-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa70-\U0001faff"
 )
-# Inside those: skin tones and hair, buttons and arrows of players, religious symbols and clocks, signs of
-# prohibition and information.
+# Excluded from these: skin tones and hair, media player buttons and arrows, religious symbols and clocks, prohibition
+# and information signs.
 _LEFT_OUT = (
   "\U0001f3fb-\U0001f3ff\U0001f500-\U0001f53d\U0001f540-\U0001f567"
   "\U0001f6ad-\U0001f6b3\U0001f6b7-\U0001f6c5\U0001f9b0-\U0001f9b3"
@@ -25,7 +25,7 @@ _PICTOGRAPH = re.compile(f"(?![{_LEFT_OUT}])[{_BLOCKS}]")
 # A name that is itself a list would make the number of things in a caption unclear.
 _LIST_MARKS = re.compile('[,،、，;؛:：()"“”]')
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
-# Root mean square of two thumbnails in [0, 1] below which they look alike; found by looking at pairs.
+# RMS difference of two thumbnails in [0, 1] below which they look alike; found by inspecting pairs.
 _MIN_DISTANCE = 0.17
 
 Names = Mapping[str, Mapping[str, str]]
@@ -34,7 +34,7 @@ Names = Mapping[str, Mapping[str, str]]
 
 @dataclasses.dataclass(frozen=True)
 class Emoji:
-  """One class of the corpus: one code point, language -> name, and an RGBA picture, cropped to what is visible."""
+  """One class of the corpus: its code point, language -> name, and an RGBA picture, cropped to the visible part."""
 
   character: str
   names: dict[str, str]
@@ -49,20 +49,20 @@ class Emoji:
 def choose(
   names: Names, pictures: emoji_pictures.Pictures, count: int, optional: Collection[str] = ()
 ) -> list[Emoji]:
-  """The first `count` emoji of a fixed order; those of a smaller count are among those of a larger one.
+  """Returns the first `count` emoji of a fixed order, so a smaller choice is a prefix of a larger one.
 
-  The order spreads over the list of emoji by code point (steps of the golden ratio), so that food, animals,
-  faces and things all occur. Left out are emoji that lack a name in a language that is not `optional`, have the name
-  of one chosen before in any language, or look like it when small.
+  The order takes golden-ratio steps through the code points, so that food, animals, faces and things all occur. It
+  skips emoji that lack a name in a language that is not `optional`, that share a name with an earlier emoji in any
+  language, or whose small picture looks like an earlier one.
 
   Args:
     names: language -> emoji -> name.
-    pictures: of the emoji.
-    count: how many.
-    optional: languages in which an emoji may go without a name.
+    pictures: pictures of the emoji.
+    count: number of emoji.
+    optional: languages in which an emoji may lack a name.
 
   Raises:
-    UsageError: fewer than `count` emoji can be told apart.
+    UsageError: there are fewer than `count` distinguishable emoji.
   """
   candidates = _candidates(names, optional)
   order = np.argsort(np.arange(1, len(candidates) + 1) * _GOLDEN_RATIO % 1, kind="stable")
@@ -87,13 +87,13 @@ def choose(
     chosen.append(Emoji(character, own, picture))
   if len(chosen) < count:
     raise UsageError(
-      f"num_emoji={count}: only {len(chosen)} emoji can be told apart; ask for that many or fewer"
+      f"num_emoji={count}: there are only {len(chosen)} distinguishable emoji; ask for at most that many"
     )
   return chosen
 
 
 def _candidates(names: Names, optional: Collection[str]) -> list[tuple[str, dict[str, str]]]:
-  """(emoji, language -> name) in the order of the code points."""
+  """Returns (emoji, language -> name) in the order of the code points."""
   found = []
   for character in sorted(names["en"]):
     if not _PICTOGRAPH.fullmatch(character):

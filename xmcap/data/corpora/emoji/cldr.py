@@ -1,10 +1,9 @@
-"""CLDR's names of emoji and its list patterns.
+"""Reads CLDR's names of emoji and its list patterns.
 
-CLDR (Unicode Common Locale Data Repository) holds, for each language, a short name of every emoji, written
-by native speakers (`type="tts"`), and the patterns by which a list is written ("{0}, {1} and {2}"). ICU's
-rules on top of the patterns (Spanish "y" becoming "e" before an i) are not applied. Two layouts are read: the
-XML of the Debian package `unicode-cldr-core`, and the JSON of the npm packages `cldr-annotations-full` and
-`cldr-misc-full`.
+For each language, CLDR (Unicode Common Locale Data Repository) has a short name of every emoji, written by native
+speakers (`type="tts"`), and patterns for writing a list ("{0}, {1} and {2}"). ICU's additional rules (Spanish "y"
+becomes "e" before an i) are not applied. Two formats are supported: the XML of the Debian package `unicode-cldr-core`,
+and the JSON of the npm packages `cldr-annotations-full` and `cldr-misc-full`.
 
 Source: UTS #35, Unicode Locale Data Markup Language, part 2 (list patterns) and part 7 (annotations).
 """
@@ -21,19 +20,19 @@ from xmcap import languages
 from xmcap.errors import XmcapError, one_line
 
 _CODES = {"quz": "qu"}
-"""Our code -> CLDR's, where they differ."""
+"""Our code -> CLDR's code, if they differ."""
 
 _INHERIT = "↑↑↑"
-# Marks of writing direction only: invisible, and put in by some translators and not by others. The joiners
-# U+200C and U+200D are spelling in Persian and the Indic scripts, and stay.
+# Invisible direction marks, which only some translators use. The joiners U+200C and U+200D are part of the spelling in
+# Persian and the Indic scripts, and stay.
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# Types whose pairs have no "and" in nearly all languages that have one; the first that differs is taken.
+# List types whose pairs have no "and" in nearly all languages; the first that differs from the standard is taken.
 _PLAIN_TYPES = ("standard-narrow", "unit", "unit-short", "unit-narrow")
 
 
 @dataclasses.dataclass(frozen=True)
 class ListPattern:
-  """How a language writes a list; `{0}` and `{1}` stand for what is joined (UTS #35, part 2, 11)."""
+  """How a language writes a list; `{0}` and `{1}` are placeholders for the items (UTS #35, part 2, 11)."""
 
   pair: str
   start: str
@@ -41,7 +40,7 @@ class ListPattern:
   end: str
 
   def join(self, items: Sequence[str]) -> str:
-    """The items, one at least, as one list; a single item is itself."""
+    """Joins one or more items into a list; a single item stays as it is."""
     if len(items) <= 2:
       return items[0] if len(items) == 1 else _fill(self.pair, items[0], items[1])
     text = _fill(self.end, items[-2], items[-1])
@@ -52,13 +51,13 @@ class ListPattern:
 
 @dataclasses.dataclass(frozen=True)
 class Cldr:
-  """What a corpus of emoji takes from CLDR.
+  """The data from CLDR that an emoji corpus uses.
 
   Attributes:
     names: language -> emoji (without U+FE0F, as in CLDR) -> name, without direction marks.
     standard: language -> the usual pattern ("{0} and {1}").
-    plain: language -> the other way to write a list, which joins a pair without "and" ("{0}, {1}"; Thai
-      keeps the word and sets it apart), for the languages where one differs from `standard`.
+    plain: language -> an alternative pattern that joins a pair without "and" ("{0}, {1}"; Thai keeps the word, with
+      spaces), for languages that have one.
   """
 
   names: dict[str, dict[str, str]]
@@ -67,12 +66,12 @@ class Cldr:
 
 
 def clean(text: str) -> str:
-  """Text without direction marks, and with single spaces."""
+  """Removes direction marks, and reduces white space to single spaces."""
   return " ".join(_DIRECTION_MARKS.sub("", text).split())
 
 
 def read_xml(common: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -> Cldr:
-  """Reads the folder `common` of CLDR's release; XmcapError names a file that is absent or broken."""
+  """Reads the folder `common` of CLDR's release; XmcapError names a missing or broken file."""
   root = _xml_patterns(common / "main" / "root.xml")
   names, patterns = {}, {}
   for language in codes:
@@ -88,13 +87,13 @@ def read_xml(common: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -
 
 
 def read_json(folder: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -> Cldr:
-  """Reads a folder that holds `cldr-annotations-full` and `cldr-misc-full`; XmcapError as `read_xml`."""
+  """Reads a folder with `cldr-annotations-full` and `cldr-misc-full`; XmcapError as `read_xml`."""
   names, patterns = {}, {}
   for language in codes:
     code = _CODES.get(language, language)
     path = folder / "cldr-annotations-full" / "annotations" / code / "annotations.json"
     annotations = _parsed(path)["annotations"]["annotations"]
-    # Quotes are escaped once too often in this release.
+    # In this release quotes are escaped twice.
     names[language] = {
       cp: clean(entry["tts"][0].replace('\\"', '"')) for cp, entry in annotations.items() if entry.get("tts")
     }
@@ -105,12 +104,12 @@ def read_json(folder: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) 
 
 
 def _cldr(names: dict[str, dict[str, str]], find: Callable[[str, str], ListPattern]) -> Cldr:
-  """`find` gives the pattern of a language and a type of list."""
+  """Makes a `Cldr`; `find` returns the pattern for a language and a list type."""
   standard = {language: find(language, "standard") for language in names}
   plain = {}
   for language, usual in standard.items():
     others = [find(language, kind) for kind in _PLAIN_TYPES]
-    # "{0}{1}" (Chinese units) would run two names into one word.
+    # "{0}{1}" (Chinese units) would merge two names into one word.
     different = [other for other in others if other.pair not in (usual.pair, "{0}{1}")]
     if different:
       plain[language] = different[0]
@@ -122,13 +121,13 @@ def _fill(pattern: str, first: str, second: str) -> str:
 
 
 def _pattern(parts: dict[str, str]) -> ListPattern:
-  # The spaces at the ends of a part matter, so `clean` would say too much.
+  # Not `clean`, because the spaces at the ends of a part matter.
   pair, *rest = (_DIRECTION_MARKS.sub("", parts[name]) for name in ("2", "start", "middle", "end"))
   return ListPattern(pair, *rest)
 
 
 def _xml_patterns(path: pathlib.Path) -> dict[str, dict[str, str]]:
-  """List type -> part -> pattern, with the part "alias" -> list type where the file has one."""
+  """Returns list type -> part -> pattern, with the part "alias" -> list type if the file has one."""
   found: dict[str, dict[str, str]] = {}
   for element in _parsed(path).iter("listPattern"):
     parts = found.setdefault(element.get("type", "standard"), {})
@@ -142,7 +141,7 @@ def _xml_patterns(path: pathlib.Path) -> dict[str, dict[str, str]]:
 
 
 def _resolve(kind: str, own: dict, root: dict) -> ListPattern:
-  """Each part from the language itself, else by root's alias to another type, else from root."""
+  """Resolves each part from the language itself, else through root's alias to another type, else from root."""
 
   def part(name: str) -> str:
     current = kind
@@ -157,7 +156,7 @@ def _resolve(kind: str, own: dict, root: dict) -> ListPattern:
 
 
 def _parsed(path: pathlib.Path) -> Any:
-  """The root of an XML file, or what a JSON file holds."""
+  """Returns the root of an XML file, or the value of a JSON file."""
   try:
     data = path.read_bytes()
     return ElementTree.fromstring(data) if path.suffix == ".xml" else json.loads(data)

@@ -1,24 +1,26 @@
-"""Which combinations of emoji each split shows: no combination, in any order, is in two splits."""
+"""Assigns combinations of emoji to splits: no combination, in any order, is in two splits."""
 
 import math
 
 import numpy as np
 
 SPLITS = ("train", "validation", "test")
-# Shares of all combinations of a size that a split may take; pictures repeat them where these are too few.
+# Largest share of all combinations of a size for a split; its pictures repeat combinations if these are too few.
 _HELD_OUT = {"validation": 0.04, "test": 0.12}
 _SIZES_IN_TRAIN = {1: 0.15, 2: 0.4, 3: 0.45}
 _HELD_OUT_SIZES = (2, 3)
 
 
 class Combinations:
-  """Assigns combinations of two and of three among `num_emoji` to the splits, by a seeded draw.
+  """Assigns pairs and triples of `num_emoji` classes to the splits by a seeded draw.
 
-  Single emoji are for training only. A held-out split is half pairs, half triples, and shows each of its
-  combinations about equally often. Training draws from all that are not held out.
+  Single emoji are for training only. A held-out split has half pairs and half triples, and shows each of its
+  combinations about equally often. Training draws from all combinations that are not held out.
 
   Args:
-    num_emoji: classes; at least 5, so that each split gets a pair and a triple.
+    num_emoji: number of classes, at least 5, so that each split gets a pair and a triple.
+    pictures: split -> number of pictures.
+    seed: seed of all draws.
   """
 
   def __init__(self, num_emoji: int, pictures: dict[str, int], seed: int):
@@ -41,15 +43,15 @@ class Combinations:
     return np.random.default_rng([self.seed, names.index(name), number])
 
   def held_out(self, split: str) -> list[tuple[int, ...]]:
-    """The combinations of a held-out split, each in ascending order of the classes."""
+    """Returns the combinations of a held-out split, each in ascending order of the classes."""
     return [classes for size in _HELD_OUT_SIZES for classes in self._held_out[split, size]]
 
   def draw(
     self, split: str, shard: int, start: int, count: int
   ) -> tuple[list[list[int]], np.random.Generator]:
-    """Scenes `start` to `start + count` of a split, which make up its file number `shard`.
+    """Draws scenes `start` to `start + count` of a split, which form its file number `shard`.
 
-    Returns the scenes, class ids in reading order, and the shard's generator, for drawing the rest of them.
+    Returns the scenes, as class ids in reading order, and the shard's generator, for rendering them.
     """
     rng = self._rng(split, shard)
     if split == "train":
@@ -63,16 +65,16 @@ class Combinations:
     return scenes, rng
 
   def _free(self, size: int, rng: np.random.Generator) -> list[int]:
-    """A combination that no other split holds, in a random order."""
+    """Returns a combination that no held-out split has, in random order."""
     while True:
-      # Far quicker than choice(replace=False) for a few among many.
+      # Much faster than choice(replace=False) for a few among many.
       scene = rng.integers(self.num_emoji, size=size).tolist()
       if len(set(scene)) == size and tuple(sorted(scene)) not in self._taken:
         return scene
 
 
 def _unrank(rank: int, size: int) -> tuple[int, ...]:
-  """The ascending combination with a number in the combinatorial number system: sum of C(c_i, i + 1)."""
+  """Returns the ascending combination of a rank in the combinatorial number system: sum of C(c_i, i + 1)."""
   classes = []
   for place in range(size, 0, -1):
     value = place - 1

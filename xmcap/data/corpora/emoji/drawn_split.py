@@ -1,4 +1,4 @@
-"""A split of drawn scenes of emoji: which scenes, their pictures, and their captions in every language."""
+"""A split of generated emoji scenes, with pictures and captions in every language."""
 
 import dataclasses
 import hashlib
@@ -18,23 +18,23 @@ _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
 
 Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator]]
-"""(split, shard, start, count) -> scenes, class ids in reading order, and the generator that draws the rest of them."""
+"""(split, shard, start, count) -> scenes, as class ids in reading order, and the generator for rendering them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Captioner:
-  """Captions of scenes: language -> names by class (None where there is none), and the patterns."""
+  """Writes captions of scenes, given language -> name of each class (None if missing), and list patterns."""
 
   names: Mapping[str, Sequence[str | None]]
   standard: dict[str, ListPattern]
   plain: dict[str, ListPattern]
 
   def captions(self, scene: list[int]) -> list[Caption]:
-    """The usual caption in each language that names everything in the scene."""
+    """Returns the standard caption in each language that has names for all emoji of the scene."""
     return [Caption(language, text) for language, text in self._join(scene, self.standard).items()]
 
   def references(self, scene: list[int]) -> list[Caption]:
-    """One or two captions a language; the usual one comes first."""
+    """Returns one or two captions per language, the standard one first."""
     plain = self._join(scene, self.plain)
     found = []
     for caption in self.captions(scene):
@@ -57,14 +57,14 @@ class DrawnSplit:
   """A split, whose records are made shard by shard in any process.
 
   Attributes:
-    dataset, name: of the corpus and the split; both are in the keys of its pictures.
-    count: pictures.
-    shard_records: pictures of a file.
-    seed: of the draws.
-    tags: the names of the classes.
+    dataset, name: names of the corpus and the split; both enter the keys of the pictures.
+    count: number of pictures.
+    shard_records: pictures per file.
+    seed: seed of the draws; it enters the keys too.
+    tags: names of the classes.
     captioner: writes the captions.
-    renderer: draws the pictures.
-    draw: the scenes.
+    renderer: renders the pictures.
+    draw: draws the scenes.
   """
 
   dataset: str
@@ -82,7 +82,7 @@ class DrawnSplit:
     return range(-(-self.count // self.shard_records))
 
   def records(self, shard: int, references: bool = False) -> Iterator[Record]:
-    """The records of a shard, with one caption a language, or with all `references`."""
+    """Yields the records of a shard, with one caption per language, or with all `references`."""
     drawn, start, rng = self._draw(shard)
     describe = self.captioner.references if references else self.captioner.captions
     pictures = self.renderer.render(drawn, rng)
@@ -101,7 +101,7 @@ class DrawnSplit:
     return drawn, start, rng
 
   def vocabulary_text(self) -> str:
-    """Names, and captions of this split's first scenes, in every language."""
+    """Returns names, and captions of the first scenes of this split, in every language, one per line."""
     lines = []
     for names in self.captioner.names.values():
       lines += [name for name in names if name is not None] * _NAME_REPEATS
@@ -113,7 +113,7 @@ class DrawnSplit:
 def write_records(
   out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
 ) -> list[record_writer.WrittenSplit]:
-  """Writes the records of splits; those that a killed build left whole in `work_dir`'s list are kept."""
+  """Writes the records of splits; shards that `work_dir` lists as finished by a killed build are kept."""
   return [
     record_writer.write_split(
       out, split.name, split.shards, split.records, dataset=split.dataset, processes=processes,
@@ -130,7 +130,7 @@ def write_beside(
   version: str,
   description: str,
 ) -> None:
-  """Writes what stands beside the records: tags, the text for a vocabulary, and TFDS's metadata."""
+  """Writes the other files of a corpus: tags, the text for training a vocabulary, and TFDS's metadata."""
   record_writer.write_tags(out, train.tags)
   files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
   record_writer.write_metadata(

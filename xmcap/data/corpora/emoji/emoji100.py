@@ -1,18 +1,17 @@
-"""emoji100: drawn scenes with captions in 101 languages, and tests of zero-shot classification by three artists.
+"""emoji100: generated scenes with captions in 101 languages, and zero-shot classification tests by three artists.
 
-Names are CLDR's, as emoji36 has them, in every language in which it names 1,000 pictographs. Training shows Noto's
-emoji, one to three a picture; the tests show them in other scenes, and the same emoji as other artists drew them. Some
-emoji are held out: no training picture shows them.
+As in emoji36, the names are CLDR's, here in every language in which CLDR names 1,000 pictographs. Training shows one to
+three of Noto's emoji per picture. The tests show them in other scenes, and the same emoji drawn by other artists. Some
+emoji are held out of training.
 
 `build` writes a folder:
 
   records              `train`, `validation` and `test` (combinations that training never sees, for retrieval); `noto`,
-                       `twemoji`, `openmoji` and `held_out` (Noto's), with one emoji a picture
-  tags.txt             the classes, those that are held out behind the others
-  labels.json          names of the classes that are trained, in Babel-ImageNet's layout; without those that are equal
-                       to an English name
-  labels_held_out.json the same of the classes that are held out
-  vocabulary_text.txt  names and captions in all languages, to train a SentencePiece model on
+                       `twemoji`, `openmoji` and `held_out` (Noto's), with one emoji per picture
+  tags.txt             the classes, held-out ones last
+  labels.json          names of the trained classes in Babel-ImageNet's layout, without those equal to an English name
+  labels_held_out.json the same for the held-out classes
+  vocabulary_text.txt  names and captions in all languages, for training a SentencePiece model
 """
 
 import dataclasses
@@ -44,7 +43,7 @@ SPLITS = ("train", "validation", "test", *artists_lib.ARTISTS, HELD_OUT)
 _DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 101 languages."
 _RECORDS_IN_SHARD = 4096
 _LEAST = {"num_emoji": 5, "num_held_out": 2, "seed": 0}
-# So that no two artists or splits share their scenes.
+# Different seeds, so that no two artists or splits share scenes.
 _SEED_OF_SINGLES = 100
 
 
@@ -65,21 +64,25 @@ def build(
   progress: Say | None = None,
   **scene: float | str | None,
 ) -> pathlib.Path:
-  """Builds the corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
+  """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
-    num_emoji: classes that are trained, at least 5.
-    num_held_out: further classes that no training picture shows.
-    num_each: pictures of a class in each test of zero-shot classification.
+    out: the folder.
+    num_emoji: number of trained classes, at least 5.
+    num_held_out: number of further classes that training never shows.
+    num_train, num_validation, num_test: number of pictures per split.
+    num_each: pictures per class in each zero-shot test.
     image_size: side of the square pictures, in pixels.
-    seed: of combinations, places, sizes, colours and backgrounds; not of the choice of emoji.
+    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
     difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
-    scene: changes of that preset, such as `jitter`; None: as there.
-    cache: folder for what is fetched; None: in the user's cache folder.
+    cache: folder for downloads; None: in the user's cache folder.
+    processes: number of processes; None: one per core.
+    progress: receives progress lines.
+    scene: changes to the preset, such as `jitter`; None: as in the preset.
 
   Raises:
-    UsageError: an option is out of range, or the folder holds something else.
-    XmcapError: npm does not fetch the names and pictures, or the disk is full or cannot be written.
+    UsageError: an option is out of range, or the folder contains something else.
+    XmcapError: npm cannot fetch the names and pictures, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
@@ -88,7 +91,7 @@ def build(
   sizes = {"num_emoji": num_emoji, "num_held_out": num_held_out, "num_each": num_each, "seed": seed}
   for name, value in {**sizes, **{f"num_{split}": count for split, count in pictures.items()}}.items():
     if value < _LEAST.get(name, 1):
-      raise UsageError(f"{name}={value}: the least is {_LEAST.get(name, 1)}")
+      raise UsageError(f"{name}={value}: must be at least {_LEAST.get(name, 1)}")
   options = {
     **sizes,
     "pictures": pictures,
@@ -97,7 +100,7 @@ def build(
   }
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
-    say("names and pictures of emoji: looking for them")
+    say("looking for names and pictures of emoji")
     found = artists_lib.find(cache)
     chosen = emoji_choice.choose(found.cldr.names, artists_lib.Common(found), num_emoji + num_held_out)
     say(f"{num_emoji} emoji and {num_held_out} held out, in {len(found.cldr.names)} languages")
@@ -126,13 +129,13 @@ def build(
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} holds this corpus already")
+    say(f"{out} already has this corpus")
   return out
 
 
 @dataclasses.dataclass(frozen=True)
 class Singles:
-  """Scenes of one emoji: the classes in turn."""
+  """Scenes of a single emoji, cycling through the classes."""
 
   classes: Sequence[int]
   seed: tuple[int, ...]
@@ -140,17 +143,17 @@ class Singles:
   def draw(
     self, split: str, shard: int, start: int, count: int
   ) -> tuple[list[list[int]], np.random.Generator]:
-    """As `Combinations.draw`."""
+    """Draws scenes, as `Combinations.draw`."""
     del split
     chosen = [[self.classes[index % len(self.classes)]] for index in range(start, start + count)]
     return chosen, np.random.default_rng((*self.seed, shard))
 
 
 def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[str, list[list]]:
-  """The names of classes in Babel-ImageNet's layout: {"DE": [[index, ...], [name, ...]]}, English first.
+  """Returns the names of classes in Babel-ImageNet's layout: {"DE": [[index, ...], [name, ...]]}, English first.
 
-  As there, a name that is an English name of any of these classes, whatever its case, is left out in other languages;
-  and so is a language that has fewer than two classes left.
+  As in Babel-ImageNet, other languages leave out names that equal an English name of any of these classes, ignoring
+  case. Languages with fewer than two remaining classes are left out.
   """
   english = {names["en"][index].casefold() for index in classes}
   found = {}
@@ -167,5 +170,5 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
 
 def _drawn(pictures: emoji_pictures.Pictures, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
   drawn = (pictures.draw(emoji.character) for emoji in chosen)
-  # None is left out: the choice was among those that all artists have.
+  # None never occurs, because only emoji that all artists have were chosen.
   return [picture for picture in drawn if picture is not None]

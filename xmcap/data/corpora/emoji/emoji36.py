@@ -1,18 +1,17 @@
-"""emoji36: drawn scenes and captions by people in 36 languages, made on the spot from two Debian packages.
+"""emoji36: generated scenes with human-written names as captions in 36 languages, from two Debian packages.
 
-A picture shows one to three emoji from left to right; its caption joins their names, as CLDR has them from
-native speakers, by the language's own list pattern. Test and validation pictures are combinations that
-training never sees. Where a language has no name for an emoji (Maori, Quechua), the picture has no caption
-in it.
+A picture shows one to three emoji from left to right. Its caption joins their names, which CLDR has from native
+speakers, with the list pattern of the language. Test and validation pictures are combinations that training never sees.
+If a language lacks a name for an emoji (Maori, Quechua), the picture has no caption in it.
 
 `build` writes a folder:
 
-  records              `train` and `validation` (records.py) and tags.txt; one caption a language, by the
-                       usual pattern
-  test/, validation/   captions.jsonl and images/KEY.png, in XM3600's release layout; with a second reference
-                       where the language can do without "and" (cldr.py)
-  vocabulary_text.txt  names and captions in all languages, to train a SentencePiece model on
-  emoji36.json         the options, the emoji and their source; written last, so its presence says "whole"
+  records              `train` and `validation` (records.py) and tags.txt; one caption per language, with the standard
+                       list pattern
+  test/, validation/   captions.jsonl and images/KEY.png, in XM3600's release layout; with a second reference if the
+                       language has a pattern without "and" (cldr.py)
+  vocabulary_text.txt  names and captions in all languages, for training a SentencePiece model
+  emoji36.json         options, emoji and their source; written last, so it marks a complete corpus
 """
 
 import dataclasses
@@ -35,7 +34,7 @@ VERSION = "1.0.0"
 _DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 36 languages."
 _RECORDS_IN_SHARD = 8192
 _MIN_EMOJI = 5
-_OPTIONAL = ("mi", "quz")  # languages in which an emoji may go without a name
+_OPTIONAL = ("mi", "quz")  # languages in which an emoji may lack a name
 
 
 def build(
@@ -54,22 +53,26 @@ def build(
   progress: Say | None = None,
   **scene: float | str | None,
 ) -> pathlib.Path:
-  """Builds the corpus; a folder that holds it already is left as it is, and one that a kill left is finished.
+  """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
-  The same options and source give the same bytes, whatever the number of processes.
+  The same options and source give the same bytes with any number of processes.
 
   Args:
-    num_emoji: classes, at least 5; about 360 can be told apart.
+    out: the folder.
+    num_emoji: number of classes, at least 5; about 360 are distinguishable.
+    num_train, num_validation, num_test: number of pictures per split.
     image_size: side of the square pictures, in pixels.
-    seed: of combinations, places, sizes, colours and backgrounds; not of the choice of emoji.
+    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
     difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
-    scene: changes of that preset, such as `jitter`; None: as there.
-    source: where names and pictures come from (emoji_sources): auto, installed, debian or npm.
-    cache: folder for what is fetched; None: in the user's cache folder.
+    source: source of names and pictures (sources.py): auto, installed, debian or npm.
+    cache: folder for downloads; None: in the user's cache folder.
+    processes: number of processes; None: one per core.
+    progress: receives progress lines.
+    scene: changes to the preset, such as `jitter`; None: as in the preset.
 
   Raises:
-    UsageError: an option is out of range, or the folder holds something else.
-    XmcapError: no source works (names all three ways), or the disk is full or cannot be written.
+    UsageError: an option is out of range, or the folder contains something else.
+    XmcapError: no source works (the message lists all three), or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
@@ -79,7 +82,7 @@ def build(
   least |= {f"num_{split}": (count, 1) for split, count in pictures.items()}
   for name, (value, smallest) in least.items():
     if value < smallest:
-      raise UsageError(f"{name}={value}: the least is {smallest}")
+      raise UsageError(f"{name}={value}: must be at least {smallest}")
   options = {
     "num_emoji": num_emoji,
     "pictures": pictures,
@@ -90,7 +93,7 @@ def build(
   }
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
-    say("names and pictures of emoji: looking for them")
+    say("looking for names and pictures of emoji")
     found = emoji_sources.find(source, cache)
     chosen = emoji_choice.choose(found.cldr.names, found.pictures, num_emoji, _OPTIONAL)
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
@@ -116,7 +119,7 @@ def build(
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} holds this corpus already")
+    say(f"{out} already has this corpus")
   return out
 
 

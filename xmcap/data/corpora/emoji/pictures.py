@@ -1,6 +1,6 @@
 """Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files.
 
-All give the picture of an emoji (one code point, no U+FE0F), RGBA and cropped to what is visible; None if there is
+All return the picture of an emoji (one code point, no U+FE0F) as RGBA, cropped to the visible part, or None if there is
 none.
 """
 
@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from xmcap.errors import XmcapError, one_line
 
-_FONT_SIZE = 109  # pixels: the one size of the bitmaps in NotoColorEmoji.ttf
+_FONT_SIZE = 109  # pixels: the only size of the bitmaps in NotoColorEmoji.ttf
 _SVG_SIZE = 72  # pixels: OpenMoji's own size
 
 
@@ -40,12 +40,12 @@ class FontPictures:
 
 
 class FilePictures:
-  """Reads emoji from PNG files that are named by code point, as `emoji-datasource-google` has them."""
+  """Reads emoji from PNG files named by code point, as in `emoji-datasource-google`."""
 
   def __init__(self, folder: pathlib.Path):
     self._folder = folder
     if not folder.is_dir():
-      raise XmcapError(f"{folder} is absent: it should hold pictures of emoji such as 1f34e.png")
+      raise XmcapError(f"{folder} is missing: it should contain pictures of emoji such as 1f34e.png")
 
   def draw(self, emoji: str) -> Image.Image | None:
     for name in (f"{ord(emoji):04x}.png", f"{ord(emoji):04x}-fe0f.png"):
@@ -56,14 +56,14 @@ class FilePictures:
 
 
 class SvgPictures:
-  """Draws emoji from SVG files that are named by code point, as the npm package `openmoji` has them."""
+  """Draws emoji from SVG files named by code point, as in the npm package `openmoji`."""
 
   def __init__(self, folder: pathlib.Path):
     self._folder = folder
     if not folder.is_dir():
-      raise XmcapError(f"{folder} is absent: it should hold pictures of emoji such as 1F34E.svg")
+      raise XmcapError(f"{folder} is missing: it should contain pictures of emoji such as 1F34E.svg")
     try:
-      import resvg_py  # an extra, which one corpus needs
+      import resvg_py  # an extra that only one corpus needs
     except ImportError:
       raise XmcapError("pictures in SVG need resvg-py; pip install 'xmcap[emoji]'") from None
     self._draw = resvg_py.svg_to_bytes
@@ -77,10 +77,10 @@ class SvgPictures:
 
 
 class Pictures(Protocol):
-  """What draws emoji."""
+  """A source of pictures of emoji."""
 
   def draw(self, emoji: str) -> Image.Image | None:
-    """The picture of an emoji; None if there is none."""
+    """Returns the picture of an emoji; None if there is none."""
 
 
 def _crop(picture: Image.Image) -> Image.Image | None:
@@ -89,16 +89,16 @@ def _crop(picture: Image.Image) -> Image.Image | None:
 
 
 def fit(picture: Image.Image, size: int) -> Image.Image:
-  """The picture with its longer side scaled to `size` pixels (Lanczos, alpha handled)."""
+  """Scales the longer side of a picture to `size` pixels (Lanczos; handles alpha)."""
   scale = size / max(picture.size)
   width, height = (max(1, round(side * scale)) for side in picture.size)
   return picture.resize((width, height), Image.Resampling.LANCZOS)
 
 
 def thumbnail(picture: Image.Image, size: int = 12) -> np.ndarray:
-  """What is left of the picture when it is small: float32 [size * size * 3] in [0, 1], on grey.
+  """Returns a thumbnail on grey: float32 [size * size * 3] in [0, 1].
 
-  Two emoji whose thumbnails are near in root mean square are hard to tell apart in a small scene.
+  Two emoji whose thumbnails have a small RMS difference are hard to distinguish in a small scene.
   """
   small = fit(picture, size)
   canvas = Image.new("RGB", (size, size), (128, 128, 128))

@@ -1,4 +1,4 @@
-"""Writing the release layout of XM3600: `captions.jsonl`, a line an image, and `images/KEY.png`."""
+"""Writes XM3600's release layout: `captions.jsonl`, with one line per image, and `images/KEY.png`."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from xmcap.storage import files
 
 
 def as_line(record: Record) -> bytes:
-  """The line of captions.jsonl about a picture, with its end."""
+  """Returns the line of captions.jsonl for a picture, including the newline."""
   line: dict[str, Any] = {"image/key": record.key, "image/locale": record.locale}
   for caption in record.captions:
     line.setdefault(caption.language, {"caption": []})["caption"].append(caption.text)
@@ -20,10 +20,10 @@ def as_line(record: Record) -> bytes:
 
 
 def write_release(directory: str | os.PathLike, records: Iterable[Record]) -> None:
-  """Writes a release of PNG pictures into a folder of its own, replacing what was there.
+  """Writes a release of PNG pictures into its own folder, replacing an old one.
 
-  The folder appears under its name only when it is whole. Each language is `{"caption": [...]}`; the lists of
-  tokenised captions that XM3600 also has are left out, since any tokeniser can make them.
+  The folder gets its name only when it is complete. Each language is `{"caption": [...]}`, without XM3600's lists of
+  tokenised captions, which any tokeniser can make.
 
   Raises:
     XmcapError: the disk is full or cannot be written.

@@ -1,7 +1,7 @@
 """Scenes: a few emoji on a varied background, from left to right in reading order.
 
-Everything that varies is drawn for a whole shard at once from one seeded generator, so that a picture depends
-on (seed, split, shard) and its place there alone; drawing it is then a handful of calls into Pillow.
+All random values of a shard are drawn at once from one seeded generator, so a picture depends only on (seed, split,
+shard) and its index in the shard. Rendering it then takes a few Pillow calls.
 """
 
 import dataclasses
@@ -15,22 +15,22 @@ from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError
 
 BACKGROUNDS = ("plain", "gradient", "noise", "mixed")
-_SPRITE_SIZES = 12  # evenly spaced sizes of an emoji that are kept
-_NOISE_GRID = 5  # colours a side of the grid that smooth noise is drawn from
+_SPRITE_SIZES = 12  # number of precomputed, evenly spaced sizes of an emoji
+_NOISE_GRID = 5  # side of the grid of colours from which smooth noise is interpolated
 
 
 @dataclasses.dataclass(frozen=True)
 class SceneOptions:
-  """How free the scenes are. Lengths are shares of the picture's side.
+  """The variability of scenes. Lengths are shares of the picture's side.
 
   Attributes:
-    min_size, max_size: the longer side of an emoji is uniform between them; where a row of emoji is wider
-      than the picture and `overlap` allow, all of them shrink to what fits.
+    min_size, max_size: range of the longer side of an emoji, drawn uniformly; if a row of emoji is wider than the
+      picture plus `overlap`, the emoji shrink until they fit.
     jitter: 0: evenly spaced on the middle line; 1: anywhere inside the picture, in reading order.
-    overlap: how far a row of emoji may be wider than the picture; they then cover one another a little.
-    background: `plain` (one colour), `gradient` (two to four colours), `noise` (smooth, many colours), or
-      `mixed` (a third each).
-    contrast: in [0, 1], how far the colours of one background lie apart.
+    overlap: how much wider than the picture a row of emoji may be; neighbours then overlap a little.
+    background: `plain` (one colour), `gradient` (two to four colours), `noise` (smooth, many colours), or `mixed` (a
+      third each).
+    contrast: in [0, 1], how different the colours of a background are.
   """
 
   min_size: float = 0.3
@@ -59,11 +59,11 @@ DIFFICULTIES = {
     min_size=0.2, max_size=0.5, jitter=1.0, overlap=0.15, background="noise", contrast=1.0
   ),
 }
-"""Presets. `easy`: in their places, on one colour. `hard`: small or large, anywhere, on strong noise."""
+"""Presets. `easy`: nearly fixed places, on one colour. `hard`: small or large, anywhere, on strong noise."""
 
 
 def scene_options(difficulty: str, **changes: float | str | None) -> SceneOptions:
-  """A preset of `DIFFICULTIES` with some options changed (None: as in the preset); UsageError if unknown."""
+  """Returns a preset of `DIFFICULTIES` with some options changed (None: as in the preset); UsageError if unknown."""
   if difficulty not in DIFFICULTIES:
     raise UsageError(f"unknown difficulty '{difficulty}': choose {', '.join(DIFFICULTIES)}")
   changed = {name: value for name, value in changes.items() if value is not None}
@@ -71,14 +71,14 @@ def scene_options(difficulty: str, **changes: float | str | None) -> SceneOption
 
 
 class Renderer:
-  """Draws square scenes of emoji, one cropped RGBA picture a class. Picklable; the emoji are scaled once, here."""
+  """Renders square scenes from one cropped RGBA picture per class. Picklable; scales the emoji once."""
 
   def __init__(self, pictures: Sequence[Image.Image], image_size: int, options: SceneOptions):
     if image_size < 16:
-      raise UsageError(f"image_size={image_size}: emoji cannot be seen in fewer than 16 pixels")
+      raise UsageError(f"image_size={image_size}: must be at least 16, or emoji are unrecognisable")
     self.image_size = image_size
     self.options = options
-    # Rows may have to shrink to a third and less of the picture, below min_size.
+    # Emoji in a row may have to shrink to a third of the picture or less, below min_size.
     least = max(4, round(image_size * min(options.min_size, 0.2)))
     most = max(least, round(image_size * options.max_size))
     self._sizes = np.unique(
@@ -89,7 +89,7 @@ class Renderer:
     self._sprites = [[emoji_pictures.fit(picture, int(size)) for size in self._sizes] for picture in pictures]
 
   def render(self, scenes: Sequence[Sequence[int]], rng: np.random.Generator) -> Iterator[Image.Image]:
-    """Draws the scenes (class ids in reading order), RGB [image_size, image_size], one after the other."""
+    """Yields a picture, RGB [image_size, image_size], for each scene (class ids in reading order)."""
     slots = max(map(len, scenes))
     count, options = len(scenes), self.options
     sizes = rng.uniform(options.min_size, options.max_size, (count, slots)) * self.image_size
@@ -122,7 +122,7 @@ class Renderer:
     sprites = [self._sprites[emoji][level] for emoji, level in zip(scene, levels, strict=True)]
     room = side * (1 + options.overlap if count > 1 else 1)
     while sum(sprite.width for sprite in sprites) > room and levels.any():
-      # The largest first, so that sizes grow alike rather than small ones vanish.
+      # The largest shrink first, so that sizes become similar and small ones do not vanish.
       levels[levels == levels.max()] -= 1
       sprites = [self._sprites[emoji][level] for emoji, level in zip(scene, levels, strict=True)]
     slack = side - sum(sprite.width for sprite in sprites)
@@ -140,7 +140,7 @@ class Renderer:
 
 
 def encode_png(picture: Image.Image) -> bytes:
-  """The picture as PNG, the same bytes for the same picture; compressed lightly, for speed."""
+  """Encodes a picture as PNG, deterministically, with light compression for speed."""
   buffer = io.BytesIO()
   picture.save(buffer, "PNG", compress_level=1)
   return buffer.getvalue()

@@ -1,12 +1,12 @@
-"""Where the names and pictures of emoji come from: three ways, tried in order.
+"""Sources of the names and pictures of emoji, tried in this order.
 
 1. `installed`: the Debian packages `unicode-cldr-core` and `fonts-noto-color-emoji`, if they are installed.
-2. `debian`: the same packages, fetched without root (`apt-get download`, `dpkg -x`) into a cache.
+2. `debian`: the same packages, downloaded without root (`apt-get download`, `dpkg -x`) into a cache.
 3. `npm`: the npm packages `cldr-annotations-full`, `cldr-misc-full` (names, list patterns) and
-   `emoji-datasource-google` (Noto's pictures at 64 pixels), fetched with `npm pack` into a cache.
+   `emoji-datasource-google` (Noto's pictures at 64 pixels), downloaded with `npm pack` into a cache.
 
-The pictures of way 3 are smaller and of another release of Noto, so its corpus has other pixels than that of ways 1 and
-2, and some other emoji, as they are told apart by them. Their scores are not comparable.
+The pictures of source 3 are smaller and from another release of Noto. So its corpus has other pixels than that of
+sources 1 and 2, and some other emoji, because the choice depends on the pictures. Their scores are not comparable.
 """
 
 import dataclasses
@@ -31,19 +31,19 @@ WAYS = ("installed", "debian", "npm")
 _DEBIAN_PACKAGES = ("unicode-cldr-core", "fonts-noto-color-emoji")
 _CLDR = pathlib.Path("usr/share/unicode/cldr/common")
 _FONT = pathlib.Path("usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
-# CLDR 41 and Emoji 14, the versions in Debian 12, so that the ways agree on the names.
+# CLDR 41 and Emoji 14, the versions in Debian 12, so that all sources have the same names.
 _NPM_PACKAGES = {
   "cldr-annotations-full": "41.0.0",
   "cldr-misc-full": "41.0.0",
   "emoji-datasource-google": "14.0.0",
 }
-_PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of packages
+_PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of the npm packages with pictures
 _TIMEOUT_SECONDS = 600
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """Names and pictures, and by which of `WAYS` they were found."""
+  """Names and pictures, and the entry of `WAYS` that gave them."""
 
   way: str
   cldr: cldr.Cldr
@@ -55,12 +55,12 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
 
   Args:
     way: one of `WAYS`, or `auto`: each in turn until one works.
-    cache: folder for what is fetched; None: `xmcap/emoji36` in the user's cache folder.
-    root: the file system in which installed packages are looked for.
+    cache: folder for downloads; None: `xmcap/emoji36` in the user's cache folder.
+    root: root of the file system to search for installed packages.
 
   Raises:
-    UsageError: the way is unknown.
-    XmcapError: no way works; the message names all of them, and why each failed.
+    UsageError: the source is unknown.
+    XmcapError: no source works; the message lists all of them, and why each failed.
   """
   if way not in (*WAYS, "auto"):
     raise UsageError(f"unknown source '{way}': choose auto, {', '.join(WAYS)}")
@@ -87,7 +87,7 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
 def _read_debian(way: str, root: pathlib.Path) -> Source:
   for path in (root / _CLDR / "annotations", root / _FONT):
     if not path.exists():
-      raise XmcapError(f"{path} is absent")
+      raise XmcapError(f"{path} is missing")
   return Source(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
 
 
@@ -96,7 +96,7 @@ def _fetch_debian(folder: pathlib.Path) -> None:
   for archive in list(folder.glob("*.deb")):
     _run(["dpkg", "-x", str(archive), str(folder)], folder)
     archive.unlink()
-  # Nine tenths of CLDR are of no use here.
+  # Nine tenths of CLDR are not needed.
   for path in (folder / _CLDR).iterdir():
     if path.is_dir() and path.name not in ("annotations", "main"):
       shutil.rmtree(path)
@@ -107,10 +107,10 @@ def _fetch_npm(folder: pathlib.Path) -> None:
 
 
 def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pathlib.Path) -> None:
-  """Fetches npm packages (name -> version) into a folder each; of their pictures those in the folders `pictures`.
+  """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `pictures`.
 
   Raises:
-    XmcapError: npm is absent or fails.
+    XmcapError: npm is missing or fails.
   """
   for package, version in packages.items():
     _run(["npm", "pack", "--silent", f"{package}@{version}"], folder)
@@ -124,7 +124,7 @@ def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pa
 
 
 def _npm_member(pictures: tuple[str, ...], member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-  """A filter of `tarfile`: `package/**`, less the sheets, sizes and kinds of pictures that are not wanted."""
+  """A filter for `tarfile`: strips `package/`, and drops sheets, sizes and kinds of pictures that are not needed."""
   name = member.name.removeprefix("package/")
   if name.startswith(_PICTURES) and not name.startswith(pictures):
     return None
@@ -132,7 +132,7 @@ def _npm_member(pictures: tuple[str, ...], member: tarfile.TarInfo, folder: str)
 
 
 def fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
-  """The folder `tree`, after `fetch` has filled it if it was not there; whole or absent."""
+  """Returns the folder `tree`; if it does not exist, `fetch` fills it atomically."""
   if tree.is_dir():
     return tree
   make_folder(tree.parent)
@@ -141,7 +141,7 @@ def fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathli
     fetch(partial)
     os.rename(partial, tree)
   except OSError as error:
-    # Another process may have fetched the same meanwhile.
+    # Another process may have fetched the same in the meantime.
     if not tree.is_dir():
       raise XmcapError(f"cannot write {tree}: {error.strerror}") from None
   finally:
@@ -156,7 +156,7 @@ def _run(command: Sequence[str], folder: pathlib.Path) -> None:
       command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL
     )
   except FileNotFoundError:
-    raise XmcapError(f"the command {command[0]} is absent") from None
+    raise XmcapError(f"the command {command[0]} is missing") from None
   except subprocess.TimeoutExpired:
     raise XmcapError(f"{called} took over {_TIMEOUT_SECONDS} s") from None
   if done.returncode:

@@ -1,1 +1,1 @@
-"""Own pictures: captions in the layouts that people have them in -> records."""
+"""Own pictures: builds records from pictures and captions in common layouts."""

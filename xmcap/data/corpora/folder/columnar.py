@@ -1,4 +1,4 @@
-"""Rows of Parquet files and of folders of Hugging Face's `datasets` (Arrow), whose pictures go into one tar file."""
+"""Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
 
 import contextlib
 import dataclasses
@@ -17,19 +17,19 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError, one_line
 
 SUFFIXES = (".parquet", ".arrow")
-_BATCH = 64  # rows, with their pictures, that are in memory at a time
+_BATCH = 64  # rows, including pictures, in memory at a time
 _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
 
 def read(
   paths: Mapping[pathlib.Path, str], columns: Columns, problems: Problems, packed: tarfile.TarFile
 ) -> Iterator[Row]:
-  """Yields the rows of files, and adds the pictures in them to `packed`, to be found there by the row's `picture`.
+  """Yields the rows of files, and adds their embedded pictures to `packed`, under the name in the row's `picture`.
 
-  `paths` has the name of each file below the folder of all, for messages and for the pictures that lie beside it.
+  `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
 
   Raises:
-    UsageError: pyarrow is absent, or a file is damaged.
+    UsageError: pyarrow is missing, or a file is damaged.
   """
   for place, (path, known_as) in enumerate(paths.items()):
     split = _split_of(path)
@@ -54,7 +54,7 @@ def read(
       OSError,
       ValueError,
       MemoryError,
-    ) as error:  # what pyarrow raises is an OSError or ValueError, too
+    ) as error:  # pyarrow's errors are OSErrors or ValueErrors too
       if isinstance(error, UsageError):
         raise
       raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
@@ -75,7 +75,7 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     source = stack.enter_context(pa.memory_map(str(path)))
     try:
       batches = iter(stack.enter_context(pa.ipc.open_stream(source)))
-    except pa.ArrowInvalid:  # the other of Arrow's two formats
+    except pa.ArrowInvalid:  # Arrow's other format
       file = stack.enter_context(pa.ipc.open_file(source))
       batches = map(file.get_batch, range(file.num_record_batches))
     for batch in batches:
@@ -84,13 +84,13 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 
 def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
-  """The rows of a batch; where `datasets` stores a class by its number (ClassLabel), its name."""
+  """Yields the rows of a batch; replaces class numbers of `datasets` (ClassLabel) by their names."""
   try:
     features = json.loads(batch.schema.metadata[b"huggingface"])["info"]["features"]
     labels = {
       column: about["names"] for column, about in features.items() if about.get("_type") == "ClassLabel"
     }
-  except (TypeError, KeyError, ValueError, AttributeError):  # other software's file
+  except (TypeError, KeyError, ValueError, AttributeError):  # not written by `datasets`
     labels = {}
   for row in batch.to_pylist():
     for column, names in labels.items():
@@ -100,13 +100,13 @@ def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
 
 
 def _split_of(path: pathlib.Path) -> str:
-  """`train` of `data/train-00000-of-00002.parquet` and of `train/data-00000-of-00001.arrow`."""
+  """Returns `train` for `data/train-00000-of-00002.parquet` and for `train/data-00000-of-00001.arrow`."""
   match = _OF_SPLIT.match(path.name)
   return match[1] if match and match[1] != "data" else path.parent.name if match else ""
 
 
 def _image_of(values: dict[str, Any]) -> str:
-  """The first column that holds pictures, else the usual one that names them."""
+  """Returns the first column with embedded pictures, else the usual column of picture names."""
   for name, value in values.items():
     if isinstance(value, bytes) or (isinstance(value, dict) and value.keys() == {"bytes", "path"}):
       return name
@@ -114,7 +114,7 @@ def _image_of(values: dict[str, Any]) -> str:
 
 
 def _picture(value: Any) -> tuple[bytes, str]:
-  """The bytes of a cell, and the name of the picture, if it says them."""
+  """Returns the bytes in a cell, and the name of the picture; both may be empty."""
   if isinstance(value, bytes):
     return value, ""
   if isinstance(value, dict):

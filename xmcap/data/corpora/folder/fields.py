@@ -1,4 +1,4 @@
-"""The fields of a line, table row or sample -> its picture, captions, split and locale."""
+"""Parses the fields of a line, table row or sample into picture, captions, split and locale."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -16,20 +16,20 @@ IMAGES = (
   *("image", "file_name", "filename", "file", "image_path", "path", "filepath", "img", "image/key", "key"),
   *("image_id", "id", "image_file_name", "file_names", "images"),
 )
-"""Columns that usually name the picture."""
+"""Usual names of the column with the picture's name."""
 
 _CAPTIONS = ("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation")
 _LANGUAGES = ("language", "lang", "language_code")
-_TEXTS = ("caption", "text", "raw", "translation")  # of an object in a list of captions
+_TEXTS = ("caption", "text", "raw", "translation")  # in an object of a list of captions
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-  """Where things stand; "" and () are found by the usual names.
+  """Names of columns; "" and () mean the usual names.
 
   Attributes:
-    captions: columns with captions, `NAME`, or `LANGUAGE=NAME` of those in one language.
-    default_language: of captions that name none.
+    captions: columns with captions, `NAME`, or `LANGUAGE=NAME` for a column in one language.
+    default_language: language of captions that do not name one.
   """
 
   image: str = ""
@@ -41,13 +41,13 @@ class Columns:
 
 @dataclasses.dataclass
 class Row:
-  """What a line says of a picture.
+  """The parsed fields of a line about a picture.
 
   Attributes:
-    picture: the path of its file, or a part of that.
-    where: the place of the line, for messages.
-    archive: the tar file that holds it, if that is known.
-    key: the name that it should have in the records; "" is that of its file.
+    picture: path of its file, or a part of the path.
+    where: place of the line, for messages.
+    archive: the tar file that contains the picture, if known.
+    key: its key in the records; "": the name of its file.
   """
 
   picture: str
@@ -60,16 +60,18 @@ class Row:
 
 
 def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Problems) -> Row | None:
-  """Returns what the fields of a line say; None if it names no picture, which is counted.
+  """Returns the row for the fields of a line; None if it names no picture, which counts as a problem.
 
   Raises:
-    UsageError: a column that was asked for is not there, or nothing says in which language the captions are.
+    UsageError: a requested column is missing, or the language of the captions is unknown.
   """
   image = named(fields, columns.image, IMAGES, where)
   picture = one(fields.get(image)).strip() if image else ""
   if not picture:
     problems.add(
-      "missing_field", where, f"no one picture in '{image}'" if image else "no column names the picture"
+      "missing_field",
+      where,
+      f"'{image}' does not name one picture" if image else "no column names the picture",
     )
     return None
   named(fields, columns.split, (), where)
@@ -83,7 +85,7 @@ def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Pro
 
 
 def named(fields: Mapping[str, Any], wanted: str, usual: tuple[str, ...], where: str) -> str:
-  """The column that is wanted, or the first of the usual ones that is there, or ""; UsageError if it is absent."""
+  """Returns the wanted column (UsageError if it is missing), else the first usual one that exists, else ""."""
   if wanted and wanted not in fields:
     raise UsageError(
       f"{where}: no column '{shown(wanted)}'; there are {shown(', '.join(map(str, fields)), 200)}"
@@ -92,7 +94,7 @@ def named(fields: Mapping[str, Any], wanted: str, usual: tuple[str, ...], where:
 
 
 def one(picture: Any) -> str:
-  """The picture that a field names, alone or as the only one of a list (`file_names` of `datasets`); else ""."""
+  """Returns the picture in a field, given by itself or as a list of one (`file_names` of `datasets`); else ""."""
   if isinstance(picture, list) and len(picture) == 1:
     (picture,) = picture
   if isinstance(picture, int) and not isinstance(picture, bool):
@@ -101,7 +103,7 @@ def one(picture: Any) -> str:
 
 
 def language_of(text: str) -> str | None:
-  """The code of a language as people write it (`EN`, `pt_br`); None if it is none."""
+  """Returns the code of a language in a common spelling (`EN`, `pt_br`); None if it is unknown."""
   code = text.strip().replace("_", "-")
   if languages.is_known(code):
     return code
@@ -116,7 +118,7 @@ def _captions(
 ) -> Iterator[Caption]:
   found = list(_columns(fields, columns, where))
   if not found:
-    problems.add("missing_field", where, "no column with captions: name it with --caption_columns")
+    problems.add("missing_field", where, "no column with captions: give it with --caption_columns")
   language_column = named(fields, columns.language, _LANGUAGES, where)
   for name, of_column in found:
     given = (
@@ -129,21 +131,21 @@ def _captions(
           problems.add("missing_field", where, f"no language in '{language_column}'")
           continue
         raise UsageError(
-          f"{where}: nothing says in which language '{shown(name)}' is: give --language=CODE or --language_column=NAME"
+          f"{where}: the language of '{shown(name)}' is unknown: give --language=CODE or --language_column=NAME"
         )
       code = language_of(language) if isinstance(language, str) else None
       if code is None:
         problems.add("unknown_language", where, _unknown(language))
       elif not isinstance(text, str):
-        # An empty cell of a table with a column a language says that there is no caption.
+        # In a table with a column per language, an empty cell means that there is no caption.
         if text is not None:
-          problems.add("missing_field", where, f"'{shown(name)}' holds something that is no text")
+          problems.add("missing_field", where, f"'{shown(name)}' is not a string")
       elif (text.strip() or not of_column) and (text := line_check.usable(text, where, problems)):
         yield Caption(code, text.strip())
 
 
 def _columns(fields: Mapping[str, Any], columns: Columns, where: str) -> Iterator[tuple[str, str]]:
-  """Yields column and language, "" where the column does not say it."""
+  """Yields (column, language); the language is "" if the column does not imply it."""
   if columns.captions:
     for given in columns.captions:
       language, equals, name = given.partition("=")
@@ -158,7 +160,7 @@ def _columns(fields: Mapping[str, Any], columns: Columns, where: str) -> Iterato
 
 
 def _in_name(name: str) -> str:
-  """The language that the name of a column says: `th` of `th`, `caption_th` and `captions:th`; or ""."""
+  """Returns the language in the name of a column: `th` for `th`, `caption_th` and `captions:th`; else ""."""
   for start in ("caption", "captions", "text"):
     if name.startswith(start) and name[len(start) : len(start) + 1] in ("_", ":", "-", "/", "."):
       name = name[len(start) + 1 :]
@@ -167,13 +169,13 @@ def _in_name(name: str) -> str:
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, str]]:
-  """Yields captions, as they stand, and the language of each, "" where nothing says it."""
+  """Yields (unchecked caption, language); the language is "" if unknown."""
   if isinstance(value, Mapping):
     text = next((name for name in _TEXTS if name in value), None)
     if text:
       language = next((value[name] for name in _LANGUAGES if isinstance(value.get(name), str | list)), "")
       if isinstance(language, list) and isinstance(value[text], list) and len(language) == len(value[text]):
-        # A list of objects, as `datasets` stores it in columns.
+        # A list of objects, which `datasets` stores as an object of lists.
         yield from zip(value[text], map(str, language), strict=True)
       else:
         yield value[text], language if isinstance(language, str) else ""

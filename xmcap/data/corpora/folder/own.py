@@ -1,6 +1,6 @@
 """Own pictures: a folder, and captions as JSONL, CSV, COCO's JSON, WebDataset, Parquet or a Hugging Face dataset.
 
-What is wrong is counted as in the other corpora. A picture is in one split, by its key alone, or as the source says.
+Problems are counted as in the other corpora. The split of a picture depends only on its key, or is given by the source.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ _METADATA = (
   "metadata.jsonl",
   "metadata.csv",
   "metadata.parquet",
-)  # of imagefolder: in the folder, or in each split's
+)  # imagefolder's files: in the folder, or in the folder of each split
 _TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
 _TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
@@ -36,16 +36,16 @@ class Folder(build.Corpus):
   """Own pictures.
 
   Attributes:
-    captions: a file, or a folder of tars, Parquet or a Hugging Face dataset.
-    images: a folder or archive; None: beside the captions, or in them.
-    columns: where things stand.
-    splits_by: the rule that puts pictures into splits.
+    captions: a file, or a folder of tar or Parquet files or a Hugging Face dataset.
+    images: a folder or archive; None: the pictures are beside the captions, or embedded.
+    columns: names of columns.
+    splits_by: the rule that assigns pictures to splits.
   """
 
   NAME = "folder"
   DESCRIPTION = "Own pictures with their captions; one record an image."
   PARTS = FOLDER
-  RENEWED = True  # what is wrong in one's own captions is mended, and the build started again
+  RENEWED = True  # users fix their captions and build again
   captions: pathlib.Path
   images: pathlib.Path | None = None
   columns: Columns = Columns()
@@ -56,7 +56,7 @@ class Folder(build.Corpus):
     columns = {
       **dataclasses.asdict(self.columns),
       "captions": list(self.columns.captions),
-    }  # as JSON gives it back
+    }  # a list, as JSON returns it
     own = {"columns": columns, "splits": str(self.splits_by)}
     return {**plan, "options": {**plan["options"], **own}}
 
@@ -66,18 +66,18 @@ class Folder(build.Corpus):
     lines = staging.read(work, sources, self.captions, columns)
     if not lines:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
-      raise XmcapError(f"{self.captions}: no line of it can be used{seen}")
+      raise XmcapError(f"{self.captions}: none of its lines can be used{seen}")
     pictures = open_pictures(work, self._places(work, sources), by_path=True)
     assert isinstance(pictures, ByPath)
     names, codes = staging.gather(work, pictures, split_choice.Splits(self.splits_by))
-    # Beside the records, as their languages are not those of the table.
+    # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
     for name in names:
       listed = listing.write(work, name, staging.wanted(work, name))
       yield Split(name, work.folder, work.options, listed, pictures, lines=lines)
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
-    """Where pictures may lie: in the captions' own files, in `images`, or beside the captions."""
+    """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
     own = [work.folder / staging.PACKED] if staging.is_packed(work) else []
     own += sources if sources[0].suffix == TAR else []
     if own or self.images is not None:
@@ -87,7 +87,7 @@ class Folder(build.Corpus):
 
 
 def find(path: pathlib.Path) -> list[pathlib.Path]:
-  """The files of the captions: one of text, or all `metadata.*`, .tar, .parquet or .arrow files of a folder, by name.
+  """Returns the files of the captions: one text file, or all `metadata.*`, .tar, .parquet or .arrow files of a folder.
 
   Raises:
     UsageError: there are none, or the file is of another kind.
@@ -95,12 +95,12 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
   if path.is_file():
     if path.name.lower().endswith(_KINDS):
       return [path]
-    raise UsageError(f"{path}: no captions by its name: give {', '.join(_KINDS)}, or a folder of such files")
+    raise UsageError(f"{path}: unknown suffix: give {', '.join(_KINDS)}, or a folder of such files")
   if not path.is_dir():
-    raise UsageError(f"{path} is absent: name the captions")
+    raise UsageError(f"{path} does not exist: give the captions")
   found = _below(path, "metadata.*", _METADATA)
   if others := {file.name for file in found} - {file.name for file in found[:1]}:
-    raise UsageError(f"{path}: holds {found[0].name} and {min(others)}: keep one kind, or name the file")
+    raise UsageError(f"{path}: contains {found[0].name} and {min(others)}: keep one kind, or give the file")
   if found:
     return found
   for name in _TABLES:
@@ -110,12 +110,12 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
     if found := _below(path, f"*{suffix}"):
       return found
   raise UsageError(
-    f"{path}: holds no .tar, .parquet or .arrow file and no {_METADATA[0]}: name the file of the captions"
+    f"{path}: contains no .tar, .parquet or .arrow file and no {_METADATA[0]}: give the file of the captions"
   )
 
 
 def _below(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list[pathlib.Path]:
-  """The files of a folder at any depth, by path; hidden ones, and those that `datasets` keeps for itself, left out."""
+  """Returns the files of a folder at any depth, sorted by path, without hidden ones and caches of `datasets`."""
   return sorted(
     file
     for file in path.rglob(pattern)
@@ -126,7 +126,7 @@ def _below(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list[
 
 
 def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
-  """Writes SPLIT/captions.jsonl for splits but `train`, in the layout of XM3600, for `xmcap score`; not again."""
+  """Writes SPLIT/captions.jsonl in XM3600's layout for all splits but `train`, for `xmcap score`, if not yet there."""
   for split in splits:
     path = out / split / "captions.jsonl"
     if split == "train" or path.exists():

@@ -1,4 +1,4 @@
-"""Which split a picture is in: by shares and its key alone, by a column, or by its folder."""
+"""Assigns pictures to splits: by shares and a hash of the key, by a column, or by folder."""
 
 import dataclasses
 import hashlib
@@ -19,10 +19,10 @@ _SHARD = re.compile(r"([A-Za-z]+)[-_.].*")
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-  """How pictures come into splits.
+  """How pictures are assigned to splits.
 
   Attributes:
-    text: shares such as `train:0.9,test:0.1`, `column:NAME`, `folder`, or "": SHARES.
+    text: shares such as `train:0.9,test:0.1`, or `column:NAME`, or `folder`; "" means SHARES.
 
   Raises:
     UsageError: the text is none of these.
@@ -39,12 +39,12 @@ class Rule:
 
   @property
   def column(self) -> str:
-    """The column that says it, or ""."""
+    """The column with the split, or ""."""
     return self.text.removeprefix(_COLUMN) if self.text.startswith(_COLUMN) else ""
 
   @property
   def shares(self) -> dict[str, float]:
-    """Split -> its share; {} where a column or the folder says it."""
+    """Split -> its share; {} if a column or the folder gives the split."""
     if self.column or self.text == _FOLDER:
       return {}
     shares: dict[str, float] = {}
@@ -58,15 +58,17 @@ class Rule:
         raise UsageError(f"--splits={self.text}: give shares as {SHARES}, column:NAME, or folder")
       shares[name] = number
     if abs(sum(shares.values()) - 1) > 1e-6:
-      raise UsageError(f"--splits={self.text}: the shares are {sum(shares.values()):g} together: make them 1")
+      raise UsageError(
+        f"--splits={self.text}: the shares sum to {sum(shares.values()):g}: make them sum to 1"
+      )
     return shares
 
 
 class Splits:
-  """Puts pictures into splits by a rule.
+  """Assigns pictures to splits by a rule.
 
-  With shares it is a hash of the key that decides, so a picture stays where it is when others come. A split that would
-  be empty gets the picture whose hash is nearest to its part.
+  With shares, a hash of the key decides, so a picture keeps its split when others are added. A split that would be
+  empty gets the picture whose hash is nearest to its interval.
   """
 
   def __init__(self, rule: Rule):
@@ -76,21 +78,22 @@ class Splits:
     for name, share in rule.shares.items():
       self._parts[name] = (start, start + share)
       start += share
-    # The nearest pictures of each split, which may be wanted by several: distance, key, their own split.
+    # For each split the nearest pictures, some of which other splits may take: (distance, key, own split).
     self._nearest: dict[str, list[tuple[float, str, str]]] = {name: [] for name in self._parts}
     self._counts = dict.fromkeys(self._parts, 0)
 
   def of(self, key: str, path: str, said: str, where: str, usable: bool = True) -> str:
-    """The split of a picture.
+    """Returns the split of a picture.
 
     Args:
-      path: of its file.
-      said: the split that its line, table or tar file names.
+      key: its key.
+      path: path of its file.
+      said: the split named by its line, table or tar file.
       where: its place, for messages.
-      usable: whether it is there and has a caption, without which it fills no split.
+      usable: whether it exists and has a caption; otherwise it does not count as filling a split.
 
     Raises:
-      UsageError: nothing says in which split it is.
+      UsageError: the split is unknown.
     """
     if self._parts:
       return self._by_hash(key, usable)
@@ -108,13 +111,13 @@ class Splits:
     found = _split(name)
     if not _NAME.fullmatch(found) or (not self._rule.column and found not in _KNOWN):
       raise UsageError(
-        f"{where}: '{shown(name or said or path, 40)}' names no split: call it train, validation or test, or give "
+        f"{where}: '{shown(name or said or path, 40)}' is not a split: name it train, validation or test, or give "
         f"--splits={SHARES}"
       )
     return found
 
   def moved(self) -> dict[str, str]:
-    """Split that got no picture -> the key of the one that it takes from a split with several."""
+    """Returns empty split -> key of the picture that it takes from a split with several."""
     moved: dict[str, str] = {}
     for name in [name for name, count in self._counts.items() if not count]:
       for _, key, own in self._nearest[name]:
@@ -125,7 +128,7 @@ class Splits:
     return moved
 
   def ordered(self, names: Iterable[str]) -> list[str]:
-    """The names of splits: train, validation, test, then others."""
+    """Returns the names of splits in order: train, validation, test, then others."""
     held = set(names)
     return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
 

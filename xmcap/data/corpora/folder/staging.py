@@ -1,4 +1,4 @@
-"""The rows of a source on disk, gathered by picture, whatever their order; no memory holds all of them."""
+"""Stages the rows of a source on disk, and groups them by picture in constant memory, whatever their order."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ from xmcap.storage import databases, files
 
 _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"
-"""The pictures of tables, in the working folder."""
+"""Tar file in the working folder with the pictures that were embedded in tables."""
 
 _ROWS = """
 CREATE TABLE rows (id INTEGER PRIMARY KEY, row);
@@ -44,7 +44,7 @@ _CAPTIONS = msgspec.json.Decoder(list[Caption])
 
 
 def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns) -> int:
-  """Reads the rows of files, in or at `root`, into the working folder, unless they are there; returns their number."""
+  """Reads the rows of files at or below `root` into the working folder, unless done before; returns their number."""
   path = work.folder / _ROWS_FILE
   if not path.exists():
     problems = Problems()
@@ -58,7 +58,7 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
 
 
 def is_packed(work: Work) -> bool:
-  """Whether the tables that were read had pictures in them."""
+  """Whether the tables had embedded pictures."""
   if not (work.folder / PACKED).exists():
     return False
   with tarfile.open(work.folder / PACKED) as packed:
@@ -80,16 +80,16 @@ def _rows(
   else:
     for path, name in named.items():
       for row in text_files.read(path, name, columns, problems):
-        # Rather beside its own file of captions than beside another one.
+        # Relative to its own file of captions, which comes before others.
         row.picture = posixpath.join(posixpath.dirname(name), row.picture)
         yield row
 
 
 def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], list[str]]:
-  """Gathers the rows by picture; returns the names of the splits, and the codes of the languages.
+  """Groups the rows by picture; returns the names of the splits, and the codes of the languages.
 
-  A key is the name of the picture's file without its suffix. Where it has other characters than keys may have, or is
-  that of several pictures, a hash of its path is added.
+  A key is the name of the picture's file without its suffix. If it has characters that a key may not have, or several
+  pictures have it, a hash of the path is appended.
   """
   codes: set[str] = set()
   with (
@@ -105,7 +105,7 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
         archives.split_suffix(path)[1]
         and not held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
       ):
-        work.problems.add("no_captions", path, "no line is about it")
+        work.problems.add("no_captions", path, "no line names it")
     for identity, key, path, place, split, usable in held.execute(
       "SELECT identity, key, path, place, split, number IS NOT NULL AND EXISTS (SELECT 1 FROM captions "
       "WHERE captions.identity = pictures.identity AND captions != CAST('[]' AS BLOB)) FROM pictures ORDER BY first"
@@ -123,7 +123,7 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
 
 
 def wanted(work: Work, split: str) -> Iterator[Wanted]:
-  """Yields the pictures of a split with their captions, in the order in which they first occur."""
+  """Yields the pictures of a split with their captions, in the order of first occurrence."""
   with databases.reading(work.folder / _FILE) as held:
     for identity, number, key, place, locale in held.execute(
       "SELECT identity, number, settled.key, place, locale FROM pictures JOIN settled USING (identity) "
@@ -153,7 +153,7 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
 
 
 def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
-  """A key that no other picture has; with a hash where the name alone will not do."""
+  """Returns a unique key: the name if it is safe and unique, else with a hash."""
   (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
   candidates = [key] if keys.is_safe(key) and alike == 1 else []
   candidates += [keys.hashed(key, text) for text in (path, f"{path}\n{identity}")]
@@ -163,14 +163,14 @@ def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> st
 
 
 def _captions(database: sqlite3.Connection, identity: str, key: str, problems: Problems) -> Iterator[Caption]:
-  """The captions of a picture; one that an earlier line gave is left out."""
+  """Yields the captions of a picture, without those that an earlier line gave."""
   seen: dict[tuple[str, str], int] = {}
   for number, held in database.execute(
     "SELECT id, captions FROM captions WHERE identity = ? ORDER BY id", (identity,)
   ):
     for caption in _CAPTIONS.decode(held):
       first = seen.setdefault((caption.language, caption.text), number)
-      if first == number:  # a line may hold what two people wrote alike
+      if first == number:  # within a line, two people may have written the same
         yield caption
       else:
         problems.add("duplicate_line", key, f"'{caption.language}': {caption.text}")

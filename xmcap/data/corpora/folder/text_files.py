@@ -1,4 +1,4 @@
-"""Rows of JSONL, CSV and TSV, and of JSON: COCO's annotations, Karpathy's lists, a list of objects."""
+"""Reads rows of JSONL, CSV and TSV, and of JSON: COCO's annotations, Karpathy's lists, or a list of objects."""
 
 import csv
 import pathlib
@@ -21,7 +21,7 @@ _DELIMITERS = ",;\t"
 
 
 def read(path: pathlib.Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields the rows of a file, `name` in messages; UsageError if it cannot be read to its end, or is something else."""
+  """Yields the rows of a file, called `name` in messages; UsageError if it cannot be read or is malformed."""
   if path.suffix.lower() in TABLES:
     yield from _of_table(path, name, columns, problems)
     return
@@ -51,12 +51,12 @@ def _of_document(document: Any, name: str, columns: Columns, problems: Problems)
     part, member = ("", document) if isinstance(document, list) else (", images", document.get("images"))
     if not isinstance(member, list):
       raise UsageError(
-        f"{name}: neither COCO's annotations nor a list of objects: give JSONL, CSV or COCO's JSON"
+        f"{name}: neither COCO annotations nor a list of objects: give JSONL, CSV or COCO's JSON"
       )
     rows = ((f"{name}{part}[{place}]", values) for place, values in enumerate(member))
   for where, values in rows:
     if not isinstance(values, dict):
-      problems.add("missing_field", where, "no object")
+      problems.add("missing_field", where, "not an object")
       continue
     row = fields.parse(values, where, columns, problems)
     if row is not None:
@@ -64,7 +64,7 @@ def _of_document(document: Any, name: str, columns: Columns, problems: Problems)
 
 
 def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[tuple[str, Any]]:
-  """Yields place and fields of COCO's annotations, the picture's name for its id."""
+  """Yields (place, fields) of COCO's annotations, with the file name of the picture instead of its id."""
   images, annotations = document.get("images"), document["annotations"]
   if not isinstance(images, list) or not isinstance(annotations, list):
     raise UsageError(f"{name}: 'images' and 'annotations' must be lists, as in COCO's JSON")
@@ -92,21 +92,21 @@ def _of_table(path: pathlib.Path, name: str, columns: Columns, problems: Problem
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
       header = file.readline(_MAX_HEADER)
       if "\0" in header or header.startswith("\udcff\udcfe"):
-        raise UsageError(f"{path}: no UTF-8: save the table as `CSV UTF-8`")
+        raise UsageError(f"{path}: not UTF-8: save the table as `CSV UTF-8`")
       delimiter = "\t" if path.suffix.lower() == ".tsv" else max(_DELIMITERS, key=header.count)
       names = next(csv.reader([header], delimiter=delimiter), [])
       if len(names) < 2 or len(set(names)) < len(names):
-        raise UsageError(f"{path}, line 1: give the names of at least two columns, each another")
+        raise UsageError(f"{path}, line 1: give the names of at least two columns, all different")
       begin = 2
       reader = csv.reader(file, delimiter=delimiter, strict=True)
       for cells in reader:
         where = f"{name}, line {begin:,}"
-        begin = reader.line_num + 2  # a caption in quotes may have several lines
+        begin = reader.line_num + 2  # a quoted caption may span several lines
         row = _of_cells(names, cells, where, columns, problems) if any(map(str.strip, cells)) else None
         if row is not None:
           yield row
   except csv.Error as error:
-    raise UsageError(f"{path}, line {begin:,}: {error}: mend the quotes") from None
+    raise UsageError(f"{path}, line {begin:,}: {error}: fix the quotes") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -115,7 +115,7 @@ def _of_cells(
   names: list[str], cells: list[str], where: str, columns: Columns, problems: Problems
 ) -> Row | None:
   if len(cells) != len(names):
-    problems.add("missing_field", where, f"{len(cells)} columns, where the first line has {len(names)}")
+    problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
     return None
   values = dict(zip(names, cells, strict=True))
   try:

@@ -1,7 +1,7 @@
-"""Rows of WebDataset's tar files: successive entries with one name and several suffixes are a sample.
+"""Reads rows of WebDataset's tar files, where successive entries with the same key form a sample.
 
-`KEY.jpg` is the picture, `KEY.txt` its caption, `KEY.th.txt` one in Thai, and `KEY.json` further fields, as those of a
-line of JSONL. A key is a path up to the first dot of its last part
+`KEY.jpg` is the picture, `KEY.txt` its caption, `KEY.th.txt` a caption in Thai, and `KEY.json` has further fields, like
+a line of JSONL. The key is the path up to the first dot of its last part
 (https://github.com/webdataset/webdataset, "The WebDataset Format").
 """
 
@@ -20,7 +20,7 @@ _PICTURE, _NAME = "__picture__", "image"
 
 
 def read(paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields the rows of tar files; one that breaks off ends there, which the search for pictures counts."""
+  """Yields the rows of tar files; a truncated file just ends, and the search for pictures reports it."""
   for path in paths:
     for key, sample in _samples(path, problems):
       where = f"{path.name}: {key}"
@@ -69,7 +69,7 @@ def _add(
     data = file.read(member.size)
     try:
       if last == "json":
-        # What stands in a file of its own counts more, such as img2dataset's caption.
+        # Separate files take precedence, such as img2dataset's caption.
         about = strict_json.parse_object(data, where)
         sample |= {name: value for name, value in about.items() if name not in (*sample, _NAME, "key")}
       else:

@@ -1,1 +1,1 @@
-"""The corpora that were published: one file each."""
+"""Published corpora, one file each."""

@@ -1,7 +1,7 @@
-"""Babel-ImageNet: ImageNet's validation pictures -> records of the split `validation`, beside labels by language.
+"""Babel-ImageNet: builds records of the split `validation` from ImageNet's validation pictures, with labels.
 
-A record has no captions, and one tag: the class (n01440764). Beside the records lie `tags.txt`, the classes in the
-order of their indices, and copies of the labels and prompts, which `ZeroShotEvaluator` takes.
+A record has no captions and one tag, the class (n01440764). The folder also gets `tags.txt`, the classes in the order
+of their indices, and copies of the labels and prompts for `ZeroShotEvaluator`.
 
 Source: Geigle, Timofte, Glavas, "Babel-ImageNet" (ACL 2024); indices are those of the sorted wnids of ILSVRC 2012.
 """
@@ -29,7 +29,7 @@ _WNID = re.compile(r"n[0-9]{8}")
 
 @dataclasses.dataclass(frozen=True)
 class BabelImagenet(build.Corpus):
-  """Babel-ImageNet; `file_names.BABEL_IMAGENET` says what its fields are."""
+  """Babel-ImageNet; see `file_names.BABEL_IMAGENET` for the fields."""
 
   NAME = "babel_imagenet"
   DESCRIPTION = (
@@ -56,12 +56,12 @@ class BabelImagenet(build.Corpus):
     if highest >= len(wnids):
       named = self.wnids or self.images
       raise UsageError(
-        f"{self.labels}: class {highest}, and {named} has {len(wnids)} classes: give all of them by --wnids"
+        f"{self.labels}: class {highest}, but {named} has only {len(wnids)} classes: give all of them with --wnids"
       )
     for wanted in listed:
       if wanted.tags[0] not in set(wnids):
         raise UsageError(
-          f"{wanted.where}: its class {wanted.tags[0]} is not in {self.wnids}: give a list that has it"
+          f"{wanted.where}: its class {wanted.tags[0]} is not in {self.wnids}: give a list that contains it"
         )
     self._write_beside(work.folder.parent, wnids)
     work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
@@ -75,21 +75,21 @@ class BabelImagenet(build.Corpus):
 
 
 def read_wnids(path: pathlib.Path) -> list[str]:
-  """Reads a wnid a line, in the order of the classes; UsageError names a line that is none, or is repeated."""
+  """Reads one wnid per line, in the order of the classes; UsageError names an invalid or repeated line."""
   found: dict[str, int] = {}
   with Input(path) as source:
     for number, line in source.lines():
       wnid = line.split()[0] if line.split() else ""
       if not _WNID.fullmatch(wnid) or wnid in found:
-        raise UsageError(f"{path}, line {number}: no class such as n01440764, or one that is there already")
+        raise UsageError(f"{path}, line {number}: not a class such as n01440764, or a repeated one")
       found[wnid] = number
   return list(found)
 
 
 def read_classes(path: pathlib.Path) -> dict[str, str]:
-  """Reads lines of a picture's name and its class, such as `ILSVRC2012_val_00000001 n01751748`.
+  """Reads lines with the name of a picture and its class, such as `ILSVRC2012_val_00000001 n01751748`.
 
-  White space or a comma is between them, and what follows is passed over, as in Kaggle's LOC_val_solution.csv.
+  They are separated by white space or a comma; the rest of the line is ignored, as in Kaggle's LOC_val_solution.csv.
   """
   found: dict[str, str] = {}
   with Input(path) as source:
@@ -97,13 +97,13 @@ def read_classes(path: pathlib.Path) -> dict[str, str]:
       name, wnid, *_ = [*line.replace(",", " ").split(), "", ""]
       if _WNID.fullmatch(wnid):
         found[archives.split_suffix(name)[0]] = wnid
-      elif number > 1:  # the first may be a heading
-        raise UsageError(f"{path}, line {number}: no name and class such as n01751748")
+      elif number > 1:  # the first may be a header
+        raise UsageError(f"{path}, line {number}: not a name and a class such as n01751748")
   return found
 
 
 def _wanted(pictures: ByPath, class_of: dict[str, str], work: Work) -> Iterator[Wanted]:
-  """The pictures by their paths: of the class that their folder is called, or that a line gives them."""
+  """Yields the pictures sorted by path, with the class given by a line or by the name of their folder."""
   taken: set[str] = set()
   for number, path in sorted(pictures.paths(), key=lambda found: found[1]):
     place = pathlib.PurePosixPath(path)

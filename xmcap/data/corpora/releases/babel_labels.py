@@ -1,9 +1,9 @@
-"""The labels of Babel-ImageNet, from a table of the senses that BabelNet has of each class.
+"""Makes the labels of Babel-ImageNet from a table of BabelNet's senses of each class.
 
-Five steps (Geigle et al., ACL 2024, section 2.2, and their code where the two differ): (1) the senses of each class in
-a language; (2) without lemmas that are an English lemma of any class, whatever their case; (3) without
-machine-translated ones; (4) of the others the first whose source is no redirect or alias, else the first, with spaces
-for `_`; (5) a class without one is left out.
+The steps are those of Geigle et al. (ACL 2024), section 2.2, or of their code where the two differ: (1) take the senses
+of each class in a language; (2) drop lemmas that equal an English lemma of any class, ignoring case; (3) drop
+machine-translated ones; (4) of the rest take the first whose source is not a redirect or alias, else the first, with
+spaces for `_`; (5) leave out classes without a label.
 """
 
 import csv
@@ -16,17 +16,17 @@ from xmcap.scoring.inputs import Input
 
 COLUMNS = ("language", "lemma", "source", "machine_translated", "synset")
 STEPS = ("senses", "not English", "not machine-translated")
-"""What is counted of each language: classes that have a sense left after the first three steps."""
+"""The first three steps, after each of which the remaining classes of a language are counted."""
 
 _ENGLISH = "EN"
-# English names that the authors found by hand in other languages, where they have accents alone.
+# English names with added accents, which the authors found by hand in other languages.
 _ACCENTED = frozenset({"tricerátops", "planetárium", "sombréro"})
 _SECOND_CHOICE = frozenset({"WIKIRED", "WIKIDATA_ALIAS"})
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Sense(NamedTuple):
-  """A lemma of a synset in a language; `synset` is WordNet's, as n01440764, 01440764n or wn:01440764n."""
+  """A lemma of a synset in a language; `synset` is WordNet's: n01440764, 01440764n or wn:01440764n."""
 
   language: str
   lemma: str
@@ -36,22 +36,22 @@ class Sense(NamedTuple):
 
 
 class Labels(NamedTuple):
-  """Labels in Babel-ImageNet's layout; and of each language the classes left after each of `STEPS`."""
+  """Labels in Babel-ImageNet's layout, and for each language the number of classes left after each of `STEPS`."""
 
   labels: dict[str, list[list]]
   counts: dict[str, tuple[int, int, int]]
 
 
 def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labels:
-  """Makes the labels of classes; senses of other synsets are passed over.
+  """Makes the labels of classes; ignores senses of other synsets.
 
   Args:
-    senses: in BabelNet's order, the best first.
+    senses: in BabelNet's order, best first.
     wnids: the classes in the order of their indices.
-    least: classes that a language needs to be kept.
+    least: number of classes that a language needs to be kept.
 
   Raises:
-    UsageError: no sense is of a class, or English has none.
+    UsageError: there are no English senses of the classes.
   """
   place = {wnid[1:]: index for index, wnid in enumerate(wnids)}
   found: dict[str, list[list[Sense]]] = {}
@@ -60,9 +60,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
     if index is not None:
       found.setdefault(sense.language.upper(), [[] for _ in wnids])[index].append(sense)
   if _ENGLISH not in found:
-    raise UsageError(
-      "the senses have no English ones of these classes: the English lemmas are what is filtered by"
-    )
+    raise UsageError("there are no English senses of these classes, which are needed as the filter: add them")
   english = {sense.lemma.lower() for of_class in found[_ENGLISH] for sense in of_class} | _ACCENTED
   labels, counts = {}, {}
   for language, classes in found.items():
@@ -80,29 +78,29 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
 
 
 def read_senses(path: str | os.PathLike) -> Iterator[Sense]:
-  """Reads tab-separated lines under a heading of `COLUMNS`; `machine_translated` is true or false.
+  """Reads tab-separated lines with the header `COLUMNS`; `machine_translated` is true or false.
 
   Raises:
-    UsageError: a line is of another form; names it.
+    UsageError: a line is malformed; the message names it.
   """
   with Input(path) as source:
     for number, line in source.lines():
       fields = next(csv.reader([line], delimiter="\t", quoting=csv.QUOTE_NONE))
       if number == 1:
         if tuple(fields) != COLUMNS:
-          raise UsageError(f"{path}, line 1: the heading is not {', '.join(COLUMNS)}, with tabs between")
+          raise UsageError(f"{path}, line 1: the header must be {', '.join(COLUMNS)}, separated by tabs")
         continue
       if len(fields) != len(COLUMNS) or fields[3].lower() not in _TRUTHS or not _offset(fields[4]):
         raise UsageError(
-          f"{path}, line {number}: no {', '.join(COLUMNS)}; machine_translated is true or false, a synset such as "
-          "n01440764"
+          f"{path}, line {number}: must be {', '.join(COLUMNS)}, with machine_translated true or false and a synset "
+          "such as n01440764"
         )
       if fields[1].strip("_ "):
         yield Sense(fields[0], fields[1], fields[2], _TRUTHS[fields[3].lower()], fields[4])
 
 
 def summary(counts: Mapping[str, Sequence[int]], kept: Iterable[str]) -> str:
-  """Lines of text: of each language the classes after each step, and whether it is kept."""
+  """Returns lines of text: for each language the number of classes after each step, and whether it is kept."""
   kept = set(kept)
   lines = [f"{'':8}{'  '.join(STEPS)}"]
   for language, steps in sorted(counts.items(), key=lambda item: (-item[1][-1], item[0])):
@@ -117,6 +115,6 @@ def _best(senses: Sequence[Sense]) -> str:
 
 
 def _offset(synset: str) -> str:
-  """The eight digits of a noun's synset; "" if it is of another form."""
+  """Returns the eight digits of a noun's synset; "" for any other form."""
   digits = synset.removeprefix("wn:").removeprefix("n").removesuffix("n")
   return digits if len(digits) == 8 and digits.isascii() and digits.isdigit() else ""

@@ -1,9 +1,9 @@
-"""CC3M-35L: Conceptual Captions with captions in English and, machine translated, in 34 more languages.
+"""CC3M-35L: Conceptual Captions with English captions and machine translations into 34 languages.
 
-Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `rec_num` of a line of captions counts the lines of the
-published TSV from 1; a record's key is that number in eight digits, and the records are in its order. Pictures are
-found by their addresses where img2dataset kept them, and by `rec_num` otherwise. Many addresses are dead: how many
-pictures were found, missing and broken is part of the result.
+Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `rec_num` in a line of captions is the line number of the
+published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Pictures are
+found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead, so the result reports how many pictures
+were found, missing and broken.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 MAX_PICTURES = 50_000_000
-"""Lines of a TSV; CC12M would have 12 million."""
+"""Limit for the lines of a TSV; CC12M would have 12 million."""
 
 _MAX_LINE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Cc3m35l(build.Corpus):
-  """CC3M-35L; `file_names.CC3M35L` says what its fields are."""
+  """CC3M-35L; see `file_names.CC3M35L` for the fields."""
 
   NAME = "cc3m_35l"
   DESCRIPTION = (
@@ -58,12 +58,12 @@ class Cc3m35l(build.Corpus):
 
 
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
-  """The pictures of Conceptual Captions' TSV, `caption<TAB>url`; a key is the number of the line, eight digits.
+  """Yields the pictures of Conceptual Captions' TSV, `caption<TAB>url`; the key is the line number in eight digits.
 
   Raises:
-    UsageError: it is absent or too long, or its first line has no address.
+    UsageError: the file is missing or too long, or its first line has no URL.
   """
-  no_list = f"{path}, line 1: no `caption<TAB>address`: give the TSV as it was published"
+  no_list = f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published"
   number = 0
   try:
     with open(path, "rb") as file:

@@ -1,9 +1,9 @@
-"""COCO-35L: MSCOCO 2014 with its captions in English and, machine translated, in 34 more languages.
+"""COCO-35L: MSCOCO 2014 with its English captions and machine translations into 34 languages.
 
-Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `train` holds Karpathy's train and restval images,
-`validation` his val images, in the order of his `dataset_coco.json`; his test images are not used. A record's key is
-the image's COCO id in twelve digits; its captions are in the order of their numbers, and of each number in the order
-of `xmcap.languages`. English is `caption_tokenized`, by people; the others are `translation_tokenized`.
+Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `train` has Karpathy's train and restval images,
+`validation` his val images, in the order of his `dataset_coco.json`; his test images are not used. The key of a record
+is the COCO id of the image in twelve digits. Its captions are ordered by number, then by language as in
+`xmcap.languages`. English is the human `caption_tokenized`; the other languages are `translation_tokenized`.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from xmcap.data.corpora import build, listing
 from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.pictures import open_pictures
 from xmcap.data.corpora.plans import Work
-from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.releases import coco_ids, file_names
 from xmcap.data.corpora.releases.translations import CocoIds, Parser
 from xmcap.data.corpora.spill import spill
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError, one_line
 
-_MAX_KARPATHY = 1 << 30  # bytes; the published file has 0.14 GB
+_MAX_KARPATHY = 1 << 30  # limit in bytes; the published file has 0.14 GB
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, EOFError)
 _SPLITS = {"train": ("train", "restval"), "validation": ("val",)}
 
@@ -45,7 +45,7 @@ class _Karpathy(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class Coco35l(build.Corpus):
-  """COCO-35L; `file_names.COCO35L` says what its fields are."""
+  """COCO-35L; see `file_names.COCO35L` for the fields."""
 
   NAME = "coco_35l"
   DESCRIPTION = (
@@ -57,25 +57,40 @@ class Coco35l(build.Corpus):
   karpathy: pathlib.Path
   train_images: pathlib.Path
   val_images: pathlib.Path
+  exclude: tuple[pathlib.Path, ...] = ()
+  """Lists of ids of pictures that `train` is to be without."""
+
+  def paths(self) -> dict[str, pathlib.Path | None]:
+    return {**super().paths(), **{f"exclude{number}": path for number, path in enumerate(self.exclude)}}
 
   def splits(self, work: Work) -> Iterator[Split]:
     images = read_karpathy(self.karpathy)
+    excluded = coco_ids.read(self.exclude)
     pictures = open_pictures(work, list(dict.fromkeys([self.train_images, self.val_images])))
     for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
-      paths = {image.cocoid: f"{image.filepath}/{image.filename}" for image in images[name]}
+      left_out = excluded if name == "train" else {}
+      paths = {
+        image.cocoid: f"{image.filepath}/{image.filename}"
+        for image in images[name]
+        if image.cocoid not in left_out
+      }
+      without = {image.cocoid for image in images[name]} & left_out.keys()
+      for number, where in left_out.items():
+        if number in without:
+          work.problems.add("excluded", where, f"{number:012d}")
       listed = listing.write(
         work, name, (Wanted(f"{number:012d}", path, path) for number, path in paths.items())
       )
-      ids = CocoIds({number: place for place, number in enumerate(paths)})
+      ids = CocoIds({number: place for place, number in enumerate(paths)}, frozenset(without))
       spilled = spill(work, name, captions, Parser(captions.name, ids))
       yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
-  """The images of each of our splits in the order of dataset_coco.json.
+  """Returns the images of each of our splits, in the order of dataset_coco.json.
 
   Raises:
-    UsageError: the file is absent or is something else, or names an image twice.
+    UsageError: the file is missing or malformed, or repeats an image.
   """
   try:
     images = msgspec.json.decode(_read(path), type=_Karpathy).images
@@ -87,7 +102,7 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   for image in images:
     if image.cocoid in seen or not 0 <= image.cocoid < 10**12:
       raise UsageError(
-        f"{path}: image {image.cocoid} is named twice, or no id: give the file as it was published"
+        f"{path}: image {image.cocoid} occurs twice, or is not a valid id: give the file as it was published"
       )
     seen.add(image.cocoid)
   splits = {split: [image for image in images if image.split in names] for split, names in _SPLITS.items()}
@@ -98,7 +113,7 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
 
 
 def _read(path: pathlib.Path) -> bytes:
-  """The bytes of dataset_coco.json, which may lie in caption_datasets.zip."""
+  """Returns the bytes of dataset_coco.json, which may be inside caption_datasets.zip."""
   with contextlib.ExitStack() as stack:
     if zipfile.is_zipfile(path):
       file = stack.enter_context(stack.enter_context(zipfile.ZipFile(path)).open("dataset_coco.json"))

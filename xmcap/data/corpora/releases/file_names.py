@@ -1,7 +1,7 @@
-"""The files of the releases, by the names and at the addresses that they were published under.
+"""Names and URLs of the published files of the releases.
 
-Where an address comes from: the project page of Crossmodal-3600 (its captions, pictures and translations), MSCOCO's
-download page, and Karpathy's page of "Deep visual-semantic alignments". The command line imports this: it is light.
+The URLs are from the project page of Crossmodal-3600 (captions, pictures and translations), MSCOCO's download page, and
+Karpathy's page of "Deep visual-semantic alignments". The command line imports this module, so it must stay light.
 """
 
 import dataclasses
@@ -18,10 +18,10 @@ class Part:
   """A part of a release.
 
   Attributes:
-    names: files or folders that it may be; the first that is there is taken.
-    text: what it is.
-    optional: whether a release may be without it.
-    url: the public address, if it has one; it ends with one of the names.
+    names: possible names of the file or folder; the first that exists is used.
+    text: description.
+    optional: whether a release may lack it.
+    url: the public URL, if it has one; it ends in one of the names.
   """
 
   names: Sequence[str]
@@ -30,12 +30,12 @@ class Part:
   url: str = ""
 
   def find(self, folder: pathlib.Path) -> pathlib.Path | None:
-    """The part in a folder; None if it is not there."""
+    """Returns the part in a folder; None if it does not exist."""
     return next((folder / name for name in self.names if (folder / name).exists()), None)
 
 
 def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.Path]:
-  """The parts of a release in a folder; UsageError names one that is absent."""
+  """Returns the parts of a release in a folder; UsageError names a missing one."""
   found = {}
   for role, part in parts.items():
     path = part.find(folder)
@@ -43,7 +43,7 @@ def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.P
       found[role] = path
     elif not part.optional:
       raise UsageError(
-        f"{folder} has no {' or '.join(part.names)}: put the release there, or name its --manual_dir"
+        f"{folder} has no {' or '.join(part.names)}: put the release there, or give its --manual_dir"
       )
   return found
 
@@ -63,7 +63,7 @@ COCO35L: Mapping[str, Part] = {
   "dev_captions": _translations("coco_mt_dev"),
   "karpathy": Part(
     ["dataset_coco.json", "caption_datasets.zip"],
-    "Karpathy's dataset_coco.json, or caption_datasets.zip, which holds it",
+    "Karpathy's dataset_coco.json, or caption_datasets.zip, which contains it",
     url="http://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip",
   ),
   "train_images": _coco_images("train2014"),
@@ -74,7 +74,7 @@ CC3M35L: Mapping[str, Part] = {
   "dev_captions": _translations("cc3m_mt_dev"),
   "train_tsv": Part(
     ["Train_GCC-training.tsv", "Train-GCC-training.tsv", "GCC-training.tsv"],
-    "the training TSV (caption, address)",
+    "the training TSV (caption, URL)",
   ),
   "dev_tsv": Part(
     [
@@ -84,10 +84,10 @@ CC3M35L: Mapping[str, Part] = {
     ],
     "the validation TSV",
   ),
-  "train_images": Part(["train_images"], "training pictures: what img2dataset left, or a folder or archive"),
+  "train_images": Part(["train_images"], "training pictures: img2dataset's output, or a folder or archive"),
   "dev_images": Part(["dev_images"], "validation pictures"),
   "train_keys": Part(
-    ["train_keys.tsv"], "for pictures under names of their own: rec_num or address, tab, file", optional=True
+    ["train_keys.tsv"], "for pictures with other file names: rec_num or URL, tab, file", optional=True
   ),
   "dev_keys": Part(["dev_keys.tsv"], "the same for validation", optional=True),
 }
@@ -109,12 +109,12 @@ BABEL_IMAGENET: Mapping[str, Part] = {
   ),
   "images": Part(
     ["val", "images", "ILSVRC2012_img_val.tar"],
-    "pictures, a folder or archive with a folder a class (n01440764/)",
+    "pictures, a folder or archive with one folder per class (n01440764/)",
   ),
   "prompts": Part(["nllb_dist13b_prompts.json"], 'prompts, {"DE": ["ein Bild von {}", ...]}', optional=True),
   "wnids": Part(
     ["wnids.txt"],
-    "the classes in the order of their indices, one a line; default: the folders, by name",
+    "the classes in the order of their indices, one per line; default: the folders, by name",
     optional=True,
   ),
   "classes": Part(
@@ -126,13 +126,13 @@ BABEL_IMAGENET: Mapping[str, Part] = {
 FOLDER: Mapping[str, Part] = {
   "captions": Part([], ".jsonl, .csv, .tsv, .json, .tar, .parquet, .arrow, or a folder of such files"),
   "images": Part(
-    [], "folder or archive of the pictures; default: beside the captions, or in them", optional=True
+    [], "folder or archive of the pictures; default: beside the captions, or embedded", optional=True
   ),
 }
 ELSEWHERE = {
   "babel_imagenet": "the labels are in data/ of github.com/gregor-ge/Babel-ImageNet (BabelNet's, non-commercial), the "
   "pictures at https://image-net.org",
-  "cc3m35l": "the TSVs of CC3M have no public address: ask for them at "
+  "cc3m35l": "the TSVs of CC3M have no public URL: request them at "
   "https://ai.google.com/research/ConceptualCaptions/download, and fetch the pictures with img2dataset",
 }
-"""Where to ask for parts that have no public address."""
+"""Where to get parts without a public URL."""

@@ -1,7 +1,7 @@
-"""Lines of COCO-35L and CC3M-35L -> captions, parsed and checked.
+"""Parses and checks lines of captions of COCO-35L and CC3M-35L.
 
-A line is a JSON object: an id (`image_id` or `rec_num`), `trg_lang`, `caption_tokenized` (English, the same in the
-lines of all languages) and `translation_tokenized`; other members are not read.
+A line is a JSON object with an id (`image_id` or `rec_num`), `trg_lang`, `caption_tokenized` (English, the same in the
+lines of all languages) and `translation_tokenized`; other fields are ignored.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.spill import CaptionRow
 from xmcap.data.records import SOURCES
 
-# Translations into English would stand beside the original.
+# English is excluded: a translation into it would duplicate the original.
 _TARGETS = {code: number for number, code in enumerate(languages.LANGUAGES) if code != "en"}
 ENGLISH = tuple(languages.LANGUAGES).index("en")
 HUMAN, MT = SOURCES.index("human"), SOURCES.index("mt")
@@ -43,9 +43,15 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
 
 @dataclasses.dataclass(frozen=True)
 class CocoIds:
-  """`<coco id>_<N>` -> position of the picture and N. `positions`: COCO id -> position."""
+  """Maps `<coco id>_<N>` to the picture's position and N.
+
+  Attributes:
+    positions: COCO id -> position.
+    excluded: ids of pictures that are left out on purpose, with their captions.
+  """
 
   positions: Mapping[int, int]
+  excluded: frozenset[int] = frozenset()
   line_type = _CocoLine
 
   def find(self, id: int | str) -> tuple[int, int] | None:
@@ -55,10 +61,15 @@ class CocoIds:
       return None
     return self.positions[int(match[1])], int(match[2])
 
+  def is_excluded(self, id: int | str) -> bool:
+    """Whether its picture is left out on purpose."""
+    match = _COCO_ID.fullmatch(str(id))
+    return match is not None and int(match[1]) in self.excluded
+
 
 @dataclasses.dataclass(frozen=True)
 class Cc3mIds:
-  """`rec_num`, which counts the `count` lines of the TSV from 1 -> position of the picture, and 1."""
+  """Maps `rec_num`, which numbers the `count` lines of the TSV from 1, to the picture's position and 1."""
 
   count: int
   line_type = _Cc3mLine
@@ -69,18 +80,23 @@ class Cc3mIds:
       id = int(id) if _REC_NUM.fullmatch(id) else 0
     return (id - 1, 1) if 1 <= id <= self.count else None
 
+  def is_excluded(self, id: int | str) -> bool:
+    """False: none is left out on purpose."""
+    del id
+    return False
+
 
 @dataclasses.dataclass(frozen=True)
 class Parser:
-  """Parses the lines of the file `name`, as a `spill.Parse`; `ids` say which pictures there are."""
+  """Parses the lines of the file `name`, as a `spill.Parse`; `ids` finds their pictures."""
 
   name: str
   ids: CocoIds | Cc3mIds
 
   def __call__(self, text: bytes, first: int, problems: Problems) -> tuple[list[CaptionRow], int]:
-    """Returns the captions of whole lines, and the number of lines; a line that is left out is one problem.
+    """Returns the captions of whole lines, and the number of lines; each skipped line is a problem.
 
-    English is returned once for each (picture, number): from the first line in which it can be used.
+    English is returned once for each (picture, number), from the first line where it is usable.
     """
     decoder = msgspec.json.Decoder(self.ids.line_type)
     rows: list[CaptionRow] = []
@@ -104,11 +120,12 @@ class Parser:
       if language is None:
         problems.add("unknown_language", where, repr(row.trg_lang)[:40])
       elif found is None:
-        problems.add("unknown_id", where, repr(row.id)[:40])
+        if not self.ids.is_excluded(row.id):
+          problems.add("unknown_id", where, repr(row.id)[:40])
       elif translation := line_check.usable(row.translation_tokenized, where, problems):
         rows.append(CaptionRow(*found, language, MT, number, translation))
       if found is not None and english.get(found) is None:
-        # Where the first is bad that is counted; the lines of the other languages repeat it.
+        # Only the first bad occurrence counts as a problem, because the lines of other languages repeat it.
         known = problems if found not in english else Problems()
         original = line_check.usable(row.caption_tokenized, where, known)
         english[found] = CaptionRow(*found, ENGLISH, HUMAN, number, original) if original else None

@@ -1,12 +1,11 @@
-"""XM3600: 3,600 pictures with captions by people in 36 languages -> records of the split `test`.
+"""XM3600: builds records of the split `test` from 3,600 pictures with human captions in 36 languages.
 
-Inputs as published (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or a folder of
-its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's tokens.
-Other releases in this layout, such as emoji36's, can be built too.
+The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or
+a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
+tokens. Other releases in this layout, such as emoji36's, can be built too.
 
-The layout of a line is that of `xmcap.scoring.layouts`; but a line, language or caption that cannot be used is a
-problem that is counted, and costs no more than itself. `caption/tokenized/lowercase` is passed over, for it can be made
-again.
+The layout of a line is described in `xmcap.scoring.layouts`. Here an unusable line, language or caption counts as a
+problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
 """
 
 import dataclasses
@@ -33,7 +32,7 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 @dataclasses.dataclass(frozen=True)
 class Xm3600(build.Corpus):
-  """XM3600; `file_names.XM3600` says what its fields are."""
+  """XM3600; see `file_names.XM3600` for the fields."""
 
   NAME = "xm3600"
   DESCRIPTION = "XM3600: 3,600 pictures with captions by people in 36 languages."
@@ -47,19 +46,21 @@ class Xm3600(build.Corpus):
       listed = listing.write(work, SPLIT, read_pictures(source, self.captions.name, work.problems))
     if not listed.count:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
-      raise XmcapError(f"{self.captions}: no line of it can be used{seen}: give the captions as published")
+      raise XmcapError(
+        f"{self.captions}: none of its lines can be used{seen}: give the captions as published"
+      )
     work.say(f"{self.captions.name}: {listed.count:,} images with captions")
     keys = {wanted.key for shard in range(listed.shards) for wanted in listed.wanted(shard)}
-    for name in dict.fromkeys(pictures.names()):  # a folder may hold all of Open Images
+    for name in dict.fromkeys(pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
-        work.problems.add("no_captions", name, "no line of the captions is about it")
+        work.problems.add("no_captions", name, "no line of captions names it")
     yield Split(SPLIT, work.folder, work.options, listed, pictures, lines=source.num_lines)
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
-  """Yields the pictures of the lines of the file `name`, with their captions; of two lines with one key, the first.
+  """Yields the pictures in the lines of the file `name`, with their captions; of lines with the same key, the first.
 
-  UsageError if the file cannot be read to its end, or a line is too long.
+  UsageError if the file cannot be read completely, or if a line is too long.
   """
   lines: dict[str, int] = {}
   for number, where, line in line_check.filled(source.raw_lines(), name, problems):
@@ -67,14 +68,14 @@ def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Want
     if picture is None:
       continue
     if picture.key in lines:
-      problems.add("duplicate_line", where, f"{picture.key} is on line {lines[picture.key]:,} already")
+      problems.add("duplicate_line", where, f"{picture.key} is already on line {lines[picture.key]:,}")
       continue
     lines[picture.key] = number
     yield picture
 
 
 def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
-  """Parses a line; None if it cannot be used, which is counted."""
+  """Parses a line; None if it is unusable, which counts as a problem."""
   try:
     row = strict_json.parse_object(line, where)
   except UsageError as error:
@@ -82,21 +83,21 @@ def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
     return None
   key, locale = row.get("image/key"), row.get("image/locale", "")
   if not isinstance(key, str) or not isinstance(locale, str):
-    problems.add("missing_field", where, "image/key or image/locale is missing or no text")
+    problems.add("missing_field", where, "image/key or image/locale is missing or not a string")
     return None
   if not _KEY.fullmatch(key):
-    problems.add("unknown_id", where, f"image/key {key[:40]!a} is no name of a picture")
+    problems.add("unknown_id", where, f"image/key {key[:40]!a} is not a valid picture name")
     return None
   return Wanted(key, "", name=key, locale=locale, captions=list(captions_of(row, where, problems)))
 
 
 def captions_of(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
-  """Yields the captions of a line that can be used."""
+  """Yields the usable captions of a line."""
   for language, texts, given in layouts.released(row, where, problems.add):
     tokenized = layouts.texts(given)
     if given is not None and (tokenized is None or len(tokenized) != len(texts)):
       problems.add(
-        "missing_field", where, f"'{language}': caption/tokenized has no text for each caption; not used"
+        "missing_field", where, f"'{language}': caption/tokenized lacks an entry for each caption; not used"
       )
       tokenized = None
     for text, tokens in zip(texts, tokenized or [""] * len(texts), strict=True):

@@ -1,0 +1,124 @@
+"""`xmcap retrieval fuse`: the weight of validation, the test matrix that it writes, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+from xmcap import cli
+from xmcap.scoring import fusion, score_matrices
+
+
+def _write(folder, count=40, seed=0):
+  """Writes two noisy matrices of validation and of test; returns them."""
+  rng, found = np.random.default_rng(seed), {}
+  for split in ("val", "test"):
+    for name, noise in (("cl", 0.3), ("cm", 0.6)):
+      found[split, name] = (np.eye(count) + noise * rng.normal(size=(count, count))).astype("f4")
+      np.save(folder / f"{split}_{name}.npy", found[split, name])
+  return found
+
+
+def _options(folder):
+  given = [("scores", "test"), ("validation_scores", "val")]
+  return [f"--{option}={folder}/{split}_{name}.npy" for option, split in given for name in ("cl", "cm")]
+
+
+def _run(folder, *more):
+  return cli.main(["retrieval", "fuse", *_options(folder), f"--out={folder}/out/fused.npy", *more])
+
+
+def _mrr(scores):
+  return float(np.mean(1 / (scores >= np.diag(scores)[:, None]).sum(axis=1)))
+
+
+def test_the_weight_is_the_best_of_validation(tmp_path, capsys):
+  held = _write(tmp_path)
+  assert _run(tmp_path) == 0
+  found = json.loads((tmp_path / "out/fused.json").read_text())
+  by_weight = {
+    f"{number / 100:.2f}": _mrr(fusion.mixed(held["val", "cl"], held["val", "cm"], number / 100))
+    for number in range(100)
+  }
+  assert found["validation_mrr_by_w"] == pytest.approx(by_weight)
+  best = max(by_weight.values())
+  assert found["w"] == min(float(w) for w, mrr in by_weight.items() if mrr > best - 1e-12)
+  assert found["validation_mrr"] == pytest.approx(best) and best > max(by_weight["0.00"], by_weight["0.99"])
+  wanted = fusion.mixed(held["test", "cl"], held["test", "cm"], found["w"])
+  np.testing.assert_array_equal(np.load(tmp_path / "out/fused.npy"), wanted)
+  assert f"w {found['w']:.2f}: MRR" in capsys.readouterr().out
+
+
+def test_chunks_change_nothing(tmp_path, monkeypatch):
+  _write(tmp_path)
+  assert _run(tmp_path) == 0
+  whole = (tmp_path / "out/fused.npy").read_bytes(), json.loads((tmp_path / "out/fused.json").read_text())
+  monkeypatch.setattr(score_matrices, "_CELLS", 100)
+  assert _run(tmp_path) == 0
+  assert (tmp_path / "out/fused.npy").read_bytes() == whole[0]
+  found = json.loads((tmp_path / "out/fused.json").read_text())
+  assert found["w"] == whole[1]["w"]
+  assert found["validation_mrr_by_w"] == pytest.approx(whole[1]["validation_mrr_by_w"])
+
+
+def test_no_score_of_the_test_is_read_while_the_weight_is_chosen(tmp_path, monkeypatch):
+  _write(tmp_path)
+  read, chunks, write = [], score_matrices.Matrix.chunks, fusion.write
+
+  def noted(self):
+    read.append(self.path.name)
+    return chunks(self)
+
+  def noted_write(*arguments):
+    read.append("chosen")
+    write(*arguments)
+
+  monkeypatch.setattr(score_matrices.Matrix, "chunks", noted)
+  monkeypatch.setattr(fusion, "write", noted_write)
+  assert _run(tmp_path) == 0
+  assert read == ["val_cl.npy", "val_cm.npy", "chosen", "test_cl.npy", "test_cm.npy"]
+
+
+def _changed(name, change):
+  def change_file(folder):
+    path = folder / f"{name}.npy"
+    np.save(path, change(np.load(path)))
+
+  return change_file
+
+
+def _with_nan(scores):
+  scores[1, 2] = np.nan
+  return scores
+
+
+@pytest.mark.parametrize(
+  "change, more, message",
+  [
+    (_changed("val_cm", _with_nan), [], "val_cm.npy, row 1, column 2: the score is NaN"),
+    (_changed("test_cl", _with_nan), [], "test_cl.npy, row 1, column 2: the score is NaN"),
+    (_changed("test_cm", lambda scores: scores[:30]), [], "test_cm.npy: has shape [30, 40], and"),
+    (_changed("val_cm", lambda scores: scores[:, :30]), [], "val_cm.npy: has shape [40, 30], and"),
+    (_changed("val_cl", lambda scores: scores[0]), [], "val_cl.npy: has shape [40]; scores are"),
+    (
+      lambda folder: (folder / "val_cl.npy").write_bytes(b"\x80\x04K\x01."),
+      [],
+      "a pickle, which can run code",
+    ),
+    (lambda folder: None, ["--scores=c.npy"], "--scores: given 3 times"),
+    (lambda folder: None, ["--out=fused.npz"], "--out=fused.npz: a matrix is written as .npy"),
+  ],
+)
+def test_bad_input_is_refused_in_one_line_and_nothing_is_written(tmp_path, capsys, change, more, message):
+  _write(tmp_path)
+  change(tmp_path)
+  assert _run(tmp_path, *more) == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and message in error, error
+  assert not (tmp_path / "out").exists()
+
+
+def test_an_input_is_not_written_over(tmp_path, capsys):
+  _write(tmp_path)
+  assert cli.main(["retrieval", "fuse", *_options(tmp_path), f"--out={tmp_path}/test_cl.npy"]) == 2
+  assert "would be written over --scores" in capsys.readouterr().err

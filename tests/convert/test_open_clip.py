@@ -1,0 +1,172 @@
+"""Both towers of OpenCLIP's folders: open_clip_torch 3.3.0 with timm 1.0.31, transformers 5.23.0, torch 2.13.0."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.convert import open_clip_models
+from tests.convert.conftest import edit_json, embedded
+from xmcap import cli
+from xmcap.data import images
+from xmcap.evaluation import embed
+from xmcap.models import model_json
+
+# Of the weights, pictures and texts of open_clip_models, by CLIP and CustomTextCLIP: the first three numbers of each
+# picture's and text's embedding, and the logits of each text (row) with each picture.
+GOLDEN = {
+  "clip": (
+    [[-0.01052, -0.05417, -0.06793], [-0.33778, 0.16752, 0.14262]],
+    [[0.16395, 0.32454, 0.02747], [0.32956, 0.00586, 0.14915], [0.45799, 0.00477, -0.0271]],
+    [[-0.9937, 1.21635], [-0.35, 0.04497], [-0.86495, 0.96312]],
+  ),
+  "quick": (
+    [[-0.00996, -0.05458, -0.06744], [-0.34101, 0.16735, 0.14551]],
+    [[0.16347, 0.32618, 0.0261], [0.32849, 0.0055, 0.14997], [0.45662, 0.00389, -0.02965]],
+    [[-0.99972, 1.22545], [-0.34206, 0.05315], [-0.8669, 0.95826]],
+  ),
+  "xlm_roberta": (
+    [[-0.01052, -0.05417, -0.06793], [-0.33778, 0.16752, 0.14262]],
+    [[0.00547, -0.00684, 0.112], [-0.17607, -0.12876, 0.00907], [0.10311, 0.01793, 0.0256]],
+    [[-0.42009, 0.67501], [-0.41736, 0.30465], [-0.99266, 0.00544]],
+  ),
+  "nllb": (
+    [[-0.05104, -0.01825, 0.15756], [-0.04556, 0.11385, 0.06431]],
+    [[-0.00673, 0.1076, -0.03964], [0.08349, -0.0594, 0.00571], [0.10598, -0.03927, 0.11987]],
+    [[-2.78303, -2.44489], [-2.4858, -2.23317], [-2.4824, -2.14464]],
+  ),
+  "siglip_i18n": (
+    [[-0.05104, -0.01825, 0.15756], [-0.04556, 0.11385, 0.06431]],
+    [[0.01991, -0.08967, 0.08609], [-0.02221, -0.03334, 0.06869], [-0.00251, 0.02157, 0.03685]],
+    [[-2.43701, -2.3629], [-2.8801, -3.03438], [-2.82197, -2.95809]],
+  ),
+}
+# The red channel of a random picture of 8 x 14 pixels at 4 x 4, by image_transform_v2 (torchvision 0.28.0).
+PIXELS = {
+  "shortest": [[147, 139, 73, 121], [142, 90, 132, 156], [133, 135, 102, 119], [126, 159, 157, 84]],
+  "squash": [[122, 145, 99, 122], [153, 128, 124, 153], [121, 140, 114, 98], [127, 138, 147, 66]],
+}
+
+
+def converted(tmp_path, source, code=0):
+  command = ["convert", f"--input={source}", f"--out={tmp_path / 'ours'}", "--part=dual"]
+  assert cli.main(command) == code
+  return tmp_path / "ours"
+
+
+@pytest.mark.parametrize("kind", open_clip_models.KINDS)
+def test_embeddings_and_logits_equal_open_clip(tmp_path, kind):
+  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", kind))
+  image, text, logits = embedded(folder, open_clip_models.images(), open_clip_models.TEXTS)
+  of_images, of_texts, of_both = GOLDEN[kind]
+  np.testing.assert_allclose(image[:, :3], of_images, atol=1e-4)
+  np.testing.assert_allclose(text[:, :3], of_texts, atol=1e-4)
+  np.testing.assert_allclose(logits, of_both, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", PIXELS)
+def test_pixels_equal_open_clip(mode):
+  picture = np.random.default_rng(0).integers(0, 256, (8, 14, 3), dtype=np.uint8)
+  file = io.BytesIO()
+  Image.fromarray(picture).save(file, "png")
+  found = images.load_exactly(file.getvalue(), "a", 4, crop=mode == "shortest", even=True)
+  np.testing.assert_array_equal(found[..., 0], PIXELS[mode])
+
+
+def test_a_jpeg_is_decoded_whole():
+  """Nothing of it is left to the decoder, which could halve it."""
+  picture = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+  file = io.BytesIO()
+  Image.fromarray(picture).save(file, "jpeg")
+  whole = Image.open(file).resize((4, 4), Image.Resampling.BICUBIC)
+  np.testing.assert_array_equal(images.load_exactly(file.getvalue(), "a", 4, crop=False), whole)
+
+
+def test_pictures_are_prepared_as_the_configuration_says(tmp_path):
+  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "siglip_i18n"))
+  model = model_json.read(folder / "model.json")
+  assert model.config("dual").resize == "bicubic" and model.config("vit").image_mean == (0.5, 0.5, 0.5)
+
+
+def test_a_folder_in_both_forms_is_read_as_the_one_named(tmp_path):
+  source = open_clip_models.write(tmp_path / "theirs", "clip")
+  (source / "config.json").write_text("{}")
+  command = ["convert", f"--input={source}", f"--out={tmp_path / 'ours'}", "--part=dual"]
+  assert cli.main(command) == 2
+  assert cli.main([*command, "--from=open_clip"]) == 0
+
+
+@pytest.mark.parametrize(
+  "part, change, message",
+  [
+    (
+      "vision_cfg",
+      {"attentional_pool": True},
+      "vision_cfg: attentional_pool True: a variant that xmcap does not have",
+    ),
+    ("vision_cfg", {"layers": [3, 4, 6, 3]}, "a ResNet"),
+    ("vision_cfg", {"timm_model_name": "convnext_base"}, "of timm's towers xmcap has SigLIP's alone"),
+    ("text_cfg", {"text_arch": "modern"}, "text_arch clip"),
+    ("text_cfg", {"heads": "many"}, "text_cfg.heads"),
+    ("text_cfg", {"hf_model_name": "roberta-base"}, "no text encoder that xmcap has"),
+    ("text_cfg", {"embed_cls": True}, "embed_cls True: a variant"),
+  ],
+)
+def test_variants_are_refused(tmp_path, capsys, part, change, message):
+  source = open_clip_models.write(tmp_path / "theirs", "clip")
+  config = json.loads((source / "open_clip_config.json").read_text())["model_cfg"]
+  config[part] = ({} if "timm_model_name" in change or "hf_model_name" in change else config[part]) | change
+  edit_json(source / "open_clip_config.json", model_cfg=config)
+  converted(tmp_path, source, 2)
+  (line,) = capsys.readouterr().err.splitlines()
+  assert message in line
+
+
+def test_another_way_of_preparing_pictures_is_refused(tmp_path, capsys):
+  source = open_clip_models.write(tmp_path / "theirs", "clip")
+  edit_json(source / "open_clip_config.json", preprocess_cfg={"resize_mode": "longest"})
+  converted(tmp_path, source, 2)
+  assert "xmcap has shortest and squash, bicubic" in capsys.readouterr().err
+
+
+def test_without_part_dual_it_says_so(tmp_path, capsys):
+  source = open_clip_models.write(tmp_path / "theirs", "clip")
+  assert cli.main(["convert", f"--input={source}", f"--out={tmp_path / 'ours'}"]) == 2
+  assert "a model of two towers: give --part=dual" in capsys.readouterr().err
+
+
+def test_a_pickle_is_refused(tmp_path, capsys):
+  source = open_clip_models.write(tmp_path / "theirs", "clip")
+  (source / "open_clip_model.safetensors").rename(source / "open_clip_pytorch_model.bin")
+  converted(tmp_path, source, 2)
+  assert "a pickle" in capsys.readouterr().err
+
+
+def test_nllb_is_told_the_language_of_each_text(tmp_path, monkeypatch):
+  """Each language's names get a first token of their own, as NLLB's tokenizer gives them."""
+
+  class First:
+    fixed, added, pad_id, max_length = False, 0, 1, 6
+
+    def encode_all(self, texts, language=""):
+      return [[{"de": 20, "no": 30}[language], 7, 2] for _ in texts], 0
+
+  monkeypatch.setattr(embed, "_tokenizer", lambda *_: First())
+  folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "nllb"))
+  (tmp_path / "labels.json").write_text(
+    json.dumps({"DE": [[0, 1], ["Hund", "Katze"]], "NO": [[0, 1], ["hund", "katt"]]})
+  )
+  command = [
+    "embed",
+    f"--model_dir={folder}",
+    f"--labels={tmp_path / 'labels.json'}",
+    f"--out={tmp_path / 'out'}",
+  ]
+  assert cli.main(command) == 0
+  _, wanted, _ = embedded(folder, open_clip_models.images(), np.array([[20, 7, 2], [30, 7, 2]]))
+  for code, row in (("de", 0), ("no", 1)):
+    np.testing.assert_allclose(
+      np.load(tmp_path / "out" / "labels" / f"{code}.npy")[0], wanted[row], atol=1e-5
+    )

@@ -1,0 +1,67 @@
+"""The command `xmcap data build coco_cn`."""
+
+import pathlib
+
+from xmcap.commands import base, build_options
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+
+def add(corpora) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    corpora, "coco_cn", _build, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
+    "Reads version 1805 or 1805v1.1 as published, in place; docs/corpora.md says what is needed.",
+  )  # fmt: skip
+  base.text(command, "--out", "DIR", "where the corpus goes", required=True)
+  base.text(command, "--release", "PATH", "folder or archive of the text files", required=True)
+  images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
+  base.text(command, "--images", "PATH", images, [], action="append")
+  english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
+  base.text(command, "--english", "FILE", english, [], action="append")
+  base.text(
+    command, "--labels", "FILE", "tags, one a line: count those of the release that are not among them"
+  )
+  base.flag(command, "--no_images", "write references, tags and annotations alone, no records")
+  build_options.add(command)
+
+
+def _build(arguments) -> None:
+  if bool(arguments.images) == arguments.no_images:
+    raise UsageError("give the pictures by --images=PATH, or --no_images for the texts alone")
+  read = {f"--{name}": getattr(arguments, name) for name in ("release", "images", "english", "labels")}
+  for option, paths in read.items():
+    for path in [paths] if isinstance(paths, str) else paths or []:
+      if "://" in path:
+        raise UsageError(f"{option}={path}: a build reads folders of this machine: copy the release here")
+  if "://" in arguments.out:
+    raise UsageError(f"--out={arguments.out}: build on this machine, and copy the records to the bucket then")
+  outputs.keep_apart({"--out": arguments.out}, read)
+  with outputs.held(arguments.out, arguments.prog):
+    _write(arguments)
+
+
+def _write(arguments) -> None:
+  from xmcap.data.corpora import build
+  from xmcap.data.corpora.plans import Options
+  from xmcap.data.corpora.releases import coco_cn
+
+  corpus = coco_cn.CocoCn(
+    pathlib.Path(arguments.release),
+    tuple(map(pathlib.Path, arguments.images)),
+    tuple(map(pathlib.Path, arguments.english)),
+    pathlib.Path(arguments.labels) if arguments.labels else None,
+  )
+  options = Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
+  if not arguments.no_images:
+    report = build.build(corpus, arguments.out, options, processes=arguments.processes, progress=base.say)
+    print(report.summary())
+    return
+  about = coco_cn.write_text(corpus, arguments.out, options, say=base.say)
+  for split, counts in about["splits"].items():
+    print(
+      f"{split}: {counts['pictures']:,} pictures with {counts['captions']:,} captions, and "
+      f"{counts['machine_captions']:,} by machine"
+    )
+  summary = about["summary"] and f"problems, each in {arguments.out}/problems.jsonl:\n{about['summary']}"
+  print(f"{arguments.out} has the texts\n{summary or 'nothing was wrong with the release'}")

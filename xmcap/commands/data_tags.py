@@ -1,0 +1,54 @@
+"""The command `xmcap data tags`."""
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+
+def add(actions) -> None:
+  """Declares the command."""
+  command = base.add_command(
+    actions, "tags", _run, "make labels for tagging out of tags and sentences, and the references of `score tags`",
+    "Chinese: COCO-CN's rule by parts of speech; other languages: frequent words. Prints how many pictures have them.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
+  base.text(
+    command, "--out", "DIR", "for labels.txt, and SPLIT.jsonl with the labels of each picture", required=True
+  )
+  base.text(command, "--language", "CODE", "of the tags and sentences", "zh")
+  base.text(command, "--source", "NAME", "of the sentences: human (tags too), translated or mt", "human")
+  base.text(command, "--labels", "FILE", "the labels, one a line, in place of the rule")
+  base.number(command, "--least", "training pictures that a label needs", 20, least=1)
+  base.number(command, "--most", "labels at most, the most frequent; default: all", least=1)
+
+
+def _run(arguments) -> None:
+  import pathlib
+
+  from xmcap import languages
+  from xmcap.data import records
+  from xmcap.data.corpora import tag_labels
+  from xmcap.data.corpora.releases import coco_cn
+  from xmcap.storage import files
+
+  if arguments.source not in records.SOURCES:
+    raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
+  if not languages.is_known(arguments.language):
+    raise UsageError(f"--language={arguments.language}: no language's code: give one such as zh or en")
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--labels": arguments.labels})
+  made = tag_labels.make(
+    tag_labels.read_pictures(arguments.dir),
+    arguments.language,
+    source=arguments.source,
+    given=coco_cn.read_labels(arguments.labels) if arguments.labels else None,
+    least=arguments.least,
+    most=arguments.most,
+  )
+  out = pathlib.Path(arguments.out)
+  with outputs.held(out, arguments.prog), outputs.together(out):
+    files.make_folder(out)
+    files.write_text(out / "labels.txt", "".join(f"{label}\n" for label in made.counts))
+    for split in dict.fromkeys(split for _, split, _ in made.pictures):
+      rows = ((key, arguments.language, labels) for key, of, labels in made.pictures if of == split)
+      coco_cn.write_tag_lines(out / f"{split}.jsonl", rows)
+  print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")

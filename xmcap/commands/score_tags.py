@@ -1,0 +1,56 @@
+"""The command that scores tags of pictures: score tags."""
+
+from xmcap.commands import base
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+
+def add(actions) -> None:
+  """Declares the command among those of `xmcap score`."""
+  command = base.add_command(
+    actions, "tags", _tags, "score tags of pictures against people's: precision, recall and F at k",
+    "As in COCO-CN, in each language. Writes table.csv, .json, .md and .tex, scores.npz and report.html.",
+  )  # fmt: skip
+  tags = 'JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag tag ... with --language'
+  ranked = f'{tags}; best first, or "tags": {{tag: score}}'
+  labels = "the tags that there are, one a line: any other is an error"
+  base.text(command, "--references", "FILE", tags, short="-r", required=True)
+  base.text(command, "--predictions", "FILE", ranked, short="-p", required=True)
+  base.text(command, "--labels", "FILE", labels)
+  base.text(command, "--k", "NUMBERS", "how many predicted tags count: of 1, 3, 5, 10", "5")
+  base.text(command, "--language", "CODE", "of lines that name none", short="-l")
+  base.add_output(command)
+
+
+def _tags(arguments) -> None:
+  from xmcap import languages
+  from xmcap.commands import score_embeddings
+  from xmcap.scoring import inputs, tag_files, tags
+  from xmcap.scoring.metrics.tags import DEPTHS
+  from xmcap.scoring.report import embeddings_page
+
+  depths = score_embeddings.depths(arguments.k, DEPTHS)
+  read = ("references", "predictions", "labels")
+  score_embeddings.keep_apart(arguments, read, score_embeddings.SCORES)
+  inputs.check_pipes({f"--{name}": getattr(arguments, name) for name in read})
+  wanted = languages.parse(arguments.languages) if arguments.languages else None
+  with outputs.held(arguments.out, arguments.prog):
+    references = tag_files.read(arguments.references, arguments.language, wanted)
+    predictions = tag_files.read(arguments.predictions, arguments.language, wanted)
+    extra = [code for code in predictions if code not in references]
+    if extra:
+      raise UsageError(
+        f"{arguments.references}: no tags in {', '.join(extra)}, which are predicted; choose by --languages"
+      )
+    result = tags.score_tags(
+      references,
+      predictions,
+      depths,
+      vocabulary=tag_files.read_vocabulary(arguments.labels) if arguments.labels else None,
+      bootstrap=arguments.bootstrap,
+      seed=arguments.seed,
+      title=arguments.title,
+    )
+    with outputs.together(arguments.out):
+      embeddings_page.write_results(arguments.out, result)
+  print(result.table.terminal())

@@ -1,0 +1,319 @@
+"""Both towers of OpenCLIP's folders: open_clip_config.json beside open_clip_model.safetensors.
+
+The image tower is OpenCLIP's own ViT or timm's ViT of SigLIP, the text tower OpenCLIP's own, or an encoder of
+transformers.
+"""
+
+import functools
+import pathlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from xmcap.convert import hf, hf_text, hf_vit
+from xmcap.convert.hf_dual import tokenizer_files
+from xmcap.convert.pairs import (
+  SAME,
+  Pair,
+  joined_pairs,
+  leading_ones,
+  module_pairs,
+  position_pairs,
+  torch_leaf,
+)  # fmt: skip
+from xmcap.convert.source import Source, count_layers, make_config, shape_of
+from xmcap.data.text_input import pad_id_beside
+from xmcap.errors import UsageError
+from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.text_tower import TextConfig
+from xmcap.models.vit import ViTConfig
+from xmcap.tensors.files import PICKLES, Tensor, read_safetensors, refuse_pickle
+from xmcap.terminal import shown
+
+CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
+
+_CONTEXT = 77  # pieces of a text where the configuration is silent
+_HEADS_OF_WIDTH = {1152: 16, 1536: 16}  # of timm's so400m and giantopt; all others have heads of 64
+_RESIZES = {"shortest": "bicubic_crop_even", "squash": "bicubic"}
+_POOLERS = {"mean_pooler": "mean", "cls_last_hidden_state_pooler": "first", "cls_pooler": "first"}
+_POOLS = {"argmax": "end", "eos": "end", "last": "last", "first": "first"}
+_HF_HEADS = {"mlp": "mlp", "linear": "linear", None: "none"}
+# Fields that change no number, or that the shapes of the tensors repeat, and those that are read below. Others are
+# refused if they are set.
+_MODEL_FIELDS = {
+  "embed_dim", "vision_cfg", "text_cfg", "quick_gelu", "custom_text", "init_logit_bias", "init_logit_scale",
+  "nonscalar_logit_scale",
+}  # fmt: skip
+_SIZE_FIELDS = {"layers", "width", "mlp_ratio", "output_tokens", "act_kwargs", "norm_kwargs"}
+_VIT_FIELDS = _SIZE_FIELDS | {"head_width", "patch_size", "image_size", "patch_dropout"}
+_TIMM_FIELDS = {
+  "image_size", "patch_dropout", "timm_model_name", "timm_model_pretrained", "timm_pool", "timm_proj", "timm_proj_bias",
+  "timm_drop", "timm_drop_path", "timm_model_kwargs",
+}  # fmt: skip
+_TIMM_ARGUMENTS = {"num_heads", "embed_dim", "depth", "mlp_ratio", "patch_size", "img_size"}
+_TOKENIZER_FIELDS = {"context_length", "vocab_size", "hf_tokenizer_name", "tokenizer_kwargs"}
+_TEXT_FIELDS = _SIZE_FIELDS | _TOKENIZER_FIELDS | {
+  "heads", "no_causal_mask", "pool_type", "proj_bias", "proj_type", "pad_id", "eos_id",
+}  # fmt: skip
+_HF_FIELDS = _TOKENIZER_FIELDS | {
+  "hf_model_name", "hf_model_pretrained", "hf_proj_type", "hf_pooler_type", "hf_model_config", "proj", "pooler_type",
+  "output_tokens", "width", "layers",
+}  # fmt: skip
+
+_BLOCK = {"attention_norm": "ln_1", "attention/out": "attn.out_proj", "mlp_norm": "ln_2", "mlp/wi": "mlp.c_fc",
+          "mlp/wo": "mlp.c_proj"}  # fmt: skip
+_TIMM_BLOCK = {"attention_norm": "norm1", "attention/out": "attn.proj", "mlp_norm": "norm2", "mlp/wi": "mlp.fc1",
+               "mlp/wo": "mlp.fc2"}  # fmt: skip
+_POOLING = {"attention/query": "q", "attention/out": "proj", "mlp_norm": "norm", "mlp/wi": "mlp.fc1",
+            "mlp/wo": "mlp.fc2"}  # fmt: skip
+
+
+def is_folder(path: pathlib.Path) -> bool:
+  """Whether it looks like one."""
+  return (path / CONFIG).is_file()
+
+
+def open_folder(path: pathlib.Path) -> Source:
+  """Both towers of a folder.
+
+  Raises:
+    UsageError: files that are not whole, or a variant that ours is not.
+  """
+  where = str(path / CONFIG)
+  config = hf.read_json(path / CONFIG)
+  tensors = _read_tensors(path)
+  try:
+    model = config["model_cfg"]
+    vision, text = model["vision_cfg"], model["text_cfg"]
+    _check_fields(model, _MODEL_FIELDS, f"{where}: model_cfg")
+    vit, image_head = _read_vit(model, config.get("preprocess_cfg") or {}, tensors, where)
+    if text.get("hf_model_name"):
+      tower, text_head = _read_encoder(text, tensors, where)
+    else:
+      tower, text_head = _read_text(model, tensors, where, pad_id_beside(path))
+    resize = _resize(config.get("preprocess_cfg") or {}, where)
+    fields = dict(embed_dim=model["embed_dim"], image_head=image_head, text_head=text_head, resize=resize)
+    dual = make_config(DualConfig, where, fields)
+    if "none" in (
+      image_head if vit.width != dual.embed_dim else "",
+      text_head if tower.width != dual.embed_dim else "",
+    ):
+      raise UsageError(
+        f"{where}: embed_dim {dual.embed_dim} is not the width of a tower without a projection"
+      )
+  except (KeyError, TypeError, ValueError, AttributeError) as error:
+    raise hf.bad_field(path / CONFIG, error) from None
+  module = DualTower(vit, tower, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+  timm = bool(vision.get("timm_model_name"))
+  files = tokenizer_files(path)
+  return Source(
+    "OpenCLIP",
+    str(path),
+    tensors,
+    module,
+    functools.partial(_pairs, module, tensors, timm, str(path)),
+    f"{CONFIG} asks",
+    hf_text.may_drop(hf_text.XLM_R, "text.transformer.")
+    | {
+      r"(text\.)?attn_mask": "the causal mask",
+      r"text\.transformer\.embed_positions\.weights": "computed sinusoids",
+    },
+    absent=() if "logit_bias" in tensors else ("logit_bias",),
+    notes=[] if files else ["no tokenizer beside it: put its tokenizer.json into --out"],
+    beside=files,
+  )
+
+
+def _read_tensors(path: pathlib.Path) -> dict[str, Tensor]:
+  if (path / WEIGHTS).is_file():
+    return read_safetensors(path / WEIGHTS)
+  for file in sorted(path.iterdir()):
+    if file.suffix in PICKLES:
+      refuse_pickle(file)
+  raise UsageError(f"{path}: no {WEIGHTS} there")
+
+
+def _check_fields(given: Mapping[str, Any], known: Collection[str], where: str) -> None:
+  for name, value in given.items():
+    if name not in known and value:
+      raise UsageError(
+        f"{where}: {shown(name, 60)} {shown(repr(value), 60)}: a variant that xmcap does not have"
+      )
+
+
+def _activation(given: Mapping[str, Any], quick: bool, where: str) -> str:
+  arguments = given.get("act_kwargs") or {}
+  if quick and not arguments:
+    return "quick_gelu"
+  if arguments not in ({}, {"approximate": "tanh"}, {"approximate": "none"}):
+    raise UsageError(f"{where}: act_kwargs {shown(repr(arguments), 60)}: xmcap has GELU, exact or by tanh")
+  return "gelu_tanh" if arguments.get("approximate") == "tanh" else "gelu"
+
+
+def _epsilon(given: Mapping[str, Any]) -> float:
+  return (given.get("norm_kwargs") or {}).get("eps", 1e-5)
+
+
+def _resize(preprocess: Mapping[str, Any], where: str) -> str:
+  mode, filter_name = (
+    preprocess.get("resize_mode") or "shortest",
+    preprocess.get("interpolation") or "bicubic",
+  )
+  if mode not in _RESIZES or filter_name != "bicubic":
+    raise UsageError(
+      f"{where}: preprocess_cfg: resize_mode {shown(repr(mode), 40)}, interpolation {shown(repr(filter_name), 40)}: "
+      f"xmcap has {' and '.join(_RESIZES)}, bicubic"
+    )
+  return _RESIZES[mode]
+
+
+def _read_vit(
+  model: Mapping[str, Any], preprocess: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
+) -> tuple[ViTConfig, str]:
+  """The configuration of the image tower, and its head."""
+  given, kind = model["vision_cfg"], "ViT of OpenCLIP"
+  fields: dict[str, Any] = dict(
+    image_mean=preprocess.get("mean") or hf_vit.CLIP_MEAN, image_std=preprocess.get("std") or hf_vit.CLIP_STD
+  )
+  timm = given.get("timm_model_name")
+  if timm:
+    _check_fields(given, _TIMM_FIELDS, f"{where}: vision_cfg")
+    arguments = given.get("timm_model_kwargs") or {}
+    _check_fields(arguments, _TIMM_ARGUMENTS, f"{where}: vision_cfg.timm_model_kwargs")
+    if "siglip" not in timm or given.get("timm_pool") != "map" or given.get("timm_proj") != "none":
+      raise UsageError(
+        f"{where}: of timm's towers xmcap has SigLIP's alone, with timm_pool 'map' and timm_proj 'none'"
+      )
+    patch, blocks, inner = "visual.trunk.patch_embed.proj.weight", "visual.trunk.blocks.", "mlp.fc1.weight"
+    width = shape_of(tensors, patch, 4, where, kind)[0]
+    heads = arguments.get("num_heads") or _HEADS_OF_WIDTH.get(width, max(1, width // 64))
+    activation = "gelu_tanh" if "giantopt" in timm else "gelu"
+    fields |= dict(pool="map", norm_epsilon=1e-6, num_heads=heads, activation=activation)
+  else:
+    _check_fields({**given, "pool_type": ""}, _VIT_FIELDS, f"{where}: vision_cfg")
+    if isinstance(given.get("layers"), list) or given.get("pool_type", "tok") != "tok":
+      raise UsageError(
+        f"{where}: vision_cfg: a ResNet, or a pool_type other than tok, which xmcap does not have"
+      )
+    patch, blocks, inner = "visual.conv1.weight", "visual.transformer.resblocks.", "mlp.c_fc.weight"
+    width = shape_of(tensors, patch, 4, where, kind)[0]
+    activation = _activation(given, bool(model.get("quick_gelu")), f"{where}: vision_cfg")
+    fields |= dict(
+      pool="tok", pre_norm=True, patch_bias=False, norm_epsilon=_epsilon(given), activation=activation,
+      num_heads=width // (given.get("head_width") or 64),
+    )  # fmt: skip
+  fields |= dict(
+    width=width, depth=count_layers(tensors, blocks), patch_size=shape_of(tensors, patch, 4, where, kind)[-1],
+    mlp_dim=shape_of(tensors, f"{blocks}0.{inner}", 2, where, kind)[0], image_size=given.get("image_size", 224),
+  )  # fmt: skip
+  return make_config(ViTConfig, where, fields), "none" if timm else "linear"
+
+
+def _read_text(
+  model: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str, pad_id: int | None
+) -> tuple[TextConfig, str]:
+  """The configuration of OpenCLIP's own text tower, and its head."""
+  given, kind = model["text_cfg"], "text tower of OpenCLIP"
+  _check_fields({**given, "text_arch": ""}, _TEXT_FIELDS, f"{where}: text_cfg")
+  pool = given.get("pool_type", "argmax")
+  if given.get("text_arch", "clip") != "clip" or pool not in _POOLS:
+    raise UsageError(f"{where}: text_cfg: xmcap has text_arch clip and pool_type {', '.join(_POOLS)}")
+  prefix = _text_prefix(tensors)
+  vocab_size, width = shape_of(tensors, f"{prefix}token_embedding.weight", 2, where, kind)
+  blocks = f"{prefix}transformer.resblocks."
+  fields = dict(
+    vocab_size=vocab_size, width=width, depth=count_layers(tensors, blocks),
+    mlp_dim=shape_of(tensors, f"{blocks}0.mlp.c_fc.weight", 2, where, kind)[0], num_heads=given.get("heads", 8),
+    max_length=shape_of(tensors, f"{prefix}positional_embedding", 2, where, kind)[0], pool=_POOLS[pool],
+    causal=not given.get("no_causal_mask"), mask_padding=False, norm_epsilon=_epsilon(given),
+    activation=_activation(given, bool(model.get("quick_gelu")), f"{where}: text_cfg"),
+    # Of CLIP the highest id ends a text.
+    end_id=given["eos_id"] if pool == "eos" else vocab_size - 1,
+  )  # fmt: skip
+  if pool == "last":  # SigLIP fills up with the id that ends a text, and sees it
+    fields["pad_id"] = given.get("pad_id", 1 if pad_id is None else pad_id)
+  head = "none" if given.get("proj_type") == "none" else "linear_bias" if given.get("proj_bias") else "linear"
+  return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
+
+
+def _read_encoder(
+  given: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
+) -> tuple[TextConfig, str]:
+  """The configuration of a text tower out of transformers, and its head."""
+  _check_fields(given, _HF_FIELDS, f"{where}: text_cfg")
+  encoder = hf_text.recognise(tensors, "text.transformer.", where)
+  pooler = given.get("hf_pooler_type", "mean_pooler")
+  # For BERT and XLM-R this one reads the layer above the first token.
+  layer_above = pooler == "cls_pooler" and encoder.types
+  head = given.get("hf_proj_type", "mlp")
+  if pooler not in _POOLERS or layer_above or head not in _HF_HEADS:
+    raise UsageError(
+      f"{where}: text_cfg: hf_pooler_type {shown(repr(pooler), 40)}, hf_proj_type {shown(repr(head), 40)} with "
+      f"{encoder.name}: xmcap has mean_pooler and cls_last_hidden_state_pooler (M2M100: cls_pooler), mlp and linear"
+    )
+  length, heads = given.get("context_length", _CONTEXT), given.get("hf_model_config") or {}
+  config = hf_text.read_config(encoder, tensors, "text.transformer.", where, _POOLERS[pooler], length, heads)
+  return config, _HF_HEADS[head]
+
+
+def _text_prefix(tensors: Mapping[str, Tensor]) -> str:
+  return "text." if any(name.startswith("text.") for name in tensors) else ""
+
+
+def _pairs(
+  module: DualTower, tensors: Mapping[str, Tensor], timm: bool, where: str, paths: Collection[str]
+) -> list[Pair]:
+  """Every parameter of our dual tower and its name in OpenCLIP."""
+  prefix, heads = _text_prefix(tensors), dict[str, str]()
+  of_vit = _timm_pairs(paths) if timm else _vit_pairs(paths)
+  of_text: list[Pair]
+  if f"{prefix}token_embedding.weight" in tensors:
+    of_text = _text_pairs(paths, prefix)
+    if module.dual.text_head == "linear":
+      of_text.append(Pair(("text_head/kernel",), (f"{prefix}text_projection",), SAME))
+    heads["text_head"] = f"{prefix}text_projection"
+  else:
+    encoder = hf_text.recognise(tensors, "text.transformer.", where)
+    of_text = hf_text.encoder_pairs(encoder, tensors, "text.transformer.", paths)
+    heads |= {"text_head": "text.proj", "text_head/wi": "text.proj.0", "text_head/wo": "text.proj.2"}
+  scalars = [
+    Pair((name,), (name,), leading_ones(len(tensors[name].shape) if name in tensors else 0))
+    for name in ("logit_scale", "logit_bias")
+    if name in paths
+  ]
+  return module_pairs(paths, heads, torch_leaf, others=[*of_vit, *of_text, *scalars])
+
+
+def _vit_pairs(paths: Collection[str]) -> list[Pair]:
+  block = "visual.transformer.resblocks.{n}."
+  modules = {"patch_embedding": "visual.conv1", "pre_norm": "visual.ln_pre", "final_norm": "visual.ln_post"}
+  modules |= {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _BLOCK.items()}
+  token = ("visual.class_embedding", 0)
+  pairs = position_pairs("tok", ("visual.positional_embedding", 0), token, token_has_position=True)
+  pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.in_proj_"})
+  pairs.append(Pair(("image_head/kernel",), ("visual.proj",), SAME))
+  return module_pairs([path for path in paths if path.startswith("vit/")], modules, torch_leaf, "vit/", pairs)
+
+
+def _timm_pairs(paths: Collection[str]) -> list[Pair]:
+  block, pool = "visual.trunk.blocks.{n}.", "visual.trunk.attn_pool."
+  modules = {"patch_embedding": "visual.trunk.patch_embed.proj", "final_norm": "visual.trunk.norm"}
+  modules |= {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _TIMM_BLOCK.items()}
+  modules |= {f"map_head/{ours}": pool + theirs for ours, theirs in _POOLING.items()}
+  pairs = position_pairs("map", ("visual.trunk.pos_embed", 1), None, token_has_position=False)
+  pairs.append(Pair(("vit/map_head/probe",), (f"{pool}latent",), leading_ones(1)))
+  pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.qkv."})
+  pairs += joined_pairs(paths, {"vit/map_head/attention": f"{pool}kv."}, ("key", "value"))
+  return module_pairs([path for path in paths if path.startswith("vit/")], modules, torch_leaf, "vit/", pairs)
+
+
+def _text_pairs(paths: Collection[str], prefix: str) -> list[Pair]:
+  block = f"{prefix}transformer.resblocks.{{n}}."
+  modules = {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _BLOCK.items()}
+  modules["final_norm"] = f"{prefix}ln_final"
+  pairs = [
+    Pair(("text_tower/token_embedding",), (f"{prefix}token_embedding.weight",), SAME),
+    Pair(("text_tower/position_embedding",), (f"{prefix}positional_embedding",), SAME),
+    *joined_pairs(paths, {"text_tower/layers_{n}/attention": f"{block}attn.in_proj_"}),
+  ]
+  inside = [path for path in paths if path.startswith("text_tower/")]
+  return module_pairs(inside, modules, torch_leaf, "text_tower/", pairs)

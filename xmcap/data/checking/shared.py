@@ -1,0 +1,161 @@
+"""Pictures that two corpora share, so that nothing is trained on what another corpus tests: by id, and by bytes.
+
+Two records share a picture if their keys are equal (MSCOCO's ids in any writing: `COCO_val2014_000000000042` is
+`000000000042`), or if the SHA-256 of their pictures is equal. The ids and hashes lie in an sqlite file, so memory does
+not grow with the corpora. A picture that was scaled or stored anew has other bytes, and is found by its id alone.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from xmcap.data import records, workers
+from xmcap.data.corpora.releases import coco_ids
+from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError
+from xmcap.progress import Say
+from xmcap.scoring.grid import Grid
+from xmcap.storage import databases, files, outputs
+
+_CHUNK = 512  # records hashed at a time by one process
+_SCHEMA = """
+CREATE TABLE pictures (corpus INTEGER, split, number INTEGER, key, id, hash);
+CREATE INDEX ids ON pictures (corpus, id);
+CREATE INDEX hashes ON pictures (corpus, hash);
+"""
+# A pair that shares both is one row.
+_SHARED = """
+SELECT one.split, one.key, other.split, other.key, one.id = other.id, one.hash = other.hash
+FROM pictures AS one JOIN (
+  SELECT one.rowid AS first, other.rowid AS second FROM pictures AS one JOIN pictures AS other USING (id)
+    WHERE one.corpus = 0 AND other.corpus = ?1
+  UNION
+  SELECT one.rowid, other.rowid FROM pictures AS one JOIN pictures AS other USING (hash)
+    WHERE one.corpus = 0 AND other.corpus = ?1
+) ON one.rowid = first JOIN pictures AS other ON other.rowid = second
+ORDER BY one.split, one.number, other.split, other.number
+"""
+_COCO_ID = re.compile(r"COCO_(?:train|val|test)201[0-9]_[0-9]{12}|[0-9]{12}")
+
+
+@dataclasses.dataclass
+class SharedCounts:
+  """Pictures of a split of the corpus that is checked, in a split of another: by id, by bytes, or by any of them."""
+
+  split: str
+  other: str
+  other_split: str
+  by_id: int = 0
+  by_bytes: int = 0
+  pictures: int = 0
+
+
+def find(
+  directory: str | os.PathLike,
+  others: Sequence[str | os.PathLike],
+  out: str | os.PathLike,
+  *,
+  splits: Sequence[str] = (),
+  processes: int | None = None,
+  say: Say | None = None,
+) -> list[SharedCounts]:
+  """Finds the pictures of a corpus that others hold too.
+
+  Args:
+    others: corpora; all of their splits are looked at.
+    out: folder for `shared.jsonl`: `split`, `key`, `other`, `other_split`, `other_key`, `by` (id, bytes) of each pair.
+    splits: of the corpus, or parts of them; all if empty.
+
+  Returns:
+    A row for each pair of splits that share pictures.
+
+  Raises:
+    UsageError: a folder is no corpus.
+  """
+  out = pathlib.Path(out)
+  files.make_folder(out)
+  files.remove_incomplete(out)
+  with tempfile.TemporaryDirectory(prefix=".shared-", suffix=".incomplete", dir=out) as folder:
+    path = pathlib.Path(folder, "pictures.sqlite")
+    with databases.writing(path, _SCHEMA) as database:
+      for number, corpus in enumerate([directory, *others]):
+        _fill(database, number, corpus, () if number else splits, processes, say)
+    with (
+      databases.reading(path) as database,
+      outputs.together(out),
+      files.whole(out / "shared.jsonl") as lines,
+    ):
+      counts: dict[tuple[str, str, str], SharedCounts] = {}
+      for number, place in enumerate(others, 1):
+        other = str(os.fspath(place))
+        pairs = database.execute(_SHARED, (number,))
+        # A picture that the other split has twice is one picture.
+        for (split, key, other_split), of_picture in itertools.groupby(pairs, lambda pair: pair[:3]):
+          row = counts.setdefault((split, other, other_split), SharedCounts(split, other, other_split))
+          row.pictures += 1
+          about = {"split": split, "key": key, "other": other, "other_split": other_split}
+          found = set()
+          for *_, other_key, by_id, by_bytes in of_picture:
+            by = [name for name, held in (("id", by_id), ("bytes", by_bytes)) if held]
+            found.update(by)
+            pair = {**about, "other_key": other_key, "by": by}
+            lines.write(f"{json.dumps(pair, ensure_ascii=False)}\n".encode())
+          row.by_id += "id" in found
+          row.by_bytes += "bytes" in found
+  return list(counts.values())
+
+
+def table(found: Sequence[SharedCounts]) -> str:
+  """The rows as a table, or that there are none."""
+  if not found:
+    return "no picture is in another corpus"
+  heads = ("split", "is in", "split of it", "pictures", "by id", "by bytes")
+  rows = tuple(
+    (row.split, row.other, row.other_split, f"{row.pictures:,}", f"{row.by_id:,}", f"{row.by_bytes:,}")
+    for row in found
+  )
+  return Grid(heads, rows, num_labels=3).text().rstrip()
+
+
+def _fill(
+  database: sqlite3.Connection,
+  corpus: int,
+  directory: str | os.PathLike,
+  splits: Sequence[str],
+  processes: int | None,
+  say: Say | None,
+) -> None:
+  for split in splits or records.splits(directory) or ["train"]:  # of no corpus the first split says so
+    source = RecordSource(directory, split)
+    what = f"{directory}, {split}: pictures hashed"
+    number = 0
+    for rows in workers.map_records(_hashes, source, chunk=_CHUNK, processes=processes, what=what, say=say):
+      numbered = [(corpus, split, place, *row) for place, row in enumerate(rows, number)]
+      database.executemany("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?)", numbered)
+      number += len(rows)
+
+
+def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, bytes]]:
+  return list(_each_hash(source, indices))
+
+
+def _each_hash(source: RecordSource, indices: range) -> Iterator[tuple[str, str, bytes]]:
+  """Key, id and hash of records."""
+  for record in source.iterate(indices, records.parse_columns):
+    key = record.key
+    image = coco_ids.number(key) if _COCO_ID.fullmatch(key) else None
+    yield key, key if image is None else f"{image:012d}", hashlib.sha256(record.image).digest()
+
+
+def check_others(directory: str, others: Sequence[str]) -> None:
+  """UsageError where a corpus is held against itself."""
+  for other in others:
+    if os.path.realpath(other) == os.path.realpath(directory):
+      raise UsageError(f"--against={other}: the corpus itself: name another")

@@ -1,0 +1,189 @@
+"""COCO-CN: 20,341 pictures of MSCOCO with sentences and tags in Chinese -> records of train, val and test.
+
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Trans. Multimedia 2019), versions
+1805 and 1805v1.1. A record's key is the picture's id, its captions are those by people (`human`), those of test that
+people translated (`translated`) and those that a machine translated (`mt`), each in the order of their numbers, then
+the English captions of MSCOCO in the order of their file. Its tags are by language, as people gave them.
+`annotations.jsonl` beside the records has the words and parts of speech.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from xmcap.data.corpora import annotations, build, line_check, listing, plans, text_archive
+from xmcap.data.corpora.annotations import Annotated, Sentence
+from xmcap.data.corpora.listing import Wanted
+from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.plans import Options, Work
+from xmcap.data.corpora.problems import KINDS, Problems
+from xmcap.data.corpora.releases import coco_cn_lines, coco_ids
+from xmcap.data.corpora.splits import Split
+from xmcap.data.records import Caption
+from xmcap.errors import UsageError
+from xmcap.progress import Say
+from xmcap.scoring import layouts
+from xmcap.scoring.inputs import Input
+from xmcap.storage import files
+
+TEXT_NAME = "coco_cn_text"
+"""What a folder of texts alone calls its corpus."""
+
+_REFERENCES = ("human", "translated")
+
+
+@dataclasses.dataclass(frozen=True)
+class CocoCn(build.Corpus):
+  """COCO-CN.
+
+  Attributes:
+    release: the folder or archive of the text files.
+    images: folders or archives of MSCOCO 2014's pictures; () for `write_text`.
+    english: MSCOCO's caption files.
+    labels: a list of tags, one a line; others are counted. None: any tag is right.
+  """
+
+  NAME = "coco_cn"
+  DESCRIPTION = "COCO-CN: 20,341 pictures of MSCOCO with sentences and tags in Chinese by people."
+  HOMEPAGE = "https://github.com/li-xirong/coco-cn"
+  PARTS = {}
+  release: pathlib.Path
+  images: tuple[pathlib.Path, ...] = ()
+  english: tuple[pathlib.Path, ...] = ()
+  labels: pathlib.Path | None = None
+
+  def paths(self) -> dict[str, pathlib.Path | None]:
+    lists = {"images": self.images, "english": self.english}
+    numbered = {f"{role}{number}": path for role, paths in lists.items() for number, path in enumerate(paths)}
+    return {"release": self.release, **numbered, "labels": self.labels}
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    release = self.read(work)
+    pictures = open_pictures(work, self.images)
+    for split, listed in release.pictures.items():
+      wanted = listing.write(work, split, map(_wanted, listed))
+      yield Split(split, work.folder, work.options, wanted, pictures, lines=release.lines[split])
+
+  def read(self, work: Work) -> coco_cn_lines.Release:
+    """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""
+    found = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
+    labels = read_labels(self.labels) if self.labels else None
+    release = coco_cn_lines.read(found, self.release, work.problems, labels)
+    of_split = release.pictures.items()
+    counts = ", ".join(f"{len(pictures):,} pictures for {split}" for split, pictures in of_split)
+    work.say(f"COCO-CN, version {release.version}: {counts}")
+    if self.english:
+      _add_english(release, self.english, work.problems)
+    every = (picture for pictures in release.pictures.values() for picture in pictures)
+    annotations.write(work.folder.parent, every)
+    return release
+
+
+def write_text(
+  corpus: CocoCn, out: str | os.PathLike, options: Options, *, say: Say | None = None
+) -> dict[str, Any]:
+  """Writes the texts without pictures: no records, for a record has a picture.
+
+  `SPLIT/captions.jsonl` are references in XM3600's layout (sentences by people and translated by people),
+  `SPLIT-mt/captions.jsonl` the same of the machine's, `SPLIT/tags.jsonl` the tags, `annotations.jsonl` all of it.
+
+  Returns:
+    What `coco_cn_text.json` holds: options, inputs, `splits` with counts, `problems`.
+  """
+  out = pathlib.Path(out)
+
+  def make(work_dir: pathlib.Path) -> Mapping[str, Any]:
+    with files.whole(out / "problems.jsonl") as listed:
+      problems = Problems(options.on_bad, listed)
+      work = Work(work_dir, options, problems=problems, say=say or (lambda line: None))
+      release = corpus.read(work)
+    counts = {}
+    for split, pictures in release.pictures.items():
+      captions = _write_references(out / split / "captions.jsonl", pictures, _REFERENCES)
+      machine = _write_references(out / f"{split}-mt" / "captions.jsonl", pictures, ("mt",))
+      tags = ((picture.key, code, tags) for picture in pictures for code, tags in picture.tags.items())
+      write_tag_lines(out / split / "tags.jsonl", tags)
+      counts[split] = {"pictures": len(pictures), "captions": captions, "machine_captions": machine}
+    kinds = [kind for kind in KINDS if kind in problems.counts]
+    return {
+      "splits": counts,
+      "problems": {kind: problems.counts[kind] for kind in kinds},
+      "summary": problems.summary(),
+    }
+
+  plan = {**corpus.plan(options), "corpus": TEXT_NAME}
+  return plans.carry_out(out, plan, make)[0]
+
+
+def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
+  """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
+  files.make_folder(path.parent)
+  with files.whole(path) as lines:
+    for key, language, of_picture in tags:
+      row = {"image/key": key, "language": language, "tags": of_picture}
+      lines.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+
+
+def read_labels(path: str | os.PathLike) -> list[str]:
+  """Reads labels, one a line; UsageError names a line that repeats one, or a file without any."""
+  found: dict[str, int] = {}
+  with Input(path) as source:
+    for number, label in source.lines():
+      if label in found:
+        raise UsageError(f"{path}, line {number}: '{label}' is on line {found[label]} already: keep one")
+      found[label] = number
+  if not found:
+    raise UsageError(f"{path} has no labels: give a file with one a line")
+  return list(found)
+
+
+def _wanted(picture: Annotated) -> Wanted:
+  captions = [
+    Caption(sentence.language, sentence.text, " ".join(sentence.words), sentence.source)
+    for sentence in picture.sentences
+  ]
+  where = f"coco-cn_{picture.split}.txt"
+  return Wanted(picture.key, where, picture.key, captions=captions, tags_by_language=picture.tags)
+
+
+def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], problems: Problems) -> None:
+  """Adds MSCOCO's captions to the pictures that have the numbers of its images."""
+  by_number = {
+    coco_ids.number(picture.key): picture for listed in release.pictures.values() for picture in listed
+  }
+  for path in paths:
+    with Input(path) as source:
+      captions, _ = layouts.annotations(source)
+    for image, texts in captions.items():
+      picture = by_number.get(coco_ids.number(image))
+      if picture is None:
+        continue
+      for place, text in enumerate(texts):
+        if text := line_check.usable(text, f"{path.name}, image {image}, caption {place}", problems):
+          picture.sentences.append(Sentence("en", "human", text.strip()))
+
+
+def _write_references(path: pathlib.Path, pictures: Iterable[Annotated], sources: tuple[str, ...]) -> int:
+  """Writes the sentences of some sources; returns how many. Without any there is no file."""
+  count = 0
+  lines: list[bytes] = []
+  for picture in pictures:
+    line: dict[str, Any] = {"image/key": picture.key, "image/locale": ""}
+    for sentence in picture.sentences:
+      if sentence.source in sources:
+        of_language = line.setdefault(sentence.language, {"caption": [], "caption/tokenized": []})
+        of_language["caption"].append(sentence.text)
+        of_language["caption/tokenized"].append(" ".join(sentence.words))
+        count += 1
+    for of_language in list(line.values())[2:]:
+      if not all(of_language["caption/tokenized"]):
+        del of_language["caption/tokenized"]
+    if len(line) > 2:
+      lines.append(f"{json.dumps(line, ensure_ascii=False)}\n".encode())
+  if lines:
+    files.make_folder(path.parent)
+    files.write_bytes(path, b"".join(lines))
+  return count

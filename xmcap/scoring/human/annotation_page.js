@@ -1,0 +1,349 @@
+const { items, language } = data;
+const NOTHING = { caption: "", tags: [], skipped: "", events: [] };
+const TAG_ENDS = /[,，、،;；]/;
+
+let annotator = "";
+let place = 0;
+let unsaved = false;
+let copying = false; // a suggestion, which is no typing
+let states = []; // what was written of each item: its caption, tags, reason to skip, and log
+
+// ---- What the browser keeps: who was here last, and for each annotator one entry a picture and one for the rest.
+
+const lastAnnotator = `xmcap-annotation-${data.page}`;
+const kept = (what) => `${lastAnnotator}-${what}-${annotator}`;
+
+function checked(state) {
+  const isText = (value) => typeof value === "string";
+  const good = isText(state?.caption) && isText(state.skipped) &&
+    Array.isArray(state.tags) && state.tags.every(isText) && Array.isArray(state.events) &&
+    state.events.every((one) => Number.isInteger(one?.time) && isText(one.event) && isText(one.text));
+  return good ? state : structuredClone(NOTHING);
+}
+
+function keep() {
+  writeKept({ [lastAnnotator]: annotator, [kept(place)]: states[place], [kept("place")]: { place, unsaved } });
+}
+
+function recall() {
+  states = items.map((_, number) => checked(readKept(kept(number))));
+  const rest = readKept(kept("place"));
+  place = Number.isInteger(rest?.place) && rest.place in items ? rest.place : 0;
+  unsaved = Boolean(rest?.unsaved);
+}
+
+// ---- What is written
+
+const now = () => states[place];
+const tidy = (text) => text.normalize("NFC").replace(/\s+/gu, " ").trim();
+const isDone = (state) => Boolean(state.skipped || tidy(state.caption));
+const isBegun = (state) => isDone(state) || state.tags.length > 0;
+
+function log(event, text = "", more = {}) {
+  const events = now().events;
+  const last = events.at(-1);
+  if (event === "edit_sentence" && last?.event === event && last.text && text) {
+    Object.assign(last, { time: Date.now(), text }); // a run of typing is one edit
+  } else {
+    events.push({ time: Date.now(), event, text, ...more });
+  }
+}
+
+// Logs a change that was made, and keeps it. Whoever writes about a picture does not skip it.
+function changed(event, text, more) {
+  if (event !== "skip") now().skipped = "";
+  log(event, text, more);
+  unsaved = true;
+  keep();
+  showState();
+}
+
+function copySentence(text) {
+  const field = byId("sentence");
+  field.focus();
+  field.select();
+  copying = true;
+  // The browser's own command, so that Ctrl Z takes the copy back.
+  if (!document.execCommand("insertText", false, text)) field.value = text;
+  copying = false;
+  now().caption = field.value;
+  changed("copy_sentence", text);
+}
+
+function addTag(text, event = "add_tag") {
+  if (!text || now().tags.includes(text)) return;
+  now().tags.push(text);
+  changed(event, text);
+}
+
+function addTyped() {
+  const texts = byId("new-tag").value.split(TAG_ENDS).map(tidy);
+  byId("new-tag").value = "";
+  for (const text of texts) addTag(text);
+}
+
+function removeTag(text) {
+  now().tags = now().tags.filter((tag) => tag !== text);
+  changed("remove_tag", text);
+}
+
+function editTag(before, text) {
+  if (text === before) return;
+  if (!text || now().tags.includes(text)) {
+    removeTag(before);
+    return;
+  }
+  now().tags = now().tags.map((tag) => (tag === before ? text : tag));
+  changed("edit_tag", text, { before });
+}
+
+function toggleTag(text) {
+  if (now().tags.includes(text)) removeTag(text);
+  else addTag(text, "copy_tag");
+}
+
+// ---- Going through the pictures
+
+function go(to) {
+  if (to < 0 || to >= items.length) {
+    say(to < 0 ? "This is the first picture." : "This is the last picture.");
+    return;
+  }
+  addTyped();
+  place = to;
+  log("open");
+  keep();
+  show();
+  window.scrollTo(0, 0);
+  byId("sentence").focus({ preventScroll: true });
+}
+
+function goOn() {
+  addTyped();
+  if (!isDone(now())) {
+    say("Write a sentence, or skip the picture with a reason.");
+    byId("sentence").focus();
+    return;
+  }
+  log("done");
+  keep();
+  const open = items.findIndex((_, number) => !isDone(states[(place + 1 + number) % items.length]));
+  if (place + 1 < items.length) go(place + 1);
+  else if (open >= 0) go((place + 1 + open) % items.length);
+  else say(unsaved ? "All pictures are described. Press Ctrl S to save." : "All pictures are described and saved.");
+}
+
+function save() {
+  addTyped();
+  const lines = items.flatMap((item, number) => {
+    const { caption, tags, skipped, events } = states[number];
+    return isBegun(states[number]) ? [JSON.stringify({
+      "image/key": item.key, image: item.image, language: language.code, annotator, caption: tidy(caption), tags,
+      skipped, suggested: { sentences: item.sentences, tags: item.tags }, events,
+    })] : [];
+  });
+  if (!lines.length) {
+    say("Nothing is written yet.");
+    return;
+  }
+  const file = download("annotations", annotator, lines);
+  unsaved = false;
+  keep();
+  showState();
+  say(`Saved ${lines.length} of ${items.length} pictures to ${file}.`);
+}
+
+// ---- Showing
+
+function suggestion(text, keys, copy) {
+  const button = create("button", "", { type: "button", className: "suggestion" });
+  button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.dir }));
+  button.dataset.text = text;
+  button.addEventListener("click", () => copy(text));
+  return button;
+}
+
+function showSuggestions(id, texts, keys, copy) {
+  byId(id).replaceChildren(byId(id).querySelector("h2"),
+    ...texts.map((text, number) => suggestion(text, `${keys} ${number + 1}`, copy)));
+}
+
+function chip(tag) {
+  const part = create("span", "", { className: "chip" });
+  const field = create("input", "", { value: tag, maxLength: 200, size: Math.max(3, tag.length) });
+  Object.assign(field, { lang: language.code, dir: language.dir, ariaLabel: "Tag" });
+  const remove = create("button", "×", { type: "button", title: "Remove", ariaLabel: `Remove ${tag}` });
+  field.addEventListener("change", () => {
+    const [before, text] = [tag, tidy(field.value)];
+    tag = field.value = text;
+    remove.ariaLabel = `Remove ${text}`;
+    editTag(before, text);
+  });
+  remove.addEventListener("click", () => {
+    removeTag(tag);
+    byId("new-tag").focus();
+  });
+  part.append(field, remove);
+  return part;
+}
+
+// Chips that show what they should are left alone: one of them may have the focus.
+function showTags(tags) {
+  const shown = [...byId("tags").querySelectorAll("input")].map(({ value }) => value);
+  if (JSON.stringify(shown) !== JSON.stringify(tags)) byId("tags").replaceChildren(...tags.map(chip));
+}
+
+function show() {
+  const item = items[place];
+  byId("place").textContent = `Picture ${place + 1} of ${items.length}`;
+  byId("place").append(create("span", language.name, { className: "language" }));
+  byId("picture").src = item.picture;
+  byId("sentence").value = now().caption;
+  showSuggestions("sentences", item.sentences, "Alt", copySentence);
+  showSuggestions("suggested-tags", item.tags, "Shift Alt", toggleTag);
+  byId("back").disabled = place === 0;
+  say("");
+  showState();
+}
+
+// All but the sentence, which a picture's annotator may be typing in.
+function showState() {
+  const { caption, tags, skipped } = now();
+  byId("skipped").hidden = !skipped;
+  byId("skipped").textContent = `Skipped: ${skipped}. A sentence or a tag takes that back.`;
+  showTags(tags);
+  for (const button of document.querySelectorAll("#sentences .suggestion")) {
+    button.setAttribute("aria-pressed", button.dataset.text === caption);
+  }
+  for (const button of document.querySelectorAll("#suggested-tags .suggestion")) {
+    button.setAttribute("aria-pressed", tags.includes(button.dataset.text));
+  }
+  const done = states.filter(isDone).length;
+  byId("progress").value = done;
+  byId("described").textContent = `${done} of ${items.length} done`;
+  byId("save").classList.toggle("due", unsaved);
+}
+
+function showStart() {
+  for (const id of ["annotating", "nav"]) byId(id).hidden = true;
+  byId("start").hidden = false;
+  document.body.classList.add("starting");
+  byId("annotator").value = annotator;
+  byId("annotator").focus();
+  byId("annotator").select();
+}
+
+function start(name) {
+  annotator = name;
+  recall();
+  byId("start").hidden = true;
+  for (const id of ["annotating", "nav"]) byId(id).hidden = false;
+  document.body.classList.remove("starting");
+  byId("annotator-shown").textContent = annotator;
+  byId("new-tag").value = "";
+  go(place);
+}
+
+function translate([title, task, labels]) {
+  const parts = [".text-sentence", ".text-tags", ".text-sentences", ".text-suggested-tags"];
+  const texts = { ".brand, .text-title": title, ".text-task": task };
+  labels.forEach((label, number) => { texts[parts[number]] = label; });
+  for (const [selector, text] of Object.entries(texts)) {
+    fill(selector, text);
+    for (const element of document.querySelectorAll(selector)) {
+      Object.assign(element, { lang: language.code, dir: language.dir });
+    }
+  }
+}
+
+// ---- Keys
+
+function onKey(event) {
+  if (byId("annotating").hidden || document.querySelector("dialog[open]") || event.isComposing) return;
+  const command = event.ctrlKey || event.metaKey;
+  // By its place on the keyboard, since Alt and Shift change what a digit types.
+  const digit = /^Digit([1-5])$/.exec(event.code)?.[1];
+  const isTag = event.target.id === "new-tag";
+  if (event.altKey && digit && !command) {
+    document.querySelectorAll(`${event.shiftKey ? "#suggested-tags" : "#sentences"} .suggestion`)[digit - 1]?.click();
+  } else if (command && event.key === "Enter") {
+    if (document.activeElement.closest(".chip")) document.activeElement.blur();
+    if (event.shiftKey) go(place - 1);
+    else goOn();
+  } else if (command && (event.code === "KeyS" || event.key === "s")) {
+    const field = document.activeElement;
+    field.blur(); // a tag that is being edited counts
+    save();
+    field.focus();
+  } else if (event.key === "Enter" && event.target.id === "sentence") {
+    byId("new-tag").focus();
+  } else if (event.key === "Enter" && (isTag || event.target.closest(".chip input"))) {
+    if (isTag && !event.target.value.trim()) goOn();
+    else if (isTag) addTyped();
+    else byId("new-tag").focus();
+  } else if (event.key === "Backspace" && isTag && !event.target.value && now().tags.length) {
+    event.target.value = now().tags.at(-1);
+    removeTag(now().tags.at(-1));
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
+document.addEventListener("keydown", onKey);
+byId("sentence").addEventListener("input", (event) => {
+  if (copying) return;
+  now().caption = event.target.value;
+  changed("edit_sentence", event.target.value);
+});
+byId("new-tag").addEventListener("input", (event) => {
+  if (!event.isComposing && TAG_ENDS.test(event.target.value)) addTyped();
+});
+byId("new-tag").addEventListener("change", addTyped);
+for (const [id, action] of [
+  ["back", () => go(place - 1)], ["next", goOn], ["save", save], ["annotator-shown", showStart],
+  ["help", () => byId("help-dialog").showModal()],
+  ["skip", () => { byId("skip-dialog").returnValue = ""; byId("reason").value = ""; byId("skip-dialog").showModal(); }],
+]) byId(id).addEventListener("click", action);
+byId("reason").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault(); // or the form's first button would count
+  byId("skip-own").click();
+});
+byId("skip-dialog").addEventListener("close", () => {
+  const { returnValue } = byId("skip-dialog");
+  const reason = returnValue === "own" ? tidy(byId("reason").value) : returnValue;
+  if (!reason) return;
+  addTyped();
+  now().skipped = reason;
+  changed("skip", reason);
+  goOn();
+});
+byId("start-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const name = tidy(byId("annotator").value);
+  if (name) start(name);
+});
+window.addEventListener("beforeunload", (event) => {
+  if (!unsaved) return;
+  event.preventDefault();
+  event.returnValue = true; // what older browsers ask for
+});
+// The same page in another tab: what is written there counts here too.
+window.addEventListener("storage", (event) => {
+  const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;
+  if (number < 0) return;
+  states[number] = checked(readKept(event.key));
+  if (number === place) show();
+  else showState();
+});
+
+byId("annotating").dir = language.dir;
+for (const id of ["sentence", "new-tag"]) Object.assign(byId(id), { lang: language.code, dir: language.dir });
+byId("progress").max = items.length;
+byId("extent").textContent = `${items.length} picture${items.length === 1 ? "" : "s"}, ${language.name}`;
+if (data.texts) translate(data.texts);
+else fill("#help-dialog .text-task", document.querySelector("#start .text-task").textContent);
+const last = readKept(lastAnnotator);
+if (typeof last === "string" && last) start(last);
+else showStart();

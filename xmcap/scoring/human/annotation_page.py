@@ -1,0 +1,141 @@
+"""A page on which people describe pictures, helped by suggestions of models: the annotation tool of COCO-CN.
+
+Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia
+2019), section "Annotation": an annotator sees five recommended tags and five sentences, copies them by clicks, and
+edits them, all of which is logged. Theirs is a web server for Chinese; this is a file for any language.
+"""
+
+import base64
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.human import fields, rating_page
+from xmcap.scoring.human.rating_items import INSTRUCTIONS
+from xmcap.scoring.references import read_references
+from xmcap.scoring.report import elements, pictures
+
+PAGE, FOLDER = "annotate.html", "pictures"
+"""The names, in the output folder, of the page and of the folder of its pictures."""
+
+MOST_EMBEDDED = 300
+"""Pictures that a page holds, some 25 MB; more lie in a folder beside it."""
+
+_MOST_SUGGESTIONS = 5
+_SIDE, _QUALITY = 640, 80
+
+Suggestions = dict[str, list[str]]
+"""Image key -> sentences or tags, the best first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotationItem:
+  """A picture to describe.
+
+  `image` is the path of its file in the folder of pictures, and `read` gives the contents of the file.
+  """
+
+  key: str
+  image: str
+  read: Callable[[], bytes]
+  sentences: Sequence[str] = ()
+  tags: Sequence[str] = ()
+
+
+def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
+  """Reads up to five different sentences a picture, the first of each file, then the second of each, and so on.
+
+  Files are JSONL of image/key, language and caption, with as many lines a picture as need be, or what else
+  `read_references` reads. UsageError as there, and for a file without a sentence in the language.
+  """
+  found = []
+  for path in paths:
+    read = read_references(path, [language], language)
+    found.append({key: of_picture[language] for key, of_picture in read.items() if of_picture})
+    _check_some(found[-1], path, "sentence", language)
+  return _merged(found)
+
+
+def read_tags(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
+  """Reads up to five different tags a picture from JSONL of image/key, language and tags; else as `read_sentences`."""
+  found = []
+  for path in paths:
+    tags: Suggestions = {}
+    for number, row in files.read_jsonl(path):
+      where = f"{path}, line {number}"
+      key, code = (fields.text(row, name, where) for name in ("image/key", "language"))
+      files.check_language(code, where)
+      if row.get("tags") != []:
+        of_picture = fields.texts(row, "tags", where)
+        if code == language:
+          tags.setdefault(key, []).extend(of_picture)
+    _check_some(tags, path, "tag", language)
+    found.append(tags)
+  return _merged(found)
+
+
+def _check_some(found: Suggestions, path: str | os.PathLike, noun: str, language: str) -> None:
+  if not found:
+    raise UsageError(f"{path}: no {noun} in {language}; give a file that has some, or another --language")
+
+
+def _merged(found: Sequence[Suggestions]) -> Suggestions:
+  merged: Suggestions = {}
+  for key in dict.fromkeys(itertools.chain.from_iterable(found)):
+    turns = itertools.zip_longest(*(of_file.get(key, []) for of_file in found), fillvalue="")
+    texts = (" ".join(text.split()) for turn in turns for text in turn)
+    merged[key] = list(dict.fromkeys(filter(None, texts)))[:_MOST_SUGGESTIONS]
+  return merged
+
+
+def write_annotation_page(out: str | os.PathLike, language: str, items: Sequence[AnnotationItem]) -> None:
+  """Writes `annotate.html` into a folder, with the pictures in it, or in `pictures/` if there are many.
+
+  The same input gives the same bytes. UsageError names pictures that cannot be read as JPEG or PNG.
+  """
+  out = pathlib.Path(out)
+  link = len(items) > MOST_EMBEDDED
+  sources, broken = [], []
+  for number, item in enumerate(items):
+    picture = pictures.thumbnail(item.read, _SIDE, _QUALITY)
+    if picture is None:
+      broken.append(item.image)
+    elif link:
+      sources.append(f"{FOLDER}/{number:06}.jpg")
+      with files.whole(out / sources[-1]) as file:
+        file.write(picture)
+    else:
+      sources.append(f"data:image/jpeg;base64,{base64.b64encode(picture).decode('ascii')}")
+  if broken:
+    raise UsageError(
+      f"{len(broken):,} of {files.count(len(items), 'picture')} cannot be read as JPEG or PNG "
+      f"({files.first_few(broken)}); convert or remove them"
+    )
+  style = elements.resource("annotation_page.css", "xmcap.scoring.human")
+  data = _page_data(language, items, sources)
+  files.write_text(
+    out / PAGE, rating_page.fill_page("annotation_page", "Describe pictures", data, link, style)
+  )
+
+
+def _page_data(language: str, items: Sequence[AnnotationItem], sources: Sequence[str]) -> Mapping[str, Any]:
+  known = languages.get(language)
+  shown = [
+    {"key": item.key, "image": item.image, "sentences": list(item.sentences), "tags": list(item.tags)}
+    for item in items
+  ]
+  content = json.dumps([known.code, shown]).encode()
+  return {
+    "page": hashlib.sha256(content).hexdigest()[:12],
+    "language": {"code": known.code, "name": known.english_name, "dir": known.direction},
+    "texts": INSTRUCTIONS.get(known.code, {}).get("annotate"),
+    "items": [{**item, "picture": source} for item, source in zip(shown, sources, strict=True)],
+  }

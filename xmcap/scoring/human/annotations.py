@@ -1,0 +1,166 @@
+"""What annotators saved on annotation pages, and the files that are made of it for training and scoring."""
+
+import collections
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.storage import outputs
+from xmcap.terminal import shown
+
+_Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
+_Text = Annotated[str, Meta(max_length=10_000)]
+_Texts = Annotated[list[_Text], Meta(max_length=1_000)]
+_Tags = Annotated[list[_Name], Meta(max_length=1_000)]
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+  """A click or an edit.
+
+  Attributes:
+    time: milliseconds since 1970.
+    event: what was done; `open` and `done` are the ends of a visit to the picture, and typing without a pause by
+      another event is one `edit_sentence`.
+    text: the sentence, tag or reason after it.
+    before: of `edit_tag`, the tag before it.
+  """
+
+  time: Annotated[int, Meta(ge=0, le=2**53)]
+  event: Literal[
+    "open", "copy_sentence", "edit_sentence", "copy_tag", "add_tag", "edit_tag", "remove_tag", "skip", "done"
+  ]  # fmt: skip
+  text: _Text = ""
+  before: _Text = ""
+
+
+class Suggested(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+  """What was suggested for a picture, in the order shown."""
+
+  sentences: _Texts
+  tags: _Tags
+
+
+class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+  """What an annotator wrote about a picture.
+
+  Attributes:
+    key: of the picture; `image/key` in files.
+    image: path of its file in the folder of pictures; "" if unknown.
+    caption: "" if only tags were given.
+    skipped: why the picture was skipped; "" if it was not.
+    events: in the order in which they happened.
+  """
+
+  key: _Name = msgspec.field(name="image/key")
+  image: _Text = ""
+  language: str
+  annotator: _Name
+  caption: _Text
+  tags: _Tags
+  skipped: _Text = ""
+  suggested: Suggested
+  events: Annotated[list[Event], Meta(max_length=100_000)]
+
+  @property
+  def described(self) -> bool:
+    """Whether there is a sentence, and the picture was not skipped."""
+    return bool(self.caption.strip()) and not self.skipped
+
+  @property
+  def last_time(self) -> int:
+    """When the annotator last did something."""
+    return max((event.time for event in self.events), default=0)
+
+
+def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
+  """Reads the files that annotators saved, several of one annotator too.
+
+  Of an annotator's annotations of a picture in a language the one with the latest event counts; among equals the one
+  that is read last.
+
+  Returns:
+    The annotations, in the order of their first lines, and how many others were replaced.
+
+  Raises:
+    UsageError: a line is no annotation, a language is unknown, or there is no annotation; names file and line.
+  """
+  held: dict[tuple[str, str, str], Annotation] = {}
+  replaced = 0
+  for path in paths:
+    for number, row in files.read_jsonl(path):
+      where = f"{path}, line {number}"
+      try:
+        annotation = msgspec.convert(row, Annotation)
+      except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: no annotation ({shown(error)}); mend or remove it") from None
+      files.check_language(annotation.language, where)
+      place = (annotation.key, annotation.language, annotation.annotator)
+      earlier = held.get(place)
+      # A page saves all that it holds, so its later files repeat what the earlier ones had.
+      replaced += earlier is not None and earlier != annotation
+      if earlier is None or annotation.last_time >= earlier.last_time:
+        held[place] = annotation
+  if not held:
+    raise UsageError(
+      f"{', '.join(map(str, paths))}: no annotation in it; save on the page, then give what it saved"
+    )
+  return list(held.values()), replaced
+
+
+def corpus_files(
+  out: str | os.PathLike, annotations: Iterable[Annotation]
+) -> dict[pathlib.Path, Iterator[str]]:
+  """Returns the files of a corpus and their lines.
+
+  `captions.jsonl` is for `xmcap data build folder`, a line a sentence; `tags.jsonl` for `xmcap score tags`, a line a
+  picture and language with the tags of all annotators, those first that most chose; `LANGUAGE.tsv` what COCO-CN's
+  tool exports: image, user, sentence, tags. Pictures that were skipped, or have no sentence, are in none.
+  """
+  described = [each for each in annotations if each.described]
+  found = {
+    pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described)),
+    pathlib.Path(out, "tags.jsonl"): _jsonl(_tags(described)),
+  }
+  for code in languages.ordered(each.language for each in described):
+    found[pathlib.Path(out, f"{code}.tsv")] = _tsv([each for each in described if each.language == code])
+  return found
+
+
+def write_corpus(out: str | os.PathLike, annotations: Iterable[Annotation]) -> None:
+  """Writes the files of `corpus_files` together; XmcapError if they cannot be written."""
+  with outputs.together(out):
+    for path, lines in corpus_files(out, annotations).items():
+      files.write_lines(path, lines)
+
+
+def _caption(annotation: Annotation) -> dict[str, object]:
+  image = {"image": annotation.image} if annotation.image else {}
+  return {
+    "image/key": annotation.key, **image, "language": annotation.language, "caption": annotation.caption
+  }  # fmt: skip
+
+
+def _tags(described: Iterable[Annotation]) -> Iterator[dict[str, object]]:
+  votes: dict[tuple[str, str], collections.Counter[str]] = {}
+  for each in described:
+    votes.setdefault((each.key, each.language), collections.Counter()).update(dict.fromkeys(each.tags, 1))
+  for (key, language), counter in votes.items():
+    yield {"image/key": key, "language": language, "tags": [tag for tag, _ in counter.most_common()]}
+
+
+def _jsonl(rows: Iterable[dict[str, object]]) -> Iterator[str]:
+  return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _tsv(described: Iterable[Annotation]) -> Iterator[str]:
+  for each in described:
+    cells = (each.key, each.annotator, each.caption, ", ".join(each.tags))
+    yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"

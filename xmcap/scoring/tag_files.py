@@ -1,0 +1,102 @@
+"""Tags of pictures in files: JSONL, or COCO-CN's text of `ID tag tag ...`; and vocabularies, one tag a line."""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.inputs import Input
+from xmcap.terminal import shown
+
+Scores = dict[str, dict[str, dict[str, float]]]
+"""Language code -> image key -> tag -> score; a ranked list has its places as scores, negative and falling."""
+
+_HINT = 'a line is {"image/key": ..., "language": ..., "tags": [best first]}, or with "tags": {tag: score}'
+
+
+def read(
+  path: str | os.PathLike, language: str | None = None, languages: Sequence[str] | None = None
+) -> Scores:
+  """Reads tags, true or predicted, in the order of the file.
+
+  Args:
+    path: JSONL with `image/key` (or `key`), `language` and `tags`, a ranked list or {tag: score}; or lines of
+      `ID tag tag ...`, separated by white space. A picture may have no tag.
+    language: the code of lines that name none; text needs it.
+    languages: codes to keep; None keeps all. The whole file is checked either way.
+
+  Raises:
+    UsageError: the file cannot be read or holds something else, an image is there twice in a language, or a tag twice
+      in an image.
+  """
+  default = None if language is None else languages_lib.get(language).code
+  found: Scores = {}
+  with Input(path) as source:
+    rows = _of_json(source, default) if source.head.lstrip()[:1] == b"{" else _of_text(source, default)
+    for where, code, key, tags in rows:
+      of_language = found.setdefault(code, {})
+      if key in of_language:
+        raise UsageError(f"{where}: '{shown(key)}' is given twice in '{code}'; keep one line")
+      of_language[key] = tags
+  if not found:
+    raise UsageError(f"{path}: no tags in it; {_HINT}")
+  absent = [code for code in languages or () if code not in found]
+  if absent:
+    raise UsageError(f"{path}: no tags in {', '.join(absent)}; leave the language out")
+  return {code: of_language for code, of_language in found.items() if not languages or code in languages}
+
+
+def read_vocabulary(path: str | os.PathLike) -> frozenset[str]:
+  """Reads the tags that there are, one a line; UsageError if there are none or one is there twice."""
+  found: dict[str, int] = {}
+  with Input(path) as source:
+    for number, tag in source.lines():
+      if tag in found:
+        raise UsageError(f"{path}, line {number}: '{shown(tag)}' is on line {found[tag]} already; keep one")
+      found[tag] = number
+  if not found:
+    raise UsageError(f"{path}: no tag in it; write one a line")
+  return frozenset(found)
+
+
+def _of_json(source: Input, default: str | None) -> Iterator[tuple[str, str, str, dict[str, float]]]:
+  for number, row in source.rows():
+    where = f"{source.name}, line {number}"
+    key, code, tags = row.get("image/key", row.get("key")), row.get("language", default), row.get("tags")
+    if not isinstance(key, str) or not key:
+      raise UsageError(f"{where}: 'image/key' is missing or no text; {_HINT}")
+    if not isinstance(code, str):
+      raise UsageError(f"{where}: 'language' is missing; name it there, or all lines' by --language=CODE")
+    files.check_language(code, where)
+    yield where, code, key, _scores(tags, where)
+
+
+def _of_text(source: Input, default: str | None) -> Iterator[tuple[str, str, str, dict[str, float]]]:
+  if default is None:
+    raise UsageError(f"{source.name}: text names no language; give it with --language=CODE")
+  for number, line in source.lines():
+    where = f"{source.name}, line {number}"
+    key, *tags = line.split()
+    yield where, default, key, _scores(tags, where)
+
+
+def _scores(tags: Any, where: str) -> dict[str, float]:
+  if isinstance(tags, list):
+    names = tags
+    scores = [-float(place) for place in range(len(tags))]
+  elif isinstance(tags, dict):
+    names, scores = list(tags), list(tags.values())
+  else:
+    raise UsageError(f"{where}: 'tags' is missing or no list; {_HINT}")
+  for name, score in zip(names, scores, strict=True):
+    if not isinstance(name, str) or not name.strip():
+      raise UsageError(f"{where}: a tag is empty or no text; leave it out")
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+      raise UsageError(f"{where}: the score of '{shown(name)}' is no finite number; mend it")
+  if len(set(names)) < len(names):
+    repeated = next(name for name in names if names.count(name) > 1)
+    raise UsageError(f"{where}: the tag '{shown(repeated)}' is given twice; keep one")
+  return dict(zip(names, map(float, scores), strict=True))

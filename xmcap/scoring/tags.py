@@ -1,0 +1,151 @@
+"""Tags of pictures against people's: precision, recall and F at k, language by language.
+
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import files, tables, zero_shot
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.metrics.tags import DEPTHS
+from xmcap.scoring.signature import METRIC, of_images, of_texts
+from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.tag_files import Scores
+from xmcap.terminal import shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Tags:
+  """The scores of one system.
+
+  Attributes:
+    table: a row a language, and their means.
+    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
+  """
+
+  table: tables.Table
+  statistics: dict[str, Statistics]
+
+
+def score_tags(
+  references: Mapping[str, Mapping[str, Collection[str]]],
+  predictions: Scores,
+  depths: Sequence[int] = (5,),
+  *,
+  vocabulary: Collection[str] | None = None,
+  bootstrap: int = 0,
+  seed: int = 0,
+  title: str = "",
+) -> Tags:
+  """Scores predicted tags against the true ones.
+
+  Pictures without a true tag are left out of all scores, as no tag can be right there; a note counts them.
+
+  Args:
+    references: language code -> image key -> the true tags.
+    predictions: language code -> image key -> tag -> score; languages without references are left aside.
+    depths: the numbers k, of `DEPTHS`.
+    vocabulary: the tags that there are; None: any.
+    bootstrap, seed, title: as of `zero_shot.score_zero_shot`.
+
+  Raises:
+    UsageError: predictions are missing or of other pictures, an image has fewer than k of them, a tag is none of the
+      vocabulary, or no picture of a language has a true tag.
+  """
+  unknown = [k for k in depths if k not in DEPTHS]
+  if unknown or not depths:
+    raise UsageError(f"k={unknown}: choose of {', '.join(map(str, DEPTHS))}")
+  statistics, left_out = {}, {}
+  for code in languages_lib.ordered(references):
+    truth = references[code]
+    predicted = predictions.get(code, {})
+    _check(code, truth, predicted, max(depths), vocabulary)
+    keys = sorted(key for key in truth if truth[key])
+    if not keys:
+      raise UsageError(f"'{code}': no picture has a true tag; leave the language out")
+    left_out[code] = len(truth) - len(keys)
+    values: dict[str, np.ndarray] = {}
+    for k in depths:
+      hits = np.array([_hits(truth[key], predicted[key], k) for key in keys])
+      true = np.array([len(set(truth[key])) for key in keys], np.float64)
+      values |= {
+        f"tags_p{k}": hits[:, None] / k,
+        f"tags_r{k}": (hits / true)[:, None],
+        f"tags_f{k}": (2 * hits / (k + true))[:, None],
+      }
+    statistics[code] = Statistics(tuple(keys), values, sum(len(set(truth[key])) for key in keys))
+  names = next(iter(statistics.values())).values
+  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in names}
+  parts |= {
+    "tags": of_texts(_described(references)),
+    "without_tags": "left_out",
+    "vocabulary": "any" if vocabulary is None else of_texts(sorted(vocabulary)),
+    "languages": " ".join(statistics),
+    "images": of_images({key for held in statistics.values() for key in held.keys}),
+  }
+  without = {code: count for code, count in left_out.items() if count}
+  notes = [f"pictures without a true tag are left out: {_listed(without)}"] if without else []
+  return Tags(zero_shot.finished(parts, statistics, title, notes, bootstrap, seed), statistics)
+
+
+def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> float:
+  """Returns the true tags among the first k, their expected number where tags tie at the k-th place."""
+  last = sorted(predicted.values(), reverse=True)[k - 1]
+  true = [predicted[tag] for tag in set(truth) if tag in predicted]
+  above = sum(score > last for score in predicted.values())
+  level = sum(score == last for score in predicted.values())
+  return sum(score > last for score in true) + (k - above) * sum(score == last for score in true) / level
+
+
+def _check(
+  code: str,
+  truth: Mapping[str, Collection[str]],
+  predicted: Mapping[str, Mapping[str, float]],
+  k: int,
+  vocabulary: Collection[str] | None,
+) -> None:
+  missing = [key for key in truth if truth[key] and key not in predicted]
+  if missing:
+    raise UsageError(
+      f"'{code}': {files.count(len(missing), 'picture')} of {len(truth):,} without predicted tags "
+      f"({files.first_few(missing)}); predict them, or leave the language out"
+    )
+  extra = [key for key in predicted if key not in truth]
+  if extra:
+    raise UsageError(
+      f"'{code}': {files.count(len(extra), 'predicted picture')} without a line in the references "
+      f"({files.first_few(extra)}); remove them"
+    )
+  if vocabulary is not None and len(vocabulary) < k:
+    raise UsageError(
+      f"P@{k} needs {k} tags or more, and the vocabulary has {len(vocabulary)}; choose fewer by --k"
+    )
+  for of, tags in (("predicted", predicted), ("true", truth)):
+    for key, of_picture in tags.items():
+      if of == "predicted" and truth[key] and len(of_picture) < k:
+        raise UsageError(
+          f"'{code}', image '{shown(key)}': {files.count(len(of_picture), 'predicted tag')}, and P@{k} needs {k}; "
+          "predict more, or choose fewer by --k"
+        )
+      unknown = [] if vocabulary is None else [tag for tag in of_picture if tag not in vocabulary]
+      if unknown:
+        raise UsageError(
+          f"'{code}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove it"
+        )
+
+
+def _described(references: Mapping[str, Mapping[str, Collection[str]]]) -> Iterable[str]:
+  return sorted(
+    "\t".join([code, key, *sorted(set(tags))])
+    for code, of_language in references.items()
+    for key, tags in of_language.items()
+  )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+  return ", ".join(f"{code} {count:,}" for code, count in counts.items())

@@ -1,0 +1,21 @@
+"""Captions that are split into words already, such as those of COCO-CN."""
+
+from collections.abc import Sequence
+
+from xmcap.scoring.tokenizers import base
+
+# Those that pycocoevalcap 1.2 leaves out. It writes brackets in another way than its list does, so they stay.
+_LEFT_OUT = frozenset({"''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"})
+
+
+class Split(base.Tokenizer):
+  """Lower case, split at white space, and words that are punctuation marks of ASCII left out, but for brackets.
+
+  On the segmented captions of COCO-CN these are the words that the COCO evaluation (pycocoevalcap) scores.
+  """
+
+  name = "split"
+  normalization = "lower,no-punctuation-words"
+
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    return [[word for word in text.lower().split() if word not in _LEFT_OUT] for text in texts]
