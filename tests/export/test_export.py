@@ -271,7 +271,7 @@ def test_wrong_calls_end_in_a_line(model, tmp_path, capsys):
   for arguments, line in (
     (["--to=onnx", f"--out={tmp_path / 'out'}"], "--to=onnx: unknown; use one of stablehlo, savedmodel, hf"),
     (["--to=hf", f"--out={model}"], "would overwrite the input --model_dir"),
-    (["--to=hf", f"--out={tmp_path / 'out'}", "--step=8"], "no checkpoint of step 8; there are [3]"),
+    (["--to=hf", f"--out={tmp_path / 'out'}", "--step=8"], "no checkpoint of step 8: choose one of [3]"),
   ):
     assert cli.main(["export", f"--model_dir={model}", *arguments]) in (1, 2)
     error = capsys.readouterr().err.splitlines()[-1]
