@@ -138,7 +138,7 @@ def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
   line = failed(capsys, "caption", f"--model_dir={folder}", picture)
   assert "not a model folder (model.json is missing)" in line and f"--gin_file={folder}/config.gin" in line
   line = failed(capsys, "convert", "--to=hf", f"--input={folder}", f"--out={tmp_path / 'x'}")
-  assert "no model.json with it" in line
+  assert "model.json, which describes the weights, is missing" in line
   # As that line says.
   assert cli.main(["caption", f"--model_dir={folder}", f"--gin_file={folder}/config.gin", str(picture)]) == 0
 

@@ -101,7 +101,7 @@ def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):
   (run / "model.json").write_text(config.replace('"num_encoder_layers": 2', '"num_encoder_layers": 1'))
   assert "encoder/layers_1/" in convert(run, "--to=hf", code=2)
   (run / "model.json").unlink()
-  assert "no model.json with it" in convert(run, "--to=hf", code=2)
+  assert "model.json, which describes the weights, is missing" in convert(run, "--to=hf", code=2)
 
 
 @pytest.mark.parametrize(

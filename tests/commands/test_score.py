@@ -217,7 +217,7 @@ def test_errors_about_options_do_not_name_the_files(folder, capsys):
 
 def test_pictures_that_are_not_found_are_counted(folder, capsys):
   (folder / "images").mkdir()
-  said = "xmcap: 0 of 4 pictures found in images: name the folder that holds KEY.jpg or KEY.png\n"
+  said = "xmcap: 0 of 4 pictures found in images: give the folder with KEY.jpg or KEY.png\n"
   assert _score("good", "--images=images") == 0
   assert capsys.readouterr().err == said
   (folder / "images" / "a1.png").write_bytes(b"")

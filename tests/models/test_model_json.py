@@ -127,11 +127,11 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("decoding.search.convention", "mine", "unknown Beam.convention 'mine'"),
     ("decoding.search.early_stopping", [1], "early_stopping is [1]: give bool | str"),
     ("decoding.search", "Beam", "decoding.search is not an object"),
-    ("languages", ["en", "../x"], "languages is ['en', '../x']: give a list of codes"),
-    ("languages", "en", "languages is en: give a list of codes"),
+    ("languages", ["en", "../x"], "languages is ['en', '../x']: give a list of language codes"),
+    ("languages", "en", "languages is en: give a list of language codes"),
     ("version", 2, "version 2, but this xmcap reads 1"),
     ("version", True, "version True"),
-    ("format", "other", "no model.json of xmcap"),
+    ("format", "other", "not a model.json of xmcap"),
   ],
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(path, value, says):

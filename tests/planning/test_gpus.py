@@ -119,7 +119,7 @@ def test_the_memory_of_a_step_that_fits(compiler, capsys, tmp_path):
   assert plan("--topology=h200", f"--json={file}") == 0
   lines = [line.split() for line in capsys.readouterr().out.splitlines()]
   assert ["working", "100.000"] in lines
-  assert ["jax", "takes", "of", "140.4", "(XLA_CLIENT_MEM_FRACTION)", "105.30"] in lines
+  assert ["available", "to", "jax", "of", "140.4", "(XLA_CLIENT_MEM_FRACTION)", "105.30"] in lines
   document = json.loads(file.read_text())
   memory = document["memory"]
   assert memory["parameters"] == 4 * document["parameters"] and 0 < memory["optimizer"] < memory["parameters"]

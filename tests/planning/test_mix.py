@@ -56,7 +56,7 @@ def test_shares_that_are_given():
   assert ["12", "0%", "12.00", "667"] in rows and ["mean", "12.00", "667"] in rows
   # 100,000 steps of 12 ms on 4 chips.
   assert ["steps", "100,000"] in rows and ["hours", "0.33"] in rows and ["chip-hours", "1"] in rows
-  assert ["cost", "at", "2", "a", "chip", "and", "hour", "3"] in rows
+  assert ["cost", "at", "2", "per", "chip-hour", "3"] in rows
 
 
 def test_shares_of_the_data(tmp_path):

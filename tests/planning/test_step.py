@@ -95,7 +95,7 @@ def test_the_rows_that_each_host_feeds(planned):
   assert document["estimate"]["pictures_per_second_and_host"] == pytest.approx(
     busiest / document["estimate"]["step_seconds"]
   )
-  assert re.search(rf"rows of a batch of 64 pictures that each host feeds +{busiest}\b", text)
+  assert re.search(rf"pictures that each host feeds, of a batch of 64 +{busiest}\b", text)
 
 
 @pytest.mark.parametrize(
