@@ -62,7 +62,7 @@ def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
   run = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
   run += [f"--gin.DATA_DIR={corpus}", "--gin.CaptionStream.languages=['en', 'de']", "--gin.BATCH_SIZE=8"]
   assert _run("show", f"--out={out}", "--count=2", "--step=1", *run) == 0, capsys.readouterr().err
-  assert "of 2 languages" in out.read_text(encoding="utf-8")
+  assert "from 2 languages" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

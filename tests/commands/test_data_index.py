@@ -34,7 +34,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   "arguments, words",
   [
     (["{empty}"], "empty has no vocabulary.model: give one with --vocabulary=PATH"),
-    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty is not a corpus"),
+    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty: not a corpus"),
     (["{tiny}", "--vocabulary={tiny}/tags.txt"], "tags.txt: not a SentencePiece model"),
     (["{tiny}", "--splits=test"], "has no split 'test'"),
     (["{tiny}", "--processes=0"], "--processes=0: give a number from 1"),

@@ -96,7 +96,7 @@ def test_a_corpus_of_before_is_read_here_and_by_tfds(tmp_path):
   [
     ({"xx-unknown-language": ["a"]}, "tags in the unknown language 'xx-unknown-language'"),
     ({"zh": ["狗", " "]}, "tag ' ' is empty"),
-    ({"zh": ["a\nb"]}, "holds a line break"),
+    ({"zh": ["a\nb"]}, "contains a line break"),
   ],
 )
 def test_tags_are_checked(tags, message):
@@ -105,5 +105,5 @@ def test_tags_are_checked(tags, message):
 
 
 def test_an_unknown_source_is_refused():
-  with pytest.raises(XmcapError, match="source 'guessed' is none of human, mt, translated"):
+  with pytest.raises(XmcapError, match="source 'guessed' is not one of human, mt, translated"):
     records.check(Record("k", png(), [Caption("en", "a", source="guessed")]))

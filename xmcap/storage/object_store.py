@@ -116,7 +116,7 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
     try:
       return ask(backend, settings.timeout_seconds)
     except FileNotFoundError:
-      raise FileNotFoundError(f"{address} is absent") from None
+      raise FileNotFoundError(f"{address} is missing") from None
     except TimeoutError:
       reason = f"no answer within {settings.timeout_seconds:g} seconds"
     except Exception as error:  # fsspec's stores raise their own libraries' errors

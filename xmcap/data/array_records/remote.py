@@ -88,7 +88,7 @@ class RemoteRecordFiles:
     try:
       yield
     except FileNotFoundError:
-      raise XmcapError(f"{self._files[file]} is absent: build {self._directory} again") from None
+      raise XmcapError(f"{self._files[file]} is missing: build {self._directory} again") from None
     except (ValueError, IndexError, message.DecodeError, ShortObjectError) as error:
       raise local.damaged(self._files[file], error, self._directory) from None
 

@@ -42,7 +42,7 @@ def test_the_later_version_becomes_records(tmp_path, images, capsys):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   english = releases.write_english(tmp_path / "captions_train2014.json")
   assert build(release, tmp_path / "out", f"--images={images}", f"--english={english}") == 0
-  assert "nothing was wrong with the release" in capsys.readouterr().out
+  assert "no problems with the release" in capsys.readouterr().out
   by_split = found(tmp_path / "out")
   assert {split: [record.key for record in held] for split, held in by_split.items()} == releases.SPLITS
   first, test = by_split["train"][0], by_split["test"][0]
@@ -185,7 +185,7 @@ def test_a_word_is_split_at_its_last_colon(token, word, part):
   [
     ([], "give the pictures by --images=PATH, or --no_images"),
     (["--images=x", "--no_images"], "give the pictures by --images=PATH, or --no_images"),
-    (["--images={empty}"], "empty: no picture in it"),
+    (["--images={empty}"], "empty: contains no pictures"),
     (["--images=gs://bucket/train2014.zip"], "a build reads folders of this machine"),
     (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is on line 1 already"),
   ],
