@@ -121,4 +121,4 @@ def test_bad_input_is_refused_in_one_line_and_nothing_is_written(tmp_path, capsy
 def test_an_input_is_not_written_over(tmp_path, capsys):
   _write(tmp_path)
   assert cli.main(["retrieval", "fuse", *_options(tmp_path), f"--out={tmp_path}/test_cl.npy"]) == 2
-  assert "would be written over --scores" in capsys.readouterr().err
+  assert "would overwrite the input --scores" in capsys.readouterr().err

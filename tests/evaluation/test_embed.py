@@ -222,7 +222,7 @@ def test_a_captioner_is_refused(work, capsys):
 def test_other_texts_in_the_same_folder_are_refused(work, capsys):
   assert embed(work, f"--labels={work / 'labels.json'}") == 0
   assert embed(work, f"--captions={work / 'captions.json'}") == 2
-  assert "holds embeddings with another" in capsys.readouterr().err
+  assert "contains embeddings with captions=" in capsys.readouterr().err
 
 
 def test_a_missing_picture_of_a_caption_is_named(work, capsys):

@@ -272,7 +272,7 @@ def test_a_setting_out_of_range_is_named(make, message):
 
 def test_what_does_not_fit_is_refused(captioner, params, batch):
   generate = Generator(captioner, Greedy(), MAX_LENGTH)
-  with pytest.raises(UsageError, match="do not fit 1 pictures"):
+  with pytest.raises(UsageError, match="do not match 1 pictures"):
     generate(params, batch["image"][:1], batch["prompt_tokens"])
   with pytest.raises(UsageError, match="no pictures"):
     generate(params, batch["image"][:0], batch["prompt_tokens"][0])
