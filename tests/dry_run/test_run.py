@@ -207,7 +207,7 @@ def test_a_missing_split_of_an_evaluator(tmp_path, run, quick):
 def test_no_corpus_at_all_is_said_once(tmp_path, run, corpus, quick):
   found = run(tmp_path / "nowhere", f"--gin.VOCABULARY={corpus / 'vocabulary.model'}")
   assert_one_failure(found, "data", "nowhere is not a corpus", code=2)
-  assert "evaluator 1 (LossEvaluator): as data" in found[1]["skipped"]
+  assert "evaluator 1 (LossEvaluator): same error as data" in found[1]["skipped"]
 
 
 def test_a_record_file_cut_short(tmp_path, run, quick):
@@ -288,7 +288,7 @@ def test_converted_weights_of_another_vocabulary(corpus, tmp_path, run, quick):
     {"token_embedder/embedding": np.ones((1024, 32), np.float32)}, tmp_path / "mt5/params.safetensors"
   )
   found = run(corpus, NO_EVALUATORS, f"--gin.PRETRAINED={tmp_path / 'mt5'}")
-  assert_one_failure(found, "weights", "its embedding has 1,024 rows", "428 pieces", code=2)
+  assert_one_failure(found, "weights", "its embedding has 1,024 rows", "428 tokens", code=2)
 
 
 def test_weights_of_another_vocabulary(corpus, trained, tmp_path, run):
