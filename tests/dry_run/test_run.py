@@ -159,7 +159,7 @@ def test_a_sound_run_passes_and_leaves_nothing_behind(corpus, tmp_path, run):
   said = "\n".join(lines["ok"])
   assert "model: 67,904 parameters, all of them trained" in said
   assert "batches of 4 captions, 1 for each of 4 pictures" in said
-  assert re.search(r"targets of 4 pieces in \d+%, 8 pieces in \d+%, 12 pieces in \d+% of the steps", said)
+  assert re.search(r"targets of 4 tokens in \d+%, 8 tokens in \d+%, 12 tokens in \d+% of the steps", said)
   assert "1.00 epochs of 840 captions; each picture is seen 70.0 times" in said
   assert "rate 0.0001 at the first step" in said and "weights: starting from scratch" in said
   assert lines[""][-1].startswith("dry run: all 12 checks are ok")
