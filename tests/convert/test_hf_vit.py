@@ -153,7 +153,7 @@ def test_out_and_back(tmp_path, convert, kind):
 @pytest.mark.parametrize(
   "kind, change, message",
   [
-    ("CLIP", {"hidden_act": "relu"}, "hidden_act is 'relu'; xmcap has gelu,"),
+    ("CLIP", {"hidden_act": "silu"}, "hidden_act is 'silu'; xmcap has gelu,"),
     ("CLIP", {"image_size": [12, 24]}, "image_size is [12, 24]"),
     ("CLIP", {"image_size": 16}, "position_embedding.weight has shape (10, 16), and config.json asks for (17, 16)"),
     ("CLIP", {"num_attention_heads": 3}, "width 16 is not divisible by num_heads 3"),

@@ -107,7 +107,10 @@ def test_a_spec_that_points_out_of_the_folder(tmp_path, convert, params, folder)
 def test_a_missing_folder(tmp_path, convert, params):
   source = write_legacy(tmp_path / "checkpoint_7", params)
   (source / "target.decoder.logits_dense.kernel").rename(source / "elsewhere")
-  assert "target.decoder.logits_dense.kernel, which holds target/decoder/logits_dense/kernel, is missing" in convert(source, code=2)
+  assert (
+    "target.decoder.logits_dense.kernel, which holds target/decoder/logits_dense/kernel, is missing"
+    in convert(source, code=2)
+  )
 
 
 def test_a_missing_chunk(tmp_path, convert, params):

@@ -59,7 +59,7 @@ def test_an_ensemble_is_the_mean_over_prompts_and_embeds_each_text_once(
   monkeypatch.setattr(
     embedder.TextEmbedder,
     "__call__",
-    lambda self, texts: call(self, (seen.append(text) or text for text in texts)),
+    lambda self, texts, *language: call(self, (seen.append(text) or text for text in texts), *language),
   )
   found = embed.ensemble(["dog", "cat", "dog"], prompts)
   wanted = []

@@ -134,7 +134,7 @@ def _captions(lines):
     (_rows("texts/th.npy", row2=np.inf), [], "th.npy, row 2: holds NaN or infinity"),
     (_rows("pictures.npy", row5=0), [], "pictures, row 5: an embedding of length 0"),
     (_rows("texts/en.npy", row4=0), [], "texts of en, row 4: an embedding of length 0"),
-    (_rows("texts/en.npy", width=5), [], "texts of en: width 5, and pictures have 8"),
+    (_rows("texts/en.npy", width=5), [], "texts of en: width 5, but pictures: width 8"),
     (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), [], "a pickle"),
     (lambda folder: (folder / "texts/en.npy").write_bytes(pickle.dumps([1])), [], "a pickle"),
     (lambda folder: (folder / "texts/qq.npy").write_bytes(b""), [], "unknown language 'qq'"),

@@ -151,7 +151,7 @@ def test_written_twice_the_files_are_equal(tmp_path):
   for out in ("a", "b"):
     rated_pairs.correlate(rated_pairs.read_published(), resamples=20, paper=True).write(tmp_path / out)
   names = sorted(path.name for path in (tmp_path / "a").iterdir())
-  assert names == ["correlations.csv", "correlations.json", "correlations.md"]
+  assert names == ["correlations.csv", "correlations.json", "correlations.md", "correlations.tex"]
   assert [(tmp_path / "a" / n).read_bytes() for n in names] == [
     (tmp_path / "b" / n).read_bytes() for n in names
   ]

@@ -18,7 +18,7 @@ function writeKept(values) {
     byId("trouble").hidden = true;
   } catch {
     byId("trouble").textContent =
-      "This browser does not keep answers. Save them to a file before you close or reload the page.";
+      "This browser cannot store answers. Save them to a file before you close or reload the page.";
     byId("trouble").hidden = false;
   }
 }

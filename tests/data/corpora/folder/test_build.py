@@ -400,7 +400,7 @@ def test_the_command_and_its_vocabulary(tmp_path, photos, capsys):
     *("--vocabulary=train:500", "--splits=train:0.5,validation:0.2,test:0.3", "--processes=1"),
   ]
   assert cli.main(arguments) == 0
-  assert "pt-BR (Portuguese (Brazil)) is none of the 36" in capsys.readouterr().out
+  assert "pt-BR (Portuguese (Brazil)) is not one of the 36" in capsys.readouterr().out
   assert {"vocabulary.model", "languages.txt", "lengths"} < {path.name for path in out.iterdir()}
   lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
   assert {line["image/key"] for line in lines} == {record.key for record in records.RecordSource(out, "test")}
