@@ -153,13 +153,7 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
 
 def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
   """Builds a corpus while holding the locks of its outputs."""
-  for option in ("release", "out", *parts):
-    given = getattr(arguments, option) or ""
-    if "://" in given:
-      raise UsageError(
-        f"--{option}={given}: a build reads and writes local folders: copy the release here "
-        "(gcloud storage cp, aws s3 cp), and the records to the bucket afterwards"
-      )
+  build_options.check_local({f"--{name}": getattr(arguments, name) for name in ("release", "out", *parts)})
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, the folder for the files")
   options = ("release", "exclude", *parts)

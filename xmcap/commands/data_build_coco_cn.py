@@ -13,29 +13,24 @@ def add(corpora) -> None:
     corpora, "coco_cn", _build, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
     "Reads version 1805 or 1805v1.1 as published, in place; docs/corpora.md says what is needed.",
   )  # fmt: skip
-  base.text(command, "--out", "DIR", "where the corpus goes", required=True)
+  base.text(command, "--out", "DIR", "folder for the corpus", required=True)
   base.text(command, "--release", "PATH", "folder or archive of the text files", required=True)
   images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
   base.text(command, "--images", "PATH", images, [], action="append")
   english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
   base.text(command, "--english", "FILE", english, [], action="append")
   base.text(
-    command, "--labels", "FILE", "tags, one a line: count those of the release that are not among them"
+    command, "--labels", "FILE", "tags, one per line: count tags of the release that are not in this list"
   )
-  base.flag(command, "--no_images", "write references, tags and annotations alone, no records")
+  base.flag(command, "--no_images", "write only references, tags and annotations, no records")
   build_options.add(command)
 
 
 def _build(arguments) -> None:
   if bool(arguments.images) == arguments.no_images:
-    raise UsageError("give the pictures by --images=PATH, or --no_images for the texts alone")
+    raise UsageError("give either the pictures with --images=PATH, or --no_images to build only the texts")
   read = {f"--{name}": getattr(arguments, name) for name in ("release", "images", "english", "labels")}
-  for option, paths in read.items():
-    for path in [paths] if isinstance(paths, str) else paths or []:
-      if "://" in path:
-        raise UsageError(f"{option}={path}: a build reads folders of this machine: copy the release here")
-  if "://" in arguments.out:
-    raise UsageError(f"--out={arguments.out}: build on this machine, and copy the records to the bucket then")
+  build_options.check_local({**read, "--out": arguments.out})
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog):
     _write(arguments)
@@ -61,7 +56,7 @@ def _write(arguments) -> None:
   for split, counts in about["splits"].items():
     print(
       f"{split}: {counts['pictures']:,} pictures with {counts['captions']:,} captions, and "
-      f"{counts['machine_captions']:,} by machine"
+      f"{counts['machine_captions']:,} machine translations"
     )
   summary = about["summary"] and f"problems, each in {arguments.out}/problems.jsonl:\n{about['summary']}"
-  print(f"{arguments.out} has the texts\n{summary or 'nothing was wrong with the release'}")
+  print(f"{arguments.out} contains the texts\n{summary or 'no problems with the release'}")

@@ -40,11 +40,7 @@ def add(corpora) -> None:
 
 
 def _build(arguments) -> None:
-  for option in ("captions", "images", "out"):
-    if "://" in (getattr(arguments, option) or ""):
-      raise UsageError(
-        f"--{option}={getattr(arguments, option)}: a build reads and writes local folders: copy the files here"
-      )
+  build_options.check_local({f"--{name}": getattr(arguments, name) for name in ("captions", "images", "out")})
   trained = _TRAINED.fullmatch(arguments.vocabulary)
   if arguments.vocabulary.startswith("train:") and not trained:
     raise UsageError(

@@ -8,18 +8,24 @@ from xmcap.storage import outputs
 def add(actions) -> None:
   """Declares the command."""
   command = base.add_command(
-    actions, "tags", _run, "make labels for tagging out of tags and sentences, and the references of `score tags`",
-    "Chinese: COCO-CN's rule by parts of speech; other languages: frequent words. Prints how many pictures have them.",
+    actions, "tags", _run, "make tagging labels from tags and sentences, and references for `score tags`",
+    "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
   base.text(
-    command, "--out", "DIR", "for labels.txt, and SPLIT.jsonl with the labels of each picture", required=True
+    command,
+    "--out",
+    "DIR",
+    "folder for labels.txt, and SPLIT.jsonl with the labels of each picture",
+    required=True,
   )
-  base.text(command, "--language", "CODE", "of the tags and sentences", "zh")
-  base.text(command, "--source", "NAME", "of the sentences: human (tags too), translated or mt", "human")
-  base.text(command, "--labels", "FILE", "the labels, one a line, in place of the rule")
-  base.number(command, "--least", "training pictures that a label needs", 20, least=1)
-  base.number(command, "--most", "labels at most, the most frequent; default: all", least=1)
+  base.text(command, "--language", "CODE", "language of the tags and sentences", "zh")
+  base.text(
+    command, "--source", "NAME", "source of the sentences: human (with the tags), translated or mt", "human"
+  )
+  base.text(command, "--labels", "FILE", "use these labels, one per line, instead of the rule")
+  base.number(command, "--least", "minimum number of training pictures of a label", 20, least=1)
+  base.number(command, "--most", "keep only the N most frequent labels; default: all", least=1)
 
 
 def _run(arguments) -> None:
@@ -34,7 +40,7 @@ def _run(arguments) -> None:
   if arguments.source not in records.SOURCES:
     raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
   if not languages.is_known(arguments.language):
-    raise UsageError(f"--language={arguments.language}: no language's code: give one such as zh or en")
+    raise UsageError(f"--language={arguments.language}: not a language code: give one such as zh or en")
   outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--labels": arguments.labels})
   made = tag_labels.make(
     tag_labels.read_pictures(arguments.dir),

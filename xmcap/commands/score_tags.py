@@ -8,17 +8,19 @@ from xmcap.storage import outputs
 def add(actions) -> None:
   """Declares the command among those of `xmcap score`."""
   command = base.add_command(
-    actions, "tags", _tags, "score tags of pictures against people's: precision, recall and F at k",
-    "As in COCO-CN, in each language. Writes table.csv, .json, .md and .tex, scores.npz and report.html.",
+    actions, "tags", _tags, "score predicted tags of pictures: precision, recall and F at k",
+    "Scores each language as in COCO-CN. Writes table.csv, .json, .md and .tex, scores.npz and report.html.",
   )  # fmt: skip
   tags = 'JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag tag ... with --language'
   ranked = f'{tags}; best first, or "tags": {{tag: score}}'
-  labels = "the tags that there are, one a line: any other is an error"
+  labels = "the known tags, one per line; any other tag is an error"
   base.text(command, "--references", "FILE", tags, short="-r", required=True)
   base.text(command, "--predictions", "FILE", ranked, short="-p", required=True)
   base.text(command, "--labels", "FILE", labels)
-  base.text(command, "--k", "NUMBERS", "how many predicted tags count: of 1, 3, 5, 10", "5")
-  base.text(command, "--language", "CODE", "of lines that name none", short="-l")
+  base.text(
+    command, "--k", "NUMBERS", "numbers of predicted tags to score: 1, 3, 5 or 10, separated by commas", "5"
+  )
+  base.text(command, "--language", "CODE", "language of lines that name none", short="-l")
   base.add_output(command)
 
 

@@ -142,7 +142,7 @@ def test_statistics_are_what_was_planted(texts, capsys):
   ("options", "message"),
   [
     (["--source=guess"], "--source=guess: choose one of human, mt, translated"),
-    (["--language=xx-nowhere"], "--language=xx-nowhere: no language's code"),
+    (["--language=xx-nowhere"], "--language=xx-nowhere: not a language code"),
     (["--language=en"], "no picture has a label: no tag or word in 'en'"),
   ],
 )

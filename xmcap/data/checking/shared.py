@@ -1,8 +1,8 @@
-"""Pictures that two corpora share, so that nothing is trained on what another corpus tests: by id, and by bytes.
+"""Finds pictures that two corpora share, by id and by bytes, to detect test pictures in training data.
 
-Two records share a picture if their keys are equal (MSCOCO's ids in any writing: `COCO_val2014_000000000042` is
-`000000000042`), or if the SHA-256 of their pictures is equal. The ids and hashes lie in an sqlite file, so memory does
-not grow with the corpora. A picture that was scaled or stored anew has other bytes, and is found by its id alone.
+Two records share a picture if their keys are equal (MSCOCO ids in any form: `COCO_val2014_000000000042` is
+`000000000042`), or if the SHA-256 hashes of their images are equal. Ids and hashes are kept in an sqlite file, so
+memory does not grow with the corpora. A resized or re-encoded image has other bytes and is found only by its id.
 """
 
 import dataclasses
@@ -66,18 +66,18 @@ def find(
   processes: int | None = None,
   say: Say | None = None,
 ) -> list[SharedCounts]:
-  """Finds the pictures of a corpus that others hold too.
+  """Finds the pictures of a corpus that are also in others.
 
   Args:
-    others: corpora; all of their splits are looked at.
+    others: corpora; all of their splits are searched.
     out: folder for `shared.jsonl`: `split`, `key`, `other`, `other_split`, `other_key`, `by` (id, bytes) of each pair.
-    splits: of the corpus, or parts of them; all if empty.
+    splits: splits of the corpus, or parts of them; all if empty.
 
   Returns:
     A row for each pair of splits that share pictures.
 
   Raises:
-    UsageError: a folder is no corpus.
+    UsageError: a folder is not a corpus.
   """
   out = pathlib.Path(out)
   files.make_folder(out)
@@ -113,7 +113,7 @@ def find(
 
 
 def table(found: Sequence[SharedCounts]) -> str:
-  """The rows as a table, or that there are none."""
+  """Formats the rows as a table for the terminal."""
   if not found:
     return "no picture is in another corpus"
   heads = ("split", "is in", "split of it", "pictures", "by id", "by bytes")
@@ -155,7 +155,7 @@ def _each_hash(source: RecordSource, indices: range) -> Iterator[tuple[str, str,
 
 
 def check_others(directory: str, others: Sequence[str]) -> None:
-  """UsageError where a corpus is held against itself."""
+  """Raises UsageError if a corpus is compared with itself."""
   for other in others:
     if os.path.realpath(other) == os.path.realpath(directory):
       raise UsageError(f"--against={other}: the corpus itself: name another")

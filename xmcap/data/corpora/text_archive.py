@@ -1,6 +1,6 @@
-"""Text files of a release that was published as an archive: found by their names in a folder, .tar, .tgz or .zip.
+"""Finds the text files of a release by name, in a folder, .tar, .tgz or .zip.
 
-No name of an archive becomes a path: members are copied under the names that the caller asks for.
+Names in an archive never become paths: members are copied under the names that the caller asks for.
 """
 
 import os
@@ -17,7 +17,7 @@ from xmcap.storage import files
 from xmcap.terminal import shown
 
 MAX_BYTES = 256 << 20
-"""Of a text file in an archive; COCO-CN's longest has some 30 MB."""
+"""Limit of a text file in an archive; the longest of COCO-CN has about 30 MB."""
 
 _PIECE = 1 << 20
 _SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip")

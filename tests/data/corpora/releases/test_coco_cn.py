@@ -139,7 +139,7 @@ def test_texts_alone_are_references_tags_and_annotations(tmp_path, capsys):
   out = tmp_path / "out"
   assert build(release, out, "--no_images") == 0
   said = capsys.readouterr().out
-  assert "test: 5 pictures with 30 captions, and 10 by machine" in said and "no_sentence" in said
+  assert "test: 5 pictures with 30 captions, and 10 machine translations" in said and "no_sentence" in said
   _, counts = problems(out)
   assert counts == {**planted, "apple_double": len(files.texts)}
   lines = [json.loads(line) for line in (out / "test" / "captions.jsonl").read_text().splitlines()]
@@ -183,10 +183,10 @@ def test_a_word_is_split_at_its_last_colon(token, word, part):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    ([], "give the pictures by --images=PATH, or --no_images"),
-    (["--images=x", "--no_images"], "give the pictures by --images=PATH, or --no_images"),
+    ([], "give either the pictures with --images=PATH, or --no_images"),
+    (["--images=x", "--no_images"], "give either the pictures with --images=PATH, or --no_images"),
     (["--images={empty}"], "empty: contains no pictures"),
-    (["--images=gs://bucket/train2014.zip"], "a build reads folders of this machine"),
+    (["--images=gs://bucket/train2014.zip"], "a build reads and writes local folders: copy the release here"),
     (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is on line 1 already"),
   ],
 )

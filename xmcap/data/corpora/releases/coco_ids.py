@@ -1,4 +1,4 @@
-"""Ids of MSCOCO's pictures, as different corpora write them."""
+"""MSCOCO image ids in the forms that different corpora use."""
 
 import os
 import re
@@ -12,13 +12,13 @@ _ID = re.compile(r"(?:COCO_(?:train|val|test)201[0-9]_)?([0-9]{1,12})(?:\.jpg)?"
 
 
 def number(name: str) -> int | None:
-  """The number of `COCO_train2014_000000296735`, `000000296735` or `296735`, with `.jpg` or without; None of others."""
+  """Parses `COCO_train2014_000000296735`, `000000296735` or `296735`, with or without `.jpg`; None for other names."""
   match = _ID.fullmatch(name)
   return int(match[1]) if match else None
 
 
 def read(paths: Iterable[str | os.PathLike]) -> dict[int, str]:
-  """Number -> file and line that name it, of files with an id a line; UsageError names a line that has none."""
+  """Reads files with one id per line: id -> its file and line. UsageError names a line that is not an id."""
   found: dict[int, str] = {}
   for path in paths:
     with Input(path) as source:
