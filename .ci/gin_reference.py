@@ -89,6 +89,8 @@ def _check_names(found: dict[str, typing.Any]) -> None:
   for selector, function in found.items():
     name = selector.rsplit(".", 1)[-1]
     known = {*inspect.signature(function).parameters} - {*(config._REGISTRY[selector].denylist or ())}
+    if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values()):
+      known = None  # any name
     if name not in read or not (selector.startswith("xmcap.tasks.") or read[name] == known):
       raise UndocumentedError(
         f"xmcap/gin_names.py reads {read.get(name)} as the parameters of {name}: {known}"
