@@ -1,7 +1,9 @@
 """What an adapter gives a dual tower in languages that it never saw, by what the adapter learned from.
 
 The tower is that of examples/emoji100.sh, trained again without five languages. Each gets an adapter by the squared
-distance to English captions, by InfoNCE with them, and by InfoNCE with pictures; all else stays frozen.
+distance to English captions, by InfoNCE with them, and by InfoNCE with pictures; all else stays frozen. The paper's
+adapters are 1/16 as wide as the model, which is 8 in a tower of width 128. It has one layer, and the tokens of a new
+language have random embeddings, so wider ones are compared too.
 
 usage: python benchmarks/adapters.py [FOLDER] [STEPS]
        FOLDER is runs/emoji100 by default, which the example fills: its corpus and its run of tags are used.
@@ -19,11 +21,12 @@ import report
 from xmcap import languages
 
 _LEFT_OUT = ("fi", "sw", "ka", "te", "th")
-_KINDS = {
-  "none": "no adapter",
-  "mse": "distance to English",
-  "contrastive": "InfoNCE, English",
-  "lit": "InfoNCE, pictures",
+_KINDS = {  # folder -> heading, kind and width of the adapter
+  "none": ("no adapter", "", 0),
+  "mse": ("distance to English, 8 wide", "mse", 8),
+  "mse_wide": ("distance to English, 128 wide", "mse", 128),
+  "contrastive_wide": ("InfoNCE with English, 128 wide", "contrastive", 128),
+  "lit_wide": ("InfoNCE with pictures, 128 wide", "lit", 128),
 }
 _COMMON = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji100.gin")
 
@@ -41,19 +44,20 @@ def main() -> None:
   )  # fmt: skip
   _xmcap("embed", f"--model_dir={base}", f"--corpus={folder / 'data'}", "--languages=en", f"--out={teacher}")
   rows, others = [], {}
-  for kind, heading in _KINDS.items():
-    adapters = folder / "adapters" / kind
-    for code in _LEFT_OUT if kind != "none" else ():
-      run = folder / "adapter_runs" / kind / code
+  for name, (heading, kind, width) in _KINDS.items():
+    adapters = folder / "adapters" / name
+    for code in _LEFT_OUT if kind else ():
+      run = folder / "adapter_runs" / name / code
       _xmcap(
         "train", *_COMMON, "--gin_file=runs/adapter.gin", data, f"--gin.BASE={base}", f"--gin.TEACHER={teacher}",
         f"--gin.LANGUAGE={code}", f"--gin.MODEL_DIR={run}", f"--gin.TOTAL_STEPS={steps}",
-        f"--gin.AdapterObjective.kind={kind}", f"--gin.ConstantThenRsqrt.warmup_steps={steps // 5}",
+        f"--gin.AdapterObjective.kind={kind}", f"--gin.T5Config.adapter_dim={width}",
+        f"--gin.ConstantThenRsqrt.warmup_steps={steps // 5}",
         f"--gin.ConstantThenRsqrt.cooldown_steps={steps - steps // 5}",
       )  # fmt: skip
       if not (adapters / code).exists():
         _xmcap("convert", "--part=adapter", f"--input={run}", f"--out={adapters / code}")
-    out = folder / "eval_adapters" / kind
+    out = folder / "eval_adapters" / name
     _xmcap(
       "eval", f"--model_dir={base}", "--gin_file=data/emoji100.gin", "--gin_file=runs/eval_emoji100.gin", data,
       f"--gin.LABELS={folder / 'data/labels.json'}", f"--gin.EVAL_DIR={out}",
@@ -61,7 +65,7 @@ def main() -> None:
     )  # fmt: skip
     top1 = _top1(out / "noto")
     values = [top1[code] for code in _LEFT_OUT]
-    others[kind] = {code: value for code, value in top1.items() if code not in _LEFT_OUT}
+    others[name] = {code: value for code, value in top1.items() if code not in _LEFT_OUT}
     rows.append((heading, f"{statistics.mean(values):.1%}", *(f"{value:.1%}" for value in values)))
     print("  ".join(rows[-1]), flush=True)
   if any(found != others["none"] for found in others.values()):
@@ -75,7 +79,8 @@ def main() -> None:
       f"Noto emoji. The mean over the {len(kept)} languages of the tower is "
       f"{statistics.mean(others['none'].values()):.1%}, "
       "the same with every adapter; chance is 1.7%.",
-      f"{steps:,} steps of 256 captions each; one seed. An adapter is {_share(folder)} of the tower.",
+      f"{steps:,} steps of 256 captions each; one seed. An adapter of width 8 is {_share(folder, 'mse')} of the tower, "
+      f"one of width 128 {_share(folder, 'mse_wide')}.",
     ],
   )
 
@@ -90,13 +95,13 @@ def _top1(folder: pathlib.Path) -> dict[str, float]:
   return {code: value["score"] if isinstance(value, dict) else value for code, value in values.items()}
 
 
-def _share(folder: pathlib.Path) -> str:
+def _share(folder: pathlib.Path, name: str) -> str:
   from xmcap.training.checkpoints import weights
 
   def count(path: pathlib.Path) -> int:
     return sum(math.prod(tensor.shape) for tensor in weights.open_weights(path).tensors.values())
 
-  return f"{count(folder / 'adapters' / 'mse' / _LEFT_OUT[0]) / count(folder / 'base'):.2%}"
+  return f"{count(folder / 'adapters' / name / _LEFT_OUT[0]) / count(folder / 'base'):.2%}"
 
 
 if __name__ == "__main__":
