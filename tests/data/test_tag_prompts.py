@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.data.conftest import tiny_record, write_corpus
+from tests.data.streams import captions
 from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError
 
@@ -62,9 +64,11 @@ def test_predicted_tags_come_best_first_and_no_more_than_wanted(tmp_path):
 def test_prompts_that_are_too_long_are_refused_with_the_picture_and_the_length():
   tags = TagPrompts("own").read(OWN)
   assert tags.width(OWN, LETTERS, ["en", "zh"]) == 7
-  tags.check_length(OWN, LETTERS, ["en", "zh"], 7)
-  with pytest.raises(UsageError, match="picture 'a': the prompt of 'en' with tags has 7 tokens: raise prompt_length"):
-    tags.check_length(OWN, LETTERS, ["en", "zh"], 6)
+  tags.check_length(LETTERS, ["en", "zh"], 7)
+  with pytest.raises(
+    UsageError, match="picture 'a': the prompt of 'en' with tags has 7 tokens: raise prompt_length"
+  ):
+    tags.check_length(LETTERS, ["en", "zh"], 6)
 
 
 def test_pictures_without_a_list_of_tags_are_named():
@@ -80,3 +84,28 @@ def test_own_tags_need_records():
 def test_at_least_one_tag():
   with pytest.raises(UsageError, match="TagPrompts.most is 0"):
     TagPrompts("own", most=0)
+
+
+def test_a_stream_puts_the_own_tags_of_its_pictures_into_the_prompts(tmp_path, register):
+  tags = {0: ["dog"], 1: ["a", "dog"], 2: []}
+  pictures = [tiny_record(index) for index in tags]
+  for index, picture in enumerate(pictures):
+    picture.tags_by_language = {"en": tags[index]} if tags[index] else {}
+  corpus = register(write_corpus(tmp_path, pictures))
+  plain = captions(corpus, batch_size=6, prompt_length=12)
+  stream = captions(corpus, batch_size=6, prompt_length=12, prompt_tags=TagPrompts("own", language="en"))
+  batch, expected = stream.batch(0), plain.batch(0)
+  vocabulary = stream.vocabulary
+  for key, rows, of_plain in zip(
+    batch["key"], batch["prompt_tokens"], expected["prompt_tokens"], strict=True
+  ):
+    ids = [token for tag in tags[int(key, 16)] for token in vocabulary.encode(tag)]
+    for row, start in zip(rows, of_plain, strict=True):
+      assert row[row != 0].tolist() == [*start[start != 0].tolist(), *ids]
+  np.testing.assert_array_equal(
+    stream.language_of(batch["prompt_tokens"]), plain.language_of(expected["prompt_tokens"])
+  )
+  np.testing.assert_array_equal(batch["target_tokens"], expected["target_tokens"])
+  assert stream.signature() != plain.signature()
+  with pytest.raises(UsageError, match="raise prompt_length, which is 2"):
+    captions(corpus, prompt_length=2, prompt_tags=TagPrompts("own", language="en"))

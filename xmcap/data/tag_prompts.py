@@ -5,12 +5,16 @@ the picture's own tags. Tags are known when a picture is captioned only if a tag
 """
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import gin
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap.data.columns import parse_tags
+from xmcap.data.parts import StreamPart
 from xmcap.data.vocabulary import PAD_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.scoring import files, tag_files
@@ -73,6 +77,16 @@ class TagPrompts:
     return PromptTags(found, ", ".join(paths), self.language, self.most)
 
 
+def own_tags(parts: Sequence[StreamPart]) -> Tags:
+  """Reads the tags of all records of a stream once; keys are those of its batches."""
+  found = {}
+  for part in parts:
+    prefix = f"{part.name}/" if len(parts) > 1 else ""
+    for key, tags in part.source.iterate(range(len(part.source)), parse_tags):
+      found[prefix + key] = tags
+  return found
+
+
 class PromptTags:
   """The tags of pictures as prompt tokens.
 
@@ -98,16 +112,20 @@ class PromptTags:
         "predict them first"
       )
 
-  def check_length(
-    self, keys: Iterable[str], vocabulary: Vocabulary, codes: Sequence[str], length: int
-  ) -> None:
-    """Raises UsageError if a picture's prompt with tags has more than `length` tokens."""
-    for key, code, needed in self._lengths(keys, vocabulary, codes):
+  def check_length(self, vocabulary: Vocabulary, codes: Sequence[str], length: int) -> None:
+    """Raises UsageError if the prompt of a picture with tags has more than `length` tokens."""
+    for key, code, needed in self._lengths(self._tags, vocabulary, codes):
       if needed > length:
         raise UsageError(
           f"picture '{shown(key)}': the prompt of '{code}' with tags has {needed} tokens: raise prompt_length, which "
           f"is {length}, or lower TagPrompts.most"
         )
+
+  @property
+  def sha256(self) -> str:
+    """Hash of everything that determines the prompts."""
+    content = (self._tags, self._language, self._most)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
   def width(self, keys: Iterable[str], vocabulary: Vocabulary, codes: Sequence[str]) -> int:
     """The number of tokens of the longest prompt with tags."""
@@ -128,7 +146,7 @@ class PromptTags:
   def extend(
     self, prompts: np.ndarray, keys: Sequence[str], codes: np.ndarray, vocabulary: Vocabulary
   ) -> np.ndarray:
-    """Returns prompts int32 [B, K, P] with the tags of their pictures put after the LangId.
+    """Returns prompts int32 [B, K, P] with the tags of their pictures after the LangId; errors as in `check`.
 
     Args:
       prompts: int32 [B, K, P], padded with 0.
@@ -136,6 +154,7 @@ class PromptTags:
       codes: language codes, strings [B, K]; "" for prompts that stay as they are.
       vocabulary: the vocabulary of the prompts.
     """
+    self.check(keys)
     prompts = prompts.copy()
     for key, rows, of_picture in zip(keys, prompts, codes, strict=True):
       for row, code in zip(rows, of_picture, strict=True):
