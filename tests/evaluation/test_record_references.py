@@ -48,7 +48,7 @@ def test_an_evaluator_takes_records_and_names_its_rows(corpus):
   class Same:
     image_size = 8
 
-    def __call__(self, params, keys, load, codes, numbers):
+    def __call__(self, params, keys, load, codes, numbers, own_tags):
       for key in keys:
         assert load(key).shape == (8, 8, 3)
         yield key, dict.fromkeys(codes, f"English {int(key)} 0")

@@ -54,3 +54,19 @@ def _parse(serialized: bytes, with_sources: bool) -> Columns:
     return Columns(key.decode(), image, layout, codes.bytes_list.value, texts, sources)
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error
+
+
+def parse_tags(serialized: bytes) -> tuple[str, dict[str, list[str]]]:
+  """Returns the key of a record and its tags by language; ValueError if the bytes are not a record."""
+  try:
+    feature = Example.FromString(serialized).features.feature
+    codes, tags = (
+      [text.decode() for text in feature[f"tags_by_language/{name}"].bytes_list.value]
+      for name in ("language", "tag")
+    )
+    found: dict[str, list[str]] = {}
+    for code, tag in zip(codes, tags, strict=True):
+      found.setdefault(code, []).append(tag)
+    return feature["image/key"].bytes_list.value[0].decode(), found
+  except Exception as error:
+    raise ValueError(f"not a record: {error}") from error

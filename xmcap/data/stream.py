@@ -30,6 +30,7 @@ from xmcap.data.order import MixedOrder, Order
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.records import read_tags
+from xmcap.data.tag_prompts import TagPrompts, own_tags
 from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
@@ -83,6 +84,8 @@ class CaptionStream(PictureStream):
     language_weights: `rates` of the mixture; `uniform`; `count`, the picture's number of captions in the language, so
       that all its captions are equally likely; or weights by code, for some or all languages.
     temperature: weights are raised to the power of 1 / temperature, like rates in seqio and mT5.
+    prompt_tags: the tags that follow the LangId in a prompt, the same for all of a picture's prompts in a language;
+      None: none.
   """
 
   captions_per_image: int = 1
@@ -94,6 +97,7 @@ class CaptionStream(PictureStream):
   sources: Sequence[str] = ()
   language_weights: str | Mapping[str, float] = "rates"
   temperature: float = 1.0
+  prompt_tags: TagPrompts | None = None
 
   def __post_init__(self):
     super().__post_init__()
@@ -121,6 +125,10 @@ class CaptionStream(PictureStream):
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None
     self.languages = tuple(languages_lib.ordered({code for part in self.parts for code in part.weights}))
     self._prompts = self._prompt_table(self.prompt_length)
+    self._tags = None
+    if self.prompt_tags:
+      self._tags = self.prompt_tags.read(own_tags(self.parts) if self.prompt_tags.is_own else None)
+      self._tags.check_length(self.vocabulary, self.languages, self.prompt_length)
     if list(self.target_lengths) != sorted(set(self.target_lengths)):
       raise UsageError(f"target_lengths {tuple(self.target_lengths)}: give ascending lengths")
     targets = (*(size for size in self.target_lengths if size < self.target_length), self.target_length)
@@ -161,9 +169,22 @@ class CaptionStream(PictureStream):
 
   def language_of(self, prompt_tokens: np.ndarray) -> np.ndarray:
     """Returns the language codes, strings [...], of the prompts of a batch, [..., P]; "" for padding."""
-    codes = {row.tobytes(): code for row, code in zip(self._prompts, (*self.languages, ""), strict=True)}
-    rows = prompt_tokens.astype(np.int32).reshape(-1, prompt_tokens.shape[-1])
-    return np.array([codes[row.tobytes()] for row in rows]).reshape(prompt_tokens.shape[:-1])
+    codes = {
+      tuple(row[row != PAD_ID]): code for row, code in zip(self._prompts, (*self.languages, ""), strict=True)
+    }
+    # The longest one that a prompt begins with, since tags may follow.
+    lengths = sorted({len(prompt) for prompt in codes}, reverse=True)
+    rows = prompt_tokens.reshape(-1, prompt_tokens.shape[-1])
+    found = [next(codes[tuple(row[:n])] for n in lengths if tuple(row[:n]) in codes) for row in rows]
+    return np.array(found).reshape(prompt_tokens.shape[:-1])
+
+  def _prompt_tokens(self, keys: Sequence[str], chosen: np.ndarray) -> np.ndarray:
+    """Returns the prompts int32 [N, K, P] of pictures; `chosen` has their rows in the table of prompts, [N, K]."""
+    prompts = self._prompts[chosen]
+    if self._tags is None:
+      return prompts
+    codes = np.array([*self.languages, ""])[chosen]
+    return self._tags.extend(prompts, keys, codes, self.vocabulary)
 
   def signature(self) -> dict[str, Any]:
     weights = [dict(part.weights) for part in self.parts]
@@ -171,6 +192,8 @@ class CaptionStream(PictureStream):
     drawn: dict[str, Any] = {"language_weights": weights[0]}
     if any(part.sources for part in self.parts):
       drawn["sources"] = [part.sources for part in self.parts]
+    if self._tags is not None:
+      drawn["prompt_tags"] = self._tags.sha256
     if isinstance(self.order, MixedOrder):
       places = self.order.counts.tolist()
       drawn |= {
@@ -244,7 +267,7 @@ class CaptionStream(PictureStream):
     self._count_lost(_EMPTY, empty)
     return {
       "image": pixels,
-      "prompt_tokens": self._prompts[chosen],
+      "prompt_tokens": self._prompt_tokens(keys, chosen),
       "target_tokens": targets,
       "target_weights": (targets != PAD_ID) * weights[:, None, None],
       "key": np.array(keys),

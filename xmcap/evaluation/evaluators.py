@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from xmcap.data import images
+from xmcap.data import images, records
 from xmcap.errors import UsageError
 from xmcap.evaluation import samples
 from xmcap.evaluation.baselines import Baselines
@@ -60,6 +60,7 @@ class CaptionEvaluator:
     subset: `xm600:SEED` or a file of keys; "": all pictures.
     beside: `paper` or a folder of xmcap score, whose scores are shown for comparison; "": none.
     split: split of the records.
+    sources: sources of the references in records, of `human`, `mt` and `translated`; (): all.
     name: prefix of the names of the rows, such as `xm3600`.
   """
 
@@ -78,6 +79,7 @@ class CaptionEvaluator:
     subset: str = "",
     beside: str = "",
     split: str = "test",
+    sources: Sequence[str] = (),
     name: str = "",
   ):
     if not references:
@@ -89,7 +91,15 @@ class CaptionEvaluator:
     self.path = references
     self.prefix = f"{name}/" if name else ""
     is_records = addresses.is_file(addresses.join(references, "dataset_info.json"))
-    self.records = RecordReferences(references, split, languages) if is_records else None
+    if not set(sources) <= set(records.SOURCES):
+      raise UsageError(
+        f"CaptionEvaluator.sources is {tuple(sources)}: choose of {', '.join(records.SOURCES)}"
+      )
+    if sources and not is_records:
+      raise UsageError(
+        f"CaptionEvaluator.sources: {references} is not a folder of records, which alone know sources"
+      )
+    self.records = RecordReferences(references, split, languages, sources) if is_records else None
     self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
     self.out_dir = out_dir
     if out_dir:
@@ -160,7 +170,8 @@ class CaptionEvaluator:
     numbers = range(len(keys))
     numbers = numbers[jax.process_index() :: jax.process_count()] if is_shared else numbers
     share = [keys[number] for number in numbers]
-    found = self.predictor(params, share, self._pixels, self.languages, numbers)
+    own_tags = self.records.tags if self.records else None
+    found = self.predictor(params, share, self._pixels, self.languages, numbers, own_tags)
     progress = Progress(_say, f"pictures decoded in {len(self.languages)} languages", len(share))
     predictions = {}
     for done, (key, captions) in enumerate(found, 1):

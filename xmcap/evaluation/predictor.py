@@ -13,6 +13,7 @@ import numpy as np
 from xmcap import configuration
 from xmcap.data import tasks
 from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.tag_prompts import TagPrompts, Tags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
@@ -43,6 +44,7 @@ class Predictor:
     batch_size: pictures per batch, each in all languages; rounded up to a multiple of the devices that share a batch.
     cache_dtype: dtype of the cached keys and values; see `Generator`.
     vocabulary: the file of the vocabulary; "": the mixture's.
+    prompt_tags: the tags that follow the LangId in the prompts; None: none.
 
   Raises:
     UsageError: a value is out of range, there is neither mixture nor vocabulary, the vocabulary does not fit the model,
@@ -51,7 +53,7 @@ class Predictor:
 
   def __init__(
     self, mixture: str = "", search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
-    cache_dtype: str = "auto", vocabulary: str = "",
+    cache_dtype: str = "auto", vocabulary: str = "", prompt_tags: TagPrompts | None = None,
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
@@ -64,6 +66,7 @@ class Predictor:
     else:
       self.vocabulary = tasks.registration(mixture).vocabulary()
     self.batch_size = batch_size
+    self.prompt_tags = prompt_tags
     # (key, language) -> mean token probability of its caption; only with greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}
     self._is_greedy = isinstance(search, Greedy)
@@ -81,6 +84,7 @@ class Predictor:
     load: Callable[[str], np.ndarray],
     codes: Sequence[str],
     numbers: Sequence[int] | None = None,
+    own_tags: Tags | None = None,
   ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields (key, {language: caption}) for each picture, in order.
 
@@ -93,13 +97,15 @@ class Predictor:
       load: key -> uint8 [image_size, image_size, 3]; called in threads while the previous batch is decoded.
       codes: codes of the languages.
       numbers: numbers of the pictures in their split, by default 0, 1, ...; random samples depend on them.
+      own_tags: the pictures' own tags, for `TagPrompts.tags = 'own'`.
 
     Raises:
+      UsageError: a picture has no tags for its prompt.
       XmcapError: the parameters belong to another model; the message names the first difference.
     """
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
-    prompts = prompts_of(self.vocabulary, codes)
+    prompts = self._prompts(keys, codes, own_tags)
     for start, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
       means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1))
       for key, rows, row_means in zip(keys[start : start + len(tokens)], tokens, means, strict=False):
@@ -109,8 +115,32 @@ class Predictor:
           }
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
+  def _prompts(
+    self, keys: Sequence[str], codes: Sequence[str], own: Tags | None
+  ) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns a function from positions of pictures, [B], to their prompts, int32 [L, P] or [B, L, P]."""
+    plain = prompts_of(self.vocabulary, codes)
+    if self.prompt_tags is None:
+      return lambda positions: plain
+    tags = self.prompt_tags.read(own)
+    tags.check(keys)
+    width = max(plain.shape[1], tags.width(keys, self.vocabulary, codes))
+    padded = np.pad(plain, [(0, 0), (0, width - plain.shape[1])])
+
+    def of(positions: np.ndarray) -> np.ndarray:
+      shape = (len(positions), len(codes))
+      batch = np.broadcast_to(padded, (*shape, width))
+      return tags.extend(
+        batch,
+        [keys[position] for position in positions],
+        np.broadcast_to(np.array(codes), shape),
+        self.vocabulary,
+      )
+
+    return of
+
   def _decoded(
-    self, params: Any, keys: Sequence[str], load: Callable, prompts: np.ndarray, row_ids: np.ndarray
+    self, params: Any, keys: Sequence[str], load: Callable, prompts: Callable, row_ids: np.ndarray
   ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last batch may have extra rows."""
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self.generator.cast)
@@ -133,7 +163,9 @@ class Predictor:
       for number, (start, positions) in enumerate(batches, 1):
         stopping.evaluation_batch(f"batch {number} of the pictures to decode")
         rows = row_ids[positions]
-        tokens, scores = decode_batch(self.generator, sharded, next(images), prompts, rng, rows, fed)
+        tokens, scores = decode_batch(
+          self.generator, sharded, next(images), prompts(positions), rng, rows, fed
+        )
         yield start, tokens, scores
 
 

@@ -11,18 +11,20 @@ class RecordReferences:
   """The captions of a split as references, and its pictures by key.
 
   All records are read once. Pictures are not kept in memory, but read again on request. `references` holds the pictures
-  that have captions in these languages ((): all), in the order of the records.
+  that have captions in these languages and of these sources ((): all), in the order of the records. `tags` are their
+  tags by language.
 
   Raises:
     UsageError: there is no such split.
     XmcapError: a record is damaged, or two have the same key.
   """
 
-  def __init__(self, directory: str, split: str, languages: Sequence[str] = ()):
+  def __init__(self, directory: str, split: str, languages: Sequence[str] = (), sources: Sequence[str] = ()):
     self._source = RecordSource(directory, split)
     self._positions: dict[str, int] = {}
     captions: dict[str, dict[str, list[str]]] = {}
     locales = {}
+    self.tags: dict[str, dict[str, list[str]]] = {}
     for position, record in enumerate(self._source):
       if record.key in self._positions:
         raise XmcapError(
@@ -31,10 +33,11 @@ class RecordReferences:
       self._positions[record.key] = position
       by_language: dict[str, list[str]] = {}
       for caption in record.captions:
-        if not languages or caption.language in languages:
+        if (not languages or caption.language in languages) and (not sources or caption.source in sources):
           by_language.setdefault(caption.language, []).append(caption.text)
       if by_language:
         captions[record.key], locales[record.key] = by_language, record.locale
+        self.tags[record.key] = record.tags_by_language
     self.references = References(captions, locales)
 
   def read(self, key: str) -> bytes:

@@ -1,0 +1,174 @@
+"""Tags in the prompt of a captioner, after the LangId: those that people gave a picture, or those of a tagger.
+
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section V, give their captioner
+the picture's own tags. Tags are known when a picture is captioned only if a tagger predicts them.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import gin
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap.data.columns import parse_tags
+from xmcap.data.parts import StreamPart
+from xmcap.data.vocabulary import PAD_ID, Vocabulary
+from xmcap.errors import UsageError
+from xmcap.scoring import files, tag_files
+from xmcap.terminal import shown
+
+OWN = "own"
+
+Tags = Mapping[str, Mapping[str, Sequence[str]]]
+"""Image key -> language code -> tags."""
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
+class TagPrompts:
+  """The tags that follow the LangId in the prompts of a split.
+
+  Attributes:
+    tags: `own`, the tags of the records; or a file as for `xmcap score tags`: predictions, or what `xmcap data tags`
+      writes for a split. Several files are joined, for the pictures of several splits.
+    language: code of the language of the tags, for captions of any language; "": that of the caption.
+    most: largest number of tags per picture: the first ones, or those with the highest scores.
+  """
+
+  tags: str | Sequence[str] = gin.REQUIRED
+  language: str = ""
+  most: int = 5
+
+  def __post_init__(self):
+    if self.most < 1:
+      raise UsageError(f"TagPrompts.most is {self.most}: give at least 1")
+    if self.language:
+      languages_lib.get(self.language)
+
+  @property
+  def is_own(self) -> bool:
+    """Whether the tags are those of the records."""
+    return self.tags == OWN
+
+  def read(self, own: Tags | None) -> "PromptTags":
+    """Returns the tags of all pictures; `own` has the records' tags, None if there are no records.
+
+    Raises:
+      UsageError: a file cannot be read, or the records' own tags are wanted without records.
+    """
+    if self.is_own:
+      if own is None:
+        raise UsageError(
+          "TagPrompts.tags is 'own', but these pictures are not records: name a file that xmcap data tags wrote"
+        )
+      return PromptTags(own, "the records", self.language, self.most)
+    paths = [self.tags] if isinstance(self.tags, str) else list(self.tags)
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in paths:
+      for code, of_language in tag_files.read(path).items():
+        for key, scores in of_language.items():
+          held = found.setdefault(key, {})
+          if code in held:
+            raise UsageError(f"{path}: '{shown(key)}' has '{code}' tags in another file too: keep one")
+          held[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
+    return PromptTags(found, ", ".join(paths), self.language, self.most)
+
+
+def own_tags(parts: Sequence[StreamPart]) -> Tags:
+  """Reads the tags of all records of a stream once; keys are those of its batches."""
+  found = {}
+  for part in parts:
+    prefix = f"{part.name}/" if len(parts) > 1 else ""
+    for key, tags in part.source.iterate(range(len(part.source)), parse_tags):
+      found[prefix + key] = tags
+  return found
+
+
+class PromptTags:
+  """The tags of pictures as prompt tokens.
+
+  Args:
+    tags: the tags, best first.
+    origin: names their origin in messages.
+    language, most: as in `TagPrompts`.
+  """
+
+  def __init__(self, tags: Tags, origin: str, language: str, most: int):
+    self._tags = tags
+    self._origin = origin
+    self._language = language
+    self._most = most
+    self._tokens: dict[str, list[int]] = {}
+
+  def check(self, keys: Iterable[str]) -> None:
+    """Raises UsageError if a picture is missing here; one without any tag is fine."""
+    missing = [key for key in keys if key not in self._tags]
+    if missing:
+      raise UsageError(
+        f"{self._origin}: no tags of {files.count(len(missing), 'picture')} ({files.first_few(missing)}): "
+        "predict them first"
+      )
+
+  def check_length(self, vocabulary: Vocabulary, codes: Sequence[str], length: int) -> None:
+    """Raises UsageError if the prompt of a picture with tags has more than `length` tokens."""
+    for key, code, needed in self._lengths(self._tags, vocabulary, codes):
+      if needed > length:
+        raise UsageError(
+          f"picture '{shown(key)}': the prompt of '{code}' with tags has {needed} tokens: raise prompt_length, which "
+          f"is {length}, or lower TagPrompts.most"
+        )
+
+  @property
+  def sha256(self) -> str:
+    """Hash of everything that determines the prompts."""
+    content = (self._tags, self._language, self._most)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+  def width(self, keys: Iterable[str], vocabulary: Vocabulary, codes: Sequence[str]) -> int:
+    """The number of tokens of the longest prompt with tags."""
+    return max(needed for _, _, needed in self._lengths(keys, vocabulary, codes))
+
+  def _lengths(
+    self, keys: Iterable[str], vocabulary: Vocabulary, codes: Sequence[str]
+  ) -> Iterator[tuple[str, str, int]]:
+    """Yields (key, language, tokens of its prompt with tags); one language is enough if all share the tags."""
+    prompts = {code: len(vocabulary.prompt(code)) for code in codes}
+    if self._language:
+      longest = max(prompts, key=lambda code: prompts[code])
+      prompts = {longest: prompts[longest]}
+    for key in keys:
+      for code, tokens in prompts.items():
+        yield key, code, tokens + len(self._ids(key, code, vocabulary))
+
+  def extend(
+    self, prompts: np.ndarray, keys: Sequence[str], codes: np.ndarray, vocabulary: Vocabulary
+  ) -> np.ndarray:
+    """Returns prompts int32 [B, K, P] with the tags of their pictures after the LangId; errors as in `check`.
+
+    Args:
+      prompts: int32 [B, K, P], padded with 0.
+      keys: the keys of the B pictures.
+      codes: language codes, strings [B, K]; "" for prompts that stay as they are.
+      vocabulary: the vocabulary of the prompts.
+    """
+    self.check(keys)
+    prompts = prompts.copy()
+    for key, rows, of_picture in zip(keys, prompts, codes, strict=True):
+      for row, code in zip(rows, of_picture, strict=True):
+        if code:
+          ids = self._ids(key, str(code), vocabulary)
+          start = int(np.count_nonzero(row != PAD_ID))
+          row[start : start + len(ids)] = ids
+    return prompts
+
+  def _ids(self, key: str, code: str, vocabulary: Vocabulary) -> list[int]:
+    tags = self._tags[key].get(self._language or code, ())[: self._most]
+    found: list[int] = []
+    for tag in tags:
+      if tag not in self._tokens:
+        self._tokens[tag] = vocabulary.encode(tag)
+      found += self._tokens[tag]
+    return found
