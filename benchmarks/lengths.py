@@ -19,9 +19,10 @@ import numpy as np
 import report
 
 from xmcap import languages
-from xmcap.data import draws, lengths
+from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
+from xmcap.data.order import Order
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 
@@ -48,7 +49,7 @@ def made_up(pictures: int) -> lengths.LengthIndex:
   noise = np.exp(rng.normal(0, _SPREAD, (pictures, len(factors), _CAPTIONS)).astype(np.float32))
   noise[:, languages.TRAINED.index("en")] = 1
   pieces = np.rint(english * factors * noise).clip(1, 254).astype(np.uint8) + 1
-  layout = " ".join(code for code in languages.TRAINED for _ in range(_CAPTIONS))
+  layout = lengths.LayoutCodes.of(" ".join(code for code in languages.TRAINED for _ in range(_CAPTIONS)))
   starts = np.arange(pictures, dtype=np.int64) * len(factors) * _CAPTIONS
   return lengths.LengthIndex([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))
 
@@ -76,7 +77,7 @@ def main() -> None:
   pictures = len(index.starts)
   # Languages are drawn alike, so what is drawn is as long as all captions are.
   drawing = Drawing(
-    0, languages.TRAINED, np.ones(len(languages.TRAINED)), None, arguments.captions_per_image, pictures
+    0, languages.TRAINED, [dict.fromkeys(languages.TRAINED, 1.0)], None, arguments.captions_per_image
   )
 
   rows = []
@@ -84,8 +85,8 @@ def main() -> None:
   def measure(of_sizes: tuple[int, ...], window: int) -> str:
     buckets = Buckets(
       drawing,
-      index,
-      lambda positions: draws.permuted(0, positions, pictures),
+      [index],
+      Order(0, [pictures]),
       arguments.batch_size // arguments.captions_per_image,
       of_sizes,
       window,

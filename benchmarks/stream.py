@@ -27,7 +27,8 @@ import photographs
 import report
 from PIL import Image
 
-from xmcap.data import images, records
+from xmcap.data import images
+from xmcap.data.columns import parse_columns
 from xmcap.data.stream import CaptionStream
 from xmcap.data.tasks import register_corpus
 
@@ -106,9 +107,9 @@ def _part_rate(run: Callable[[int], object], parts: int, cores: int, seconds: fl
 
 def _parts(stream: CaptionStream) -> dict[str, tuple[Callable[[int], object], int]]:
   """Name -> (what does a part of the work on the pictures of a number, how many numbers there are)."""
-  indices = stream._indices(np.arange(len(stream.source))).reshape(-1, _PART)
+  indices = stream.indices(np.arange(len(stream.source))).reshape(-1, _PART)
   raw = [stream.source.read(part, bytes) for part in indices]
-  columns = [[records.parse_columns(data) for data in part] for part in raw]
+  columns = [[parse_columns(data) for data in part] for part in raw]
   data = [[record.image for record in part] for part in columns]
   decoded = [[_decoded(picture) for picture in part] for part in data]
   resized = [[_resized(image) for image in part] for part in decoded]
@@ -123,7 +124,7 @@ def _parts(stream: CaptionStream) -> dict[str, tuple[Callable[[int], object], in
 
   runs = {
     "read the record": lambda part: stream.source.read(indices[part], bytes),
-    "parse the record": each(raw, records.parse_columns),
+    "parse the record": each(raw, parse_columns),
     "decode": each(data, _decoded),
     "resize": each(decoded, _resized),
     "pixels to numpy": copy,
@@ -216,7 +217,7 @@ def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int)
   )
   cropped = make(augment=images.InceptionCrop())
   # In the same order as the stream's, so that all read as far from where they read before.
-  order = stream.source.read(stream._indices(np.arange(steps * _BATCH)))
+  order = stream.source.read(stream.indices(np.arange(steps * _BATCH)))
   parts = [
     [record.image for record in order[start : start + _BATCH]] for start in range(0, len(order), _BATCH)
   ]

@@ -4,6 +4,7 @@ import types
 
 import numpy as np
 
+from xmcap.data.order import Order
 from xmcap.data.picture_stream import PictureStream
 
 SIDE, VOCABULARY = 16, 64
@@ -14,10 +15,10 @@ class Captions(PictureStream):
 
   def __init__(self, count, batch):
     super().__init__("made up", batch_size=batch, image_size=SIDE)
-    self.source = range(count)
+    self.source, self.order = range(count), Order(0, [count])
 
   def _part(self, step, positions, pixels):
-    return [caption(index) for index in self._indices(positions)]
+    return [caption(index) for index in self.indices(positions)]
 
   def _joined(self, positions, pixels, parts):
     batch = stacked(parts)
@@ -30,10 +31,10 @@ class Tags(PictureStream):
 
   def __init__(self, count, batch):
     super().__init__("made up", batch_size=batch, image_size=SIDE)
-    self.source = range(count)
+    self.source, self.order = range(count), Order(0, [count])
 
   def _part(self, step, positions, pixels):
-    return [tagged(index) for index in self._indices(positions)]
+    return [tagged(index) for index in self.indices(positions)]
 
   def _joined(self, positions, pixels, parts):
     return {**stacked(parts), "weights": self._weights_of(positions)}
@@ -74,4 +75,4 @@ def registration(name):
   vocabulary = types.SimpleNamespace(
     prompt=lambda code: [2 + len(code)], decode=lambda tokens: " ".join(map(str, tokens))
   )
-  return types.SimpleNamespace(corpus=types.SimpleNamespace(vocabulary=lambda: vocabulary))
+  return types.SimpleNamespace(vocabulary=lambda: vocabulary)

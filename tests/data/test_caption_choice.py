@@ -7,6 +7,7 @@ import pytest
 
 from xmcap.data import draws
 from xmcap.data.caption_choice import Drawing
+from xmcap.data.order import Places
 
 CODES = ("ar", "de", "en", "th")
 LAYOUTS = (
@@ -34,11 +35,11 @@ def turns_of(order, places, turn):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_many_pictures_at_once_are_drawn_as_one_by_one(layout, power, count):
   weights = np.array([1.0, 0.5, 3.0, 2.0])
-  drawing = Drawing(7, CODES, weights, power, count, pictures=50)
+  drawing = Drawing(7, CODES, [dict(zip(CODES, weights, strict=True))], power, count)
   positions = np.arange(200, dtype=np.int64) * 13
   indices = positions % 50
-  drawn = drawing.at(positions, indices)
-  columns, places = drawn(slice(None), drawing.layout(b"", [code.encode() for code in layout]))
+  drawn = drawing.at(positions, Places(indices, np.zeros_like(indices), positions // 50))
+  columns, places = drawn(slice(None), drawing.layout(0, b"", [code.encode() for code in layout]))
   assert columns.shape == places.shape == (200, count)
   by_column = {
     column: [place for place, language in enumerate(layout) if language == code]
@@ -56,16 +57,28 @@ def test_many_pictures_at_once_are_drawn_as_one_by_one(layout, power, count):
 
 
 def test_some_of_the_positions():
-  drawing = Drawing(0, CODES, np.ones(4), None, 2, pictures=9)
-  drawn = drawing.at(np.arange(30), np.arange(30) % 9)
-  layout = drawing.layout(b"one", [code.encode() for code in LAYOUTS[5]])
+  drawing = Drawing(0, CODES, [dict.fromkeys(CODES, 1.0)], None, 2)
+  positions = np.arange(30)
+  drawn = drawing.at(positions, Places(positions % 9, np.zeros_like(positions), positions // 9))
+  layout = drawing.layout(0, b"one", [code.encode() for code in LAYOUTS[5]])
   rows = np.array([4, 28, 7])
   for some, whole in zip(drawn(rows, layout), drawn(slice(None), layout), strict=True):
     np.testing.assert_array_equal(some, whole[rows])
 
 
 def test_a_layout_is_kept_by_its_key():
-  drawing = Drawing(0, CODES, np.ones(4), None, 1, pictures=9)
-  layout = drawing.layout(b"one", [b"en", b"de"])
-  assert drawing.layout(b"one", [b"en", b"de"]) is layout
-  assert drawing.layout(b"other", [b"de"]) is not layout
+  drawing = Drawing(0, CODES, [dict.fromkeys(CODES, 1.0)] * 2, None, 1, sources=((), ()))
+  layout = drawing.layout(0, b"one", [b"en", b"de"])
+  assert drawing.layout(0, b"one", [b"en", b"de"]) is layout
+  assert drawing.layout(0, b"other", [b"de"]) is not layout
+  assert drawing.layout(1, b"one", [b"en", b"de"]) is not layout
+
+
+def test_other_languages_and_sources_of_a_corpus_are_never_drawn():
+  drawing = Drawing(0, CODES, [{"de": 1.0}, {"en": 1.0, "th": 1.0}], None, 3, sources=((), ("human",)))
+  positions = np.arange(20)
+  codes, sources = [b"en", b"de", b"en", b"th"], [b"mt", b"mt", b"human", b"mt"]
+  for part, expected in enumerate(((1, 1), (2, 2))):  # (column, place)
+    places = Places(positions, np.full(20, part), positions)
+    columns, chosen = drawing.at(positions, places)(slice(None), drawing.layout(part, b"", codes, sources))
+    assert set(zip(columns.ravel().tolist(), chosen.ravel().tolist(), strict=True)) == {expected}

@@ -37,7 +37,7 @@ def folder_of(directory, split, vocabulary) -> pathlib.Path:
 def by_hand(source, vocabulary) -> list[tuple[str, list[int]]]:
   return [
     (
-      " ".join(caption.language for caption in record.captions),
+      " ".join(f"{caption.language}/{caption.source}" for caption in record.captions),
       [len(vocabulary.encode(caption.text)) + 1 for caption in record.captions],
     )
     for record in source
@@ -47,7 +47,7 @@ def by_hand(source, vocabulary) -> list[tuple[str, list[int]]]:
 def listed(index) -> list[tuple[str, list[int]]]:
   layouts = [index.layouts[number] for number in index.layout_of]
   return [
-    (layout, index.lengths[start : start + len(layout.split())].tolist())
+    (layout.key.decode(), index.lengths[start : start + len(layout.languages)].tolist())
     for layout, start in zip(layouts, index.starts, strict=True)
   ]
 
@@ -156,7 +156,7 @@ def test_other_records_are_noticed(corpus, model):
     ("index.json", lambda data: b"[]"),
     ("index.json", lambda data: b"[" * 100_000),
     ("index.json", lambda data: data.replace(b'"layouts": [', b'"layouts": {}, "other": [')),
-    ("index.json", lambda data: data.replace(b"en de en", b"en de")),
+    ("index.json", lambda data: data.replace(b"en/human de/human en/human", b"en/human de/human")),
     ("lengths.npy", lambda data: data[:90]),
     ("lengths.npy", lambda data: b"nothing"),
     ("layouts.npy", lambda data: data[:-1]),

@@ -10,6 +10,7 @@ from PIL import Image
 from tensorflow_datasets.core import features as of
 
 from xmcap.data import record_writer, records
+from xmcap.data.columns import parse_columns
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import XmcapError
 
@@ -80,7 +81,7 @@ def test_a_record_of_before_has_no_tags_by_language():
   record = records.parse(OLD_BYTES)
   assert (record.key, record.tags, record.tags_by_language) == ("00a1", ["dog"], {})
   assert record.captions == OLD_CAPTIONS
-  assert records.parse_columns(OLD_BYTES).key == "00a1"
+  assert parse_columns(OLD_BYTES).key == "00a1"
 
 
 def test_a_corpus_of_before_is_read_here_and_by_tfds(tmp_path):

@@ -13,6 +13,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from xmcap.data import record_writer, records
+from xmcap.data.columns import parse_columns
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 
@@ -319,7 +320,7 @@ def test_parse_of_other_bytes_is_a_value_error():
 
 
 def test_columns_are_those_of_the_record():
-  columns = [records.parse_columns(records.serialize(record(number))) for number in range(2)]
+  columns = [parse_columns(records.serialize(record(number))) for number in range(2)]
   for number, found in enumerate(columns):
     expected = record(number)
     assert (found.key, found.image) == (expected.key, expected.image)
@@ -331,7 +332,7 @@ def test_columns_are_those_of_the_record():
 @pytest.mark.parametrize("codes", [("en", "th"), ("th",), ("th", "en", "en"), ()])
 def test_other_languages_have_another_layout(codes):
   other = Record("k", png(0), [Caption(code, "text") for code in codes])
-  found, usual = (records.parse_columns(records.serialize(of)) for of in (other, record(0)))
+  found, usual = (parse_columns(records.serialize(of)) for of in (other, record(0)))
   assert found.layout != usual.layout
 
 
@@ -339,4 +340,4 @@ def test_columns_of_other_bytes_are_a_value_error():
   whole = records.serialize(record(0))
   for data in (b"\xff" * 20, whole[:-1], b"", whole.replace(b"image", b"imagf")):
     with pytest.raises(ValueError, match="not a record"):
-      records.parse_columns(data)
+      parse_columns(data)

@@ -194,11 +194,12 @@ def _show(arguments) -> None:
     stream = show.stream_of(arguments.dir, count=arguments.count, **{**_SHOW_DEFAULTS, **given})
   else:
     stream = show.configured_stream()
-  directory = stream.source.directory
-  of_corpus = [entry.path for entry in os.scandir(directory)] if os.path.isdir(directory) else []
+  directories = [part.source.directory for part in stream.parts]
+  of_corpus = [entry.path for folder in directories if os.path.isdir(folder) for entry in os.scandir(folder)]
   outputs.keep_apart({"--out": arguments.out}, {"DIR": of_corpus})
   shown = show.examples(stream, arguments.step, arguments.count)
-  title = f"{os.path.basename(os.path.abspath(directory))}, split {stream.source.split}"
+  names = " + ".join(os.path.basename(os.path.abspath(folder)) for folder in directories)
+  title = f"{names}, split {stream.source.split}"
   facts = show.facts(stream, arguments.step)
   with outputs.held(arguments.out, arguments.prog, folder=False):
     show_page.write_sheet(arguments.out, shown, title, facts, stream.target_lengths[-1])

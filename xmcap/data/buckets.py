@@ -7,7 +7,7 @@ compute the same plan.
 import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from xmcap.data import draws
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.lengths import LengthIndex
+from xmcap.data.order import Order
 
 _NEIGHBOURS = 16  # cached batches before and after a batch
 
@@ -31,8 +32,8 @@ class Buckets:
 
   Args:
     drawing: draws languages and captions.
-    index: index of the lengths of the split's captions; None if there is only one length.
-    indices: maps positions in the stream to pictures of the split, int64 [N] -> int64 [N].
+    indexes: for each corpus, the index of the lengths of its captions; () if there is only one length.
+    order: the pictures at the positions of the stream.
     pictures: B.
     lengths: possible values of T, ascending. A batch gets the smallest that fits all its captions, or the largest.
     window: number of batches whose pictures are sorted by caption length among each other; 1 keeps the order.
@@ -41,13 +42,13 @@ class Buckets:
   def __init__(
     self,
     drawing: Drawing,
-    index: LengthIndex | None,
-    indices: Callable[[np.ndarray], np.ndarray],
+    indexes: Sequence[LengthIndex],
+    order: Order,
     pictures: int,
     lengths: Sequence[int],
     window: int = 1,
   ):
-    self._drawing, self._index, self._indices = drawing, index, indices
+    self._drawing, self._indexes, self._order = drawing, indexes, order
     self._pictures, self._lengths, self._window = pictures, np.array(lengths), window
     # Cached, because threads work on neighbouring steps.
     self._kept = functools.lru_cache(maxsize=1 + 2 * -(-_NEIGHBOURS // window))(self._made)
@@ -85,16 +86,19 @@ class Buckets:
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: pieces of the longest drawn caption of each picture, including EOS; 0 if there is none."""
-    index = self._index
-    assert index is not None  # as there are several lengths
-    indices = self._indices(positions)
-    drawn = self._drawing.at(positions, indices)
-    layouts = index.layout_of[indices]
+    found = self._order.at(positions)
+    drawn = self._drawing.at(positions, found)
     longest = np.zeros(len(positions), np.int64)
-    by_layout = np.argsort(layouts, kind="stable")
-    for rows in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
-      codes = index.layouts[int(layouts[rows[0]])].encode()
-      columns, places = drawn(rows, self._drawing.layout(codes, codes.split()))
-      if columns[0, 0] < len(self._drawing.languages):  # otherwise there is no caption in these languages
-        longest[rows] = index.lengths[index.starts[indices[rows], None] + places].max(axis=1)
+    for part, index in enumerate(self._indexes):
+      held = np.flatnonzero(found.parts == part)
+      indices = found.indices[held] - self._order.starts[part]
+      layouts = index.layout_of[indices]
+      by_layout = np.argsort(layouts, kind="stable")
+      for group in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
+        if not group.size:
+          continue
+        rows, layout = held[group], index.layouts[int(layouts[group[0]])]
+        columns, places = drawn(rows, self._drawing.layout(part, *layout))
+        if columns[0, 0] < len(self._drawing.languages):  # otherwise there is no caption in these languages
+          longest[rows] = index.lengths[index.starts[indices[group], None] + places].max(axis=1)
     return longest

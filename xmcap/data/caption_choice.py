@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from xmcap.data import draws
+from xmcap.data.order import Places
 
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most corpora share a few
 
@@ -12,20 +13,20 @@ _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most 
 class Layout:
   """The languages of a picture's captions; many pictures share a layout.
 
-  `languages` has the code of each caption, and `columns` the column of each of the L codes to draw from. With a
-  `power`, the weight of a language is its number of captions to this power, instead of `weights`, float [L].
+  `languages` has the code of each caption, and `columns` the column of each code to draw from. With a `power`, the
+  weight of a language is its number of captions to this power, instead of `weights`, float [L].
   """
 
   def __init__(
     self, languages: Sequence[str], columns: Mapping[str, int], weights: np.ndarray, power: float | None
   ):
-    by_column: list[list[int]] = [[] for _ in columns]
+    by_column: list[list[int]] = [[] for _ in weights]
     for place, language in enumerate(languages):
       column = columns.get(language)
       if column is not None:
         by_column[column].append(place)
     self.counts = np.array([len(places) for places in by_column], np.int64)
-    self.places = np.zeros((len(columns), max(1, self.counts.max())), np.int64)
+    self.places = np.zeros((len(weights), max(1, self.counts.max())), np.int64)
     for row, places in zip(self.places, by_column, strict=True):
       row[: len(places)] = places
     self.weights = weights if power is None else self.counts.astype(float) ** power
@@ -61,45 +62,61 @@ Drawn = Callable[[np.ndarray | slice, Layout], tuple[np.ndarray, np.ndarray]]
 
 
 class Drawing:
-  """Draws languages by weight, float [L], without replacement, and takes the captions of a language in turn.
+  """Draws languages by weight, without replacement, and takes the captions of a language in turn.
 
-  With a `count_power`, the weight of a language is the picture's number of captions in it, to this power. `pictures` is
-  the number of pictures of the split.
+  Args:
+    seed: seed of the draws.
+    languages: the L codes to draw from, in the order of the columns.
+    weights: code -> weight above 0, for each corpus; it is never drawn in another language.
+    count_power: if given, the weight of a language is the picture's number of captions in it, to this power.
+    captions_per_image: K.
+    sources: the sources of captions to draw for each corpus, () for all; ((),): all of all.
   """
 
   def __init__(
     self,
     seed: int,
     languages: Sequence[str],
-    weights: np.ndarray,
+    weights: Sequence[Mapping[str, float]],
     count_power: float | None,
     captions_per_image: int,
-    pictures: int,
+    sources: Sequence[Sequence[str]] = ((),),
   ):
     self.seed = seed
     self.languages = tuple(languages)
-    self.weights = weights
     self.captions_per_image = captions_per_image
+    self._weights = [np.array([held.get(code, 0.0) for code in self.languages]) for held in weights]
+    self._columns = [
+      {code: column for column, code in enumerate(self.languages) if code in held} for held in weights
+    ]
+    self._sources = [frozenset(source.encode() for source in held) for held in sources]
     self._count_power = count_power
-    self._pictures = pictures
-    self._columns = {language: column for column, language in enumerate(self.languages)}
-    self._layouts: dict[bytes, Layout] = {}
+    self._layouts: dict[tuple[int, bytes], Layout] = {}
 
-  def layout(self, key: bytes, codes: Sequence[bytes]) -> Layout:
-    """Returns the layout for captions in these languages, cached by `key`, which must be equal for equal codes."""
-    layout = self._layouts.get(key)
+  def layout(self, part: int, key: bytes, codes: Sequence[bytes], sources: Sequence[bytes] = ()) -> Layout:
+    """Returns the layout of a picture of a corpus with captions in these languages.
+
+    `sources` of the captions are only needed if captions are chosen by source. The layout is cached by `key`, which
+    must be equal for equal codes and sources.
+    """
+    layout = self._layouts.get((part, key))
     if layout is None:
-      layout = Layout([code.decode() for code in codes], self._columns, self.weights, self._count_power)
+      languages, chosen = [code.decode() for code in codes], self._sources[part]
+      if chosen:
+        # A caption of another source counts as one in no language.
+        pairs = zip(languages, sources, strict=True)
+        languages = [code if source in chosen else "" for code, source in pairs]
+      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power)
       if len(self._layouts) < _MAX_LAYOUTS:
-        self._layouts[key] = layout
+        self._layouts[part, key] = layout
     return layout
 
-  def at(self, positions: np.ndarray, indices: np.ndarray) -> Drawn:
-    """Draws for N positions of the stream, at least 0, and the pictures there; both are int64 [N]."""
+  def at(self, positions: np.ndarray, places: Places) -> Drawn:
+    """Draws for N positions of the stream, int64 [N], at least 0, and the pictures there."""
     uniforms = draws.uniform(self.seed, "language", positions, len(self.languages))
     # A different start for every picture, or all would show their first caption in the same epoch.
-    starts = draws.bits(self.seed, "turn", indices, 1)[:, 0] >> np.uint64(2)
-    turns = starts.astype(np.int64) + positions // self._pictures
+    starts = draws.bits(self.seed, "turn", places.indices, 1)[:, 0] >> np.uint64(2)
+    turns = starts.astype(np.int64) + places.epochs
 
     def captions(rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
       order = draws.weighted_order(layout.weights, uniforms[rows])

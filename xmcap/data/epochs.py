@@ -5,6 +5,7 @@ from typing import Any
 
 import gin
 
+from xmcap.data.parts import StreamPart, parts_of
 from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError
 
@@ -17,7 +18,7 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
 
   An epoch is a pass over the captions, as in Thapliyal et al. (2022) and in seqio: with one caption per image and step,
   a picture with five captions in 35 languages is shown 175 times. In a stream without captions, an epoch shows each
-  picture once.
+  picture once. An epoch of several corpora has as many captions as all of them together, whatever their rates.
 
   Args:
     stream: the stream of the run.
@@ -29,13 +30,16 @@ def epochs(stream: Any = gin.REQUIRED, count: float = 1) -> int:
 
 
 def examples(stream: Any) -> int:
-  """Returns the number of captions in a stream's split and languages, or of pictures if it has no captions.
+  """Returns the number of captions in a stream's split, languages and sources, or of pictures if it has no captions.
 
-  For more than 1,000 pictures it is an estimate from 1,000 evenly spaced ones, exact if all have equally many captions.
+  For more than 1,000 pictures of a corpus it is an estimate from 1,000 evenly spaced ones, exact if all have equally
+  many captions.
   """
   if not hasattr(stream, "languages"):
     return len(stream.source)
-  return _captions(stream.source, frozenset(stream.languages))
+  return sum(
+    _captions(part.source, frozenset(part.weights), frozenset(part.sources)) for part in parts_of(stream)
+  )
 
 
 def batch_size(stream: Any) -> int:
@@ -44,9 +48,8 @@ def batch_size(stream: Any) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _captions(source: RecordSource, languages: frozenset[str]) -> int:
+def _captions(source: RecordSource, languages: frozenset[str], sources: frozenset[str]) -> int:
   sample = spread(source, _SAMPLE)
-  counted = sum(
-    caption.language in languages for record in source.iterate(sample) for caption in record.captions
-  )
+  part = StreamPart("", source, dict.fromkeys(languages, 1.0), tuple(sources))
+  counted = sum(len(part.captions(record)) for record in source.iterate(sample))
   return max(1, round(counted * len(source) / len(sample)))

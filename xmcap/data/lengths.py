@@ -5,7 +5,7 @@ It is made for one vocabulary and stored beside the records:
   DIR/lengths/SPLIT-1a2b3c4d/lengths.npy   pieces of each caption, including EOS: uint8 (uint16 if necessary)
   DIR/lengths/SPLIT-1a2b3c4d/layouts.npy   number of each record's layout, as the smallest unsigned integers
   DIR/lengths/SPLIT-1a2b3c4d/index.json    the hash of the vocabulary, the sizes of the records, and the layouts, which
-                                           are the languages of a record's captions in order
+                                           are the languages and sources of a record's captions: `en/human de/mt`
 
 1a2b3c4d are the first digits of the hash (SHA-256 of the SentencePiece model). With one byte per caption, CC3M-35L's
 112,821,180 captions take 120 MB, memory-mapped (or read into memory from a bucket).
@@ -17,19 +17,21 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
 from xmcap.data import workers
-from xmcap.data.records import RecordSource, parse_columns
+from xmcap.data.columns import parse_columns_and_sources
+from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.progress import Say
 from xmcap.storage import addresses, files, outputs
 
-FORMAT = 1
+FORMAT = 2
+_WITHOUT_SOURCES = 1  # the format of earlier versions, which serves streams that draw from all sources
 SMALL = 10_000  # up to so many records, a run makes the index itself, in memory
 MOST_PIECES = 65_535  # longer captions count as this long
 
@@ -41,18 +43,38 @@ Counted = tuple[list[str], np.ndarray, np.ndarray]
 """For some records: the layouts, the number of each record's layout, the pieces of each caption."""
 
 
+class LayoutCodes(NamedTuple):
+  """The language and source of each caption of a record; `sources` is empty in an index of an earlier version.
+
+  `key` is equal for equal languages and sources.
+  """
+
+  key: bytes
+  languages: tuple[bytes, ...]
+  sources: tuple[bytes, ...]
+
+  @classmethod
+  def of(cls, text: str) -> "LayoutCodes":
+    """Reads the text of a layout, such as `en/human de/mt`."""
+    pairs = [code.partition(b"/") for code in text.encode().split()]
+    sources = tuple(source for _, slash, source in pairs if slash)
+    return cls(
+      text.encode(), tuple(code for code, _, _ in pairs), sources if len(sources) == len(pairs) else ()
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class LengthIndex:
   """Lengths of the captions of N records.
 
   Attributes:
-    layouts: the language codes of a record's captions, separated by spaces.
+    layouts: the languages and sources of a record's captions.
     layout_of: integers [N], the number of each record's layout.
     starts: int64 [N], the index of each record's first caption in `lengths`.
     lengths: uint8 or uint16, pieces of each caption, including EOS.
   """
 
-  layouts: Sequence[str]
+  layouts: Sequence[LayoutCodes]
   layout_of: np.ndarray
   starts: np.ndarray
   lengths: np.ndarray
@@ -63,11 +85,22 @@ def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) 
   return addresses.join(directory, "lengths", f"{split}-{vocabulary.sha256[:8]}")
 
 
-def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
+def index_of(source: RecordSource, vocabulary: Vocabulary, with_sources: bool = False) -> LengthIndex:
   """Returns the index for a source: the one stored beside it, or for a small source one made in memory.
 
-  If a large source has none, or the index is outdated or damaged, UsageError gives the command that makes it.
+  If a large source has none, or the index is outdated or damaged, or lacks the sources of captions `with_sources`,
+  UsageError gives the command that makes it.
   """
+  index = _found(source, vocabulary)
+  if with_sources and any(layout.languages and not layout.sources for layout in index.layouts):
+    raise UsageError(
+      f"the index of lengths in {source.directory} is of an earlier version, without the sources of captions: "
+      f"make it again: `{_command(source, vocabulary)}`"
+    )
+  return index
+
+
+def _found(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
   found = [counted for split in splits if (counted := read(source, split, vocabulary)) is not None]
   if len(found) == len(splits):
@@ -91,7 +124,7 @@ def _index(counted: Counted, chosen: np.ndarray) -> LengthIndex:
   layouts, layout_of, pieces = counted
   sizes = _sizes(layouts)[layout_of]
   starts = np.cumsum(sizes) - sizes
-  return LengthIndex(layouts, layout_of[chosen], starts[chosen], pieces)
+  return LengthIndex(list(map(LayoutCodes.of, layouts)), layout_of[chosen], starts[chosen], pieces)
 
 
 def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | None:
@@ -102,7 +135,7 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | 
     about = json.loads(addresses.read_text(addresses.join(folder, _INDEX)))
     layouts = about["layouts"]
     for name, expected in _facts(source, split, vocabulary).items():
-      if about.get(name) != expected:
+      if about.get(name) != expected and (name, about.get(name)) != ("format", _WITHOUT_SOURCES):
         raise UsageError(f"{folder}: the {name} changed after the index was made: {again}")
     lengths, layout_of = (_array(addresses.join(folder, name)) for name in (_LENGTHS, _LAYOUTS))
     captions, records = _sizes(layouts)[layout_of].sum(), sum(about["records"]["shard_lengths"])
@@ -189,7 +222,8 @@ def _array(address: str) -> np.ndarray:
 
 
 def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Counted:
-  layouts: dict[str, int] = {}
+  layouts: dict[bytes, int] = {}
+  names: list[str] = []
   layout_of: list[int] = []
   texts: list[str] = []
   pieces: list[int] = []
@@ -199,14 +233,17 @@ def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Coun
     pieces.extend(min(len(ids) + 1, MOST_PIECES) for ids in encoded)
     texts.clear()
 
-  for record in source.iterate(indices, parse_columns):
-    layout = b" ".join(record.languages).decode()
-    layout_of.append(layouts.setdefault(layout, len(layouts)))
+  for record in source.iterate(indices, parse_columns_and_sources):
+    if record.layout not in layouts:
+      layouts[record.layout] = len(layouts)
+      pairs = zip(record.languages, record.sources, strict=True)
+      names.append(" ".join(f"{code.decode()}/{source.decode()}" for code, source in pairs))
+    layout_of.append(layouts[record.layout])
     texts += [text.decode() for text in record.texts]
     if len(texts) >= _ENCODED:
       encode()
   encode()
-  return list(layouts), np.array(layout_of, np.uint32), np.array(pieces, np.uint16)
+  return names, np.array(layout_of, np.uint32), np.array(pieces, np.uint16)
 
 
 def _merged(parts: Iterable[Counted]) -> Counted:

@@ -12,6 +12,8 @@ import numpy as np
 from absl import logging
 
 from xmcap.data import draws, images
+from xmcap.data.mixed_source import MixedSource
+from xmcap.data.order import Order
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
@@ -33,7 +35,8 @@ _LEAST_AHEAD = 2  # one is consumed while the other is made
 class PictureStream:
   """The base class of streams: `_part` makes some rows of a batch, on several threads; `_joined` joins them.
 
-  A subclass sets `source`, the records of its split, and `pictures`, B, if a picture has several examples.
+  A subclass sets `source`, the records of its split, and `order`, the pictures at its positions; and `pictures`, B, if
+  a picture has several examples.
 
   Attributes:
     mixture: name of a seqio mixture or task made by `register_corpus`.
@@ -71,7 +74,8 @@ class PictureStream:
       raise UsageError(
         f"a batch of {self.batch_size} with pictures of {self.image_size} pixels is empty: give at least 1 of each"
       )
-    self.source: RecordSource
+    self.source: RecordSource | MixedSource
+    self.order: Order
     self.pictures = self.batch_size
     self.workers = self.workers or files.available_cores()
     self.skipped = SkippedPictures(self.on_bad, self.bad_limit)
@@ -88,7 +92,9 @@ class PictureStream:
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
-    """Returns a stream over the first `count` positions, each once, and its number of steps.
+    """Returns a stream of `count` pictures, each once, and its number of steps.
+
+    These are the first positions, or, of several corpora by rates, pictures from a permutation of all.
 
     It has the fewest batches that are no larger than this stream's. Their size is the smallest sufficient multiple of
     `multiple`; surplus rows have weight 0. A position gives the same example in any batch, so weighted means over all
@@ -98,6 +104,7 @@ class PictureStream:
     stream = copy.copy(self)
     stream.pictures = -(-count // steps // multiple) * multiple
     stream._end = count
+    stream.order = self.order.once()
     return stream, -(-count // stream.pictures)
 
   def signature(self) -> dict[str, Any]:
@@ -174,8 +181,9 @@ class PictureStream:
       return np.ones(len(positions), np.float32)
     return (positions < self._end).astype(np.float32)
 
-  def _indices(self, positions: np.ndarray) -> np.ndarray:
-    return draws.permuted(self.seed, positions, len(self.source))
+  def indices(self, positions: np.ndarray) -> np.ndarray:
+    """Returns int64 [N]: the indices in `source` of the pictures at positions, int64 [N]."""
+    return self.order.at(positions).indices
 
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray

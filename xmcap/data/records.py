@@ -185,35 +185,6 @@ def parse(serialized: bytes) -> Record:
     raise ValueError(f"not a record: {error}") from error
 
 
-@dataclasses.dataclass(slots=True)
-class Columns:
-  """The fields of a record that the stream needs, with undecoded captions.
-
-  `languages` and `texts` are UTF-8, one each per caption. `layout` is equal for equal `languages`, and fast to compare.
-  """
-
-  key: str
-  image: bytes
-  layout: bytes
-  languages: Sequence[bytes]
-  texts: Sequence[bytes]
-
-
-def parse_columns(serialized: bytes) -> Columns:
-  """Like `parse`, but several times faster if few of many captions are needed; ValueError if it is not a record."""
-  try:
-    feature = Example.FromString(serialized).features.feature
-    codes = feature["captions/language"]
-    texts = feature["captions/text"].bytes_list.value
-    if len(codes.bytes_list.value) != len(texts):
-      raise ValueError(f"{len(codes.bytes_list.value)} languages for {len(texts)} captions")
-    key, image = (feature[name].bytes_list.value[0] for name in ("image/key", "image"))
-    layout = codes.SerializeToString(deterministic=True)
-    return Columns(key.decode(), image, layout, codes.bytes_list.value, texts)
-  except Exception as error:
-    raise ValueError(f"not a record: {error}") from error
-
-
 def read_tags(directory: addresses.Address) -> list[str]:
   """Reads `tags.txt`; UsageError if the corpus has none, XmcapError if a class is empty or repeated."""
   path, tags = _listed(directory, "tags.txt", "the corpus has no tags to learn; build it or choose another")

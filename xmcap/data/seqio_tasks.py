@@ -3,16 +3,18 @@
 Import seqio first; that imports this module for the registered corpora.
 """
 
+import dataclasses
 import functools
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import seqio
 import tensorflow as tf
 
 from xmcap.data import images
-from xmcap.data.tasks import RegisteredCorpus, Registration, of_rates, task_names, unknown
+from xmcap.data.records import Record
+from xmcap.data.tasks import CorpusPart, RegisteredCorpus, Registration, of_parts, task_names, unknown
 from xmcap.errors import UsageError
 
 _READ_BATCH = 16
@@ -36,22 +38,25 @@ class CorpusVocabulary(seqio.SentencePieceVocabulary):
   def __eq__(self, other) -> bool:
     # seqio compares vocabularies when it mixes corpora; these must then have a location.
     return isinstance(other, CorpusVocabulary) and (
-      self._corpus is other._corpus or self.sentencepiece_model_file == other.sentencepiece_model_file
+      self._corpus is other._corpus
+      or self.sentencepiece_model_file == other.sentencepiece_model_file
+      or self._corpus.vocabulary().sha256 == other._corpus.vocabulary().sha256
     )
 
   __hash__ = None
 
 
 class RecordDataSource(seqio.DataSource):
-  """seqio data source for a corpus in one language, which yields the index of every record.
+  """seqio data source for a part of a corpus in one language, which yields the index of every record.
 
   The task's first preprocessor reads the record itself, so seqio keeps only numbers in memory. Shuffling permutes all
   records by `seed`, the same in every epoch; sharding takes every num_shards-th record of that order.
   """
 
-  def __init__(self, corpus: RegisteredCorpus, language: str, splits: Sequence[str]):
+  def __init__(self, part: CorpusPart, language: str):
+    splits = tuple(dict.fromkeys((*part.corpus.splits, *part.splits)))
     super().__init__(splits=splits, caching_permitted=False, performs_internal_shuffling=True)
-    self.corpus = corpus
+    self.part = part
     self.language = language
 
   @property
@@ -62,7 +67,7 @@ class RecordDataSource(seqio.DataSource):
     return [split]
 
   def num_input_examples(self, split: str) -> int:
-    return len(self.corpus.source(split))
+    return len(self.part.source(split))
 
   def get_dataset(
     self,
@@ -90,9 +95,18 @@ class RecordDataSource(seqio.DataSource):
     return dataset.map(lambda index: {"index": index, "split": tf.constant(split)})
 
 
+def texts_of(record: Record, part: CorpusPart, language: str) -> list[str]:
+  """Returns the captions of a record in a language, of the sources of the part."""
+  return [
+    caption.text
+    for caption in record.captions
+    if caption.language == language and (not part.sources or caption.source in part.sources)
+  ]
+
+
 def _read_captions(
   dataset: tf.data.Dataset,
-  corpus: RegisteredCorpus,
+  part: CorpusPart,
   language: str,
   sequence_length: Mapping[str, int] | None = None,
 ) -> tf.data.Dataset:
@@ -104,8 +118,8 @@ def _read_captions(
 
   def read(indices: np.ndarray, splits: np.ndarray):
     pictures, texts, keys = [], [], []
-    for record in corpus.source(splits[0].decode()).read(indices.tolist()):
-      captions = [caption.text for caption in record.captions if caption.language == language]
+    for record in part.source(splits[0].decode()).read(indices.tolist()):
+      captions = texts_of(record, part, language)
       if captions:
         data, key = record.image, record.key
         pixels = images.load(data, key, size) if size else images.decode(data, key)
@@ -151,37 +165,59 @@ def _tokenize(
   )
 
 
-def add(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
-  """Adds the tasks and the mixture of a corpus to seqio's registries."""
-  name = corpus.name
-  vocabulary = CorpusVocabulary(corpus)
-  features = {
-    "image": seqio.ContinuousFeature(dtype=tf.uint8, rank=3),
-    "inputs": seqio.Feature(vocabulary, add_eos=False),
-    "targets": seqio.Feature(vocabulary, add_eos=True),
-  }
-  names = task_names(corpus)
-  for code in corpus.languages:
-    seqio.TaskRegistry.add(
-      names[code],
-      source=RecordDataSource(corpus, code, corpus.splits),
-      preprocessors=[
-        functools.partial(_read_captions, corpus=corpus, language=code),
-        functools.partial(_tokenize, corpus=corpus, language=code),
-        seqio.preprocessors.append_eos,
-      ],
-      output_features=features,
-      # The source shuffles all records, while a buffer would keep a thousand pictures per language.
-      shuffle_buffer_size=None,
-    )
-  seqio.MixtureRegistry.add(name, [(names[code], rates[code]) for code in corpus.languages])
+def add(registered: Registration) -> None:
+  """Adds a mixture to seqio's registry, and those of its tasks that are not there yet."""
+  rates: dict[str, float] = {}
+  for name, part, language in _tasks_of(registered):
+    if name not in seqio.TaskRegistry.names():
+      _add_task(name, part, language)
+    of_languages = sum(part.rates.values()) if len(registered.parts) > 1 else 1.0
+    rates[name] = rates.get(name, 0.0) + part.rate * part.rates[language] / of_languages
+  seqio.MixtureRegistry.add(registered.name, list(rates.items()))
 
 
-def remove(corpus: RegisteredCorpus) -> None:
+def _tasks_of(registered: Registration) -> Iterator[tuple[str, CorpusPart, str]]:
+  """Yields (name, part, language) of the tasks of a mixture.
+
+  A part of a mixture of several corpora uses the tasks of its corpus, unless it has sources or splits of its own.
+  """
+  for number, part in enumerate(registered.parts, 1):
+    names = task_names(part.corpus)
+    for code in part.rates:
+      own = f"{registered.name}_{number}_{code.replace('-', '_')}"
+      yield own if _has_own_tasks(part) else names[code], part, code
+
+
+def _has_own_tasks(part: CorpusPart) -> bool:
+  return bool(part.sources or part.splits)
+
+
+def _add_task(name: str, part: CorpusPart, language: str) -> None:
+  vocabulary = CorpusVocabulary(part.corpus)
+  seqio.TaskRegistry.add(
+    name,
+    source=RecordDataSource(part, language),
+    preprocessors=[
+      functools.partial(_read_captions, part=part, language=language),
+      functools.partial(_tokenize, corpus=part.corpus, language=language),
+      seqio.preprocessors.append_eos,
+    ],
+    output_features={
+      "image": seqio.ContinuousFeature(dtype=tf.uint8, rank=3),
+      "inputs": seqio.Feature(vocabulary, add_eos=False),
+      "targets": seqio.Feature(vocabulary, add_eos=True),
+    },
+    # The source shuffles all records, while a buffer would keep a thousand pictures per language.
+    shuffle_buffer_size=None,
+  )
+
+
+def remove(registered: Registration) -> None:
   """Removes what `add` added."""
-  seqio.MixtureRegistry.remove(corpus.name)
-  for name in task_names(corpus).values():
-    seqio.TaskRegistry.remove(name)
+  seqio.MixtureRegistry.remove(registered.name)
+  for name, part, _ in _tasks_of(registered):
+    if registered.is_corpus or _has_own_tasks(part):
+      seqio.TaskRegistry.remove(name)
 
 
 def registration(mixture: str) -> Registration:
@@ -194,12 +230,12 @@ def registration(mixture: str) -> Registration:
   sources = {task: task.source for task in tasks if isinstance(task.source, RecordDataSource)}
   if len(sources) < len(tasks):
     raise UsageError(f"'{mixture}' does not consist of image records: choose one made by register_corpus")
-  corpora = {source.corpus.name: source.corpus for source in sources.values()}
-  if len(corpora) > 1:
-    raise UsageError(f"'{mixture}' mixes the corpora {', '.join(sorted(corpora))}: a stream reads one")
-  rates = {
-    source.language: provider.get_rate(task) if isinstance(provider, seqio.Mixture) else 1.0
-    for task, source in sources.items()
-  }
-  (corpus,) = corpora.values()
-  return of_rates(mixture, corpus, rates)
+  parts: dict[tuple, CorpusPart] = {}
+  for task, source in sources.items():
+    rate = provider.get_rate(task) if isinstance(provider, seqio.Mixture) else 1.0
+    part = source.part
+    # The tasks of a corpus belong together, unless they have other sources or splits.
+    key = (part.corpus.name, part.sources, tuple(part.splits.items()))
+    rates = {**(parts[key].rates if key in parts else {}), source.language: rate}
+    parts[key] = dataclasses.replace(part, rates=rates, rate=sum(rates.values()))
+  return of_parts(mixture, list(parts.values()))

@@ -6,6 +6,8 @@ different one each epoch), the languages, the captions and the crop are function
 resumed at any step, or on another number of hosts, sees the same examples as an uninterrupted one. (`bucket_window`
 redistributes the positions of a few batches among those batches, which depends on nothing else either.)
 
+  order.py           the picture at a position, of one corpus or of several by rates
+  parts.py           the records, languages and sources of captions of each corpus
   caption_choice.py  draws the captions of a picture
   lengths.py         the number of pieces of every caption, in an index beside the records
   buckets.py         from both: the target length of a batch, and its pictures if they are grouped by length
@@ -18,12 +20,16 @@ from typing import Any, NamedTuple, Self
 import gin
 import numpy as np
 
-from xmcap.data import language_weights as weights_lib
+from xmcap import languages as languages_lib
 from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
+from xmcap.data.columns import Columns, parse_columns, parse_columns_and_sources
+from xmcap.data.mixed_source import MixedSource
+from xmcap.data.order import MixedOrder, Order
+from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import Batch, PictureStream
-from xmcap.data.records import Columns, parse_columns, read_tags
+from xmcap.data.records import read_tags
 from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
@@ -60,7 +66,8 @@ class CaptionStream(PictureStream):
   A batch has `image` uint8 [B, H, W, 3], `prompt_tokens` int32 [B, K, P], `target_tokens` int32 [B, K, T], with EOS and
   padding, `target_weights` float32 [B, K, T], 1 for every piece and EOS, and `key` [B] strings. A caption that is too
   long keeps its first T pieces without EOS, so that no model learns to stop there. A picture that has no caption in
-  these languages, or is skipped, has weights 0. All of these are counted in `lost`.
+  these languages, or is skipped, has weights 0. All of these are counted in `lost`. In a mixture of several corpora,
+  keys are CORPUS/KEY.
 
   Attributes, beside those of `PictureStream`; its `batch_size` is B x K:
     captions_per_image: K.
@@ -72,6 +79,7 @@ class CaptionStream(PictureStream):
     bucket_window: with `target_lengths`, the pictures of this many batches are sorted by caption length among each
       other, so that most batches are short. 1 keeps the order.
     languages: codes to draw from; () means all of the mixture.
+    sources: sources of captions to draw, of `human`, `mt` and `translated`; () means all.
     language_weights: `rates` of the mixture; `uniform`; `count`, the picture's number of captions in the language, so
       that all its captions are equally likely; or weights by code, for some or all languages.
     temperature: weights are raised to the power of 1 / temperature, like rates in seqio and mT5.
@@ -83,6 +91,7 @@ class CaptionStream(PictureStream):
   target_lengths: Sequence[int] = ()
   bucket_window: int = 1
   languages: Sequence[str] = ()
+  sources: Sequence[str] = ()
   language_weights: str | Mapping[str, float] = "rates"
   temperature: float = 1.0
 
@@ -93,33 +102,48 @@ class CaptionStream(PictureStream):
         f"a batch of {self.batch_size} captions with {self.captions_per_image} per image: make it a multiple"
       )
     registered = registration(self.mixture)
-    self.source = registered.corpus.source(self.split)
-    self.pictures = self.batch_size // self.captions_per_image
-    self.vocabulary = registered.corpus.vocabulary()
-    self._weights = weights_lib.language_weights(
-      registered.rates, self.languages, self.language_weights, self.temperature
+    self.parts = open_parts(
+      registered,
+      self.split,
+      languages=self.languages,
+      weights=self.language_weights,
+      temperature=self.temperature,
+      sources=self.sources,
     )
+    sizes = [len(part.source) for part in self.parts]
+    if len(self.parts) == 1:
+      self.source, self.order = self.parts[0].source, Order(self.seed, sizes)
+    else:
+      self.source = MixedSource({part.name: part.source for part in self.parts}, self.split)
+      self.order = MixedOrder(self.seed, sizes, registered.places())
+    self.pictures = self.batch_size // self.captions_per_image
+    self.vocabulary = registered.vocabulary()
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None
-    self.languages = tuple(self._weights)
+    self.languages = tuple(languages_lib.ordered({code for part in self.parts for code in part.weights}))
     self._prompts = self._prompt_table(self.prompt_length)
     if list(self.target_lengths) != sorted(set(self.target_lengths)):
       raise UsageError(f"target_lengths {tuple(self.target_lengths)}: give ascending lengths")
-    sizes = (*(size for size in self.target_lengths if size < self.target_length), self.target_length)
-    if sizes[0] < 2 or self.bucket_window < 1:
+    targets = (*(size for size in self.target_lengths if size < self.target_length), self.target_length)
+    if targets[0] < 2 or self.bucket_window < 1:
       raise UsageError("target lengths must be at least 2 (a piece and EOS), and bucket_window at least 1")
-    weights = np.array(list(self._weights.values()))
+    weights, sources = zip(*((part.weights, part.sources) for part in self.parts), strict=True)
     self._drawing = Drawing(
-      self.seed, self.languages, weights, self._count_power, self.captions_per_image, len(self.source)
+      self.seed, self.languages, weights, self._count_power, self.captions_per_image, sources
     )
-    self._index = lengths.index_of(self.source, self.vocabulary) if len(sizes) > 1 else None
-    self._plan(sizes, self.bucket_window)
+    self._parse = parse_columns_and_sources if any(sources) else parse_columns
+    self._indexes = (
+      [lengths.index_of(part.source, self.vocabulary, bool(part.sources)) for part in self.parts]
+      if len(targets) > 1
+      else ()
+    )
+    self._plan(targets, self.bucket_window)
 
   def _plan(self, target_lengths: Sequence[int], bucket_window: int) -> None:
     """Sets up the plan of batches."""
     self.target_lengths = target_lengths
     self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
     self._buckets = Buckets(
-      self._drawing, self._index, self._indices, self.pictures, target_lengths, self.bucket_window
+      self._drawing, self._indexes, self.order, self.pictures, target_lengths, self.bucket_window
     )
 
   def _prompt_table(self, prompt_length: int) -> np.ndarray:
@@ -142,14 +166,25 @@ class CaptionStream(PictureStream):
     return np.array([codes[row.tobytes()] for row in rows]).reshape(prompt_tokens.shape[:-1])
 
   def signature(self) -> dict[str, Any]:
+    weights = [dict(part.weights) for part in self.parts]
+    # A run of an earlier version, without these settings, can be resumed.
+    drawn: dict[str, Any] = {"language_weights": weights[0]}
+    if any(part.sources for part in self.parts):
+      drawn["sources"] = [part.sources for part in self.parts]
+    if isinstance(self.order, MixedOrder):
+      places = self.order.counts.tolist()
+      drawn |= {
+        "language_weights": weights,
+        "places": dict(zip((part.name for part in self.parts), places, strict=True)),
+      }
     return {
       **super().signature(),
+      **drawn,
       "batch_size": self.pictures * self.captions_per_image,
       "captions_per_image": self.captions_per_image,
       "prompt_length": self._prompts.shape[1],
       "target_lengths": self.target_lengths,
       "bucket_window": self.bucket_window,
-      "language_weights": self._weights,
       "count_power": self._count_power,
       "vocabulary": self.vocabulary.sha256,
     }
@@ -220,10 +255,12 @@ class CaptionStream(PictureStream):
 
     A picture without a caption in these languages has the column after the last language, and no texts.
     """
-    indices = self._indices(positions)
-    drawn = self._drawing.at(positions, indices)
-    for row, record in enumerate(self.source.iterate(indices, parse_columns)):
-      layout = self._drawing.layout(record.layout, record.languages)
+    found = self.order.at(positions)
+    drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
+    for row, record in enumerate(self.source.iterate(found.indices, self._parse)):
+      layout = self._drawing.layout(parts[row], record.layout, record.languages, record.sources)
+      if len(self.parts) > 1:  # corpora may have equal keys
+        record.key = f"{self.parts[parts[row]].name}/{record.key}"
       (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       empty = columns[0] == len(self.languages)
       yield record, columns, [] if empty else [record.texts[place].decode() for place in places]
@@ -249,6 +286,7 @@ class TagStream(PictureStream):
       raise UsageError(f"num_slots is {self.num_slots}: give at least 1")
     corpus = registration(self.mixture).corpus
     self.source = corpus.source(self.split)
+    self.order = Order(self.seed, [len(self.source)])
     self.tags = tuple(read_tags(corpus.location().data_dir))
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
 
@@ -263,7 +301,7 @@ class TagStream(PictureStream):
     self, step: int, positions: np.ndarray, pixels: np.ndarray
   ) -> tuple[list[str], np.ndarray, list[str]]:
     """Returns keys [N], tags int32 [N, S], and for each dropped tag the key of its picture."""
-    records = self.source.read(self._indices(positions))
+    records = self.source.read(self.indices(positions))
     weights = self._weights_of(positions)
     tags = np.zeros((len(records), self.num_slots), np.int32)
     beyond: list[str] = []

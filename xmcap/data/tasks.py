@@ -28,7 +28,7 @@ import numpy as np
 import wrapt
 
 from xmcap import languages as languages_lib
-from xmcap.data import records
+from xmcap.data import order, records
 from xmcap.data.records import RecordSource, read_tags
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
@@ -73,6 +73,37 @@ class RegisteredCorpus:
   def vocabulary(self) -> Vocabulary:
     """Returns the vocabulary; UsageError if its file does not exist."""
     return _vocabulary(self.location().vocabulary)
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusPart:
+  """The part that a mixture takes from a corpus.
+
+  Attributes:
+    rates: language -> relative rate, above 0.
+    rate: relative rate of the corpus, above 0, in pictures.
+    sources: sources of its captions (`records.SOURCES`); (): all.
+    splits: split of the mixture -> split of the corpus, in TFDS's notation, where they differ.
+  """
+
+  corpus: RegisteredCorpus
+  rates: Mapping[str, float]
+  rate: float = 1.0
+  sources: tuple[str, ...] = ()
+  splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+  def source(self, split: str) -> RecordSource:
+    """Returns the records for a split of the mixture; raises as `RegisteredCorpus.source`."""
+    return self.corpus.source("+".join(map(self._split, split.split("+"))))
+
+  def _split(self, split: str) -> str:
+    name, bracket, rest = split.strip().partition("[")
+    own = self.splits.get(name, name)
+    if bracket and not own.isidentifier():
+      raise UsageError(
+        f"split '{split}': '{name}' is '{own}' of {self.corpus.name}, of which no part can be taken: use '{name}'"
+      )
+    return f"{own}{bracket}{rest}"
 
 
 @functools.cache
@@ -127,7 +158,7 @@ def register_corpus(
   corpus = RegisteredCorpus(
     name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
   )
-  _register(corpus, rates)
+  register(Registration(name, (CorpusPart(corpus, rates),)))
   return corpus
 
 
@@ -164,11 +195,7 @@ def _settle(name: str) -> None:
   held = _REGISTERED.get(name)
   if held and (held.corpus.languages, held.corpus.splits) == (found.languages, found.splits):
     return
-  if held and "seqio" in sys.modules:
-    from xmcap.data import seqio_tasks
-
-    seqio_tasks.remove(held.corpus)
-  _register(found, dict.fromkeys(found.languages, 1.0))
+  register(Registration(name, (CorpusPart(found, dict.fromkeys(found.languages, 1.0)),)))
 
 
 def register_part(
@@ -191,7 +218,7 @@ def register_part(
 
   location = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
   part = RegisteredCorpus(name, of.languages, tuple(splits) or of.splits, location)
-  _register(part, dict.fromkeys(of.languages, 1.0))
+  register(Registration(name, (CorpusPart(part, dict.fromkeys(of.languages, 1.0)),)))
   return part
 
 
@@ -200,14 +227,21 @@ def task_names(corpus: RegisteredCorpus) -> dict[str, str]:
   return {code: f"{corpus.name}_{code.replace('-', '_')}" for code in corpus.languages}
 
 
-def _register(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
-  registered = _REGISTERED[corpus.name] = Registration(corpus, rates)
+def register(registered: "Registration") -> None:
+  """Registers a mixture, in place of one with its name."""
+  name = registered.name
+  held = _REGISTERED.get(name)
+  if held and "seqio" in sys.modules:
+    from xmcap.data import seqio_tasks
+
+    seqio_tasks.remove(held)
+  _REGISTERED[name] = registered
 
   def add(_seqio) -> None:
-    if _REGISTERED[corpus.name] is registered:
+    if _REGISTERED[name] is registered:
       from xmcap.data import seqio_tasks
 
-      seqio_tasks.add(corpus, rates)
+      seqio_tasks.add(registered)
 
   # Runs at once if seqio is imported. seqio imports TensorFlow, for which captioning and `--explain` should not wait.
   wrapt.register_post_import_hook(add, "seqio")
@@ -215,41 +249,112 @@ def _register(corpus: RegisteredCorpus, rates: Mapping[str, float]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Registration:
-  """The corpus of a mixture or task, and the rate of each of its languages (all above 0)."""
+  """A mixture or task: what it takes from one corpus, or from several."""
 
-  corpus: RegisteredCorpus
-  rates: Mapping[str, float]
+  name: str
+  parts: tuple[CorpusPart, ...]
+
+  @property
+  def is_corpus(self) -> bool:
+    """Whether it is the mixture that comes with a corpus."""
+    return len(self.parts) == 1 and self.parts[0].corpus.name == self.name
 
   @property
   def names(self) -> list[str]:
-    """Names of the mixture and the tasks."""
-    return [self.corpus.name, *task_names(self.corpus).values()]
+    """Names of the mixture and, of a corpus, its tasks."""
+    return [self.name, *(task_names(self.corpus).values() if self.is_corpus else ())]
+
+  @property
+  def named(self) -> dict[str, CorpusPart]:
+    """Name of each part -> the part; the second of a corpus is CORPUS.2."""
+    named: dict[str, CorpusPart] = {}
+    for part in self.parts:
+      number = 1 + sum(other.corpus.name == part.corpus.name for other in named.values())
+      named[f"{part.corpus.name}.{number}" if number > 1 else part.corpus.name] = part
+    return named
+
+  @property
+  def corpus(self) -> RegisteredCorpus:
+    """The only corpus; UsageError if there are several."""
+    if len(self.parts) > 1:
+      raise UsageError(f"'{self.name}' mixes {', '.join(self.named)}: give one corpus here")
+    return self.parts[0].corpus
+
+  @property
+  def rates(self) -> dict[str, float]:
+    """Language -> rate; in several corpora, its share in all of them."""
+    if len(self.parts) == 1:
+      return dict(self.parts[0].rates)
+    total = sum(part.rate for part in self.parts)
+    rates: dict[str, float] = {}
+    for part in self.parts:
+      of_part = sum(part.rates.values())
+      for code, rate in part.rates.items():
+        rates[code] = rates.get(code, 0.0) + part.rate / total * rate / of_part
+    return {code: rates[code] for code in languages_lib.ordered(rates)}
+
+  def places(self) -> list[int]:
+    """Returns the positions of each part in a block of a stream (order.py); UsageError if a rate is too small."""
+    try:
+      return order.places_of([part.rate for part in self.parts])
+    except ValueError as error:
+      raise UsageError(f"mixture '{self.name}': a rate of {error} of the mixture: raise it") from None
+
+  def vocabulary(self) -> Vocabulary:
+    """Returns the vocabulary; UsageError if its file does not exist, or the corpora have different ones."""
+    first, *others = (part.corpus.vocabulary() for part in self.parts)
+    for part, other in zip(self.parts[1:], others, strict=True):
+      if other.sha256 != first.sha256:
+        raise UsageError(
+          f"'{self.name}' mixes corpora with different vocabularies, {first.path} and {other.path}: give them one, "
+          f"such as --gin.{part.corpus.name}.vocabulary={first.path}"
+        )
+    return first
 
 
 _REGISTERED: dict[str, Registration] = {}
 
 
+def registered(name: str) -> Registration | None:
+  """Returns what is registered under the name of a corpus or mixture, before it is looked up with `registration`."""
+  return _REGISTERED.get(name)
+
+
+def is_own(name: str) -> bool:
+  """Whether this is a corpus of own pictures."""
+  return name in _OWN
+
+
 def registration(mixture: str) -> Registration:
-  """Looks up a mixture or task; UsageError if there is none, or its tasks do not belong to one registered corpus."""
+  """Looks up a mixture or task; UsageError if there is none, or its tasks do not belong to registered corpora."""
+  from xmcap.data import mixtures  # which imports this module
+
   if mixture in _OWN:
     _settle(mixture)
+  mixtures.settle(mixture)
   own = next((held for held in _REGISTERED.values() if mixture in held.names), None)
   if own is None and "seqio" in sys.modules:
     from xmcap.data import seqio_tasks
 
     return seqio_tasks.registration(mixture)
   if own is None:
-    raise unknown(mixture, [name for held in _REGISTERED.values() for name in held.names])
+    raise unknown(mixture, [name for held in _REGISTERED.values() for name in held.names] + mixtures.names())
+  if not own.is_corpus:
+    return own
   of_one = {code: 1.0 for code, name in task_names(own.corpus).items() if name == mixture}
-  return of_rates(mixture, own.corpus, of_one or own.rates)
+  return of_parts(mixture, [dataclasses.replace(own.parts[0], rates=of_one or own.parts[0].rates)])
 
 
-def of_rates(mixture: str, corpus: RegisteredCorpus, rates: Mapping[str, float]) -> Registration:
-  """Returns the registration of a mixture or task with these rates; XmcapError if all are 0."""
-  rates = {language: float(rates[language]) for language in languages_lib.ordered(rates) if rates[language]}
-  if not rates:
+def of_parts(mixture: str, parts: Sequence[CorpusPart]) -> Registration:
+  """Returns a mixture or task of parts without the languages that have the rate 0; XmcapError if all have."""
+  held = []
+  for part in parts:
+    codes = languages_lib.ordered(code for code, rate in part.rates.items() if rate)
+    if codes:
+      held.append(dataclasses.replace(part, rates={code: float(part.rates[code]) for code in codes}))
+  if not held:
     raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
-  return Registration(corpus, rates)
+  return Registration(mixture, tuple(held))
 
 
 def unknown(mixture: str, known: Iterable[str]) -> UsageError:
@@ -266,7 +371,7 @@ def vocabulary_rows(mixture: str) -> int:
   Args:
     mixture: name of the mixture.
   """
-  return registration(mixture).corpus.vocabulary().rows
+  return registration(mixture).vocabulary().rows
 
 
 @gin.configurable

@@ -32,6 +32,10 @@ class TaughtStream(CaptionStream):
   def __post_init__(self):
     self.image_size = 1  # the pixels are not used
     super().__post_init__()
+    if len(self.parts) > 1:
+      raise UsageError(
+        f"TaughtStream: '{self.mixture}' mixes several corpora: give one, as `xmcap embed --corpus`"
+      )
     if self.captions_per_image != 1 or len(self.languages) != 1:
       raise UsageError("TaughtStream: give one language, and captions_per_image = 1")
     self._text = self._embeddings("captions/en.npy")
@@ -64,7 +68,7 @@ class TaughtStream(CaptionStream):
     batch = super()._joined(positions, pixels, parts)
     del batch["image"]
     # From the parts, because grouping by length changes the positions of a batch.
-    indices = self._indices(np.concatenate([part.positions for part in parts]))
+    indices = self.indices(np.concatenate([part.positions for part in parts]))
     for name, table in (("teacher_text", self._text), ("teacher_image", self._image)):
       batch[name] = np.asarray(table[indices], np.float32)
     return batch

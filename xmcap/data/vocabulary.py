@@ -120,16 +120,17 @@ def train_on_records(
     UsageError: the corpus or split does not exist, or has too little text.
   """
   from xmcap.data import records  # imports TensorFlow
+  from xmcap.data.columns import parse_columns
 
   source = records.RecordSource(directory, split)
-  sample = source.read(records.spread(source, _SAMPLE), records.parse_columns)
+  sample = source.read(records.spread(source, _SAMPLE), parse_columns)
   mean = max(1.0, sum(len(record.texts) for record in sample) / len(sample))
   chosen = records.spread(source, max(1, int(most / mean)))
   codes: set[str] = set()
   with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
     path = os.path.join(folder, "captions.txt")
     with files.output(path) as file:
-      for record in source.iterate(chosen, records.parse_columns):
+      for record in source.iterate(chosen, parse_columns):
         codes |= {code.decode() for code in record.languages}
         file.write(b"".join(b" ".join(text.split()) + b"\n" for text in record.texts))
     try:

@@ -41,7 +41,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   """
   run = Arguments()
   report = Report(say)
-  vocabulary = Once(lambda: tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary())
+  vocabulary = Once(lambda: tasks.registration(configuration.macro("MIXTURE")).vocabulary())
   # A small batch, whatever the run's own batch size for decoding is.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
@@ -228,9 +228,12 @@ def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
   if len(getattr(stream, "target_lengths", ())) > 1:
     shares = [f"{length} tokens in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
     said.append(f"targets of {', '.join(shares)} of the steps")
-  often = total * stream.pictures / len(stream.source)
+  often = [f"{times:.1f} times" for times in stream.order.seen(total * stream.pictures)]
+  if len(often) > 1:
+    names = [part.name for part in stream.parts]
+    often = [f"{times} ({name})" for times, name in zip(often, names, strict=True)]
   said.append(
-    f"{total * captions / examples:.2f} epochs of {examples:,} {kind}; each picture is seen {often:.1f} times"
+    f"{total * captions / examples:.2f} epochs of {examples:,} {kind}; each picture is seen {', '.join(often)}"
   )
   return said
 

@@ -18,6 +18,7 @@ import numpy as np
 from etils import epath
 
 from xmcap.data import images, records, text_input
+from xmcap.data.columns import parse_columns
 from xmcap.data.corpora import plans
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary, check_rows
@@ -125,7 +126,7 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
   """
   source = records.RecordSource(directory, split)
   pictures, texts = {}, {code: [] for code in languages}
-  for number, record in enumerate(source.iterate(range(len(source)), records.parse_columns)):
+  for number, record in enumerate(source.iterate(range(len(source)), parse_columns)):
     pictures[record.key] = str(number)
     of_record = [code.decode() for code in record.languages]
     for code, found in texts.items():

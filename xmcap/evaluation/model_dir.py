@@ -37,7 +37,7 @@ def check_model_dir() -> None:
   Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
   """
   configuration.macro("MODEL_DIR")
-  vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
+  vocabulary = tasks.registration(configuration.macro("MIXTURE")).vocabulary()
   rows = text_rows(_objective())
   if rows is not None:
     vocabulary_lib.check_rows(vocabulary, rows)
@@ -48,7 +48,7 @@ def write_model_dir(step: int) -> None:
   if jax.process_index():
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
-  vocabulary = tasks.registration(configuration.macro("MIXTURE")).corpus.vocabulary()
+  vocabulary = tasks.registration(configuration.macro("MIXTURE")).vocabulary()
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     kept_config.keep(model_dir, step, configuration.explain())

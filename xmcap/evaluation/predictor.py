@@ -62,7 +62,7 @@ class Predictor:
       self.vocabulary = Vocabulary(vocabulary)
       check_rows(self.vocabulary, self.captioner.t5.vocab_size)
     else:
-      self.vocabulary = tasks.registration(mixture).corpus.vocabulary()
+      self.vocabulary = tasks.registration(mixture).vocabulary()
     self.batch_size = batch_size
     # (key, language) -> mean token probability of its caption; only with greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}

@@ -66,7 +66,7 @@ class ZeroShotEvaluator:
     self.prompts = prompts_lib.read_prompts(prompts) if prompts else {}
     self.prompts_name = pathlib.PurePath(prompts).stem if prompts else "label"
     self.vocabulary = (
-      Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).corpus.vocabulary()
+      Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).vocabulary()
     )
     self.max_length, self.adapters = max_length, adapters
     self.options = {"fixed_classes": fixed_classes, "bootstrap": bootstrap if out_dir else 0, "title": title}

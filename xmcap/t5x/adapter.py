@@ -90,7 +90,7 @@ class CaptionerModel(models.EncoderDecoderModel):
     z_loss: float = 1e-4,
     loss_normalizing_factor: float | str | None = "NUM_REAL_TARGET_TOKENS",
   ):
-    vocabulary = seqio_tasks.CorpusVocabulary(tasks.registration(mixture).corpus)
+    vocabulary = seqio_tasks.CorpusVocabulary(tasks.registration(mixture).parts[0].corpus)
     super().__init__(
       module, vocabulary, vocabulary, optimizer_def, label_smoothing=label_smoothing, z_loss=z_loss,
       loss_normalizing_factor=loss_normalizing_factor,
@@ -206,38 +206,41 @@ class Partitioner(partitioning.PjitPartitioner):
 def evaluation_mixture(mixture: str) -> str:
   """Registers MIXTURE_evaluation, for `t5x.eval` and `t5x.infer`, and returns its name.
 
-  Its tasks, one per language, hold each picture once with all its references (the mixture itself holds it once per
-  caption), and are scored by CIDEr.
+  Its tasks, one per language (and corpus, of several), hold each picture once with all its references, while the
+  mixture itself holds it once per caption. They are scored by CIDEr.
   """
   name = f"{mixture}_evaluation"
   if name in seqio.MixtureRegistry.names():
     return name
   registered = tasks.registration(mixture)
-  corpus, provider = registered.corpus, seqio.get_mixture_or_task(mixture)
-  for language in registered.rates:
-    seqio.TaskRegistry.add(
-      f"{name}_{language}",
-      source=seqio_tasks.RecordDataSource(corpus, language, seqio.get_subtasks(provider)[0].splits),
-      preprocessors=[functools.partial(_read_pictures, corpus=corpus, language=language)],
-      output_features=provider.output_features,
-      postprocess_fn=_postprocess,
-      metric_fns=[caption_metrics],
-      shuffle_buffer_size=None,
-    )
-  seqio.MixtureRegistry.add(name, [(f"{name}_{language}", 1.0) for language in registered.rates])
+  provider, added = seqio.get_mixture_or_task(mixture), []
+  for of_part, part in registered.named.items():
+    for language in part.rates:
+      task = f"{name}_{language}" if len(registered.parts) == 1 else f"{name}_{of_part}_{language}"
+      seqio.TaskRegistry.add(
+        task,
+        source=seqio_tasks.RecordDataSource(part, language),
+        preprocessors=[functools.partial(_read_pictures, part=part, language=language)],
+        output_features=provider.output_features,
+        postprocess_fn=_postprocess,
+        metric_fns=[caption_metrics],
+        shuffle_buffer_size=None,
+      )
+      added.append((task, 1.0))
+  seqio.MixtureRegistry.add(name, added)
   return name
 
 
 def _read_pictures(
-  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], corpus: tasks.RegisteredCorpus, language: str
+  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], part: tasks.CorpusPart, language: str
 ) -> tf.data.Dataset:
   """Maps record indices to examples of the pictures with captions in the language; the target is the first caption."""
-  size, vocabulary = sequence_length["image"], corpus.vocabulary()
+  size, vocabulary = sequence_length["image"], part.corpus.vocabulary()
   prompt = tf.constant(vocabulary.prompt(language), tf.int32)
 
   def read(index: np.ndarray, split: bytes):
-    (record,) = corpus.source(split.decode()).read([int(index)])
-    texts = [caption.text for caption in record.captions if caption.language == language]
+    (record,) = part.source(split.decode()).read([int(index)])
+    texts = seqio_tasks.texts_of(record, part, language)
     if not texts:
       return np.zeros((size, size, 3), np.uint8), np.zeros(0, np.int32), b"", b""
     ids = np.array([*vocabulary.encode(texts[0]), EOS_ID], np.int32)

@@ -12,6 +12,7 @@ import pytest
 from tests import loopback_store
 from tests.data.conftest import tiny_record
 from xmcap.data import record_writer, records, workers
+from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage.object_store import Read
@@ -63,7 +64,7 @@ def test_records_are_those_of_this_machine(store, remote, local, scheme):
   assert len(there) == TOTAL and list(there) == list(here)
   order = np.random.default_rng(0).permutation(TOTAL).tolist() + [3, 3, 0]
   assert there.read(order) == here.read(order)
-  assert there.read(order, records.parse_columns)[5].texts == here.read(order, records.parse_columns)[5].texts
+  assert there.read(order, parse_columns)[5].texts == here.read(order, parse_columns)[5].texts
   part = RecordSource(f"{scheme}://bucket/tiny", "train[25:33]")
   assert [record.key for record in part] == [tiny_record(index).key for index in range(25, 33)]
   assert records.splits(f"{scheme}://bucket/tiny/") == ["train"]

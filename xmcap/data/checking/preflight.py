@@ -7,6 +7,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.data import images, records
+from xmcap.data.parts import StreamPart, parts_of
 from xmcap.data.vocabulary import Vocabulary, check_prompts
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
@@ -23,8 +24,8 @@ class SplitSample:
   Attributes:
     pictures: number of records in the split.
     looked_at: number of records in the sample.
-    captions: language -> captions of the sample.
-    missing: languages of the stream without captions in the sample.
+    captions: language of the stream -> captions of the sample.
+    missing: languages of the stream without captions in the sample; of several corpora, in that of any.
   """
 
   pictures: int
@@ -36,26 +37,33 @@ class SplitSample:
 def read_split(stream: Any) -> SplitSample:
   """Reads a sample of a stream's split, including the first and the last record, and decodes the pictures of these two.
 
-  XmcapError names a damaged record or picture.
+  Of several corpora, it does so for each. XmcapError names a damaged record or picture.
   """
-  source = stream.source
-  wanted = tuple(getattr(stream, "languages", ()))
   captions: dict[str, list[str]] = {}
+  found = [_read_part(part, captions, stream.image_size) for part in parts_of(stream)]
+  missing = tuple(dict.fromkeys(language for _, of_part in found for language in of_part))
+  return SplitSample(len(stream.source), sum(looked for looked, _ in found), captions, missing)
+
+
+def _read_part(part: StreamPart, captions: dict[str, list[str]], image_size: int) -> tuple[int, list[str]]:
+  """Adds the captions of a sample; returns the number of its records, and the languages without a caption."""
+  source, missing = part.source, list(part.weights)
   seen: set[int] = set()
-  missing = wanted
+  held: set[str] = set()
   for size in (_SAMPLE, _LARGER_SAMPLE):
     new = [index for index in records.spread(source, size).tolist() if index not in seen]
     seen.update(new)
     for index, record in zip(new, source.iterate(new), strict=True):
       records.check(record)
       if index in (0, len(source) - 1):
-        images.load(record.image, record.key, stream.image_size)
-      for caption in record.captions:
+        images.load(record.image, record.key, image_size)
+      for caption in part.captions(record):
         captions.setdefault(caption.language, []).append(caption.text)
-    missing = tuple(language for language in wanted if language not in captions)
+        held.add(caption.language)
+    missing = [language for language in part.weights if language not in held]
     if not missing:
       break
-  return SplitSample(len(source), len(seen), captions, missing)
+  return len(seen), missing
 
 
 def check_vocabulary(

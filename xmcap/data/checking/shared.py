@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from xmcap.data import records, workers
+from xmcap.data.columns import parse_columns
 from xmcap.data.corpora.releases import coco_ids
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
@@ -148,7 +149,7 @@ def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, bytes]
 
 def _each_hash(source: RecordSource, indices: range) -> Iterator[tuple[str, str, bytes]]:
   """Key, id and hash of records."""
-  for record in source.iterate(indices, records.parse_columns):
+  for record in source.iterate(indices, parse_columns):
     key = record.key
     image = coco_ids.number(key) if _COCO_ID.fullmatch(key) else None
     yield key, key if image is None else f"{image:012d}", hashlib.sha256(record.image).digest()

@@ -12,7 +12,7 @@ from PIL import Image
 
 from xmcap import configuration
 from xmcap import languages as languages_lib
-from xmcap.data import draws, images, records, tasks
+from xmcap.data import images, records, tasks
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
@@ -122,7 +122,7 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
   stream = stream.resized(count)
   batch = stream.batch(step)
   positions = np.arange(count, dtype=np.int64) + step * count
-  held = stream.source.read(draws.permuted(stream.seed, positions, len(stream.source)))
+  held = stream.source.read(stream.indices(positions))
   languages = {tuple(stream.vocabulary.prompt(code)): code for code in stream.languages}
   shown = []
   for record, pixels, prompts, targets in zip(

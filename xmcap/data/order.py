@@ -1,0 +1,119 @@
+"""The order of a stream: which picture is at a position, in one corpus or in several that are mixed by rates.
+
+Positions are divided into blocks of 10,000. In each block a corpus has a fixed number of places, by its rate, and a
+seeded permutation distributes the places. So the number of earlier pictures of the corpus at any position is known
+without a replay, and the first batch costs the same at every position.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xmcap.data import draws
+
+BLOCK = 10_000
+"""Positions of a block; rates are rounded to multiples of 1 / BLOCK."""
+
+
+class Places(NamedTuple):
+  """The pictures at N positions, all int64 [N].
+
+  `indices` number the pictures of all corpora, one corpus after the other; `parts` are the numbers of the corpora; and
+  `epochs` count the earlier passes over the corpus.
+  """
+
+  indices: np.ndarray
+  parts: np.ndarray
+  epochs: np.ndarray
+
+
+class Order:
+  """All pictures once per epoch, in a permutation that is different in each epoch.
+
+  Args:
+    seed: seed of the permutations.
+    sizes: number of pictures of each corpus.
+
+  Attributes:
+    starts: int64 [C], the index of each corpus's first picture.
+  """
+
+  def __init__(self, seed: int, sizes: Sequence[int]):
+    self.seed = seed
+    self.sizes = np.array(sizes, np.int64)
+    self.starts = np.cumsum(self.sizes) - self.sizes
+
+  def at(self, positions: np.ndarray) -> Places:
+    """Returns the pictures at positions, int64 [N], at least 0."""
+    total = int(self.sizes.sum())
+    indices = draws.permuted(self.seed, positions, total)
+    return Places(indices, np.searchsorted(self.starts, indices, side="right") - 1, positions // total)
+
+  def once(self) -> "Order":
+    """Returns the order for evaluation, whose first positions show every picture once."""
+    return Order(self.seed, self.sizes.tolist())
+
+  def seen(self, pictures: int) -> list[float]:
+    """Returns for each corpus how often its pictures are seen in the first `pictures` positions, on average."""
+    return [pictures / self.sizes.sum()] * len(self.sizes)
+
+
+class MixedOrder(Order):
+  """Corpora by rates; the pictures of each follow a permutation of its own, once per epoch of this corpus.
+
+  Args:
+    counts: positions of each corpus in a block, from `places_of`.
+  """
+
+  def __init__(self, seed: int, sizes: Sequence[int], counts: Sequence[int]):
+    super().__init__(seed, sizes)
+    self.counts = np.array(counts, np.int64)
+    # Its own seed for each corpus, or two of the same size would be permuted alike.
+    self._seeds = draws.bits(seed, "corpus", np.arange(len(sizes)), 1)[:, 0].tolist()
+
+  def at(self, positions: np.ndarray) -> Places:
+    positions = np.asarray(positions, np.int64)
+    parts, earlier = np.empty_like(positions), np.empty_like(positions)
+    blocks, within = np.divmod(positions, BLOCK)
+    for block in np.unique(blocks).tolist():
+      rows = blocks == block
+      of_block = _block(self.seed, block, tuple(self.counts.tolist()))
+      parts[rows], earlier[rows] = (column[within[rows]] for column in of_block)
+    earlier += blocks * self.counts[parts]
+    indices = self.starts[parts]
+    for part in np.unique(parts).tolist():
+      rows = parts == part
+      indices[rows] += draws.permuted(self._seeds[part], earlier[rows], int(self.sizes[part]))
+    return Places(indices, parts, earlier // self.sizes[parts])
+
+  def seen(self, pictures: int) -> list[float]:
+    return (pictures / BLOCK * self.counts / self.sizes).tolist()
+
+
+def places_of(rates: Sequence[float]) -> list[int]:
+  """Returns the positions of each corpus in a block, by the largest remainder.
+
+  Raises:
+    ValueError: a rate is less than 1 / BLOCK of their sum.
+  """
+  shares = np.array(rates, float) / sum(rates) * BLOCK
+  counts = np.floor(shares + 1e-6).astype(np.int64)
+  if counts.min() < 1:
+    raise ValueError(f"{min(rates):g} of {sum(rates):g} is less than 1 / {BLOCK:,}")
+  largest = np.argsort(counts - shares, kind="stable")[: BLOCK - counts.sum()]
+  counts[largest] += 1
+  return counts.tolist()
+
+
+@functools.lru_cache(maxsize=16)
+def _block(seed: int, block: int, counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+  """Returns for each position of a block its corpus, and the number of earlier positions of the corpus in the block."""
+  order = np.argsort(draws.bits(seed, "mixture", np.array([block]), BLOCK)[0], kind="stable")
+  parts = np.repeat(np.arange(len(counts)), counts)[order]
+  earlier = np.empty(BLOCK, np.int64)
+  for part in range(len(counts)):
+    rows = parts == part
+    earlier[rows] = np.arange(counts[part])
+  return parts, earlier

@@ -1,0 +1,89 @@
+"""What a stream draws from each corpus of its mixture: the records, and the languages and sources of captions."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xmcap.data import records
+from xmcap.data.language_weights import language_weights
+from xmcap.data.records import Caption, Record, RecordSource
+from xmcap.data.tasks import Registration
+from xmcap.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamPart:
+  """The part of a stream that is drawn from one corpus.
+
+  Attributes:
+    name: name of the corpus.
+    source: the records of its split.
+    weights: code -> weight above 0 of each language to draw.
+    sources: sources of captions to draw; (): all.
+  """
+
+  name: str
+  source: RecordSource
+  weights: Mapping[str, float]
+  sources: tuple[str, ...] = ()
+
+  def captions(self, record: Record) -> list[Caption]:
+    """Returns the captions of a record that may be drawn; all, if there are no weights."""
+    return [
+      caption
+      for caption in record.captions
+      if (not self.weights or caption.language in self.weights)
+      and (not self.sources or caption.source in self.sources)
+    ]
+
+
+def open_parts(
+  registered: Registration,
+  split: str,
+  *,
+  languages: Sequence[str],
+  weights: str | Mapping[str, float],
+  temperature: float,
+  sources: Sequence[str],
+) -> tuple[StreamPart, ...]:
+  """Returns the parts of a stream over a mixture; the arguments are those of `CaptionStream`.
+
+  Raises:
+    UsageError: a corpus lacks the split, or has none of the languages or sources.
+  """
+  chosen = language_weights(registered.rates, languages, weights, temperature)
+  check_sources(sources, "CaptionStream.sources")
+  parts = []
+  for name, part in registered.named.items():
+    held = [code for code in part.rates if code in chosen]
+    if not held:
+      raise UsageError(
+        f"CaptionStream.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
+        "use a mixture without it"
+      )
+    given = weights if isinstance(weights, str) else {code: weights[code] for code in held}
+    of_part = part.sources or tuple(sources)
+    both = tuple(source for source in of_part if not sources or source in sources)
+    if of_part and not both:
+      raise UsageError(
+        f"CaptionStream.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
+        "use a mixture without it"
+      )
+    of_languages = language_weights(part.rates, held, given, temperature)
+    parts.append(StreamPart(name, part.source(split), of_languages, both))
+  return tuple(parts)
+
+
+def parts_of(stream: Any) -> Sequence[StreamPart]:
+  """Returns the parts of a stream; for one that draws no captions by parts, its source and languages as one."""
+  whole = StreamPart("", stream.source, dict.fromkeys(getattr(stream, "languages", ()), 1.0))
+  return getattr(stream, "parts", None) or (whole,)
+
+
+def check_sources(sources: Sequence[str], where: str) -> None:
+  """Raises UsageError if one of the sources of captions does not exist."""
+  unknown = [source for source in sources if source not in records.SOURCES]
+  if unknown:
+    raise UsageError(
+      f"{where}: '{unknown[0]}' is no source of captions: give some of {', '.join(records.SOURCES)}"
+    )
