@@ -88,7 +88,10 @@ def _check_names(found: dict[str, typing.Any]) -> None:
   read = gin_names.read()
   for selector, function in found.items():
     name = selector.rsplit(".", 1)[-1]
-    known = {*inspect.signature(function).parameters} - {*(config._REGISTRY[selector].denylist or ())}
+    parameters = inspect.signature(function).parameters
+    known = {*parameters} - {*(config._REGISTRY[selector].denylist or ())}
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+      known = None  # of any name
     if name not in read or not (selector.startswith("xmcap.tasks.") or read[name] == known):
       raise UndocumentedError(
         f"xmcap/gin_names.py reads {read.get(name)} as the parameters of {name}: {known}"
@@ -111,10 +114,10 @@ def _section(selector: str, function: typing.Any, undocumented: list[str]) -> st
     meaning = meanings.get(parameter.name)
     if meaning is None:
       undocumented.append(f"{name}.{parameter.name}")
+    of_any_name = parameter.kind is parameter.VAR_KEYWORD
+    shown = "NAME" if of_any_name else parameter.name
     kind = _cell(_type(annotations.get(parameter.name, parameter.annotation)))
-    rows.append(
-      f"| `{name}.{parameter.name}` | `{kind}` | {_default(parameter.default)} | {_cell(meaning or '')} |"
-    )
+    rows.append(f"| `{name}.{shown}` | `{kind}` | {_default(parameter.default)} | {_cell(meaning or '')} |")
   summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
   table = ["| parameter | type | default | meaning |", "| --- | --- | --- | --- |", *rows] if rows else []
   return "\n".join([f"### {name}\n", f"{summary} (`{source}`)\n", *table]) + "\n"
