@@ -1,227 +1,329 @@
-"""Mixtures of corpora: in the stream, in seqio, and bad ones."""
+"""Mixtures of corpora: what is drawn of each, in a stream and in seqio, and what is refused."""
 
-import collections
 import itertools
+import shutil
 
 import gin
 import numpy as np
 import pytest
 import seqio
 
-from tests.data.conftest import SIDE, colour, png, tiny_record, write_corpus
-from tests.data.streams import dealt_out, equal, texts
-from xmcap.data import mixtures, records, tasks
-from xmcap.data.stream import CaptionStream
+from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, write_corpus
+from tests.data.streams import captions, dealt_out, equal, texts
+from xmcap.data import epochs, mixtures, order, records, tasks
+from xmcap.data.checking import preflight, show
+from xmcap.data.order import BLOCK
+from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
 
-PEOPLE = 10
+NUM_OTHERS = 10
 _names = (f"mixed{number}" for number in itertools.count())
 
 
-def own_record(index: int) -> records.Record:
-  """English and German by a machine, English by people, and Arabic that people translated."""
-  captions = [
-    records.Caption("en", f"a machine {index}", source="mt"),
-    records.Caption("en", f"somebody {index}", source="human"),
-    records.Caption("de", f"eine Maschine {index}", source="mt"),
-    records.Caption("ar", f"كلب {index}", source="translated"),
-  ]
-  # The keys of the tiny corpus.
-  return records.Record(f"{index:016x}", png(colour(100 + index)), captions)
-
-
-@pytest.fixture(scope="module")
-def people_dir(tmp_path_factory):
-  return write_corpus(
-    tmp_path_factory.mktemp("people"), [own_record(index) for index in range(PEOPLE)], False
+def other_record(index: int) -> records.Record:
+  """Its key is that of a tiny picture; English by people and by a machine, German translated by people."""
+  return records.Record(
+    f"{index:016x}",
+    png(colour(100 + index)),
+    [
+      records.Caption("en", f"hound dog {index}", source="mt"),
+      records.Caption("en", f"dog {index}", source="human"),
+      records.Caption("de", f"Hund {index}", source="translated"),
+    ],
   )
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_dir, people_dir, register):
-  """The names of two corpora with one vocabulary."""
-  names = register(tiny_dir).name, register(people_dir).name
-  with gin.unlock_config():
-    gin.bind_parameter(f"{names[1]}.vocabulary", f"{tiny_dir}/vocabulary.model")
-  return names
+def others_dir(tmp_path_factory, tiny_dir):
+  out = tmp_path_factory.mktemp("others")
+  write_corpus(out, [other_record(index) for index in range(NUM_OTHERS)], train_vocabulary=False)
+  shutil.copy(f"{tiny_dir}/vocabulary.model", out)
+  return out
 
 
-def mixed(pair, *others, **stream):
-  """A stream over the pair at 3 : 1; `others` are further settings of each part."""
+@pytest.fixture(scope="module")
+def corpora(tiny_dir, others_dir, register):
+  return register(tiny_dir), register(others_dir, languages=("de", "en"))
+
+
+def configure(parts) -> str:
+  """The name of a mixture that is configured in gin."""
   name = next(_names)
-  settings = others or ({}, {})
-  mixtures.register_mixture(
-    name,
-    [{"corpus": of, "rate": rate, **more} for of, rate, more in zip(pair, (3, 1), settings, strict=True)],
-  )
-  options = dict(batch_size=40, captions_per_image=1, target_length=24, image_size=SIDE)
-  return CaptionStream(name, **{**options, **stream})
+  with gin.unlock_config():
+    gin.bind_parameter(f"mixtures.{name}", parts)
+  return name
 
 
-def test_pictures_and_captions_are_those_of_their_corpus(pair):
-  stream = mixed(pair)
-  seen = collections.Counter()
-  for step in range(3):
+@pytest.fixture(scope="module")
+def mixed(corpora) -> tasks.Registration:
+  """Three pictures of the tiny corpus to two of the other, whose captions by a machine are left out."""
+  one, other = corpora
+  people = ("human", "translated")
+  name = configure([{"corpus": one.name, "rate": 3}, {"corpus": other.name, "rate": 2, "sources": people}])
+  return tasks.registration(name)
+
+
+def corpus_of(keys) -> list[str]:
+  return [key.split("/")[0] for key in keys]
+
+
+def chi_square(counts, expected) -> float:
+  return float(((np.array(counts) - expected) ** 2 / np.array(expected)).sum())
+
+
+def test_rates_count_pictures(mixed):
+  stream = captions(mixed)
+  found = stream.order.at(np.arange(5 * BLOCK) + 7)
+  assert np.bincount(found.parts[BLOCK : 2 * BLOCK]).sum() == BLOCK
+  assert np.bincount(stream.order.at(np.arange(BLOCK)).parts).tolist() == [6_000, 4_000]
+  # 300 positions of each of 50 blocks: 1 degree of freedom, 10.83 at 0.1%.
+  sample = (np.arange(50)[:, None] * BLOCK + 1_234 + np.arange(300)).ravel()
+  counts = np.bincount(stream.order.at(sample).parts)
+  assert chi_square(counts, [9_000, 6_000]) < 10.83
+  # Neighbours are independent: of pairs, each of the four kinds has its share, with 3 degrees of freedom.
+  parts = found.parts[: 4 * BLOCK].reshape(-1, 2)
+  expected = np.outer([0.6, 0.4], [0.6, 0.4]).ravel() * len(parts)
+  assert chi_square(np.bincount(parts[:, 0] * 2 + parts[:, 1], minlength=4), expected) < 16.27
+
+
+def test_every_picture_of_a_corpus_once_per_epoch_of_the_corpus(mixed):
+  stream = captions(mixed)
+  found = stream.order.at(np.arange(BLOCK - 300, BLOCK + 300))
+  for part, size in enumerate((NUM_PICTURES, NUM_OTHERS)):
+    rows = found.parts == part
+    indices, numbers = found.indices[rows] - stream.order.starts[part], found.epochs[rows]
+    whole = np.unique(numbers)[1:-1]
+    assert len(whole) > 5 and (np.diff(numbers) >= 0).all()
+    orders = [indices[numbers == epoch].tolist() for epoch in whole]
+    assert all(sorted(order) == list(range(size)) for order in orders)
+    assert orders[0] != orders[1]
+
+
+def test_examples_are_those_of_their_corpus(mixed, corpora):
+  stream = captions(mixed, batch_size=60)
+  one, other = mixed.named
+  seen = set()
+  for step in range(4):
     batch = stream.batch(step)
     for key, image, row in zip(batch["key"], batch["image"], texts(stream, batch), strict=True):
-      corpus, own = key.split("/")
+      corpus, _, own = key.partition("/")
       index = int(own, 16)
-      record = tiny_record(index) if corpus == pair[0] else own_record(index)
-      assert image[0, 0].tolist() == colour(index if corpus == pair[0] else 100 + index)[0, 0].tolist()
-      assert set(row) <= {(caption.language, caption.text) for caption in record.captions}
-      seen[corpus] += 1
-  assert 75 <= seen[pair[0]] <= 105
-
-
-def test_languages_and_sources_of_a_part(pair):
-  stream = mixed(pair, {"languages": ("de",)}, {"sources": ("human", "translated")}, captions_per_image=2)
-  batch = stream.batch(0)
-  for key, row in zip(batch["key"], texts(stream, batch), strict=True):
-    if key.startswith(f"{pair[0]}/"):
-      assert {language for language, _ in row} == {"de"}
-    else:
-      assert {text.split()[0] for _, text in row} == {"somebody", "كلب"}
-  assert stream.languages == ("ar", "de", "en")
-
-
-def test_sources_of_one_corpus(pair):
-  options = dict(batch_size=20, target_length=24, image_size=SIDE, captions_per_image=2)
-  stream = CaptionStream(pair[1], sources=("mt",), **options)
-  batch = stream.batch(0)
-  found = {text.rstrip("0123456789 ") for row in texts(stream, batch) for _, text in row}
-  assert found == {"a machine", "eine Maschine"}
-  nothing = CaptionStream(f"{pair[1]}_ar", sources=("mt",), batch_size=10, target_length=24, image_size=SIDE)
-  assert not nothing.batch(0)["target_weights"].any()
-  assert nothing.lost == {"pictures without a caption in these languages": PEOPLE}
-
-
-def test_lengths_of_batches_fit_the_sources_that_are_drawn(pair):
-  stream = mixed(pair, {}, {"sources": ("human",)}, target_lengths=(8, 12, 24), bucket_window=2, batch_size=4)
-  for step in range(6):
-    lengths = stream.batch(step)["target_weights"].sum(-1)
-    assert lengths.max() <= stream.batch(step)["target_tokens"].shape[-1]
-  assert not stream.lost
-
-
-def test_hosts_read_the_same_batches(pair):
-  stream = mixed(pair, captions_per_image=2)
-  for step in (0, 260):  # across a block
-    equal(stream.batch(step), dealt_out(stream, step, 4))
-
-
-def test_a_later_step_reads_no_more_records(pair, monkeypatch):
-  stream = mixed(pair)
-  read = []
-  for part in stream.parts:
-    of_part = part.source.iterate
-    monkeypatch.setattr(
-      part.source,
-      "iterate",
-      lambda indices, parse, of=of_part: read.append(len(indices)) or of(indices, parse),
-    )
-  counts = []
-  for step in (0, 10**9):
-    read.clear()
-    stream.batch(step)
-    counts.append(sum(read))
-  assert counts == [stream.pictures, stream.pictures]
-
-
-def test_other_rates_are_another_stream(pair):
-  one, other = mixed(pair), mixed(pair, {"rate": 5}, {})
-  assert one.signature() != other.signature()
-  assert mixed(pair, {}, {"sources": ("mt",)}).signature() != one.signature()
-
-
-def test_evaluation_takes_every_picture_once(pair):
-  stream, steps = mixed(pair).first(34)
-  keys = np.concatenate(
-    [stream.batch(step)["key"][stream.batch(step)["target_weights"].any((1, 2))] for step in range(steps)]
-  )
-  assert len(keys) == len(set(keys)) == 34
-
-
-def test_a_split_may_have_another_name_in_a_corpus(pair):
-  stream = mixed(
-    pair, {"splits": {"validation": "train"}}, {"splits": {"validation": "train[:4]"}}, split="validation"
-  )
-  assert [len(part.source) for part in stream.parts] == [24, 4]
-
-
-def test_gin_makes_a_mixture(pair):
-  with gin.unlock_config():
-    gin.parse_config(
-      f"mixtures.from_gin = [{{'corpus': '{pair[0]}'}}, {{'corpus': '{pair[1]}', 'sources': ('mt',)}}]"
-    )
-  stream = CaptionStream("from_gin", batch_size=8, target_length=24, image_size=SIDE)
-  assert [part.name for part in stream.parts] == list(pair) and stream.parts[1].sources == ("mt",)
-
-
-def test_seqio_has_the_mixture_with_the_same_rates(pair):
-  name = next(_names)
-  mixtures.register_mixture(
-    name, [{"corpus": pair[0], "rate": 3}, {"corpus": pair[1], "languages": ("en",), "sources": ("human",)}]
-  )
-  mixture = seqio.get_mixture_or_task(name)
-  rates = {task.name: mixture.get_rate(task) for task in seqio.get_subtasks(mixture)}
-  own = f"{name}_2_en"
-  assert rates == pytest.approx({**{f"{pair[0]}_{code}": 1.0 for code in ("ar", "de", "en")}, own: 1.0})
-  found = list(seqio.get_mixture_or_task(own).get_dataset(split="train", shuffle=False).as_numpy_iterator())
-  assert [example["targets_pretokenized"].decode() for example in found] == [
-    f"somebody {index}" for index in range(PEOPLE)
-  ]
-
-
-def test_a_mixture_that_other_code_made_in_seqio(pair):
-  name = next(_names)
-  seqio.MixtureRegistry.add(name, [(f"{pair[0]}_en", 2), (f"{pair[0]}_de", 4), (f"{pair[1]}_en", 2)])
-  registered = tasks.registration(name)
-  assert {of: (part.rate, dict(part.rates)) for of, part in registered.named.items()} == {
-    pair[0]: (6.0, {"de": 4.0, "en": 2.0}),
-    pair[1]: (2.0, {"en": 2.0}),
+      seen |= {(corpus, *caption) for caption in row}
+      np.testing.assert_array_equal(image, colour(index + 100 * (corpus == other)))
+  assert {corpus for corpus, _, _ in seen} == {one, other}
+  assert {text for corpus, _, text in seen if corpus == other} == {
+    text for index in range(NUM_OTHERS) for text in (f"dog {index}", f"Hund {index}")
   }
-  assert registered.places() == [7500, 2500]
+  assert {code for corpus, code, _ in seen if corpus == one} == {"ar", "de", "en"}
+  assert stream.lost == {}
+
+
+@pytest.mark.parametrize("options", [{}, {"target_lengths": (6, 12, 24), "bucket_window": 4}])
+def test_any_step_and_any_number_of_processes_see_the_same(mixed, options):
+  options = {"batch_size": 24, **options}
+  stream = captions(mixed, **options)
+  forward = [stream.batch(step) for step in range(8)]
+  again = captions(mixed, **options)
+  for step in (7, 2):
+    equal(again.batch(step), forward[step])
+    equal(dealt_out(again, step, 3), forward[step])
+  with_window = sorted(key for batch in forward for key in batch["key"])
+  plain = captions(mixed, batch_size=24)
+  assert with_window == sorted(key for step in range(8) for key in plain.batch(step)["key"])
+
+
+def test_the_first_batch_far_away_reads_no_more(mixed, monkeypatch):
+  read, permuted = [], []
+  stream = captions(mixed)
+  iterate = records.RecordSource.iterate
+
+  def counted(self, indices, *arguments):
+    read.extend(indices)
+    return iterate(self, indices, *arguments)
+
+  block = order._block
+  monkeypatch.setattr(records.RecordSource, "iterate", counted)
+  monkeypatch.setattr(order, "_block", lambda *key: permuted.append(key) or block(*key))
+  for position in (0, 10**9):
+    read.clear()
+    permuted.clear()
+    stream.batch(position // stream.pictures)
+    assert len(read) == stream.pictures and len(permuted) <= 2
+
+
+def test_sources_of_one_corpus(corpora):
+  _, other = corpora
+  stream = captions(other, batch_size=2 * NUM_OTHERS, sources=("human",))
+  found = {caption for row in texts(stream, stream.batch(0)) for caption in row}
+  assert found == {("en", f"dog {index}") for index in range(NUM_OTHERS)}
+  assert stream.lost == {} and stream.signature()["sources"] == [("human",)]
+  translated = captions(other, batch_size=2 * NUM_OTHERS, sources=("translated",), languages=("en",))
+  assert not translated.batch(0)["target_weights"].any()
+  assert translated.lost == {"pictures without a caption in these languages": NUM_OTHERS}
+
+
+@pytest.mark.parametrize("weights", ["rates", "count"])
+def test_lengths_follow_sources(corpora, weights):
+  _, other = corpora
+  options = dict(sources=("human", "translated"), language_weights=weights)
+  plain = captions(other, **options)
+  stream = captions(other, **options, target_lengths=(4, 5, 6, 8, 12))
+  for step in range(6):
+    longest = int(plain.batch(step)["target_weights"].sum(-1).max())
+    assert stream.batch(step)["target_tokens"].shape[-1] == min(
+      t for t in stream.target_lengths if t >= longest
+    )
+
+
+def test_languages_are_those_of_each_corpus(corpora):
+  one, other = corpora
+  name = configure(
+    [{"corpus": one.name, "languages": ["ar", "en"]}, {"corpus": f"{other.name}_de", "rate": 2}]
+  )
+  found = tasks.registration(name)
+  assert found.rates == {"ar": 0.25 / 1.5, "de": 1 / 1.5, "en": 0.25 / 1.5}
+  stream = captions(found, batch_size=24, captions_per_image=1)
+  drawn = {
+    (key.split("/")[0], row[0][0])
+    for step in range(4)
+    for batch in [stream.batch(step)]
+    for key, row in zip(batch["key"], texts(stream, batch), strict=True)
+  }
+  assert drawn == {(one.name, "ar"), (one.name, "en"), (other.name, "de")}
+  with pytest.raises(UsageError, match=rf"languages: {other.name}, a part of {name}, has none of ar"):
+    captions(found, languages=("ar",))
+
+
+def test_splits_of_a_part(corpora):
+  one, other = corpora
+  splits = {"train": "train[:4]"}
+  name = configure([{"corpus": one.name, "splits": splits}, {"corpus": other.name}, {"corpus": one.name}])
+  stream = captions(tasks.registration(name))
+  assert [len(part.source) for part in stream.parts] == [4, NUM_OTHERS, NUM_PICTURES]
+  assert [part.name for part in stream.parts] == [one.name, other.name, f"{one.name}.2"]
+  with pytest.raises(UsageError, match="'train' is 'train.:4.' of .*, of which no part can be taken"):
+    captions(tasks.registration(name), split="train[:2]")
+
+
+def test_an_evaluation_sees_every_picture_once(mixed):
+  stream = captions(mixed, batch_size=24)
+  once, steps = stream.first(len(stream.source))
+  keys = [
+    key
+    for step in range(steps)
+    for batch in [once.batch(step)]
+    for key, weights in zip(batch["key"], batch["target_weights"], strict=True)
+    if weights.any()
+  ]
+  assert len(keys) == len(set(keys)) == NUM_PICTURES + NUM_OTHERS
+  assert epochs.examples(stream) == NUM_PICTURES * 3 + NUM_PICTURES // 2 + NUM_OTHERS * 2
+
+
+def test_it_is_checked_and_shown(mixed):
+  stream = captions(mixed, batch_size=24)
+  sample = preflight.read_split(stream)
+  assert (sample.pictures, sample.looked_at, sample.missing) == (len(stream.source), len(stream.source), ())
+  assert f"hound dog {NUM_OTHERS - 1}" not in sample.captions["en"]
+  assert len(show.examples(stream, 3)) == 12
+
+
+def test_a_resumed_run_needs_the_same_rates(corpora, mixed):
+  one, other = corpora
+  signature = captions(mixed).signature()
+  assert signature["places"] == {one.name: 6_000, other.name: 4_000}
+  name = configure([{"corpus": one.name, "rate": 1}, {"corpus": other.name, "rate": 2}])
+  assert captions(tasks.registration(name)).signature()["places"] == {one.name: 3_333, other.name: 6_667}
+
+
+def test_seqio_draws_by_the_same_rates(corpora, mixed):
+  one, other = corpora
+  mixture = seqio.get_mixture_or_task(mixed.name)
+  rates = {task.name: mixture.get_rate(task) for task in mixture.tasks}
+  assert sum(rates[f"{one.name}_{code}"] for code in ("ar", "de", "en")) == pytest.approx(3)
+  assert sum(rates[f"{mixed.name}_2_{code}"] for code in ("de", "en")) == pytest.approx(2)
+  dataset = mixture.get_dataset(
+    sequence_length={"image": SIDE, "targets": 32},
+    split="train",
+    shuffle=True,
+    seed=0,
+    num_epochs=None,
+    passthrough_features=["targets_pretokenized"],
+  )
+  found = [
+    (int(example["image"][0, 0, 0]) >= 100, example["targets_pretokenized"].decode())
+    for example in dataset.take(400).as_numpy_iterator()
+  ]
+  of_other = [text for is_other, text in found if is_other]
+  assert chi_square([400 - len(of_other), len(of_other)], [240, 160]) < 10.83
+  assert not any(text.startswith("hound") for text in of_other)
+
+
+def test_a_mixture_of_seqio_makes_a_stream(corpora):
+  one, other = corpora
+  name = next(_names)
+  seqio.MixtureRegistry.add(name, [(f"{one.name}_en", 1), (f"{one.name}_de", 3), (f"{other.name}_de", 4)])
+  first, second = tasks.registration(name).parts
+  assert (first.corpus, first.rate, first.rates) == (one, 4.0, {"de": 3.0, "en": 1.0})
+  assert (second.corpus, second.rate, second.rates) == (other, 4.0, {"de": 4.0})
+  assert captions(tasks.registration(name)).order.counts.tolist() == [5_000, 5_000]
+
+
+def test_in_python(corpora):
+  one, other = corpora
+  name = next(_names)
+  mixtures.register_mixture(name, [mixtures.Part(one.name), mixtures.Part(other.name, rate=3)])
+  assert [part.rate for part in tasks.registration(name).parts] == [1.0, 3.0]
+  assert name in seqio.MixtureRegistry.names()
+  with pytest.raises(UsageError, match=f"mixture '{one.name}': a corpus or mixture has this name"):
+    mixtures.register_mixture(one.name, [mixtures.Part(other.name)])
+
+
+def test_the_corpora_need_one_vocabulary(corpora, tmp_path, register):
+  one, _ = corpora
+  write_corpus(tmp_path, [other_record(index) for index in range(4)])
+  different = register(tmp_path, languages=("de", "en"))
+  name = configure([{"corpus": one.name}, {"corpus": different.name}])
+  with pytest.raises(
+    UsageError, match=f"different vocabularies, .* such as --gin.{different.name}.vocabulary="
+  ):
+    captions(tasks.registration(name))
 
 
 @pytest.mark.parametrize(
-  "parts, message",
+  "change, message",
   [
-    ([], "is empty: give at least one corpus"),
-    ("no list", "give a list of dictionaries as in docs/data.md"),
-    ([{"corpus": "ONE", "rates": 2}], "unknown field `rates`"),
-    ([{"corpus": "ONE", "rate": -1}], "the rate is -1: give a number above 0"),
-    (
-      [{"corpus": "ONE", "rate": 1}, {"corpus": "TWO", "rate": 20000}],
-      "less than 1 / 10,000 of the mixture: raise it",
-    ),
-    ([{"corpus": "nowhere"}], "no seqio mixture or task is named 'nowhere'"),
-    ([{"corpus": "ONE", "languages": ["sw"]}], "it has no language 'sw': give some of ar de en"),
-    (
-      [{"corpus": "ONE", "sources": ["people"]}],
-      "'people' is no source of captions: give some of human, mt, transl",
-    ),
+    ({"corpus": "nowhere"}, "no seqio mixture or task is named 'nowhere'"),
+    ({"rate": -1}, "the rate is -1: give a number above 0"),
+    ({"rate": 0}, "the rate is 0: give a number above 0"),
+    ({"rate": float("nan")}, "the rate is nan"),
+    ({"rate": 1e-5}, "a rate of 1e-05 of 1.00001 is less than 1 / 10,000"),
+    ({"rate": "much"}, r"Expected `float`, got `str` - at `\$.rate`"),
+    ({"languages": ("fr",)}, "it has no language 'fr': give some of de en"),
+    ({"sources": ("people",)}, "'people' is no source of captions: give some of human, mt, translated"),
+    ({"source": ("human",)}, "unknown field `source`"),
   ],
 )
-def test_bad_mixtures(pair, parts, message):
-  names = dict(zip(("ONE", "TWO"), pair, strict=True))
-  if isinstance(parts, list):
-    parts = [{**part, "corpus": names.get(part["corpus"], part["corpus"])} for part in parts]
-  with pytest.raises(UsageError, match=message) as error:
-    mixtures.register_mixture(next(_names), parts)
-  assert "\n" not in str(error.value)
+def test_bad_parts_are_refused_in_one_line(corpora, change, message):
+  one, other = corpora
+  name = configure([{"corpus": one.name}, {"corpus": other.name, **change}])
+  with pytest.raises(UsageError, match=message) as raised:
+    tasks.registration(name)
+  assert "\n" not in str(raised.value)
 
 
-def test_corpora_with_different_vocabularies(tiny_dir, tmp_path, register):
-  corpora = [register(tiny_dir), register(write_corpus(tmp_path, [own_record(index) for index in range(20)]))]
-  name = next(_names)
-  mixtures.register_mixture(name, [{"corpus": corpus.name} for corpus in corpora])
-  with pytest.raises(
-    UsageError, match=f"different vocabularies, .* give them one, such as --gin.{corpora[1].name}.voc"
-  ):
-    CaptionStream(name, batch_size=4, image_size=SIDE)
-
-
-def test_what_needs_one_corpus_says_so(pair):
-  stream = mixed(pair)
-  with pytest.raises(UsageError, match="mixes .*: give one corpus here"):
-    _ = tasks.registration(stream.mixture).corpus
+def test_other_bad_mixtures(corpora, mixed):
+  one, _ = corpora
+  with pytest.raises(UsageError, match="is empty: give at least one corpus"):
+    tasks.registration(configure([]))
+  with pytest.raises(UsageError, match="Expected `array`, got `object`"):
+    tasks.registration(configure({"corpus": one.name}))
+  with pytest.raises(UsageError, match="it is a mixture too: give the names of corpora"):
+    tasks.registration(configure([{"corpus": mixed.name}, {"corpus": one.name}]))
+  with pytest.raises(UsageError, match=f"'{mixed.name}' mixes .*: give one corpus here"):
+    TagStream(mixed.name)
+  with pytest.raises(UsageError, match="CaptionStream.sources: 'machine' is no source"):
+    captions(one, sources=("machine",))
+  with pytest.raises(UsageError, match="CaptionStream.sources: .* has only human, translated"):
+    captions(mixed, sources=("mt",))
+  with pytest.raises(UsageError, match="did you mean"):
+    tasks.registration(f"{mixed.name}0")

@@ -193,7 +193,7 @@ def test_the_batches_before_a_bad_picture_are_whole(tmp_path, register):
   pictures = [tiny_record(index) for index in range(NUM_PICTURES)]
   pictures[7].image = pictures[7].image[:40]
   stream = captions(register(write_corpus(tmp_path, pictures)), batch_size=2, captions_per_image=1, workers=4)
-  step = int(np.flatnonzero(stream._indices(np.arange(NUM_PICTURES)) == 7)[0]) // 2
+  step = int(np.flatnonzero(stream.indices(np.arange(NUM_PICTURES)) == 7)[0]) // 2
   batches = stream.batches()
   for number in range(step):
     equal(next(batches), stream.batch(number))

@@ -27,7 +27,7 @@ def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypa
   read = reading(stream, monkeypatch)
   assert reading_rate(stream, 6, start_step=5) > 0
   assert len(read) == 16 * 6  # of a small stream no more than is made ahead
-  assert sorted(read) == sorted(stream._indices(np.arange(5 * 6, 21 * 6)))
+  assert sorted(read) == sorted(stream.indices(np.arange(5 * 6, 21 * 6)))
   assert stream.lost == {} and stream.pictures == 6
   assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
   stream.batch(0)
@@ -58,6 +58,6 @@ def test_a_bad_picture_is_left_for_the_run(tmp_path, register, bad):
   for index in bad:
     pictures[index].image = pictures[index].image[:40]
   stream = captions(register(write_corpus(tmp_path, pictures)), batch_size=1, workers=1)
-  indices = stream._indices(np.arange(16))
+  indices = stream.indices(np.arange(16))
   before = next(step for step in range(15) if indices[step] != 3 and indices[step + 1] == 3)
   assert (reading_rate(stream, 1, start_step=before) > 0) == (0 not in bad)

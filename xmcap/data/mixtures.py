@@ -49,7 +49,7 @@ def mixtures(**parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
   """Mixtures of corpora by name.
 
   Args:
-    parts: `mixtures.NAME` is a list with a dictionary per corpus: `corpus`, its name; `rate`, in pictures, relative to
+    parts: the mixture NAME: a list with a dictionary per corpus: `corpus`, its name; `rate`, in pictures, relative to
       the others; `languages` and `sources` (`human`, `mt`, `translated`), by default all; and `splits`, a dictionary
       from splits of the mixture to splits of the corpus, where they differ.
   """
